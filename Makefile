@@ -1,0 +1,26 @@
+# Two commands are all a newcomer needs: make demo, make test.
+
+GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: help build demo test lint postgres clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/prescient
+	go build -o bin/prescient ./cmd/prescient
+
+demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an outage, catch-up
+	@bin/prescient demo
+
+test: postgres ## every test, with the race detector, on a PostgreSQL that the tests start themselves
+	go test -race -timeout 20m ./...
+
+lint: ## golangci-lint at a pinned version
+	go run $(GOLANGCI_LINT) run ./...
+
+postgres: ## install PostgreSQL where its server programs are nowhere to be found
+	@sql/embedded/install.sh
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,94 @@
+package config
+
+import "time"
+
+// Config is every setting, grouped as in the configuration file. The zero value is not useful:
+// start from [Default] or [Load]. It is a plain value, safe to copy, and holds no secret that printing it would show.
+type Config struct {
+	Database Database `mapstructure:"database"`
+	Slots    Slots    `mapstructure:"slots"`
+	Run      Run      `mapstructure:"run"`
+	Jobs     Jobs     `mapstructure:"jobs"`
+	History  History  `mapstructure:"history"`
+	Log      Log      `mapstructure:"log"`
+}
+
+// Database says where the rows are.
+type Database struct {
+	// URL is a postgres:// URL or key=value pairs. Default: empty, the private PostgreSQL that prescient runs itself.
+	URL URL `mapstructure:"url"`
+
+	// Schema holds the tables: at most 63 lower-case letters, digits and _, not starting with a digit or pg_.
+	// Default: "prescient".
+	Schema string `mapstructure:"schema"`
+}
+
+// Slots says how the grid is expected to be.
+type Slots struct {
+	// Width is the distance between two slots: whole seconds that divide 24 h. The database has the last word and
+	// whoever opens it must compare. Default: 0, whatever the database says.
+	Width time.Duration `mapstructure:"width"`
+}
+
+// Run says how a slot is run.
+type Run struct {
+	// Workers is how many checks run at once, at least 1. Default: 64.
+	Workers int `mapstructure:"workers"`
+
+	// Page is how many rows are read and recorded at once, 1 to 10000. Default: 1000.
+	Page int `mapstructure:"page"`
+
+	// Lease is how long a shard stays with a runner that falls silent, at least 3 s.
+	// The heartbeat is a third of it. Default: 1 minute.
+	Lease time.Duration `mapstructure:"lease"`
+
+	// Grace is what running checks get to finish after SIGTERM or a timeout. 0: nothing. Default: 20 s.
+	Grace time.Duration `mapstructure:"grace"`
+
+	// Early is how long before a boundary a run waits for it, instead of running the slot before.
+	// 0: it never waits. Default: 5 s.
+	Early time.Duration `mapstructure:"early"`
+
+	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Default: empty, the clock gives the slot.
+	JobName string `mapstructure:"job_name"`
+}
+
+// Jobs says what may be enqueued.
+type Jobs struct {
+	// Horizon is how far ahead a check may be asked for, more than 0. Default: 43800 h, 5 years.
+	Horizon time.Duration `mapstructure:"horizon"`
+
+	// MaxPayload is the largest payload in bytes, at least 1. Default: 65536.
+	MaxPayload int `mapstructure:"max_payload"`
+}
+
+// History says what happens to finished rows.
+type History struct {
+	// Keep is how long history prune keeps a finished row. Default: 0, everything is kept.
+	Keep time.Duration `mapstructure:"keep"`
+}
+
+// Log says what the log on stderr looks like.
+type Log struct {
+	// Level is the least severe level logged: debug, info, warn or error, as slog.Level parses it. Default: "info".
+	Level string `mapstructure:"level"`
+
+	// Format is text or json. Default: "text".
+	Format string `mapstructure:"format"`
+}
+
+// Default returns the configuration of an empty environment without a file or a flag. It is valid.
+func Default() Config {
+	return Config{
+		Database: Database{Schema: "prescient"},
+		Run: Run{
+			Workers: 64,
+			Page:    1000,
+			Lease:   time.Minute,
+			Grace:   20 * time.Second,
+			Early:   5 * time.Second,
+		},
+		Jobs: Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
+		Log:  Log{Level: "info", Format: "text"},
+	}
+}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestADurationIsReadWithDays(t *testing.T) {
+	tests := map[string]time.Duration{
+		"0":                          0,
+		"0s":                         0,
+		"0d":                         0,
+		"90s":                        90 * time.Second,
+		"1.5h":                       90 * time.Minute,
+		"90d":                        2160 * time.Hour,
+		"1d12h":                      36 * time.Hour,
+		"1d1h1m1s1ms":                25*time.Hour + time.Minute + time.Second + time.Millisecond,
+		"106751d":                    106751 * day,
+		"106751d23h47m16.854775807s": math.MaxInt64,
+	}
+	for text, want := range tests {
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseDuration(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff(t, want, got)
+		})
+	}
+}
+
+func TestWhatIsNoDurationIsRefused(t *testing.T) {
+	for _, text := range []string{
+		"", "d", "h", "90", "soon", "-1h", "+1h", "-1d", "+1d", "1d-2h", "1d+2h", "1.5d", "12h1d", "1d1d", "1d 12h", " 1d", "1d5", "5y",
+		"106752d", "106751d23h47m16.854775808s", "106751d2562047h", "18446744073709551616d", "2562048h",
+	} {
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseDuration(text)
+			contains(t, err, "parse duration", "such as 90s")
+			diff(t, time.Duration(0), got)
+		})
+	}
+}
+
+func FuzzADurationReadsBackAsItIsShown(f *testing.F) {
+	for _, d := range []int64{0, 1, int64(time.Minute), int64(time.Hour), int64(10 * time.Minute), int64(20 * time.Hour), math.MaxInt64} {
+		f.Add(d)
+	}
+	f.Fuzz(func(t *testing.T, n int64) {
+		d := time.Duration(n &^ math.MinInt64)
+		got, err := ParseDuration(formatDuration(d))
+		if err != nil || got != d {
+			t.Errorf("%v is shown as %s and read as %v, %v", d, formatDuration(d), got, err)
+		}
+	})
+}
+
+func FuzzADurationIsNeverNegative(f *testing.F) {
+	f.Add("1d12h")
+	f.Add("106751d2562047h")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := ParseDuration(text)
+		if got < 0 || err != nil && got != 0 {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+		if want, plain := time.ParseDuration(text); err == nil && plain == nil && want != got {
+			t.Errorf("%q is %v, want %v", text, got, want)
+		}
+		if err == nil && strings.HasPrefix(text, "-") {
+			t.Errorf("%q is accepted", text)
+		}
+	})
+}

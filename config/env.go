@@ -1,0 +1,36 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// prefix starts the name of every environment variable that is a setting.
+const prefix = "PRESCIENT_"
+
+// fileVariable names the configuration file.
+const fileVariable = prefix + "CONFIG"
+
+// variable returns the environment variable of a key: PRESCIENT_RUN_JOB_NAME for run.job_name.
+func variable(key string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// strangers returns a warning for each variable of an environment, as os.Environ returns it, that has the prefix and
+// is no setting: a misspelt one, or one of another program, so that it cannot be an error.
+func strangers(environ []string) []string {
+	known := map[string]bool{fileVariable: true}
+	for key := range fields(new(Config)) {
+		known[variable(key)] = true
+	}
+	var warnings []string
+	for _, assignment := range environ {
+		name, _, _ := strings.Cut(assignment, "=")
+		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, prefix+"TEST_") && !known[name] {
+			warnings = append(warnings, "environment variable "+name+
+				" is no setting and is ignored; prescient config show lists the settings")
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+var extensions = []string{".yaml", ".yml", ".toml", ".json"}
+
+// places returns where a configuration file is looked for when none is named, the first one first.
+func places() []string {
+	files := []string{"prescient.yaml"}
+	home := os.Getenv("XDG_CONFIG_HOME")
+	if user, err := os.UserHomeDir(); home == "" && err == nil {
+		home = filepath.Join(user, ".config")
+	}
+	if home != "" {
+		files = append(files, filepath.Join(home, "prescient", "prescient.yaml"))
+	}
+	return append(files, "/etc/prescient/prescient.yaml")
+}
+
+// findFile returns the configuration file to read and who named it. The path is empty when there is no file.
+func findFile(flag *pflag.Flag, places []string) (path, by string) {
+	if flag != nil && flag.Value.String() != "" {
+		return flag.Value.String(), "flag --" + flag.Name
+	}
+	if path := os.Getenv(fileVariable); path != "" {
+		return path, "environment " + fileVariable
+	}
+	for _, place := range places {
+		// A directory that this user may not look into is as good as one without a file.
+		if _, err := os.Stat(place); err == nil {
+			return place, "the default place"
+		}
+	}
+	return "", ""
+}
+
+// readFile reads the file at path into v and returns its path from the root.
+func readFile(v *viper.Viper, path string) (string, error) {
+	if !slices.Contains(extensions, filepath.Ext(path)) {
+		return path, fmt.Errorf("the name must end in one of %s", strings.Join(extensions, " "))
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return path, err
+	}
+	v.SetConfigFile(full)
+	return full, v.ReadInConfig()
+}
+
+// unknownKeys returns an error for each key that v has read from the file at path and that is no setting. Nothing else
+// may be attached to v yet. A section without content is fine: all its lines may be comments.
+func unknownKeys(v *viper.Viper, path string) []error {
+	sections := map[string][]string{}
+	for key := range fields(new(Config)) {
+		section, setting, _ := strings.Cut(key, ".")
+		sections[section] = append(sections[section], setting)
+	}
+	var problems []error
+	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
+		section, setting, nested := strings.Cut(key, ".")
+		known, exists := sections[section]
+		empty := exists && !nested && v.Get(key) == nil
+		if empty || slices.Contains(known, setting) {
+			continue
+		}
+		hint := "the sections are " + strings.Join(slices.Sorted(maps.Keys(sections)), ", ")
+		if exists {
+			hint = section + " has " + strings.Join(known, ", ")
+		}
+		problems = append(problems, fmt.Errorf("set %s from file %s: unknown key, correct or remove it; %s", key, path, hint))
+	}
+	return problems
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// annotation marks the flags that set a key, so that a command may have a flag --page of its own.
+const annotation = "prescient-key"
+
+// Flags registers the flags that every command has: --config, --database-url, --schema, --log-level and --log-format.
+// None of them takes a password: Load refuses one in --database-url.
+func Flags(fs *pflag.FlagSet) {
+	d := Default()
+	fs.String("config", "", "configuration `FILE` (.yaml, .toml or .json); default: "+
+		"./prescient.yaml, else prescient/prescient.yaml in $XDG_CONFIG_HOME or /etc")
+	fs.String("database-url", "", "`URL` or key=value pairs of the database, without a password; default: "+
+		"the private PostgreSQL that prescient runs itself")
+	fs.String("schema", d.Database.Schema, "database schema that holds the tables")
+	fs.String("log-level", d.Log.Level, "least severe level logged: debug, info, warn or error")
+	fs.String("log-format", d.Log.Format, "format of the log on stderr: text or json")
+	bind(fs, "config", "config")
+	bind(fs, "database-url", "database.url")
+	bind(fs, "schema", "database.schema")
+	bind(fs, "log-level", "log.level")
+	bind(fs, "log-format", "log.format")
+}
+
+// RunFlags registers the flags of a command that runs slots: --workers, --page, --lease, --grace, --early and --job-name.
+func RunFlags(fs *pflag.FlagSet) {
+	d := Default().Run
+	fs.Int("workers", d.Workers, "number of checks that run at once")
+	fs.Int("page", d.Page, "number of rows read and recorded at once, 1 to 10000")
+	DurationVar(fs, new(time.Duration), "lease", d.Lease,
+		"how long a shard stays with a runner that falls silent, at least 3s; the heartbeat is a third of it")
+	DurationVar(fs, new(time.Duration), "grace", d.Grace, "how long running checks may go on after SIGTERM or a timeout")
+	DurationVar(fs, new(time.Duration), "early", d.Early,
+		"how long before a boundary a run waits for it instead of running the slot before")
+	fs.String("job-name", d.JobName, "`NAME` of the Kubernetes Job, whose suffix gives the slot; default: the clock gives it")
+	for _, name := range []string{"workers", "page", "lease", "grace", "early"} {
+		bind(fs, name, "run."+name)
+	}
+	bind(fs, "job-name", "run.job_name")
+}
+
+// bind makes a flag the source of a key.
+func bind(fs *pflag.FlagSet, name, key string) {
+	fs.Lookup(name).Annotations = map[string][]string{annotation: {key}}
+}
+
+// given returns the flags of fs that were set on the command line and are the source of a key, by that key.
+func given(fs *pflag.FlagSet) map[string]*pflag.Flag {
+	flags := map[string]*pflag.Flag{}
+	if fs == nil {
+		return flags
+	}
+	fs.VisitAll(func(f *pflag.Flag) {
+		if key := f.Annotations[annotation]; f.Changed && key != nil {
+			flags[key[0]] = f
+		}
+	})
+	return flags
+}

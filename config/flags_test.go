@@ -1,0 +1,70 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func TestEveryFlagSetsItsKey(t *testing.T) {
+	isolate(t)
+	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--log-format=json",
+		"--workers=8", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--job-name=scan-29401665")
+	want := Default()
+	want.Database = Database{NewURL("postgres://db/orders"), "checks"}
+	want.Run = changed.Run
+	want.Log = changed.Log
+	diff(t, want, loaded.Config)
+
+	origins := map[string]string{}
+	for _, entry := range loaded.Entries {
+		if entry.Origin != "default" {
+			origins[entry.Key] = entry.Origin
+		}
+	}
+	diff(t, map[string]string{
+		"database.url": "flag --database-url", "database.schema": "flag --schema",
+		"log.level": "flag --log-level", "log.format": "flag --log-format",
+		"run.workers": "flag --workers", "run.page": "flag --page", "run.lease": "flag --lease",
+		"run.grace": "flag --grace", "run.early": "flag --early", "run.job_name": "flag --job-name",
+	}, origins)
+}
+
+func TestAnotherFlagOfTheSameNameIsLeftAlone(t *testing.T) {
+	isolate(t)
+	fs := pflag.NewFlagSet("list", pflag.ContinueOnError)
+	Flags(fs)
+	fs.Int("page", 1, "page of the list")
+	if err := fs.Parse([]string{"--page=7"}); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := load(fs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, 1000, loaded.Config.Run.Page)
+}
+
+func TestTheHelpOfEveryFlagSaysItsDefault(t *testing.T) {
+	parse(t).VisitAll(func(f *pflag.Flag) {
+		if help, _ := pflag.UnquoteUsage(f); f.DefValue == "" && !strings.Contains(f.Usage, "default: ") {
+			t.Errorf("--%s %s: no default in %q", f.Name, help, f.Usage)
+		}
+	})
+	diff(t, "1m", parse(t).Lookup("lease").DefValue)
+}
+
+func TestADurationFlagTakesDays(t *testing.T) {
+	fs := pflag.NewFlagSet("prune", pflag.ContinueOnError)
+	keep := time.Second
+	DurationVar(fs, &keep, "keep", 0, "how long to keep")
+	diff(t, time.Duration(0), keep)
+	if err := fs.Parse([]string{"--keep=90d"}); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, 90*24*time.Hour, keep)
+	contains(t, fs.Parse([]string{"--keep=90"}), "--keep", "want numbers with units")
+	diff(t, 90*24*time.Hour, keep)
+}

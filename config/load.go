@@ -1,0 +1,56 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+)
+
+// Loaded is a configuration together with where it came from.
+type Loaded struct {
+	// Config is what the program runs with. Every value keeps its rule.
+	Config Config
+
+	// Entries is every setting, sorted by key, for people to see.
+	Entries []Entry
+
+	// Warnings has a sentence for each environment variable that starts with PRESCIENT_ and is no setting,
+	// sorted, for the log. A misspelt variable ends here.
+	Warnings []string
+}
+
+// Entry is one setting as prescient config show prints it.
+type Entry struct {
+	// Key is the setting's name, as in run.page.
+	Key string `json:"key"`
+
+	// Value is its value, with secrets masked as by [Redact].
+	Value string `json:"value"`
+
+	// Origin is the source of the value: "default", "file /path", "environment PRESCIENT_RUN_PAGE" or "flag --page".
+	Origin string `json:"origin"`
+}
+
+// Load reads all settings, see the package documentation for their sources. From fs it takes the flags that [Flags]
+// and [RunFlags] registered; a flag that fs lacks is not given, and fs may be nil.
+//
+// The error joins all problems, one a line: each names the key, its source and the rule, and none shows a password.
+// With an error, only Warnings is filled.
+func Load(fs *pflag.FlagSet) (Loaded, error) { return load(fs, places()) }
+
+func load(fs *pflag.FlagSet, places []string) (Loaded, error) {
+	loaded := Loaded{Config: Default(), Warnings: strangers(os.Environ())}
+	from, problems := open(given(fs), places)
+	for key, field := range fields(&loaded.Config) {
+		problems = append(problems, from.read(key, field, &loaded.Config))
+		loaded.Entries = append(loaded.Entries, Entry{key, show(field), from.origin(key)})
+	}
+	if err := errors.Join(problems...); err != nil {
+		return Loaded{Warnings: loaded.Warnings}, err
+	}
+	slices.SortFunc(loaded.Entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	return loaded, nil
+}

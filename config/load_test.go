@@ -1,0 +1,309 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// changed differs from the default in every setting; changedText is how people write it.
+var changed = Config{
+	Database: Database{URL: NewURL("postgres://app:s3cret@db/orders?sslmode=verify-full"), Schema: "checks"},
+	Slots:    Slots{Width: 5 * time.Minute},
+	Run: Run{
+		Workers: 8, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
+		Early: 1500 * time.Millisecond, JobName: "scan-29401665",
+	},
+	Jobs:    Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
+	History: History{Keep: 90 * 24 * time.Hour},
+	Log:     Log{Level: "debug", Format: "json"},
+}
+
+var changedText = map[string]string{
+	"database.url":     "postgres://app:s3cret@db/orders?sslmode=verify-full",
+	"database.schema":  "checks",
+	"slots.width":      "5m",
+	"run.workers":      "8",
+	"run.page":         "200",
+	"run.lease":        "90s",
+	"run.grace":        "1m",
+	"run.early":        "1.5s",
+	"run.job_name":     "scan-29401665",
+	"jobs.horizon":     "1d12h",
+	"jobs.max_payload": "1048576",
+	"history.keep":     "90d",
+	"log.level":        "debug",
+	"log.format":       "json",
+}
+
+var changedFiles = map[string]string{
+	"all.yaml": `
+database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks}
+slots: {width: 5m}
+run: {workers: 8, page: 200, lease: 90s, grace: 1m, early: 1.5s, job_name: scan-29401665}
+jobs: {horizon: 1d12h, max_payload: 1048576}
+history: {keep: 90d}
+log: {level: debug, format: json}
+`,
+	"all.toml": `
+database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks"}
+slots.width = "5m"
+jobs = {horizon = "1d12h", max_payload = 1048576}
+history.keep = "90d"
+log = {level = "debug", format = "json"}
+[run]
+workers = 8
+page = 200
+lease = "90s"
+grace = "1m"
+early = "1.5s"
+job_name = "scan-29401665"
+`,
+	"all.json": `{
+"database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks"},
+"slots": {"width": "5m"},
+"run": {"workers": 8, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "job_name": "scan-29401665"},
+"jobs": {"horizon": "1d12h", "max_payload": 1048576},
+"history": {"keep": "90d"},
+"log": {"level": "debug", "format": "json"}
+}`,
+}
+
+func TestWithoutAnySourceTheDefaultsHold(t *testing.T) {
+	isolate(t)
+	loaded := mustLoad(t)
+	diff(t, Default(), loaded.Config)
+	for _, entry := range loaded.Entries {
+		if entry.Origin != "default" {
+			t.Errorf("%s comes from %s", entry.Key, entry.Origin)
+		}
+	}
+}
+
+func TestFlagsAreOptional(t *testing.T) {
+	isolate(t)
+	for name, fs := range map[string]*pflag.FlagSet{"nil": nil, "none registered": {}} {
+		t.Run(name, func(t *testing.T) {
+			loaded, err := load(fs, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff(t, Default(), loaded.Config)
+		})
+	}
+}
+
+func TestEveryKeyCanBeSetByAVariable(t *testing.T) {
+	want := changed
+	for key := range fields(&want) {
+		t.Run(key, func(t *testing.T) {
+			isolate(t)
+			t.Setenv(variable(key), changedText[key])
+			loaded := mustLoad(t)
+			got := map[string]string{}
+			for k, field := range fields(&loaded.Config) {
+				if k == key {
+					got[k] = show(field)
+				}
+			}
+			for k, field := range fields(&want) {
+				if k == key {
+					diff(t, map[string]string{k: show(field)}, got)
+				}
+			}
+		})
+	}
+	t.Run("all at once", func(t *testing.T) {
+		isolate(t)
+		for key, text := range changedText {
+			t.Setenv(variable(key), text)
+		}
+		loaded := mustLoad(t)
+		diff(t, changed, loaded.Config)
+		for _, entry := range loaded.Entries {
+			diff(t, "environment "+variable(entry.Key), entry.Origin)
+		}
+	})
+}
+
+func TestEveryKeyCanBeSetByAFileOfEachFormat(t *testing.T) {
+	for name, content := range changedFiles {
+		t.Run(name, func(t *testing.T) {
+			path := writeFile(t, isolate(t), name, content)
+			loaded := mustLoad(t, "--config", path)
+			diff(t, changed, loaded.Config)
+			for _, entry := range loaded.Entries {
+				diff(t, "file "+path, entry.Origin)
+			}
+		})
+	}
+}
+
+func TestALaterSourceWins(t *testing.T) {
+	tests := map[string]struct {
+		file, env string
+		args      []string
+		want      int
+		origin    string
+	}{
+		"default":                        {"", "", nil, 64, "default"},
+		"file over default":              {"8", "", nil, 8, "file"},
+		"environment over default":       {"", "16", nil, 16, "environment PRESCIENT_RUN_WORKERS"},
+		"environment over file":          {"8", "16", nil, 16, "environment PRESCIENT_RUN_WORKERS"},
+		"flag over default":              {"", "", []string{"--workers=32"}, 32, "flag --workers"},
+		"flag over all":                  {"8", "16", []string{"--workers=32"}, 32, "flag --workers"},
+		"flag given with the default":    {"8", "16", []string{"--workers=64"}, 64, "flag --workers"},
+		"a null in the file is no value": {"null", "", nil, 64, "default"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := isolate(t)
+			if test.file != "" {
+				path := writeFile(t, dir, "set.yaml", "run:\n  workers: "+test.file)
+				t.Setenv(fileVariable, path)
+				if test.origin == "file" {
+					test.origin += " " + path
+				}
+			}
+			t.Setenv("PRESCIENT_RUN_WORKERS", test.env)
+			loaded := mustLoad(t, test.args...)
+			diff(t, test.want, loaded.Config.Run.Workers)
+			diff(t, test.origin, entry(t, loaded, "run.workers").Origin)
+		})
+	}
+}
+
+func TestAnEmptyVariableIsUnsetAndAnEmptyFlagIsGiven(t *testing.T) {
+	path := writeFile(t, isolate(t), "set.yaml", "database: {url: postgres://db/orders}")
+	t.Setenv("PRESCIENT_DATABASE_URL", "")
+	diff(t, NewURL("postgres://db/orders"), mustLoad(t, "--config", path).Config.Database.URL)
+	diff(t, URL{}, mustLoad(t, "--config", path, "--database-url=").Config.Database.URL)
+}
+
+func TestAStrayVariableOfASectionsNameHidesNothing(t *testing.T) {
+	path := writeFile(t, isolate(t), "set.yaml", "run: {workers: 8}")
+	t.Setenv("PRESCIENT_RUN", "1")
+	diff(t, 8, mustLoad(t, "--config", path).Config.Run.Workers)
+}
+
+func TestAnEmptySectionHidesNothing(t *testing.T) {
+	path := writeFile(t, isolate(t), "set.yaml", "run:\n  # workers: 8\nlog: {level: warn}\n")
+	t.Setenv("PRESCIENT_RUN_PAGE", "10")
+	got := mustLoad(t, "--config", path, "--workers=7").Config
+	diff(t, []any{7, 10, time.Minute, "warn"}, []any{got.Run.Workers, got.Run.Page, got.Run.Lease, got.Log.Level})
+}
+
+func TestALineBreakAtTheEndOfAVariableIsNotPartOfIt(t *testing.T) {
+	isolate(t)
+	t.Setenv("PRESCIENT_DATABASE_URL", "postgres://db/orders\n")
+	diff(t, "postgres://db/orders", mustLoad(t).Config.Database.URL.Reveal())
+}
+
+func TestEntriesAreSortedAndMasked(t *testing.T) {
+	isolate(t)
+	for key, text := range changedText {
+		t.Setenv(variable(key), text)
+	}
+	var got [][2]string
+	for _, entry := range mustLoad(t).Entries {
+		got = append(got, [2]string{entry.Key, entry.Value})
+	}
+	diff(t, [][2]string{
+		{"database.schema", "checks"},
+		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},
+		{"history.keep", "2160h"},
+		{"jobs.horizon", "36h"},
+		{"jobs.max_payload", "1048576"},
+		{"log.format", "json"},
+		{"log.level", "debug"},
+		{"run.early", "1.5s"},
+		{"run.grace", "1m"},
+		{"run.job_name", "scan-29401665"},
+		{"run.lease", "1m30s"},
+		{"run.page", "200"},
+		{"run.workers", "8"},
+		{"slots.width", "5m"},
+	}, got)
+}
+
+func TestAnUnknownVariableIsAWarning(t *testing.T) {
+	isolate(t)
+	t.Setenv("PRESCIENT_RUN_WORKER", "8")
+	t.Setenv("PRESCIENT_DATABASE_PASSWORD", "s3cret")
+	t.Setenv("PRESCIENT_TEST_DATABASE", "x")
+	t.Setenv("PRESCIENT_CONFIG", "")
+	t.Setenv("PRESCIENT_LOG_LEVEL", "warn")
+	const rest = " is no setting and is ignored; prescient config show lists the settings"
+	want := []string{
+		"environment variable PRESCIENT_DATABASE_PASSWORD" + rest,
+		"environment variable PRESCIENT_RUN_WORKER" + rest,
+	}
+	diff(t, want, mustLoad(t).Warnings)
+
+	t.Setenv("PRESCIENT_LOG_LEVEL", "loud")
+	loaded, err := load(nil, nil)
+	contains(t, err, "log.level")
+	diff(t, Loaded{Warnings: want}, loaded)
+}
+
+func TestTheFirstFileFoundIsRead(t *testing.T) {
+	dir := isolate(t)
+	work := filepath.Join(dir, "work.yaml")
+	system := filepath.Join(dir, "etc", "prescient.yaml")
+	named := writeFile(t, dir, "named.yml", "run: {workers: 4}")
+	byVariable := writeFile(t, dir, "variable.toml", "run.workers = 3")
+	find := func(args ...string) int {
+		t.Helper()
+		loaded, err := load(parse(t, args...), []string{work, system})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return loaded.Config.Run.Workers
+	}
+	diff(t, 64, find())
+	writeFile(t, dir, "etc/prescient.yaml", "run: {workers: 1}")
+	diff(t, 1, find())
+	writeFile(t, dir, "work.yaml", "run: {workers: 2}")
+	diff(t, 2, find())
+	t.Setenv(fileVariable, byVariable)
+	diff(t, 3, find())
+	diff(t, 4, find("--config", named))
+	diff(t, 3, find("--config="))
+}
+
+func TestFilesAreLookedForInTheWorkingDirectoryThenTheUsersThenTheSystems(t *testing.T) {
+	isolate(t)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, []string{"prescient.yaml", home + "/.config/prescient/prescient.yaml", "/etc/prescient/prescient.yaml"}, places())
+	t.Setenv("XDG_CONFIG_HOME", "/xdg")
+	diff(t, []string{"prescient.yaml", "/xdg/prescient/prescient.yaml", "/etc/prescient/prescient.yaml"}, places())
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("HOME", "")
+	diff(t, []string{"prescient.yaml", "/etc/prescient/prescient.yaml"}, places())
+}
+
+func TestLoadReadsTheFileOfTheWorkingDirectory(t *testing.T) {
+	path := writeFile(t, isolate(t), "prescient.yaml", "run: {workers: 8}")
+	loaded, err := Load(parse(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, Entry{"run.workers", "8", "file " + path}, entry(t, loaded, "run.workers"))
+}
+
+func entry(t *testing.T, loaded Loaded, key string) Entry {
+	t.Helper()
+	for _, entry := range loaded.Entries {
+		if entry.Key == key {
+			return entry
+		}
+	}
+	t.Fatalf("no entry %s", key)
+	return Entry{}
+}

@@ -1,0 +1,162 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
+	bad := map[string][]string{
+		"database.url":     {"orders", "https://db/orders", "postgres://u:p%zz@db", "postgres://u:a#b@db/x", "host=db port"},
+		"database.schema":  {"Prescient", "1st", "pg_checks", "my-schema", strings.Repeat("s", 64), `x"; drop`},
+		"slots.width":      {"-15m", "7h", "500ms", "48h", "15"},
+		"run.workers":      {"0", "-1", "many", "1.9", "99999999999999999999"},
+		"run.page":         {"0", "10001", "1k"},
+		"run.lease":        {"2999ms", "60", "0", "soon"},
+		"run.grace":        {"-1s", "20"},
+		"run.early":        {"-1s", "5"},
+		"jobs.horizon":     {"0", "5y", "-1d"},
+		"jobs.max_payload": {"0", "64k", "-5"},
+		"history.keep":     {"-1d", "90"},
+		"log.level":        {"INFO", "trace", "info+2"},
+		"log.format":       {"xml", "JSON"},
+	}
+	for key, values := range bad {
+		for _, value := range values {
+			t.Run(key+"="+value, func(t *testing.T) {
+				isolate(t)
+				t.Setenv(variable(key), value)
+				_, err := load(nil, nil)
+				contains(t, err, "set "+key+" from environment "+variable(key)+": got ", "want "+rules[key].want)
+				if key != "database.url" && !strings.Contains(err.Error(), `got "`) {
+					t.Errorf("the value is not shown: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestABadValueNamesItsSource(t *testing.T) {
+	dir := isolate(t)
+	path := writeFile(t, dir, "bad.yaml", "run: {page: 0}")
+	_, err := load(parse(t, "--config", path), nil)
+	contains(t, err, "set run.page from file "+path+`: got "0"`)
+
+	t.Setenv("PRESCIENT_RUN_PAGE", "10001")
+	_, err = load(parse(t, "--config", path), nil)
+	contains(t, err, `set run.page from environment PRESCIENT_RUN_PAGE: got "10001"`)
+
+	_, err = load(parse(t, "--config", path, "--page=-1"), nil)
+	contains(t, err, `set run.page from flag --page: got "-1"`)
+}
+
+func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
+	for _, content := range []string{
+		"run: {lease: 60}", "run: {workers: 1.9}", "run: {workers: true}", "run: {workers: [1]}", "run: {workers: ''}",
+		"run: {job_name: [a, b]}", "run: {job_name: {a: b}}", "log: {level: 3}", "database: {schema: 2026-01-01}",
+	} {
+		t.Run(content, func(t *testing.T) {
+			path := writeFile(t, isolate(t), "bad.yaml", content)
+			_, err := load(parse(t, "--config", path), nil)
+			contains(t, err, "from file "+path)
+		})
+	}
+}
+
+func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
+	tests := map[string]struct{ content, key, hint string }{
+		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, page, lease, grace, early, job_name"},
+		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
+		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are database, history, jobs, log, run, slots"},
+		"typo of an empty one":    {"runs:", "runs", "the sections are"},
+		"setting without one":     {"workers: 8", "workers", "the sections are"},
+		"value for a section":     {"run: 8", "run", "run has workers"},
+		"too deep":                {"run: {workers: {max: 8}}", "run.workers.max", "run has workers"},
+		"dotted in a wrong place": {"log.levels: warn", "log.levels", "log has level, format"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := writeFile(t, isolate(t), "typo.yaml", test.content)
+			_, err := load(parse(t, "--config", path), nil)
+			contains(t, err, "set "+test.key+" from file "+path+": unknown key, correct or remove it; "+test.hint)
+		})
+	}
+}
+
+func TestAnUnreadableFileNamesWhoNamedIt(t *testing.T) {
+	dir := isolate(t)
+	missing := filepath.Join(dir, "missing.yaml")
+	broken := writeFile(t, dir, "broken.yaml", "run: {workers: 8")
+	text := writeFile(t, dir, "settings.txt", "run.workers=8")
+
+	_, err := load(parse(t, "--config", missing), nil)
+	contains(t, err, "read configuration file "+missing+" named by flag --config", "no such file")
+	_, err = load(parse(t, "--config", text), nil)
+	contains(t, err, text, "must end in one of .yaml .yml .toml .json")
+	_, err = load(nil, []string{missing, broken})
+	contains(t, err, "read configuration file "+broken+" named by the default place", "yaml")
+	_, err = load(nil, []string{missing, dir})
+	contains(t, err, dir)
+
+	t.Setenv(fileVariable, missing)
+	_, err = load(nil, nil)
+	contains(t, err, missing+" named by environment PRESCIENT_CONFIG")
+}
+
+func TestAllProblemsAreListedAtOnce(t *testing.T) {
+	dir := isolate(t)
+	path := writeFile(t, dir, "bad.yaml", "run: {worker: 8, lease: 1s}\nlogs: {}\nlog: {format: xml}")
+	t.Setenv("PRESCIENT_JOBS_HORIZON", "5y")
+	_, err := load(parse(t, "--config", path, "--page=0", "--database-url=postgres://app:s3cret@db"), nil)
+	contains(t, err, "run.worker ", "run.lease", "log.format", "jobs.horizon", "run.page", "database.url")
+	if n := strings.Count(err.Error(), "\n") + 1; n != 6 {
+		t.Errorf("%d lines, want one for each of the 6 problems:\n%v", n, err)
+	}
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("the password is shown:\n%v", err)
+	}
+}
+
+func TestNoFlagTakesAPassword(t *testing.T) {
+	for _, url := range []string{
+		"postgres://app:s3cret@db/orders",
+		"postgres://db/orders?password=s3cret",
+		"postgres://db/orders?sslpassword=s3cret",
+		"host=db password=s3cret",
+		"host=db sslpassword = 's3cret'",
+	} {
+		t.Run(url, func(t *testing.T) {
+			isolate(t)
+			_, err := load(parse(t, "--database-url", url), nil)
+			contains(t, err, "set database.url from flag --database-url", "password",
+				"PRESCIENT_DATABASE_URL", "configuration file", "PGPASSFILE", "service file")
+			if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "host=db") {
+				t.Errorf("the URL is shown: %v", err)
+			}
+		})
+	}
+	for _, url := range []string{"", "postgres://app@db/orders", "host=db passfile=/run/pgpass", "service=orders"} {
+		isolate(t)
+		diff(t, NewURL(url), mustLoad(t, "--database-url", url).Config.Database.URL)
+	}
+}
+
+func TestARefusedValueNeverShowsAPassword(t *testing.T) {
+	for key, value := range map[string]string{
+		"database.url":    "postgres://app:s3cret#@db/orders",
+		"database.schema": "postgres://app:s3cret@db/orders",
+		"log.level":       "host=db password=s3cret",
+		"run.lease":       "postgres://app:s3cret@db/orders",
+	} {
+		t.Run(key, func(t *testing.T) {
+			isolate(t)
+			t.Setenv(variable(key), value)
+			_, err := load(nil, nil)
+			contains(t, err, key, "not shown")
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the password is shown: %v", err)
+			}
+		})
+	}
+}

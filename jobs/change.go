@@ -1,0 +1,73 @@
+package jobs
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Cancel ends the waiting check of a key as Cancelled and tells whether there was one. A check that is running at
+// that moment runs on, but nothing of what it returns is recorded.
+func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
+	var found bool
+	if err := key.validate(); err != nil {
+		return false, fmt.Errorf("cancel %s: %w", key, err)
+	}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, key.ItemKey}
+	if err := c.row(ctx, db, pgsql.Cancel, args, &found); err != nil {
+		return false, fmt.Errorf("cancel %s: %w", key, err)
+	}
+	return found, nil
+}
+
+// CancelEntity ends every keyed check of an entity as Cancelled and returns how many there were.
+func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey string) (int64, error) {
+	var n int64
+	if err := c.row(ctx, db, pgsql.CancelEntity, []any{entityName, entityKey}, &n); err != nil {
+		return 0, fmt.Errorf("cancel the checks of %s %s: %w", entityName, entityKey, err)
+	}
+	return n, nil
+}
+
+// Reschedule moves the waiting check of a key to the first slot at or after at, earlier or later. It returns the
+// slot (UTC), and whether there was such a check.
+func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (slot time.Time, found bool, err error) {
+	if err := c.validateChange(key, at); err != nil {
+		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
+	}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.Micro(at), key.ItemKey, c.clock()}
+	return c.slot(ctx, db, "reschedule", key, pgsql.Reschedule, args)
+}
+
+// PushBack moves the waiting check of a key later, never earlier: "it happened again, look an hour from now, but no
+// later than a day after the first". maxDelay counts from the slot of the first check; 0 is no limit. It returns the
+// slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing.
+func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxDelay time.Duration) (slot time.Time, found bool, err error) {
+	if err := c.validateChange(key, at); err != nil {
+		return time.Time{}, false, fmt.Errorf("push back %s: %w", key, err)
+	}
+	_, capMicros := PushBack(maxDelay).args()
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.Micro(at), capMicros, key.ItemKey, c.clock()}
+	return c.slot(ctx, db, "push back", key, pgsql.PushBack, args)
+}
+
+func (c *Client) validateChange(key Key, at time.Time) error {
+	if err := key.validate(); err != nil {
+		return err
+	}
+	var probe FutureJob
+	probe.SetCheckAt(c.Grid(), at)
+	return c.validateTime(probe)
+}
+
+func (c *Client) slot(ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any) (time.Time, bool, error) {
+	var slot sql.NullTime
+	if err := c.row(ctx, db, stmt, args, &slot); err != nil {
+		return time.Time{}, false, fmt.Errorf("%s %s: %w", verb, key, err)
+	}
+	return slot.Time.UTC(), slot.Valid, nil
+}

@@ -1,0 +1,123 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config of a Client. The zero value is the default.
+type Config struct {
+	// Schema holds the tables. Default "prescient".
+	Schema string
+	// Horizon is how far ahead a check may be asked for; beyond it a date is taken for a mistake. Default 5 years.
+	Horizon time.Duration
+	// MaxPayload limits a payload, in bytes. Default 65536.
+	MaxPayload int
+	// Now is what instants are compared with, for a replay of the past or the future. Default: the database's clock.
+	Now func() time.Time
+}
+
+// DefaultMaxPayload is the payload limit in bytes where Config sets none.
+const DefaultMaxPayload = 64 << 10
+
+// Client asks for checks, cancels and moves them, and reads what waits and what ended.
+// It holds no connection and is safe for concurrent use.
+type Client struct {
+	cfg     Config
+	schema  pgsql.Schema
+	setting pgsql.Setting
+}
+
+// DB is where a call goes. In a *sql.Tx or *sqlx.Tx it is part of that transaction; a *sql.DB or *sqlx.DB gets a
+// transaction of its own.
+type DB interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// NewClient reads the grid and the clock from the database. It returns pgsql.ErrNotMigrated where the schema is
+// missing. After a change of the width, a client made before rounds to the old grid and the database to the new one.
+func NewClient(ctx context.Context, db *sqlx.DB, cfg Config) (*Client, error) {
+	schema, err := pgsql.ParseSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Horizon = cmp.Or(cfg.Horizon, DefaultHorizon)
+	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, DefaultMaxPayload)
+	if cfg.Horizon < 0 || cfg.MaxPayload < 0 {
+		return nil, errors.New("jobs.Config: Horizon and MaxPayload must not be negative")
+	}
+	setting, err := pgsql.ReadSetting(ctx, db, schema)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{cfg: cfg, schema: schema, setting: setting}, nil
+}
+
+// Grid returns the grid of the database.
+func (c *Client) Grid() grid.Grid { return c.setting.Grid }
+
+func (c *Client) now() time.Time {
+	if c.cfg.Now != nil {
+		return c.cfg.Now()
+	}
+	return c.setting.Now()
+}
+
+// clock is the parameter by which statements learn of a replayed clock: nil asks the database.
+func (c *Client) clock() any {
+	if c.cfg.Now != nil {
+		return c.cfg.Now()
+	}
+	return nil
+}
+
+// row runs a statement that returns one row, in the caller's transaction or in one of its own.
+func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []any, dest ...any) error {
+	return inTx(ctx, db, func(tx DB) error {
+		return tx.QueryRowContext(ctx, stmt.In(c.schema), args...).Scan(dest...)
+	})
+}
+
+// rows runs a statement and calls scan for each row.
+func (c *Client) rows(ctx context.Context, db DB, stmt pgsql.Statement, args []any, scan func(Row) error) error {
+	return inTx(ctx, db, func(tx DB) error {
+		rows, err := tx.QueryContext(ctx, stmt.In(c.schema), args...)
+		if err != nil {
+			return err
+		}
+		return pgsql.ScanRows(rows, func() error { return scan(rows) })
+	})
+}
+
+// inTx runs fn in db when that is a transaction, else in a new one: a statement outside of a transaction might be
+// repeated silently by database/sql.
+func inTx(ctx context.Context, db DB, fn func(tx DB) error) error {
+	pool, ok := db.(interface {
+		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+	})
+	if !ok {
+		return pgsql.ExplainMissing(fn(db))
+	}
+	tx, err := pool.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := fn(tx); err != nil {
+		return pgsql.ExplainMissing(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit transaction: %w", err)
+	}
+	return nil
+}

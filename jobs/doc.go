@@ -1,0 +1,23 @@
+// Package jobs is what an application imports: to ask for checks, and to register the functions that do them.
+//
+// A check is a row that says "look at order 42 not before 13:05". It is written in the transaction that gives rise to
+// it, so it exists if and only if that transaction commits:
+//
+//	client, err := jobs.NewClient(ctx, db, jobs.Config{})
+//	...
+//	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+//	check.SetCheckAt(client.Grid(), placedAt.Add(48*time.Hour))
+//	_, err = client.Enqueue(ctx, tx, check)
+//
+// The instant is rounded up to a slot. When that slot is run, the function registered under job_exec is called; it
+// looks whether what should have happened has happened, acts if not, and returns when to look again, or nil:
+//
+//	registry.Register("order.unshipped", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+//		...
+//		return nil, nil // finished: the row goes to history as done
+//	})
+//
+// A row is in exactly one place, pending or history, and leaves only with a named [Outcome].
+//
+// The package links neither the command line nor the configuration; slots runs what is registered here.
+package jobs

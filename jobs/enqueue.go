@@ -1,0 +1,146 @@
+package jobs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// ErrExists is returned under FailOnConflict for a key that waits already. Like every unique violation it has
+// aborted the transaction.
+var ErrExists = errors.New("a check with this key is waiting already")
+
+// Action is what Enqueue did.
+type Action string
+
+// The actions.
+const (
+	Inserted      Action = "inserted"
+	Kept          Action = "kept"
+	ReplacedOther Action = "replaced"
+	PushedBack    Action = "pushed_back"
+)
+
+// Enqueued is the row that now waits.
+type Enqueued struct {
+	ID     int64
+	Slot   time.Time // UTC
+	Action Action
+}
+
+// Counts is what EnqueueMany did.
+type Counts struct {
+	Inserted   int64
+	Kept       int64
+	Replaced   int64
+	PushedBack int64
+}
+
+// Conflict says what happens to a key that waits already. Anonymous rows never conflict.
+type Conflict struct {
+	policy string
+	cap    time.Duration
+}
+
+var (
+	// Keep leaves the waiting row as it is. It is also the zero Conflict.
+	Keep = Conflict{policy: "keep"}
+	// Replace ends the waiting row as Replaced and puts the new one in its place.
+	Replace = Conflict{policy: "replace"}
+	// FailOnConflict returns ErrExists.
+	FailOnConflict = Conflict{policy: "error"}
+)
+
+// PushBack moves the waiting row to the new row's slot when that is later, but no later than maxDelay after the slot
+// of its first check; 0 is no limit. One that lands in the same slot writes nothing.
+func PushBack(maxDelay time.Duration) Conflict {
+	return Conflict{policy: "push_back", cap: maxDelay}
+}
+
+func (c Conflict) args() (policy string, capMicros any) {
+	switch {
+	case c.policy == "":
+		return Keep.policy, nil
+	case c.cap > 0:
+		return c.policy, c.cap.Microseconds()
+	}
+	return c.policy, nil
+}
+
+// Enqueue asks for one check. A bad job gets FieldErrors and nothing is written.
+func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict) (Enqueued, error) {
+	if err := c.validate(job); err != nil {
+		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
+	}
+	var e Enqueued
+	policy, capMicros := on.args()
+	args := []any{
+		job.JobExec, job.EntityName, job.EntityKey, job.nextCheckAt, nullable(string(job.Payload)), job.item(),
+		nullable(job.GroupKey), policy, capMicros, c.clock(),
+	}
+	err := c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
+	if err != nil {
+		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), explainConflict(err))
+	}
+	e.Slot = e.Slot.UTC()
+	return e, nil
+}
+
+// EnqueueMany asks for many checks in one statement. When any is bad nothing is written, and a *BulkError lists
+// every bad one. A key given twice counts as two calls, in order.
+func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
+	var bad BulkError
+	for i, job := range list {
+		if err := c.validate(job); err != nil {
+			bad.Rows = append(bad.Rows, RowError{Index: i, Err: err})
+		}
+	}
+	if len(bad.Rows) > 0 {
+		return Counts{}, &bad
+	}
+	var n Counts
+	err := c.row(ctx, db, pgsql.EnqueueMany, c.columns(list, on), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
+	if err != nil {
+		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), explainConflict(err))
+	}
+	return n, nil
+}
+
+// columns turns rows into the arrays of enqueue_many.
+func (c *Client) columns(list []FutureJob, on Conflict) []any {
+	n := len(list)
+	execs, names, keys := make([]string, n), make([]string, n), make([]string, n)
+	times := make([]time.Time, n)
+	payloads, items, groups := make([]sql.NullString, n), make([]sql.NullString, n), make([]sql.NullString, n)
+	for i, job := range list {
+		execs[i], names[i], keys[i], times[i] = job.JobExec, job.EntityName, job.EntityKey, job.nextCheckAt
+		payloads[i], items[i], groups[i] = nullable(string(job.Payload)), job.item(), nullable(job.GroupKey)
+	}
+	policy, capMicros := on.args()
+	return []any{
+		pq.Array(execs), pq.Array(names), pq.Array(keys), pq.Array(times), pq.Array(payloads), pq.Array(items),
+		pq.Array(groups), policy, capMicros, c.clock(),
+	}
+}
+
+func (j FutureJob) item() sql.NullString {
+	return sql.NullString{String: j.ItemKey, Valid: !j.Anonymous}
+}
+
+func nullable(s string) sql.NullString {
+	return sql.NullString{String: s, Valid: s != ""}
+}
+
+func explainConflict(err error) error {
+	if e := pq.As(err, pqerror.UniqueViolation); e != nil && e.Constraint == "future_job_key" {
+		return fmt.Errorf("%w: %s", ErrExists, e.Message)
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// FutureJob is a pending check. To enqueue one, set JobExec, EntityName, EntityKey and SetCheckAt; the rest is
+// optional or filled in by the store.
+type FutureJob struct {
+	// JobExec is the registered name of the function that does the check: 1 to 200 bytes.
+	JobExec string
+	// EntityName and EntityKey say what is checked, such as "order" and "42": 1 to 200 and 1 to 500 bytes.
+	EntityName string
+	EntityKey  string
+	// ItemKey tells apart two checks of one job on one entity: up to 500 bytes, usually empty.
+	ItemKey string
+	// Anonymous rows have no natural key: nothing finds, cancels or keeps them single, their job finds out by
+	// itself. They are about twice as fast to write. ItemKey must be empty.
+	Anonymous bool
+	// GroupKey keeps rows together in one shard: up to 500 bytes. Empty: the entity is its own group.
+	GroupKey string
+	// Payload is any JSON value, or nil. See SetPayload and Payload.
+	Payload json.RawMessage
+
+	// ID is given by the database and stays the same until the row is in history. Zero: not stored yet.
+	ID int64
+	// CheckCount is the number of checks before this one that returned without an error: 0 at the first.
+	CheckCount int
+	// ErrorCount is the number of errors in a row since then.
+	ErrorCount int
+	// LastError is the last error's text, or empty.
+	LastError string
+	// Spent is the run time of all checks so far.
+	Spent time.Duration
+	// EnqueuedAt and EnqueuedBy are the instant (UTC) and the database role that wrote the row.
+	EnqueuedAt time.Time
+	EnqueuedBy string
+
+	// Slot is the slot being run (UTC), for the function that is called; never "now".
+	Slot time.Time
+	// Lateness is the start of this check minus its slot: at least 0.
+	Lateness time.Duration
+	// CaughtUp tells that the slot was missed and is being run by catch-up.
+	CaughtUp bool
+
+	firstCheckAt time.Time
+	nextCheckAt  time.Time
+}
+
+// SetCheckAt asks for a check at the first slot of g at or after at. On a row that is not stored it also sets the
+// first check; on a stored one that is immutable. An instant in the past is due at the next slot.
+func (j *FutureJob) SetCheckAt(g grid.Grid, at time.Time) {
+	if at.IsZero() {
+		j.nextCheckAt = time.Time{}
+	} else {
+		j.nextCheckAt = g.Ceil(at)
+	}
+	if j.ID == 0 {
+		j.firstCheckAt = j.nextCheckAt
+	}
+}
+
+// FirstCheckAt returns the slot of the first check, in UTC; zero when none was asked for.
+func (j FutureJob) FirstCheckAt() time.Time { return j.firstCheckAt }
+
+// NextCheckAt returns the slot the row waits for, in UTC; zero when none was asked for.
+func (j FutureJob) NextCheckAt() time.Time { return j.nextCheckAt }
+
+// Key returns the natural key.
+func (j FutureJob) Key() Key {
+	return Key{JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey}
+}
+
+// SetPayload stores v as JSON.
+func (j *FutureJob) SetPayload(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode payload: %w", err)
+	}
+	j.Payload = text
+	return nil
+}
+
+// ErrNoPayload is returned by Payload for a row that has none.
+var ErrNoPayload = errors.New("the job has no payload")
+
+// Payload decodes a job's payload into a T; unknown fields are ignored. It returns ErrNoPayload when there is none.
+func Payload[T any](j FutureJob) (T, error) {
+	var v T
+	if len(j.Payload) == 0 {
+		return v, ErrNoPayload
+	}
+	if err := json.Unmarshal(j.Payload, &v); err != nil {
+		return v, fmt.Errorf("decode payload of %s: %w", j.Key(), err)
+	}
+	return v, nil
+}
+
+// Row is one row of a result set, such as *sql.Rows.
+type Row interface {
+	Scan(dest ...any) error
+}
+
+// ScanJob reads a row of the statements page_read, job_list or job_show. It is for the packages of this module.
+func ScanJob(row Row) (FutureJob, error) {
+	var j FutureJob
+	var spent int64
+	var payload []byte
+	err := row.Scan(
+		&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey, &j.firstCheckAt,
+		&j.nextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, &payload, &j.EnqueuedAt, &j.EnqueuedBy,
+	)
+	if err != nil {
+		return j, fmt.Errorf("read future job: %w", err)
+	}
+	j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = j.firstCheckAt.UTC(), j.nextCheckAt.UTC(), j.EnqueuedAt.UTC()
+	j.Spent = time.Duration(spent) * time.Microsecond
+	if payload != nil {
+		j.Payload = payload
+	}
+	return j, nil
+}
+
+// Key is the natural key of a check: at most one row with it waits at any time.
+type Key struct {
+	JobExec    string
+	EntityName string
+	EntityKey  string
+	ItemKey    string // usually empty
+}
+
+// String returns the key for messages, such as "order.unshipped on order 42".
+func (k Key) String() string {
+	s := fmt.Sprintf("%s on %s %s", k.JobExec, k.EntityName, k.EntityKey)
+	if k.ItemKey != "" {
+		s += " item " + k.ItemKey
+	}
+	return s
+}

@@ -1,0 +1,118 @@
+package jobs
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// Moment is when a row is judged: the slot being run, and now by the clock that slots are compared with.
+type Moment struct {
+	Grid     grid.Grid
+	Slot     time.Time
+	Now      time.Time
+	CaughtUp bool
+}
+
+// Move is why a row goes to a later slot.
+type Move string
+
+// The moves.
+const (
+	MoveNext  Move = "next"  // the check asked for it
+	MoveRetry Move = "retry" // the check failed
+	MoveDefer Move = "defer" // the check did not run
+)
+
+// Verdict is what becomes of a row: it ends with an outcome, or it moves to a later slot.
+type Verdict struct {
+	Outcome Outcome   // empty when the row moves
+	Move    Move      // empty when the row ends
+	Next    time.Time // the slot it moves to
+	Error   string    // what the check failed with, fit for the database
+}
+
+// Before judges a row before its check: ok is false when the check must not run, and the verdict says why.
+func (d *Definition) Before(m Moment) (v Verdict, ok bool) {
+	switch {
+	case d.PastDeadline(m):
+		return Verdict{Outcome: DeadlinePassed}, false
+	case m.CaughtUp && d.Misfire == MisfireSkip:
+		return Verdict{Outcome: Skipped}, false
+	case m.CaughtUp && d.Misfire == MisfireDefer:
+		return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.latest())}, false
+	}
+	return Verdict{}, true
+}
+
+// PastDeadline tells whether it is too late to start a check.
+func (d *Definition) PastDeadline(m Moment) bool {
+	return d.Deadline > 0 && m.Now.Sub(m.Slot) > d.Deadline
+}
+
+// After judges what a check returned. An error counts whatever else was returned.
+func (d *Definition) After(m Moment, job FutureJob, next *time.Time, err error) Verdict {
+	switch {
+	case err != nil:
+		return d.failed(m, job, err)
+	case next == nil:
+		return Verdict{Outcome: Done}
+	case !next.After(m.Slot):
+		return Verdict{Outcome: InThePast}
+	case job.CheckCount+1 >= d.MaxChecks:
+		return Verdict{Outcome: TooManyChecks}
+	case next.Sub(m.Now) > d.Horizon || next.After(grid.Max):
+		return Verdict{Outcome: BeyondHorizon}
+	}
+	slot := m.Grid.Ceil(*next)
+	if !slot.After(m.Slot) {
+		// Less than half a microsecond after the slot, which the database cannot tell from the slot itself.
+		return Verdict{Outcome: InThePast}
+	}
+	if !slot.After(m.Now) {
+		// The run is late and the slot it asked for has begun: an escalation must not be lost to an outage.
+		slot = m.Grid.Next(m.Now)
+	}
+	return Verdict{Move: MoveNext, Next: slot}
+}
+
+// maxBackOff is the longest pause after an error, in slots.
+const maxBackOff = 64
+
+func (d *Definition) failed(m Moment, job FutureJob, err error) Verdict {
+	text := errorText(err)
+	if job.ErrorCount+1 > d.Retry {
+		return Verdict{Outcome: Failed, Error: text}
+	}
+	pause := maxBackOff
+	if job.ErrorCount < 6 {
+		pause = 1 << job.ErrorCount
+	}
+	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.latest()), pause), Error: text}
+}
+
+// latest is now, or the slot where a clock runs behind it.
+func (m Moment) latest() time.Time {
+	if m.Now.Before(m.Slot) {
+		return m.Slot
+	}
+	return m.Now
+}
+
+// maxErrorText is how many bytes of an error's text are kept.
+const maxErrorText = 2000
+
+// errorText makes an error's text fit for the database, which refuses NUL bytes and invalid UTF-8: one bad text must
+// not spoil the batch it is recorded in.
+func errorText(err error) string {
+	text := err.Error()
+	if len(text) > maxErrorText {
+		text = text[:maxErrorText]
+	}
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
+	if text == "" {
+		return "an error without a text"
+	}
+	return text
+}

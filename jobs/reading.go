@@ -1,0 +1,201 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Filter narrows a list of waiting checks. Zero fields do not narrow.
+type Filter struct {
+	JobExec    string
+	EntityName string
+	From, To   time.Time // slots from From up to but not including To
+	Limit      int       // default 100
+}
+
+// List returns waiting checks in the order of their slots.
+func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error) {
+	from, to := span(f.From, f.To)
+	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100)}
+	list, err := c.jobs(ctx, db, pgsql.JobList, args)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	return list, nil
+}
+
+// Show returns the waiting checks of one entity, but not the anonymous ones.
+func (c *Client) Show(ctx context.Context, db DB, entityName, entityKey string) ([]FutureJob, error) {
+	list, err := c.jobs(ctx, db, pgsql.JobShow, []any{entityName, entityKey})
+	if err != nil {
+		return nil, fmt.Errorf("show the jobs of %s %s: %w", entityName, entityKey, err)
+	}
+	return list, nil
+}
+
+func (c *Client) jobs(ctx context.Context, db DB, stmt pgsql.Statement, args []any) ([]FutureJob, error) {
+	var list []FutureJob
+	err := c.rows(ctx, db, stmt, args, func(row Row) error {
+		job, err := ScanJob(row)
+		list = append(list, job)
+		return err
+	})
+	return list, err
+}
+
+// Ended is a row of history.
+type Ended struct {
+	FutureJob               // Slot is the one it was in when it ended
+	Outcome   Outcome       //
+	EndedAt   time.Time     // UTC, by the database's clock
+	Duration  time.Duration // run time of the last check; 0 when none ran
+	Runner    string        // who ran it; empty when its owner ended it
+}
+
+// HistoryFilter narrows a list of ended checks. Zero fields do not narrow.
+type HistoryFilter struct {
+	JobExec  string
+	Outcome  Outcome
+	From, To time.Time // ended from From up to but not including To
+	Limit    int       // default 100
+}
+
+// History returns ended checks, the latest first.
+func (c *Client) History(ctx context.Context, db DB, f HistoryFilter) ([]Ended, error) {
+	from, to := span(f.From, f.To)
+	args := []any{from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, 100)}
+	list, err := c.ended(ctx, db, pgsql.HistoryList, args)
+	if err != nil {
+		return nil, fmt.Errorf("list history: %w", err)
+	}
+	return list, nil
+}
+
+// Trace returns what ended for one entity, the oldest first.
+func (c *Client) Trace(ctx context.Context, db DB, entityName, entityKey string) ([]Ended, error) {
+	list, err := c.ended(ctx, db, pgsql.HistoryShow, []any{entityName, entityKey})
+	if err != nil {
+		return nil, fmt.Errorf("show the history of %s %s: %w", entityName, entityKey, err)
+	}
+	return list, nil
+}
+
+func (c *Client) ended(ctx context.Context, db DB, stmt pgsql.Statement, args []any) ([]Ended, error) {
+	var list []Ended
+	err := c.rows(ctx, db, stmt, args, func(row Row) error {
+		var e Ended
+		var lateness, duration *int64
+		job, err := ScanJob(appended{row, []any{&e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner}})
+		e.FutureJob = job
+		e.Slot, e.nextCheckAt = job.nextCheckAt, time.Time{}
+		e.EndedAt = e.EndedAt.UTC()
+		e.Lateness, e.Duration = micros(lateness), micros(duration)
+		list = append(list, e)
+		return err
+	})
+	return list, err
+}
+
+// appended is a row whose first columns are those of a future job.
+type appended struct {
+	row  Row
+	dest []any
+}
+
+func (a appended) Scan(dest ...any) error { return a.row.Scan(append(dest, a.dest...)...) }
+
+func micros(n *int64) time.Duration {
+	if n == nil {
+		return 0
+	}
+	return time.Duration(*n) * time.Microsecond
+}
+
+// Stats is what became of one job's checks.
+type Stats struct {
+	JobExec     string
+	Outcome     Outcome
+	Count       int64
+	LatenessP50 time.Duration
+	LatenessP99 time.Duration
+	DurationP50 time.Duration
+	DurationP99 time.Duration
+}
+
+// Stats counts what ended from one instant up to but not including another, by job and outcome.
+func (c *Client) Stats(ctx context.Context, db DB, from, to time.Time) ([]Stats, error) {
+	var list []Stats
+	from, to = span(from, to)
+	err := c.rows(ctx, db, pgsql.HistoryStats, []any{from, to}, func(row Row) error {
+		var s Stats
+		var late50, late99, took50, took99 int64
+		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &late50, &late99, &took50, &took99)
+		s.LatenessP50, s.LatenessP99, s.DurationP50, s.DurationP99 = micros(&late50), micros(&late99), micros(&took50), micros(&took99)
+		list = append(list, s)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read history statistics: %w", err)
+	}
+	return list, nil
+}
+
+// RetryFilter chooses failed checks. Zero fields do not narrow.
+type RetryFilter struct {
+	JobExec    string
+	EntityName string
+	EntityKey  string
+	Since      time.Time // failed at or after
+	Limit      int       // default 1000
+}
+
+// Retry puts failed checks back, with a clean error count, into the first slot at or after at; the zero time is the
+// next slot. They leave history. A key that waits already stays as it is, and so does its failed row: waiting counts
+// those.
+func (c *Client) Retry(ctx context.Context, db DB, f RetryFilter, at time.Time) (retried, waiting int64, err error) {
+	since, _ := span(f.Since, time.Time{})
+	if at.IsZero() {
+		at = c.now()
+	}
+	args := []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, cmp.Or(f.Limit, 1000), at, c.clock()}
+	if err := c.row(ctx, db, pgsql.HistoryRetry, args, &retried, &waiting); err != nil {
+		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
+	}
+	return retried, waiting, nil
+}
+
+// Pruned is a part of history that was dropped.
+type Pruned struct {
+	Partition string
+	Rows      int64 // by the table statistics
+}
+
+// Prune drops the months (UTC) of history that ended before an instant; with dryRun it only tells which.
+func (c *Client) Prune(ctx context.Context, db DB, before time.Time, dryRun bool) ([]Pruned, error) {
+	var list []Pruned
+	err := c.rows(ctx, db, pgsql.HistoryPrune, []any{before, dryRun}, func(row Row) error {
+		var p Pruned
+		err := row.Scan(&p.Partition, &p.Rows)
+		list = append(list, p)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prune history: %w", err)
+	}
+	return list, nil
+}
+
+// span replaces zero instants by ones that narrow nothing.
+func span(from, to time.Time) (time.Time, time.Time) {
+	if from.IsZero() {
+		from = time.Unix(0, 0)
+	}
+	if to.IsZero() {
+		to = time.Date(10000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return from, to
+}

@@ -1,0 +1,179 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// CheckFunc does one check. It returns when to look again, rounded up to a slot, or nil when the row is finished.
+// An error, a panic, a call of runtime.Goexit and a timeout are tried again in later slots; see Retry.
+//
+// ctx ends at the job's timeout, when the run is stopped, and when the runner loses its lease. A check may run again
+// after a crash, so its effects must bear being repeated.
+type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err error)
+
+// TxCheckFunc is a CheckFunc that writes through a transaction: what it writes and the check's outcome commit
+// together, once. It must not commit or roll back itself; with an error everything it wrote is rolled back.
+type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
+
+// Definition is a registered job.
+type Definition struct {
+	Name string
+	// Exactly one of the functions is set: the shape of the job.
+	Check   CheckFunc
+	CheckTx TxCheckFunc
+
+	MaxChecks   int
+	Timeout     time.Duration
+	Horizon     time.Duration
+	Retry       int
+	Deadline    time.Duration // 0: none
+	Concurrency int           // 0: bounded by the runner alone
+	Misfire     Misfire
+}
+
+// Defaults of a job for which an option is not given.
+const (
+	DefaultMaxChecks = 5
+	DefaultTimeout   = time.Minute
+	DefaultHorizon   = 5 * 365 * 24 * time.Hour
+	DefaultRetry     = 5
+)
+
+// Misfire says what catch-up does with a row whose slot was missed.
+type Misfire string
+
+// The misfire policies.
+const (
+	// MisfireRun checks it now; the default.
+	MisfireRun Misfire = "run"
+	// MisfireDefer moves it to the next slot, unchecked.
+	MisfireDefer Misfire = "defer"
+	// MisfireSkip archives it as Skipped, unchecked.
+	MisfireSkip Misfire = "skip"
+)
+
+// Option changes a job from the defaults. A value that makes no sense panics in Register.
+type Option func(*Definition)
+
+// MaxChecks limits how many checks a row gets; when the last one asks for another the row ends as TooManyChecks.
+// Errors do not count. Default 5.
+func MaxChecks(n int) Option { return func(d *Definition) { d.MaxChecks = n } }
+
+// Timeout ends a check's context. One that goes on is abandoned after the runner's grace period. Default 1 minute.
+func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeout = limit } }
+
+// Horizon limits how far ahead of now a check may ask for the next. Default 5 years.
+func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizon = limit } }
+
+// Retry says how many errors in a row are tried again, 1, 2, 4 ... slots later (64 at the most), before the row ends
+// as Failed. 0: the first error ends it. Default 5.
+func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
+
+// Deadline archives a row as DeadlinePassed, unchecked, when its check cannot start within that long after its slot.
+// Default: none.
+func Deadline(limit time.Duration) Option {
+	return func(d *Definition) {
+		if limit <= 0 {
+			panic(fmt.Sprintf("register job %q: Deadline(%s): must be positive", d.Name, limit))
+		}
+		d.Deadline = limit
+	}
+}
+
+// Concurrency limits how many checks of the job one runner does at once. Default: bounded by the runner alone.
+func Concurrency(n int) Option {
+	return func(d *Definition) {
+		if n < 1 {
+			panic(fmt.Sprintf("register job %q: Concurrency(%d): must be at least 1", d.Name, n))
+		}
+		d.Concurrency = n
+	}
+}
+
+// OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
+func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire = policy } }
+
+// Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
+// reads it.
+type Registry struct {
+	jobs map[string]*Definition
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry { return &Registry{jobs: map[string]*Definition{}} }
+
+// Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a
+// mistake must not start.
+func (r *Registry) Register(name string, fn CheckFunc, opts ...Option) {
+	if fn == nil {
+		panic(fmt.Sprintf("register job %q: the function is nil", name))
+	}
+	r.add(&Definition{Name: name, Check: fn}, opts)
+}
+
+// RegisterTx adds a job that writes through a transaction. It panics like Register.
+func (r *Registry) RegisterTx(name string, fn TxCheckFunc, opts ...Option) {
+	if fn == nil {
+		panic(fmt.Sprintf("register job %q: the function is nil", name))
+	}
+	r.add(&Definition{Name: name, CheckTx: fn}, opts)
+}
+
+// Lookup returns the job of a name. For a name that is not registered it returns one whose check fails, so that rows
+// of a binary that is not deployed everywhere yet are tried again like any other error.
+func (r *Registry) Lookup(name string) *Definition {
+	if d, ok := r.jobs[name]; ok {
+		return d
+	}
+	unknown := func(context.Context, FutureJob) (*time.Time, error) {
+		return nil, fmt.Errorf("job_exec %q is not registered in this binary", name)
+	}
+	return &Definition{
+		Name: name, Check: unknown, MaxChecks: DefaultMaxChecks, Timeout: DefaultTimeout,
+		Horizon: DefaultHorizon, Retry: DefaultRetry, Misfire: MisfireRun,
+	}
+}
+
+// All yields the registered jobs in the order of their names.
+func (r *Registry) All() iter.Seq[*Definition] {
+	return func(yield func(*Definition) bool) {
+		for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
+			if !yield(r.jobs[name]) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Registry) add(d *Definition, opts []Option) {
+	if err := checkName("job_exec", d.Name, 1, maxName); err != nil {
+		panic(fmt.Sprintf("register job %q: %v", d.Name, err))
+	}
+	if _, taken := r.jobs[d.Name]; taken {
+		panic(fmt.Sprintf("register job %q: the name is registered already", d.Name))
+	}
+	d.MaxChecks, d.Timeout, d.Horizon, d.Retry, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, DefaultRetry, MisfireRun
+	for _, opt := range opts {
+		opt(d)
+	}
+	switch {
+	case d.MaxChecks < 1:
+		panic(fmt.Sprintf("register job %q: MaxChecks(%d): must be at least 1", d.Name, d.MaxChecks))
+	case d.Timeout <= 0:
+		panic(fmt.Sprintf("register job %q: Timeout(%s): must be positive", d.Name, d.Timeout))
+	case d.Horizon <= 0:
+		panic(fmt.Sprintf("register job %q: Horizon(%s): must be positive", d.Name, d.Horizon))
+	case d.Retry < 0:
+		panic(fmt.Sprintf("register job %q: Retry(%d): must not be negative", d.Name, d.Retry))
+	case d.Misfire != MisfireRun && d.Misfire != MisfireDefer && d.Misfire != MisfireSkip:
+		panic(fmt.Sprintf("register job %q: OnMisfire(%q): must be run, defer or skip", d.Name, d.Misfire))
+	}
+	r.jobs[d.Name] = d
+}

@@ -1,0 +1,160 @@
+package jobs
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// Limits of the names and keys, in bytes; the database holds them too.
+const (
+	maxName = 200
+	maxKey  = 500
+)
+
+// FieldError says which field of a job is wrong and what the rule is. Find it with errors.As.
+type FieldError struct {
+	Field string // as in the database, such as "entity_key"
+	Rule  string // such as "must not be empty"
+}
+
+// Error returns "entity_key: must not be empty".
+func (e *FieldError) Error() string { return e.Field + ": " + e.Rule }
+
+// BulkError lists every bad row of a bulk call, which wrote nothing.
+type BulkError struct {
+	Rows []RowError
+}
+
+// RowError is what is wrong with one row of a bulk call.
+type RowError struct {
+	Index int // in the slice given
+	Err   error
+}
+
+// maxListed bounds the rows in the text of a BulkError; Rows has all.
+const maxListed = 20
+
+// Error lists the rows, one a line.
+func (e *BulkError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of the jobs cannot be enqueued, so none was:", len(e.Rows))
+	for i, row := range e.Rows {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n... and %d more", len(e.Rows)-maxListed)
+			break
+		}
+		fmt.Fprintf(&b, "\njob %d: %v", row.Index, row.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns the errors of the rows.
+func (e *BulkError) Unwrap() []error {
+	var errs []error
+	for _, row := range e.Rows {
+		errs = append(errs, row.Err)
+	}
+	return errs
+}
+
+// validate returns every FieldError of a job, joined.
+func (c *Client) validate(j FutureJob) error {
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), c.validateTime(j), c.validatePayload(j), validateAnonymous(j))
+}
+
+func validateAnonymous(j FutureJob) error {
+	if j.Anonymous && j.ItemKey != "" {
+		return &FieldError{"item_key", "must be empty on an anonymous job, which has no key"}
+	}
+	return nil
+}
+
+func (c *Client) validateTime(j FutureJob) error {
+	at := j.nextCheckAt
+	switch {
+	case at.IsZero():
+		return &FieldError{"check_at", "must be set, with SetCheckAt"}
+	case at.Before(grid.Min) || at.After(grid.Max):
+		return &FieldError{"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02"))}
+	case at.Sub(c.now()) > c.cfg.Horizon:
+		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", c.cfg.Horizon)}
+	}
+	return nil
+}
+
+func (c *Client) validatePayload(j FutureJob) error {
+	switch {
+	case j.Payload == nil:
+		return nil
+	case len(j.Payload) > c.cfg.MaxPayload:
+		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes, is %d", c.cfg.MaxPayload, len(j.Payload))}
+	case !utf8.Valid(j.Payload):
+		return &FieldError{"payload", "must be valid UTF-8"}
+	case !json.Valid(j.Payload):
+		return &FieldError{"payload", "must be valid JSON"}
+	case !storableEscapes(j.Payload):
+		return &FieldError{"payload", `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`}
+	}
+	return nil
+}
+
+func (k Key) validate() error {
+	return errors.Join(
+		checkName("job_exec", k.JobExec, 1, maxName),
+		checkName("entity_name", k.EntityName, 1, maxName),
+		checkName("entity_key", k.EntityKey, 1, maxKey),
+		checkName("item_key", k.ItemKey, 0, maxKey),
+	)
+}
+
+func checkName(field, value string, least, most int) error {
+	switch {
+	case len(value) < least:
+		return &FieldError{field, "must not be empty"}
+	case len(value) > most:
+		return &FieldError{field, fmt.Sprintf("must be at most %d bytes, is %d", most, len(value))}
+	case strings.ContainsRune(value, 0):
+		return &FieldError{field, "must not contain a NUL byte"}
+	case !utf8.ValidString(value):
+		return &FieldError{field, "must be valid UTF-8"}
+	}
+	return nil
+}
+
+// storableEscapes tells whether the \u escapes of valid JSON stand for text that jsonb can hold.
+func storableEscapes(text []byte) bool {
+	high := false // the escape just before was the first half of a surrogate pair
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			if high {
+				return false
+			}
+			continue
+		}
+		i++
+		if text[i] != 'u' {
+			if high {
+				return false
+			}
+			continue
+		}
+		var unit [2]byte
+		if _, err := hex.Decode(unit[:], text[i+1:i+5]); err != nil {
+			return false
+		}
+		i += 4
+		code := uint16(unit[0])<<8 | uint16(unit[1])
+		low := code >= 0xDC00 && code <= 0xDFFF
+		if code == 0 || low != high {
+			return false
+		}
+		high = code >= 0xD800 && code <= 0xDBFF
+	}
+	return !high
+}

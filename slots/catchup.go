@@ -1,0 +1,179 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Mode is what catch-up does with the rows of missed slots.
+type Mode string
+
+// The modes.
+const (
+	// ModeRun checks each row, or defers or skips it, as its job's misfire policy says.
+	ModeRun Mode = "run"
+	// ModeDefer moves every row to the next slots, unchecked.
+	ModeDefer Mode = "defer"
+	// ModeExpire archives the rows past their job's deadline, and leaves the others.
+	ModeExpire Mode = "expire"
+)
+
+// CatchUp says which missed slots to catch up on, and how. The zero value runs all of them.
+type CatchUp struct {
+	Mode Mode // default ModeRun
+	// Since and Until bound the slots: from Since up to but not including Until. Zero: no bound.
+	Since, Until time.Time
+	// Job takes the rows of this job alone. A slot with rows of others stays open.
+	Job string
+	// Limit is how many rows to take at the most; 0: no limit.
+	Limit int64
+	// Spread is over how many slots ModeDefer spreads the rows, from the next on. Default 1.
+	Spread int
+	// DryRun only lists the slots.
+	DryRun bool
+	// Each, when set, is called before each slot that has rows.
+	Each func(MissedSlot)
+}
+
+// MissedSlot is a slot in the past that has rows: it was missed, or left open by a runner that died, or it has
+// stragglers.
+type MissedSlot struct {
+	Slot  time.Time
+	State State // StateMissed, StateOpen or StateDone (stragglers)
+}
+
+// Caught is what catch-up did.
+type Caught struct {
+	Slots []MissedSlot // with rows, oldest first
+	// Empty slots were missed and had nothing to do. They have ledger rows now, unless it was a dry run.
+	Empty int64
+	// Results has one entry for each of Slots that was worked on.
+	Results []Result
+}
+
+// CatchUp goes through the missed slots, oldest first and one at a time, under the same leases as any run: several at
+// once share the work, and a slot that is being run is left to its runners. The current slot is taken only if it was
+// opened before: a slot that has just begun belongs to its run. Nothing missed is nothing to do.
+func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
+	sel, err := r.selection(c)
+	if err != nil {
+		return Caught{}, err
+	}
+	caught, err := r.missed(ctx, c)
+	if err != nil || c.DryRun {
+		return caught, err
+	}
+	var errs []error
+	for _, missed := range caught.Slots {
+		if ctx.Err() != nil {
+			return caught, errors.Join(append(errs, ErrStopped)...)
+		}
+		if c.Each != nil {
+			c.Each(missed)
+		}
+		result, err := r.run(ctx, missed.Slot, KindCatchUp, sel)
+		caught.Results = append(caught.Results, result)
+		if err != nil && !errors.Is(err, ErrAbandoned) {
+			return caught, errors.Join(append(errs, err)...)
+		}
+		errs = append(errs, err)
+		if sel.limit > 0 {
+			if sel.limit -= result.Checked + result.Yielded; sel.limit <= 0 {
+				break
+			}
+		}
+	}
+	return caught, errors.Join(errs...)
+}
+
+// selection checks a CatchUp and turns its mode into a judge.
+func (r *Runner) selection(c CatchUp) (selection, error) {
+	sel := selection{job: c.Job, limit: c.Limit, partial: c.Job != "" || c.Limit > 0}
+	switch {
+	case c.Limit < 0:
+		return sel, fmt.Errorf("catch up: limit %d: must not be negative", c.Limit)
+	case c.Spread < 0 || c.Spread > 1 && c.Mode != ModeDefer:
+		return sel, fmt.Errorf("catch up: spread %d: must be positive, and is for mode %s alone", c.Spread, ModeDefer)
+	}
+	switch c.Mode {
+	case "", ModeRun:
+		sel.judge = check
+	case ModeDefer:
+		sel.judge = r.deferAll(max(c.Spread, 1))
+	case ModeExpire:
+		sel.partial = true
+		sel.judge = expire
+	default:
+		return sel, fmt.Errorf("catch up: mode %q: must be %s, %s or %s", c.Mode, ModeRun, ModeDefer, ModeExpire)
+	}
+	return sel, nil
+}
+
+// deferAll is the judge that moves rows to the next slots, in turns. It is called by one goroutine at a time.
+func (r *Runner) deferAll(spread int) judge {
+	turn := 0
+	return func(_ *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
+		next := m.Grid.Add(m.Grid.Next(m.Now), turn%spread)
+		turn++
+		return jobs.Verdict{Move: jobs.MoveDefer, Next: next}, actRecord
+	}
+}
+
+func expire(d *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
+	if d.PastDeadline(m) {
+		return jobs.Verdict{Outcome: jobs.DeadlinePassed}, actRecord
+	}
+	return jobs.Verdict{}, actLeave
+}
+
+// missed finds the slots to catch up on, and gives those without rows their ledger rows.
+func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
+	var caught Caught
+	current := r.Grid().Floor(r.Now())
+	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min)), timeOr(c.Until, r.Grid().Next(current))
+	err := pgsql.InTx(ctx, r.cfg.DB, func(tx *sqlx.Tx) error {
+		caught = Caught{}
+		gaps := pgsql.LedgerFill
+		if c.DryRun {
+			gaps = pgsql.LedgerGaps
+		}
+		var first, last sql.NullTime
+		err := tx.QueryRowContext(ctx, gaps.In(r.schema), since, earlier(until, current)).Scan(&caught.Empty, &first, &last)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.QueryContext(ctx, pgsql.PastSlots.In(r.schema), since, earlier(until, r.Grid().Next(current)))
+		if err != nil {
+			return err
+		}
+		return pgsql.ScanRows(rows, func() error {
+			var m MissedSlot
+			err := rows.Scan(&m.Slot, &m.State)
+			m.Slot = m.Slot.UTC()
+			if m.Slot.Before(current) || m.State != StateMissed {
+				caught.Slots = append(caught.Slots, m)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return caught, fmt.Errorf("find missed slots: %w", err)
+	}
+	if c.DryRun {
+		for _, m := range caught.Slots {
+			if m.State == StateMissed {
+				caught.Empty-- // a gap of the ledger, but not an empty slot
+			}
+		}
+	}
+	return caught, nil
+}

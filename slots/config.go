@@ -1,0 +1,138 @@
+package slots
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config of a Runner. DB and Registry must be set; every other zero field means its default.
+type Config struct {
+	// DB needs Connections + 4 connections.
+	DB *sqlx.DB
+	// Schema holds the tables. Default "prescient".
+	Schema string
+	// Registry holds the jobs. Rows of jobs it does not know are tried again later, like any error.
+	Registry *jobs.Registry
+	// Name tells this runner from others in leases and history. Default "host:pid".
+	Name string
+	// Workers is how many checks run at once. Default 64.
+	Workers int
+	// Connections is how many checks with a transaction run at once. Default 8.
+	Connections int
+	// Page is how many rows are read, and recorded, at once. Default 1000.
+	Page int
+	// Lease is how long a shard stays with a runner that is not heard of. The heartbeat is a third of it.
+	// Default 1 minute, at least 1 second.
+	Lease time.Duration
+	// Grace is what running checks get to finish when the run is stopped, and what a check that ignores its timeout
+	// gets before it is abandoned. Default 20 s; negative: none.
+	Grace time.Duration
+	// Early is how long before a boundary a run waits for it; earlier, it belongs to the slot before. Default 5 s;
+	// negative: none. Never more than half the width.
+	Early time.Duration
+	// Now is the clock that slots are compared with, for a replay of the past or the future. Default: the database's.
+	Now func() time.Time
+	// Logger gets warnings. Default: slog.Default().
+	Logger *slog.Logger
+	// Progress, when set, is called after every batch, from one goroutine at a time.
+	Progress func(Progress)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Slot     time.Time
+	Planned  int64 // rows when the slot was opened; an estimate when there were many
+	Recorded int64 // rows this runner has recorded
+}
+
+// Defaults of Config.
+const (
+	DefaultWorkers     = 64
+	DefaultConnections = 8
+	DefaultPage        = 1000
+	DefaultLease       = time.Minute
+	DefaultGrace       = 20 * time.Second
+	DefaultEarly       = 5 * time.Second
+)
+
+// MinLease is the shortest lease: its heartbeat must have time to arrive.
+const MinLease = time.Second
+
+// Runner runs slots. It is safe for concurrent use. It is cheap to make and keeps the grid it was made with, so a
+// long-lived process makes one for every slot.
+type Runner struct {
+	cfg     Config
+	schema  pgsql.Schema
+	setting pgsql.Setting
+}
+
+// NewRunner reads the grid and the clock from the database, and makes the partitions of history that are due. It
+// returns pgsql.ErrNotMigrated where the schema is missing.
+func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
+	if cfg.DB == nil || cfg.Registry == nil {
+		return nil, errors.New("slots.Config: DB and Registry must be set")
+	}
+	schema, err := pgsql.ParseSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("name the runner: %w", err)
+		}
+		cfg.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	cfg.Workers = cmp.Or(cfg.Workers, DefaultWorkers)
+	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
+	cfg.Page = cmp.Or(cfg.Page, DefaultPage)
+	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
+	cfg.Grace = max(0, cmp.Or(cfg.Grace, DefaultGrace))
+	cfg.Early = max(0, cmp.Or(cfg.Early, DefaultEarly))
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
+		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, and Lease at least %s", MinLease)
+	}
+	setting, err := pgsql.ReadSetting(ctx, cfg.DB, schema)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
+	r := &Runner{cfg: cfg, schema: schema, setting: setting}
+	r.makeHistoryMonths(ctx)
+	return r, nil
+}
+
+// Grid returns the grid of the database.
+func (r *Runner) Grid() grid.Grid { return r.setting.Grid }
+
+// Now returns the instant that slots are compared with.
+func (r *Runner) Now() time.Time {
+	if r.cfg.Now != nil {
+		return r.cfg.Now()
+	}
+	return r.setting.Now()
+}
+
+// makeHistoryMonths only warns: a role that may not create tables can still run, and what it finishes goes to the
+// default partition.
+func (r *Runner) makeHistoryMonths(ctx context.Context) {
+	err := pgsql.InTx(ctx, r.cfg.DB, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, pgsql.HistoryMonths.In(r.schema))
+		return err
+	})
+	if err != nil {
+		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
+	}
+}

@@ -1,0 +1,24 @@
+// Package slots runs slots: it opens them in the ledger, claims their shards under leases, has the due rows checked
+// and records what became of them. It also catches up on slots that were missed.
+//
+// One row on its way, and where to read it:
+//
+//	Runner.Due      which.go      the slot that this moment, this Job name or --slot stands for
+//	Runner.Run      runner.go     waits for its boundary and runs it
+//	ledger.open     ledger.go     one ledger row, one lease row for each shard that has rows
+//	scan.loop       scan.go       claims shards, reads pages, hands rows out, closes shards
+//	scan.check      check.go      calls the job's function; timeout, panic and Goexit become errors
+//	writer.write    record.go     records outcomes in batches, each in one fenced transaction
+//	scan.beat       heartbeat.go  renews the leases, and stops checks whose lease is lost
+//	Runner.CatchUp  catchup.go    every slot that was missed or left, oldest first
+//	Ledger          status.go     what there is to see
+//
+// A (slot, shard) is free, claimed by one runner until its lease ends, or done. Its token fences a runner that lost
+// its lease: the last statement of every transaction that records something finds no lease row with that token, and
+// the transaction is rolled back.
+//
+// The slot's instant is a parameter everywhere. Leases use the database's clock, always; everything that compares
+// with slots uses Config.Now, or the database's clock where that is nil.
+//
+// The arithmetic of the grid is in package grid below this one.
+package slots

@@ -1,0 +1,321 @@
+package slots
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// claim takes shards: a small slot whole, of any other one at a time, so that the runner that is idle takes more.
+// With rows in flight up to their bound, and once the limit is reached, it takes none.
+func (s *scan) claim() (bool, error) {
+	if !s.hasRoom() {
+		return false, nil
+	}
+	limit := 1
+	if s.result.Planned <= int64(smallSlot*s.cfg.Page) {
+		limit = allShards
+	}
+	asked := time.Now() // before the statement: the lease cannot end earlier than counted from here
+	var claims []claim
+	err := s.retry(func() (err error) {
+		claims, err = s.ledger.claim(s.work, limit)
+		return err
+	})
+	if err != nil || len(claims) == 0 {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range claims {
+		sh := &shard{claim: c, until: asked.Add(s.cfg.Lease)}
+		sh.ctx, sh.cancel = context.WithCancelCause(s.checks)
+		s.shards[c.shard] = sh
+		if c.expired {
+			s.result.TakenOver++
+		}
+	}
+	return true, nil
+}
+
+// hasRoom tells whether more rows may be handed out.
+func (s *scan) hasRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hasRoomLocked()
+}
+
+func (s *scan) hasRoomLocked() bool {
+	return s.free < pagesInFlight*s.cfg.Page && (s.sel.limit == 0 || s.taken < s.sel.limit)
+}
+
+// holds tells whether shards of this runner are not done.
+func (s *scan) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sh := range s.shards {
+		if !sh.resting {
+			return true
+		}
+	}
+	return false
+}
+
+// rests tells whether rows are left on purpose.
+func (s *scan) rests() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.shards) > 0 || s.sel.limit > 0 && s.taken >= s.sel.limit
+}
+
+// mayRead begins further passes where they are due, and tells whether there is something to read.
+func (s *scan) mayRead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := s.hasRoomLocked()
+	for _, sh := range s.shards {
+		if sh.passed && sh.busy && (s.cleared > sh.cleared || sh.flying == 0) {
+			s.beginPass(sh)
+		}
+	}
+	if !room {
+		return false
+	}
+	return len(s.unread()) > 0
+}
+
+// beginPass reads a shard again from its beginning.
+func (s *scan) beginPass(sh *shard) {
+	sh.after, sh.passed, sh.busy, sh.cleared = 0, false, false, s.cleared
+}
+
+// unread returns the shards whose pass has not ended, in order.
+func (s *scan) unread() []*shard {
+	var list []*shard
+	for _, number := range slices.Sorted(maps.Keys(s.shards)) {
+		if sh := s.shards[number]; !sh.passed && !sh.resting {
+			list = append(list, sh)
+		}
+	}
+	return list
+}
+
+// read reads a page, of one shard or of several small ones in one transaction, and hands out its rows.
+func (s *scan) read() (bool, error) {
+	s.mu.Lock()
+	shards := s.unread()
+	turnedAway := []string{} // a nil slice would be null, and match nothing
+	for name, l := range s.lanes {
+		if l.busy {
+			turnedAway = append(turnedAway, name)
+		}
+	}
+	s.mu.Unlock()
+
+	var pages []page
+	err := s.retry(func() error {
+		return pgsql.InTx(s.work, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
+			pages, err = s.readPages(tx, shards, turnedAway)
+			return err
+		})
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, p := range pages {
+		s.handOut(p, len(turnedAway) > 0)
+	}
+	return false, nil
+}
+
+// page is rows of one shard; the last page of a pass has fewer than were asked for.
+type page struct {
+	shard *shard
+	rows  []jobs.FutureJob
+	last  bool
+}
+
+func (s *scan) readPages(tx *sqlx.Tx, shards []*shard, turnedAway []string) ([]page, error) {
+	var pages []page
+	var only any
+	if s.sel.job != "" {
+		only = s.sel.job
+	}
+	room := s.cfg.Page
+	for _, sh := range shards {
+		p := page{shard: sh}
+		rows, err := tx.QueryContext(s.work, pgsql.PageRead.In(s.schema), s.ledger.slot, sh.shard, sh.after, room, pq.Array(turnedAway), only)
+		if err != nil {
+			return nil, err
+		}
+		err = pgsql.ScanRows(rows, func() error {
+			job, err := jobs.ScanJob(rows)
+			p.rows = append(p.rows, job)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.last = len(p.rows) < room
+		pages = append(pages, p)
+		if room -= len(p.rows); room == 0 {
+			break
+		}
+	}
+	return pages, nil
+}
+
+// handOut starts a check for each row of a page, or records at once what needs none.
+func (s *scan) handOut(p page, turnedAway bool) {
+	for i := range p.rows {
+		if !s.handOutRow(p.shard, &p.rows[i]) {
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.shard.passed = p.last
+	p.shard.busy = p.shard.busy || turnedAway
+}
+
+// handOutRow returns false when no more rows may be handed out; the shard's pass then ends here or is taken up again.
+func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.shards[sh.shard] != sh {
+		return false
+	}
+	if s.sel.limit > 0 && s.taken >= s.sel.limit {
+		sh.passed = true
+		return false
+	}
+	sh.after = job.ID
+	if _, again := s.flying[job.ID]; again {
+		return true
+	}
+	l := s.lane(job.JobExec)
+	verdict, act := s.sel.judge(l.def, s.moment())
+	if act == actLeave {
+		return true
+	}
+	if act == actCheck && l.tokens != nil && l.flying >= laneRoom(l) {
+		l.busy, sh.busy = true, true
+		return true
+	}
+	s.takeOff(sh, l, job.ID)
+	if act == actRecord {
+		s.deliverLocked(sh, outcome{id: job.ID, lane: l, verdict: verdict})
+		return true
+	}
+	go s.check(&flight{shard: sh, lane: l, job: job})
+	return true
+}
+
+// takeOff and land keep count of the rows in flight. Call them with mu held.
+func (s *scan) takeOff(sh *shard, l *lane, id int64) {
+	s.flying[id] = sh
+	s.taken++
+	s.out++
+	sh.flying++
+	l.flying++
+	if l.tokens == nil {
+		s.free++
+	}
+}
+
+func (s *scan) land(sh *shard, l *lane, id int64) {
+	delete(s.flying, id)
+	sh.flying--
+	l.flying--
+	if l.tokens == nil {
+		s.free--
+	} else if l.busy && l.flying <= laneRoom(l)/2 {
+		l.busy = false
+		s.cleared++
+	}
+	s.notify()
+}
+
+// laneRoom is how many rows of a job with limited concurrency are in flight at the most.
+func laneRoom(l *lane) int { return 4*cap(l.tokens) + 100 }
+
+func (s *scan) lane(name string) *lane {
+	l, ok := s.lanes[name]
+	if !ok {
+		l = &lane{def: s.cfg.Registry.Lookup(name)}
+		if l.def.Concurrency > 0 {
+			l.tokens = make(chan struct{}, l.def.Concurrency)
+		}
+		s.lanes[name] = l
+	}
+	return l
+}
+
+// moment is now, for judging a row.
+func (s *scan) moment() jobs.Moment {
+	return jobs.Moment{Grid: s.Grid(), Slot: s.ledger.slot, Now: s.Now(), CaughtUp: s.result.Kind == KindCatchUp}
+}
+
+// mayClose tells whether shards have been read to the end and all their rows recorded.
+func (s *scan) mayClose() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.closable()) > 0
+}
+
+func (s *scan) closable() []claim {
+	limited := s.sel.limit > 0 && s.taken >= s.sel.limit
+	var list []claim
+	for _, sh := range s.shards {
+		if (sh.passed || limited) && (!sh.busy || limited) && sh.flying == 0 && !sh.resting {
+			list = append(list, sh.claim)
+		}
+	}
+	return list
+}
+
+// close closes shards. One that has rows still is read again from its beginning, for they were committed late; where
+// rows are left on purpose it rests until the run ends.
+func (s *scan) close() (done bool, err error) {
+	s.mu.Lock()
+	claims := s.closable()
+	s.mu.Unlock()
+
+	var closed []int16
+	err = s.retry(func() (err error) {
+		closed, done, err = s.ledger.close(s.work, claims)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if len(closed) == 0 && !s.sel.partial {
+		s.wait(linger) // a row that somebody else is about to record or to move
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, number := range closed {
+		if sh, ok := s.shards[number]; ok {
+			sh.cancel(nil)
+			delete(s.shards, number)
+		}
+	}
+	for _, c := range claims {
+		sh, open := s.shards[c.shard]
+		switch {
+		case !open || sh.token != c.token:
+		case s.sel.partial:
+			sh.resting = true
+		default:
+			s.beginPass(sh)
+		}
+	}
+	return done, nil
+}

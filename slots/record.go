@@ -1,0 +1,436 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// linger is how long an outcome may wait for others to be recorded with.
+	linger = 10 * time.Millisecond
+	// lockTimeout is far below the server's deadlock_timeout (1 s): it is the run that yields, before the server
+	// would kill somebody's business transaction.
+	lockTimeout = 100 * time.Millisecond
+	// patience is how long one attempt waits for a row that is locked elsewhere; below deadlock_timeout, too.
+	patience = 900 * time.Millisecond
+)
+
+// outcome is what became of a row, to be recorded.
+type outcome struct {
+	id       int64
+	lane     *lane
+	verdict  jobs.Verdict
+	ran      bool
+	lateness time.Duration
+	duration time.Duration
+}
+
+// tally counts what was recorded.
+type tally struct {
+	finished, rescheduled, failed, yielded int64
+}
+
+func (t tally) checked() int64 { return t.finished + t.rescheduled + t.failed }
+
+func (s *scan) outcome(f *flight, v jobs.Verdict) outcome {
+	return outcome{id: f.job.ID, lane: f.lane, verdict: v, ran: true, lateness: f.job.Lateness, duration: time.Since(f.started)}
+}
+
+// deliver hands the outcome of a check to the writers.
+func (s *scan) deliver(f *flight, v jobs.Verdict) {
+	o := s.outcome(f, v)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliverLocked(f.shard, o)
+}
+
+func (s *scan) deliverLocked(sh *shard, o outcome) {
+	s.out--
+	if s.ended || s.shards[sh.shard] != sh {
+		s.land(sh, o.lane, o.id) // the check came too late, or its lease is lost: another run does it again
+		return
+	}
+	if len(sh.pending) == 0 {
+		sh.oldest = time.Now()
+	}
+	sh.pending = append(sh.pending, o)
+	s.pending++
+	if s.out == 0 || len(sh.pending) == s.cfg.Page {
+		s.notify()
+	}
+}
+
+// write is a writer: it records batches until there are no more.
+func (s *scan) write() {
+	for {
+		b := s.nextBatch()
+		if b == nil {
+			return
+		}
+		if err := s.recordBatch(b); err != nil {
+			s.fail(err)
+		}
+		s.landBatch(b)
+	}
+}
+
+// batch is outcomes by shard: a page of one shard, or all that waits of several.
+type batch map[*shard][]outcome
+
+// nextBatch waits for a batch that is due; nil when the run is over.
+func (s *scan) nextBatch() batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if b := s.cut(); b != nil {
+			return b
+		}
+		if s.ended && s.pending == 0 {
+			return nil
+		}
+		s.ready.Wait()
+	}
+}
+
+// cut takes a batch that is due: a full page of a shard; or everything, when nothing more is on its way or the oldest
+// outcome has waited long enough.
+func (s *scan) cut() batch {
+	if s.pending == 0 {
+		return nil
+	}
+	due := s.ended || s.out == 0
+	for _, sh := range s.shards {
+		if len(sh.pending) >= s.cfg.Page {
+			page := slices.Clone(sh.pending[:s.cfg.Page])
+			sh.pending = append(sh.pending[:0], sh.pending[s.cfg.Page:]...)
+			s.pending -= len(page)
+			return batch{sh: page}
+		}
+		due = due || len(sh.pending) > 0 && time.Since(sh.oldest) >= linger
+	}
+	if !due {
+		return nil
+	}
+	b := batch{}
+	for _, sh := range s.shards {
+		if len(sh.pending) > 0 {
+			b[sh] = sh.pending
+			s.pending -= len(sh.pending)
+			sh.pending = nil
+		}
+	}
+	return b
+}
+
+// landBatch counts the rows of a batch as no longer in flight.
+func (s *scan) landBatch(b batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sh, outcomes := range b {
+		for _, o := range outcomes {
+			s.land(sh, o.lane, o.id)
+		}
+	}
+}
+
+// count adds to the result.
+func (s *scan) count(n tally) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.Finished += n.finished
+	s.result.Rescheduled += n.rescheduled
+	s.result.Failed += n.failed
+	s.result.Yielded += n.yielded
+	s.result.Checked += n.checked()
+	if s.cfg.Progress != nil && n.checked() > 0 {
+		s.cfg.Progress(Progress{Slot: s.ledger.slot, Planned: s.result.Planned, Recorded: s.result.Checked})
+	}
+}
+
+// recordBatch records a batch: first straight, in one transaction; when rows are locked elsewhere, the careful way.
+// Rows that stay locked leave the batch.
+func (s *scan) recordBatch(b batch) error {
+	err := s.commitBatch(b)
+	if !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) {
+		return err
+	}
+	for _, sh := range s.held(b) {
+		rest, err := s.recordCarefully(sh, b[sh])
+		if err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			continue
+		}
+		b[sh] = slices.DeleteFunc(b[sh], func(o outcome) bool {
+			return slices.ContainsFunc(rest, func(r outcome) bool { return r.id == o.id })
+		})
+		s.patient.Go(func() { s.recordPatiently(sh, rest) })
+	}
+	return nil
+}
+
+// commitBatch records a batch in one transaction. While the database does not answer it tries again: when an earlier
+// attempt was committed after all, though its reply was lost, this one finds no row in the slot.
+func (s *scan) commitBatch(b batch) error {
+	var unknown bool // an earlier attempt may have been committed
+	return s.retry(func() error {
+		total, err := s.tryBatch(b)
+		if err == nil {
+			if unknown && total.checked() == 0 {
+				total = tally{}
+				for _, outcomes := range b {
+					total = total.plus(expected(outcomes))
+				}
+			}
+			s.count(total)
+			return nil
+		}
+		unknown = unknown || pgsql.IsTransient(err)
+		return err
+	})
+}
+
+// tryBatch drops the shards whose lease is lost and records the others.
+func (s *scan) tryBatch(b batch) (tally, error) {
+	for {
+		var total tally
+		var lost *shard
+		err := s.inTx(lockTimeout, func(tx *sqlx.Tx) error {
+			total = tally{}
+			for _, sh := range s.held(b) {
+				n, err := s.record(s.work, tx, sh, b[sh])
+				if err != nil {
+					lost = sh
+					return err
+				}
+				total = total.plus(n)
+			}
+			return nil
+		})
+		if !errors.Is(err, ErrLeaseLost) {
+			return total, err
+		}
+		s.lose(lost)
+	}
+}
+
+// held returns the shards of a batch that are still this runner's, in order, so that two writers never wait for each
+// other in a circle.
+func (s *scan) held(b batch) []*shard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shards := slices.SortedFunc(maps.Keys(b), func(a, b *shard) int { return int(a.shard) - int(b.shard) })
+	return slices.DeleteFunc(shards, func(sh *shard) bool { return s.shards[sh.shard] != sh })
+}
+
+// record writes outcomes of one shard in a transaction, and the fence: ErrLeaseLost when the shard is not this
+// runner's any more. Rows that were cancelled or moved by their owner meanwhile are left as they are.
+func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, error) {
+	var n tally
+	slices.SortFunc(outcomes, func(a, b outcome) int { return int(a.id - b.id) })
+	if args := s.finishArgs(sh, outcomes); args != nil {
+		var failed int64
+		if err := tx.QueryRowContext(ctx, pgsql.RowsFinish.In(s.schema), args...).Scan(&n.finished, &failed); err != nil {
+			return n, err
+		}
+		n.failed += failed
+	}
+	if args := s.moveArgs(sh, outcomes); args != nil {
+		var failed int64
+		if err := tx.QueryRowContext(ctx, pgsql.RowsMove.In(s.schema), args...).Scan(&n.rescheduled, &failed); err != nil {
+			return n, err
+		}
+		n.failed += failed
+	}
+	n.yielded = int64(len(outcomes)) - n.checked()
+	var shard int16
+	err := tx.QueryRowContext(ctx, pgsql.LeaseRecord.In(s.schema), s.ledger.slot, sh.shard, sh.token,
+		n.finished, n.rescheduled, n.failed).Scan(&shard)
+	if errors.Is(err, sql.ErrNoRows) {
+		return n, ErrLeaseLost
+	}
+	return n, err
+}
+
+// finishArgs returns the parameters of rows_finish for those of the outcomes that end their row, sorted by id; nil
+// when there are none.
+func (s *scan) finishArgs(sh *shard, outcomes []outcome) []any {
+	var ids []int64
+	var ends []string
+	var errs []sql.NullString
+	var lateness, duration []sql.NullInt64
+	for _, o := range outcomes {
+		if o.verdict.Outcome == "" {
+			continue
+		}
+		ids = append(ids, o.id)
+		ends = append(ends, string(o.verdict.Outcome))
+		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
+		lateness = append(lateness, sql.NullInt64{Int64: o.lateness.Microseconds(), Valid: o.ran})
+		duration = append(duration, sql.NullInt64{Int64: o.duration.Microseconds(), Valid: o.ran})
+	}
+	if ids == nil {
+		return nil
+	}
+	return []any{
+		s.ledger.slot, sh.shard, ids[0], ids[len(ids)-1], pq.Array(ids), pq.Array(ends), pq.Array(errs),
+		pq.Array(lateness), pq.Array(duration), s.cfg.Name,
+	}
+}
+
+// moveArgs returns the parameters of rows_move, like finishArgs.
+func (s *scan) moveArgs(sh *shard, outcomes []outcome) []any {
+	var ids []int64
+	var kinds []string
+	var next []time.Time
+	var errs []sql.NullString
+	var duration []sql.NullInt64
+	for _, o := range outcomes {
+		if o.verdict.Outcome != "" {
+			continue
+		}
+		ids = append(ids, o.id)
+		kinds = append(kinds, string(o.verdict.Move))
+		next = append(next, o.verdict.Next)
+		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
+		duration = append(duration, sql.NullInt64{Int64: o.duration.Microseconds(), Valid: o.ran})
+	}
+	if ids == nil {
+		return nil
+	}
+	return []any{
+		s.ledger.slot, sh.shard, ids[0], ids[len(ids)-1], pq.Array(ids), pq.Array(kinds), pq.Array(next),
+		pq.Array(errs), pq.Array(duration),
+	}
+}
+
+// recordCarefully records the rows that nobody else has locked, taken in id order. The others are left to patient
+// goroutines, so that the writer goes on.
+func (s *scan) recordCarefully(sh *shard, outcomes []outcome) (rest []outcome, err error) {
+	var n tally
+	err = s.retry(func() error {
+		return s.inTx(lockTimeout, func(tx *sqlx.Tx) error {
+			free, err := s.lockFree(tx, sh, outcomes)
+			if err != nil {
+				return err
+			}
+			isFree := func(o outcome) bool { return slices.Contains(free, o.id) }
+			rest = slices.DeleteFunc(slices.Clone(outcomes), isFree)
+			mine := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return !isFree(o) })
+			n, err = s.record(s.work, tx, sh, mine)
+			return err
+		})
+	})
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		s.lose(sh)
+		return nil, nil
+	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
+		return outcomes, nil
+	case err == nil:
+		s.count(n)
+	}
+	return rest, err
+}
+
+// lockFree locks those rows of a batch that nobody else has locked. Rows that are gone count as locked elsewhere; the
+// patient way finds out.
+func (s *scan) lockFree(tx *sqlx.Tx, sh *shard, outcomes []outcome) ([]int64, error) {
+	ids := make([]int64, len(outcomes))
+	for i, o := range outcomes {
+		ids[i] = o.id
+	}
+	var free []int64
+	err := tx.SelectContext(s.work, &free, pgsql.RowsLock.In(s.schema), s.ledger.slot, sh.shard, pq.Array(ids))
+	return free, err
+}
+
+// recordPatiently records rows that are locked elsewhere, one by one, each in a transaction of its own that waits
+// for the row's owner: their checks have run and must not run again. It gives up when the lease is lost or the run
+// ends.
+func (s *scan) recordPatiently(sh *shard, outcomes []outcome) {
+	for _, o := range outcomes {
+		err := s.waitAndRecord(sh, o)
+		if err != nil {
+			s.cfg.Logger.WarnContext(s.work, "a check was done but not recorded, and will be done again", "id", o.id, "error", err)
+		}
+		s.landBatch(batch{sh: {o}})
+	}
+}
+
+func (s *scan) waitAndRecord(sh *shard, o outcome) error {
+	for {
+		var n tally
+		err := s.retry(func() error {
+			return s.inTx(patience, func(tx *sqlx.Tx) (err error) {
+				n, err = s.record(s.work, tx, sh, []outcome{o})
+				return err
+			})
+		})
+		switch {
+		case err == nil:
+			s.count(n)
+			return nil
+		case errors.Is(err, ErrLeaseLost):
+			s.lose(sh)
+			return err
+		case !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err), s.hasEnded(), sh.ctx.Err() != nil:
+			return err
+		}
+	}
+}
+
+func (s *scan) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+// inTx runs fn in a transaction that waits for locks no longer than wait, and that the server ends when this process
+// stops in its middle: its locks must not outlive its leases.
+func (s *scan) inTx(wait time.Duration, fn func(tx *sqlx.Tx) error) error {
+	return pgsql.InTx(s.work, s.cfg.DB, func(tx *sqlx.Tx) error {
+		if err := limits(s.work, tx, wait, s.cfg.Lease); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+func limits(ctx context.Context, tx *sqlx.Tx, lock, idle time.Duration) error {
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d",
+		lock.Milliseconds(), idle.Milliseconds()))
+	return err
+}
+
+func (t tally) plus(u tally) tally {
+	return tally{t.finished + u.finished, t.rescheduled + u.rescheduled, t.failed + u.failed, t.yielded + u.yielded}
+}
+
+// expected is the tally of outcomes when all their rows are still in the slot.
+func expected(outcomes []outcome) tally {
+	var n tally
+	for _, o := range outcomes {
+		switch {
+		case o.verdict.Outcome == jobs.Failed || o.verdict.Move == jobs.MoveRetry:
+			n.failed++
+		case o.verdict.Outcome != "":
+			n.finished++
+		default:
+			n.rescheduled++
+		}
+	}
+	return n
+}

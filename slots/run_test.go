@@ -1,0 +1,93 @@
+package slots_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+func TestARunChecksTheRowsOfItsSlotAndNoOthers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("early", done)
+	w.registry.Register("late", done)
+	w.enqueue("early", slot(1), 120)
+	w.enqueue("late", slot(2), 3)
+
+	got := w.run(slot(1))
+	want := slots.Result{Slot: slot(1), Kind: slots.KindRun, State: slots.StateDone, Planned: 120, Checked: 120, Finished: 120}
+	got.Took = 0
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 120}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(w.waiting()); n != 3 {
+		t.Errorf("%d rows wait, want the 3 of the next slot", n)
+	}
+}
+
+func TestARunOfASlotThatIsDoneDoesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 10)
+	w.run(slot(1))
+	again := w.run(slot(1))
+	if again.Checked != 0 || again.State != slots.StateDone {
+		t.Errorf("the second run: %+v", again)
+	}
+}
+
+func TestEightRunnersCheckEachRowOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var mu sync.Mutex
+	checks := map[string]int{}
+	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		checks[job.EntityKey]++
+		return nil, nil
+	})
+	const rows = 2000
+	w.enqueue("job", slot(1), rows)
+	w.clock.Set(slot(1))
+
+	var wg sync.WaitGroup
+	results := make([]slots.Result, 8)
+	for i := range results {
+		r := w.runner()
+		wg.Go(func() {
+			var err error
+			if results[i], err = r.Run(t.Context(), slot(1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+
+	var sum int64
+	for _, r := range results {
+		sum += r.Checked
+	}
+	if sum != rows || len(checks) != rows {
+		t.Errorf("%d rows recorded, %d checked, want %d", sum, len(checks), rows)
+	}
+	for key, n := range checks {
+		if n != 1 {
+			t.Errorf("order %s was checked %d times", key, n)
+		}
+	}
+	run, err := w.ledger.Show(t.Context(), slot(1))
+	if err != nil || run.State != slots.StateDone || run.Checked != rows || run.Finished != rows {
+		t.Errorf("the ledger: %+v, %v", run, err)
+	}
+}

@@ -1,0 +1,309 @@
+package slots
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// pagesInFlight bounds the rows in memory: read, being checked, or waiting to be recorded.
+	pagesInFlight = 4
+	// smallSlot is the number of pages up to which a runner takes a slot whole.
+	smallSlot = 2
+	// allShards is more than any slot has.
+	allShards = 1 << 15
+	// writers is how many transactions record at once, so that reading overlaps writing; more gives nothing.
+	writers = 2
+	// closingTime bounds what a run still does in the database after it was stopped.
+	closingTime = 10 * time.Second
+)
+
+// scan is one runner's work on one open slot: a reader (loop) that claims shards and hands out their rows, a
+// goroutine for each row being checked, two writers, and the heartbeat.
+type scan struct {
+	*Runner
+	ledger *ledger
+	sel    selection
+
+	stop   context.Context // the caller's: when it ends, the run stops
+	work   context.Context // of the statements; goes on after stop, until everything is recorded
+	checks context.Context // of the checks; goes on after stop, for the grace period
+
+	cancelWork   context.CancelCauseFunc
+	cancelChecks context.CancelCauseFunc
+
+	workers     chan struct{} // holds one token for each running check
+	connections chan struct{} // holds one token for each running check with a transaction
+	wake        chan struct{} // tells the reader that something changed
+
+	mu      sync.Mutex
+	ready   *sync.Cond // tells writers that outcomes may be due
+	shards  map[int16]*shard
+	lanes   map[string]*lane
+	flying  map[int64]*shard // rows handed out and not recorded yet, by id
+	free    int              // of them those in lanes without a limit of their own: what the bound on memory counts
+	out     int              // of them those whose outcome is not known yet
+	pending int              // of them those whose outcome waits for a writer
+	cleared int              // how often a busy lane got room again
+	taken   int64            // rows handed out in all, for the limit
+	stopped bool             // hand out and start no more checks
+	ended   bool             // take no more outcomes
+	err     error            // the first failure that ended the run
+	result  *Result
+
+	patient sync.WaitGroup // goroutines that wait for rows locked elsewhere
+}
+
+// shard is a claimed shard. Its fields are guarded by scan.mu.
+type shard struct {
+	claim
+	ctx     context.Context // of its checks; ends when the lease is lost
+	cancel  context.CancelCauseFunc
+	until   time.Time // local monotonic instant before which the lease does not end
+	after   int64     // id of the last row read in this pass
+	passed  bool      // this pass has read to the end
+	busy    bool      // this pass left rows of busy lanes for the next
+	cleared int       // scan.cleared when this pass began
+	flying  int       // its rows handed out and not recorded yet
+	pending []outcome // its outcomes that wait for a writer
+	oldest  time.Time // when the first of them came
+	resting bool      // this run is through with it, but rows are left on purpose
+}
+
+// lane is the rows of one job. One with limited concurrency keeps few rows waiting; its further rows stay in the
+// database until there is room, so that it holds up nothing else.
+type lane struct {
+	def    *jobs.Definition
+	tokens chan struct{} // nil: no limit of its own
+	flying int           // guarded by scan.mu
+	busy   bool          // a row was turned away; guarded by scan.mu
+}
+
+func newScan(ctx context.Context, r *Runner, l *ledger, sel selection, result *Result) *scan {
+	s := &scan{
+		Runner: r, ledger: l, sel: sel, result: result, stop: ctx,
+		workers:     make(chan struct{}, r.cfg.Workers),
+		connections: make(chan struct{}, r.cfg.Connections),
+		wake:        make(chan struct{}, 1),
+		shards:      map[int16]*shard{},
+		lanes:       map[string]*lane{},
+		flying:      map[int64]*shard{},
+	}
+	s.ready = sync.NewCond(&s.mu)
+	s.work, s.cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.checks, s.cancelChecks = context.WithCancelCause(s.work)
+	return s
+}
+
+// run does the whole scan and leaves nothing behind but abandoned checks.
+func (s *scan) run() error {
+	defer s.cancelWork(nil)
+	defer context.AfterFunc(s.stop, s.halt)()
+
+	var recording, beating sync.WaitGroup
+	for range writers {
+		recording.Go(s.write)
+	}
+	beats, stopBeats := context.WithCancel(s.work)
+	beating.Go(func() { s.beat(beats) })
+	beating.Go(func() { s.watch(beats) })
+
+	done, err := s.loop()
+	if err != nil {
+		s.fail(err)
+	}
+	s.drain()
+	recording.Wait()
+	s.patient.Wait()
+	stopBeats()
+	beating.Wait()
+	s.handBack()
+	return s.finish(done)
+}
+
+// loop reads and hands out rows until the slot is done, nothing is left for this runner, or the run is stopped.
+func (s *scan) loop() (done bool, err error) {
+	took := false // this runner has had a share in the slot
+	for !s.isStopped() {
+		step := func() (bool, error) { return false, nil }
+		switch {
+		case s.mayRead():
+			step = s.read
+		case s.mayClose():
+			step = s.close
+		default:
+			claimed, err := s.claim()
+			if err != nil {
+				return false, err
+			}
+			took = took || claimed
+			switch {
+			case claimed:
+			case s.holds():
+				s.wait(s.cfg.Lease / 3)
+			case !took || s.rests():
+				return false, nil // all is with other runners, or rows are left on purpose
+			default:
+				step = s.standBy
+			}
+		}
+		if done, err := step(); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+// standBy waits for the shards of other runners, to take over from one that dies. It reports the slot done when no
+// shard is left.
+func (s *scan) standBy() (done bool, err error) {
+	var held int
+	var ends time.Duration
+	err = s.retry(func() (err error) {
+		held, ends, err = s.ledger.held(s.work)
+		return err
+	})
+	if err != nil || held == 0 {
+		return err == nil, err
+	}
+	s.wait(min(max(ends, 10*time.Millisecond), s.cfg.Lease/3))
+	return false, nil
+}
+
+// wait returns when something changed, when the run is stopped, or after limit.
+func (s *scan) wait(limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-s.wake:
+	case <-timer.C:
+	case <-s.stop.Done():
+	}
+}
+
+// halt stops the reader and the start of further checks; what runs goes on.
+func (s *scan) halt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	s.notify()
+}
+
+// fail halts the run for an error.
+func (s *scan) fail(err error) {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.mu.Unlock()
+	s.halt()
+}
+
+func (s *scan) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
+}
+
+// notify wakes the reader and the writers. Call it with mu held.
+func (s *scan) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	s.ready.Broadcast()
+}
+
+// drain waits for running checks, for the grace period at the most, and then lets the writers run out.
+func (s *scan) drain() {
+	s.halt()
+	grace := time.NewTimer(s.cfg.Grace)
+	defer grace.Stop()
+	for waiting := true; waiting && s.busyChecks() > 0; {
+		select {
+		case <-s.wake:
+		case <-grace.C:
+			waiting = false
+		}
+	}
+	s.mu.Lock()
+	s.ended = true
+	s.notify()
+	s.mu.Unlock()
+	s.cancelChecks(ErrStopped)
+	if s.stop.Err() != nil {
+		time.AfterFunc(closingTime, func() { s.cancelWork(ErrStopped) })
+	}
+}
+
+func (s *scan) busyChecks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out
+}
+
+// handBack gives up the shards that are not done, so that others need not wait for their leases to end.
+func (s *scan) handBack() {
+	s.mu.Lock()
+	var claims []claim
+	for _, sh := range s.shards {
+		claims = append(claims, sh.claim)
+	}
+	s.mu.Unlock()
+	if len(claims) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.work, closingTime)
+	defer cancel()
+	if err := s.ledger.release(ctx, claims); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "shards were not handed back; others take them over when their leases end", "error", err)
+	}
+}
+
+// finish turns how the scan ended into the run's error.
+func (s *scan) finish(done bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done {
+		s.result.State = StateDone
+	}
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.result.Abandoned > 0:
+		return ErrAbandoned
+	case s.stop.Err() != nil && !done:
+		return ErrStopped
+	}
+	return nil
+}
+
+// retry repeats a statement while the database cannot be reached: a restart must not cost the slot, as long as the
+// leases hold. Once they are lost, or the run is stopped for longer than closingTime, it returns the error.
+func (s *scan) retry(statement func() error) error {
+	pause := 50 * time.Millisecond
+	for {
+		err := statement()
+		if err == nil || !pgsql.IsTransient(err) || s.work.Err() != nil || !s.leased() {
+			return err
+		}
+		s.cfg.Logger.WarnContext(s.work, "the database does not answer; trying again", "error", err, "pause", pause)
+		select {
+		case <-time.After(pause):
+		case <-s.work.Done():
+			return err
+		}
+		pause = min(2*pause, 2*time.Second)
+	}
+}
+
+// leased tells whether the run may go on without the database: it holds a lease that has time left.
+func (s *scan) leased() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.shards) > 0 && !s.ended
+}

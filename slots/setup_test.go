@@ -1,0 +1,135 @@
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// noon is when every test begins; the ledger begins at the slot after it.
+var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// clock is a clock that a test steps by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+// world is a database of its own, a clock, and jobs.
+type world struct {
+	t        testing.TB
+	db       *sqlx.DB
+	clock    *clock
+	registry *jobs.Registry
+	client   *jobs.Client
+	ledger   *slots.Ledger
+}
+
+func setup(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, db: pgtest.New(t), clock: &clock{now: noon}, registry: jobs.NewRegistry()}
+	var err error
+	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Now: w.clock.Now}); err != nil {
+		t.Fatal(err)
+	}
+	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", w.clock.Now); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ledger.Begin(t.Context(), slot(1)); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// slot returns the n-th slot after noon.
+func slot(n int) time.Time { return grid.Default.Add(noon, n) }
+
+// runner returns a new runner, with changes to its configuration.
+func (w *world) runner(change ...func(*slots.Config)) *slots.Runner {
+	w.t.Helper()
+	cfg := slots.Config{DB: w.db, Registry: w.registry, Now: w.clock.Now, Page: 50, Lease: 10 * time.Second, Grace: time.Second}
+	for _, c := range change {
+		c(&cfg)
+	}
+	r, err := slots.NewRunner(w.t.Context(), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// enqueue asks for n checks of a job at a slot, on the entities "order 0", "order 1" ...
+func (w *world) enqueue(job string, at time.Time, n int) {
+	w.t.Helper()
+	var list []jobs.FutureJob
+	for i := range n {
+		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
+		j.SetCheckAt(grid.Default, at)
+		list = append(list, j)
+	}
+	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list, jobs.Keep); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run steps the clock to a slot and runs it.
+func (w *world) run(at time.Time, change ...func(*slots.Config)) slots.Result {
+	w.t.Helper()
+	w.clock.Set(at)
+	result, err := w.runner(change...).Run(w.t.Context(), at)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+// outcomes counts history by outcome.
+func (w *world) outcomes() map[jobs.Outcome]int {
+	w.t.Helper()
+	list, err := w.client.History(w.t.Context(), w.db, jobs.HistoryFilter{Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	counts := map[jobs.Outcome]int{}
+	for _, e := range list {
+		counts[e.Outcome]++
+	}
+	return counts
+}
+
+// waiting lists what waits.
+func (w *world) waiting() []jobs.FutureJob {
+	w.t.Helper()
+	list, err := w.client.List(w.t.Context(), w.db, jobs.Filter{Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// done is a check that is finished at once.
+func done(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }

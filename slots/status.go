@@ -1,0 +1,308 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Ledger reads the ledger, and changes the grid. It is safe for concurrent use.
+type Ledger struct {
+	db      *sqlx.DB
+	schema  pgsql.Schema
+	setting pgsql.Setting
+	now     func() time.Time
+}
+
+// NewLedger reads the grid from the database. now is what slots are compared with; nil is the database's clock.
+func NewLedger(ctx context.Context, db *sqlx.DB, schema string, now func() time.Time) (*Ledger, error) {
+	name, err := pgsql.ParseSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	setting, err := pgsql.ReadSetting(ctx, db, name)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		now = setting.Now
+	}
+	return &Ledger{db: db, schema: name, setting: setting, now: now}, nil
+}
+
+// Grid returns the grid of the database.
+func (l *Ledger) Grid() grid.Grid { return l.setting.Grid }
+
+// Now returns the instant that slots are compared with.
+func (l *Ledger) Now() time.Time { return l.now() }
+
+// Status is the state of things at one moment.
+type Status struct {
+	Now     time.Time
+	Grid    grid.Grid
+	Since   time.Time // first slot the ledger must have
+	Current SlotRun   // the slot that has begun last; its State is empty when no run has opened it yet
+	// Trouble is the slots in the past that are missed, left open, or have stragglers, oldest first.
+	Trouble []Trouble
+	// Running slots are open and somebody is at them.
+	Running []Trouble
+	// Leases of open slots.
+	Leases []Lease
+}
+
+// Trouble is a slot in the past that is not as it should be.
+type Trouble struct {
+	Slot    time.Time
+	State   State // StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
+	Waiting int64 // rows in it, counted up to 10,000
+	Live    int64 // leases that have not ended
+}
+
+// Lease is a shard of an open slot.
+type Lease struct {
+	Slot   time.Time
+	Shard  int
+	Token  int64
+	Runner string     // empty: free
+	Until  *time.Time // nil: free
+	Live   bool       // false: free, or its runner has not been heard of for too long
+}
+
+// OK tells whether nothing is wrong.
+func (s Status) OK() bool { return len(s.Trouble) == 0 }
+
+// Overdue is the number of rows in slots that are in trouble; each slot is counted up to 10,000.
+func (s Status) Overdue() int64 {
+	var n int64
+	for _, t := range s.Trouble {
+		n += t.Waiting
+	}
+	return n
+}
+
+// Status looks for slots in trouble from since on; the zero time looks as far back as the ledger goes. Each is found
+// through the ledger and probed by equality.
+func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
+	now := l.now()
+	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
+	current := l.Grid().Floor(now)
+	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		s.Trouble, s.Running = nil, nil
+		rows, err := tx.QueryContext(ctx, pgsql.LedgerTrouble.In(l.schema), timeOr(since, grid.Min), current)
+		if err != nil {
+			return err
+		}
+		return pgsql.ScanRows(rows, func() error {
+			var t Trouble
+			err := rows.Scan(&t.Slot, &t.State, &t.Waiting, &t.Live)
+			t.Slot = t.Slot.UTC()
+			if t.Live > 0 {
+				s.Running = append(s.Running, t)
+			} else {
+				s.Trouble = append(s.Trouble, t)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return s, fmt.Errorf("read the status: %w", err)
+	}
+	if s.Leases, err = l.Leases(ctx, time.Time{}); err != nil {
+		return s, err
+	}
+	s.Current, err = l.Show(ctx, current)
+	if errors.Is(err, ErrNoSlot) {
+		s.Current, err = SlotRun{Slot: current}, nil
+	}
+	return s, err
+}
+
+// SlotRun is a row of the ledger.
+type SlotRun struct {
+	Slot  time.Time
+	State State
+	Kind  Kind
+	// Planned is the number of rows when the slot was opened; an estimate when there were many.
+	Planned int64
+	// Checked = Finished + Rescheduled + Failed: the rows whose outcome was recorded.
+	Checked     int64
+	Finished    int64
+	Rescheduled int64
+	Failed      int64
+	TakeOvers   int64
+	OpenedAt    time.Time
+	FinishedAt  *time.Time // nil while it is open
+}
+
+// ErrNoSlot is returned for a slot that has no ledger row.
+var ErrNoSlot = errors.New("the slot was never opened")
+
+// List returns the newest ledger rows of slots from one instant up to but not including another.
+func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
+	var list []SlotRun
+	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		list = nil
+		rows, err := tx.QueryContext(ctx, pgsql.SlotList.In(l.schema), timeOr(from, grid.Min), timeOr(to, grid.Max), limit)
+		if err != nil {
+			return err
+		}
+		return pgsql.ScanRows(rows, func() error {
+			run, err := scanSlotRun(rows.Scan)
+			list = append(list, run)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list slots: %w", err)
+	}
+	return list, nil
+}
+
+// Show returns the ledger row of a slot with what its running shards have recorded so far, or ErrNoSlot.
+func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
+	var run SlotRun
+	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		var err error
+		run, err = scanSlotRun(tx.QueryRowContext(ctx, pgsql.SlotShow.In(l.schema), slot).Scan)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return run, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), ErrNoSlot)
+	}
+	if err != nil {
+		return run, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), err)
+	}
+	return run, nil
+}
+
+func scanSlotRun(scan func(dest ...any) error) (SlotRun, error) {
+	var r SlotRun
+	err := scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
+		&r.OpenedAt, &r.FinishedAt)
+	r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()
+	if r.FinishedAt != nil {
+		r.FinishedAt = new(r.FinishedAt.UTC())
+	}
+	return r, err
+}
+
+// Leases returns the leases of a slot, or of all open slots for the zero time; 1,000 at the most.
+func (l *Ledger) Leases(ctx context.Context, slot time.Time) ([]Lease, error) {
+	var list []Lease
+	var only any
+	if !slot.IsZero() {
+		only = slot
+	}
+	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		list = nil
+		rows, err := tx.QueryContext(ctx, pgsql.LeaseList.In(l.schema), only)
+		if err != nil {
+			return err
+		}
+		return pgsql.ScanRows(rows, func() error {
+			var v Lease
+			err := rows.Scan(&v.Slot, &v.Shard, &v.Token, &v.Runner, &v.Until, &v.Live)
+			v.Slot = v.Slot.UTC()
+			list = append(list, v)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list leases: %w", err)
+	}
+	return list, nil
+}
+
+// JobCount is how many rows of a job wait in a slot.
+type JobCount struct {
+	JobExec string
+	Waiting int64
+}
+
+// Waiting returns what waits in a slot by job, counted up to 100,000 rows in all.
+func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
+	var list []JobCount
+	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		list = nil
+		rows, err := tx.QueryContext(ctx, pgsql.SlotWaiting.In(l.schema), slot)
+		if err != nil {
+			return err
+		}
+		return pgsql.ScanRows(rows, func() error {
+			var c JobCount
+			err := rows.Scan(&c.JobExec, &c.Waiting)
+			list = append(list, c)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count what waits in slot %s: %w", slot.Format(time.RFC3339), err)
+	}
+	return list, nil
+}
+
+// SetWidth changes the width of the grid and moves waiting rows onto it, later or not at all, in one transaction that
+// holds up every writer. It returns how many were moved. It is refused while a slot is open.
+func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("set the width to %s: %w", g.Width(), err)
+	}
+	return moved, nil
+}
+
+// Begin lets the ledger begin at a slot, for a replay of the past: status and catch-up look no further back.
+func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
+	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, pgsql.LedgerBegin.In(l.schema), slot)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin the ledger at %s: %w", slot.Format(time.RFC3339), err)
+	}
+	return nil
+}
+
+// Prune forgets the ledger rows of slots before an instant, and returns how many. It keeps everything from the first
+// slot in trouble on, so that nothing missed is forgotten.
+func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
+	status, err := l.Status(ctx, time.Time{})
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range append(status.Trouble, status.Running...) {
+		before = earlier(before, t.Slot)
+	}
+	before = earlier(before, status.Current.Slot)
+	var n int64
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.LedgerPrune.In(l.schema), before).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune the ledger: %w", err)
+	}
+	return n, nil
+}
+
+func timeOr(t, fallback time.Time) time.Time {
+	if t.IsZero() {
+		return fallback
+	}
+	return t
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,21 @@
+// Package sql is the store: the migrations and every statement, as .sql files. It is the only place that names
+// tables. Import it as pgsql, since its own name would shadow database/sql.
+//
+//	import pgsql "github.com/prescient-go/prescient/sql"
+//
+// Four tables make up the store:
+//
+//   - future_job: the pending checks, each in a slot. Its primary key (next_check_at, shard, id) is the slot index,
+//     and a run touches it by equality on the slot alone.
+//   - future_job_history: what ended, with its outcome, one partition a month.
+//   - slot_run: the ledger, one row for every slot that was opened. A gap is a missed slot.
+//   - slot_lease: who works on which shard of an open slot, and until when.
+//
+// setting holds the width of the grid. The functions enqueue, enqueue_many, cancel, cancel_entity, reschedule and
+// push_back are for every client that speaks SQL; package jobs calls the same ones.
+//
+// The .sql files are valid as they stand. They name the schema "prescient"; [Statement.In] rewrites them for another.
+//
+// Subpackages: embedded runs a private PostgreSQL where no database URL is given, pgtest gives every test a database
+// of its own.
+package sql

@@ -1,0 +1,96 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/adrg/xdg"
+)
+
+// name is that of the superuser role and of the database.
+const name = "prescient"
+
+// port is a part of the socket's file name; the server opens no TCP port.
+const port = "5432"
+
+// logFile is where the server prints to.
+const logFile = "server.log"
+
+// Config says where the server lives. The zero value is the server of the user who asks.
+type Config struct {
+	// Dir holds the data, the log and the socket; it is made when it is not there. Relative to the working directory.
+	// Empty: the directory that the package comment names.
+	Dir string
+
+	// Settings are settings as in postgresql.conf, given to the server with each start: they win over that file
+	// and over alter system. A server that already runs keeps those it was started with. Nil: none.
+	//
+	// listen_addresses, port and unix_socket_directories are not to be changed: what is given here for them is ignored.
+	Settings map[string]string
+}
+
+// Server is a private PostgreSQL, running or not. Its methods may be used concurrently, by any number of processes.
+type Server struct {
+	dir      string
+	settings map[string]string
+	user     account
+	places   []string // globs of the directories that may hold the programs
+}
+
+// Open says which server is meant. It reads and starts nothing: a Server that was never started has no files.
+func Open(cfg Config) (*Server, error) {
+	dir := cfg.Dir
+	if dir == "" {
+		dir = defaultDir()
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("locate the data directory: %w; give an absolute path", err)
+	}
+	user, err := serverUser(filepath.Join(dir, "data"))
+	if err != nil {
+		return nil, err
+	}
+	return &Server{dir: dir, settings: cfg.Settings, user: user, places: places()}, nil
+}
+
+// URL is where the running server is reached, for lib/pq as for psql. It has no password, and it stays the same
+// over restarts: it depends on the directory alone.
+func (s *Server) URL() string {
+	query := url.Values{"host": {s.socket()}, "port": {port}, "sslmode": {"disable"}, "connect_timeout": {"10"}}
+	u := url.URL{
+		Scheme: "postgres",
+		User:   url.User(name),
+		Path:   "/" + name,
+		// libpq takes a plus sign for a plus sign.
+		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"),
+	}
+	return u.String()
+}
+
+func defaultDir() string {
+	if os.Geteuid() == 0 && os.Getenv("XDG_DATA_HOME") == "" {
+		return "/var/lib/prescient/postgres"
+	}
+	return filepath.Join(xdg.DataHome, "prescient", "postgres")
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) log() string { return filepath.Join(s.dir, logFile) }
+
+// command runs as the server's user, and inherits no variable that could hold a password or change the server.
+func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
+	cmd.SysProcAttr = s.user.attributes()
+	cmd.WaitDelay = time.Second
+	return cmd
+}

@@ -1,0 +1,49 @@
+package embedded
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxSocketPath is what every system takes: Linux has room for 107 bytes, macOS for 103.
+const maxSocketPath = 100
+
+// socketFile is what PostgreSQL names its socket.
+const socketFile = ".s.PGSQL." + port
+
+// socket is the directory of the unix socket: a part of the server's own directory or, when that path is too long
+// or has a comma (which separates hosts), one in /tmp. It does not follow TMPDIR: every caller has to find it.
+func (s *Server) socket() string {
+	dir := filepath.Join(s.dir, "socket")
+	if len(filepath.Join(dir, socketFile)) <= maxSocketPath && !strings.Contains(dir, ",") {
+		return dir
+	}
+	return fmt.Sprintf("/tmp/prescient-%x", sha256.Sum256([]byte(s.dir)))[:len("/tmp/prescient-")+16]
+}
+
+// makeSocketDir makes the directory that keeps everybody else out. One that is there is taken only when nobody else
+// can have prepared it, as /tmp is shared.
+func (s *Server) makeSocketDir() error {
+	dir := s.socket()
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the directory of the socket: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("check the directory of the socket: %w", err)
+	}
+	known := owner(info) == s.user.uid || owner(info) == os.Geteuid()
+	if !info.IsDir() || !known || info.Mode().Perm() != 0o700 {
+		return fmt.Errorf("check the directory of the socket: %s is %s of user %d, not a directory that only user %s may enter; "+
+			"remove it and start again", dir, info.Mode(), owner(info), s.user.name)
+	}
+	if err := os.Lchown(dir, s.user.uid, s.user.gid); err != nil {
+		return fmt.Errorf("hand the directory of the socket to user %s: %w", s.user.name, err)
+	}
+	return nil
+}

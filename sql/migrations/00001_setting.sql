@@ -1,0 +1,87 @@
+-- The settings that belong to the data rather than to a process: the CHECK on future_job depends on the
+-- width, and its shard column on the number of shards.
+
+-- +goose Up
+create table prescient.setting (
+    only_row       boolean     not null default true,
+    width          interval    not null default '15 minutes',
+    shards         smallint    not null default 16,
+    since          timestamptz not null,
+    schema_version integer     not null,
+    constraint setting_pkey primary key (only_row),
+    constraint setting_only_row check (only_row),
+    constraint setting_width check (
+        width between interval '1 second' and interval '24 hours'
+        and extract(epoch from width) = floor(extract(epoch from width))
+        and 86400 % extract(epoch from width)::integer = 0
+    )
+);
+
+comment on column prescient.setting.width is 'distance between two slots; changed by prescient.set_width alone';
+comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
+
+-- The grid starts at the Unix epoch. Every width divides 24 hours, so every grid contains every midnight UTC.
+-- Adding an interval is not immutable in general (days and months depend on the time zone); a width is hours at
+-- the most, so it is here.
+-- +goose StatementBegin
+create function prescient.slot_floor(at timestamptz, width interval)
+returns timestamptz
+language sql
+immutable
+strict
+parallel safe
+as $$
+    select date_bin(width, at, timestamptz '1970-01-01 00:00:00+00')
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+create function prescient.slot_ceil(at timestamptz, width interval)
+returns timestamptz
+language sql
+immutable
+strict
+parallel safe
+as $$
+    select date_bin(width, at + (width - interval '1 microsecond'), timestamptz '1970-01-01 00:00:00+00')
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+create function prescient.slot_ceil(at timestamptz)
+returns timestamptz
+language sql
+stable
+strict
+parallel safe
+as $$
+    select prescient.slot_ceil(at, width)
+    from prescient.setting
+$$;
+-- +goose StatementEnd
+
+-- The slot a check asked for at an instant goes to: never before the instant, and never a slot that has begun.
+-- +goose StatementBegin
+create function prescient.slot_target(at timestamptz, clock timestamptz default null)
+returns timestamptz
+language sql
+volatile
+parallel safe
+as $$
+    select greatest(
+        prescient.slot_ceil(at, width),
+        prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width
+    )
+    from prescient.setting
+$$;
+-- +goose StatementEnd
+
+insert into prescient.setting (since, schema_version)
+values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 1);
+
+-- +goose Down
+drop function prescient.slot_target(timestamptz, timestamptz);
+drop function prescient.slot_ceil(timestamptz);
+drop function prescient.slot_ceil(timestamptz, interval);
+drop function prescient.slot_floor(timestamptz, interval);
+drop table prescient.setting;

@@ -1,0 +1,331 @@
+-- What applications call, from Go through package jobs or from any SQL: a trigger, psql, Java, Python.
+-- Each runs in the caller's transaction. clock is for replays; null, the default, asks the database.
+
+-- +goose Up
+
+-- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity,
+-- a null item_key every item. Anonymous rows are never found.
+-- +goose StatementBegin
+create function prescient.end_by_key(
+    outcome     text,
+    entity_name text,
+    entity_key  text,
+    job_exec    text,
+    item_key    text
+)
+returns bigint
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    ended bigint;
+begin
+    with gone as (
+        delete from prescient.future_job f
+        where f.entity_name = end_by_key.entity_name
+            and f.entity_key = end_by_key.entity_key
+            and (end_by_key.job_exec is null or f.job_exec = end_by_key.job_exec)
+            and (end_by_key.item_key is null or f.item_key = end_by_key.item_key)
+            and f.item_key is not null
+        returning *
+    )
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, outcome
+    )
+    select
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, end_by_key.outcome
+    from gone;
+    get diagnostics ended = row_count;
+    return ended;
+end
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+create function prescient.cancel(job_exec text, entity_name text, entity_key text, item_key text default '')
+returns boolean
+language sql
+as $$
+    select prescient.end_by_key('cancelled', entity_name, entity_key, job_exec, item_key) > 0
+$$;
+-- +goose StatementEnd
+
+-- Cancels every keyed check of the entity; returns how many.
+-- +goose StatementBegin
+create function prescient.cancel_entity(entity_name text, entity_key text)
+returns bigint
+language sql
+as $$
+    select prescient.end_by_key('cancelled', entity_name, entity_key, null, null)
+$$;
+-- +goose StatementEnd
+
+-- Moves a waiting check to the slot of another instant, earlier or later. Returns the slot; null: no such check.
+-- +goose StatementBegin
+create function prescient.reschedule(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    check_at    timestamptz,
+    item_key    text default '',
+    clock       timestamptz default null
+)
+returns timestamptz
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    target timestamptz := prescient.slot_target(check_at, clock);
+begin
+    update prescient.future_job f
+    set next_check_at = target
+    where f.entity_name = reschedule.entity_name
+        and f.entity_key = reschedule.entity_key
+        and f.job_exec = reschedule.job_exec
+        and f.item_key = reschedule.item_key;
+    return case when found then target end;
+end
+$$;
+-- +goose StatementEnd
+
+-- "It happened again": moves a waiting check later, never earlier, and with a cap no later than that long after
+-- its first slot. One that lands in the slot it is in writes nothing. Returns the slot; null: no such check.
+-- +goose StatementBegin
+create function prescient.push_back(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    check_at    timestamptz,
+    cap         interval default null,
+    item_key    text default '',
+    clock       timestamptz default null
+)
+returns timestamptz
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    waiting record;
+    target  timestamptz := prescient.slot_target(check_at, clock);
+begin
+    select f.next_check_at, f.shard, f.id, prescient.slot_floor(f.first_check_at + cap, s.width) as latest
+    into waiting
+    from prescient.future_job f, prescient.setting s
+    where f.entity_name = push_back.entity_name
+        and f.entity_key = push_back.entity_key
+        and f.job_exec = push_back.job_exec
+        and f.item_key = push_back.item_key
+    for update of f;
+    if not found then
+        return null;
+    end if;
+    target := least(target, waiting.latest);
+    if target <= waiting.next_check_at then
+        return waiting.next_check_at;
+    end if;
+    update prescient.future_job f
+    set next_check_at = target
+    where f.next_check_at = waiting.next_check_at
+        and f.shard = waiting.shard
+        and f.id = waiting.id;
+    return target;
+end
+$$;
+-- +goose StatementEnd
+
+-- Enqueues one check. A null item_key makes it anonymous. On a key that waits already, on_conflict decides:
+-- keep (the waiting row stays as it is), replace (it goes to history, the new one takes its place),
+-- push_back (see there; cap is for it alone) or error (unique_violation).
+-- action tells what was done: inserted, kept, replaced or pushed_back.
+-- +goose StatementBegin
+create function prescient.enqueue(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    check_at    timestamptz,
+    payload     jsonb default null,
+    item_key    text default '',
+    group_key   text default null,
+    on_conflict text default 'keep',
+    cap         interval default null,
+    clock       timestamptz default null,
+    out id      bigint,
+    out slot    timestamptz,
+    out action  text
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    target timestamptz := prescient.slot_target(check_at, clock);
+    done   text := 'inserted';
+begin
+    if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
+        raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if check_at is null then
+        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    -- Each turn either ends or finds the conflicting row gone, ended by somebody else between two statements.
+    loop
+        insert into prescient.future_job as f (
+            job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
+        )
+        values (
+            enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key,
+            target, target, enqueue.payload
+        )
+        on conflict (entity_name, entity_key, job_exec, item_key) where item_key is not null do nothing
+        returning f.id, f.next_check_at, done
+        into enqueue.id, enqueue.slot, enqueue.action;
+        if found then
+            return;
+        end if;
+
+        case on_conflict
+        when 'error' then
+            raise exception 'a check of job_exec %, entity_name %, entity_key %, item_key % is waiting already',
+                quote_literal(enqueue.job_exec), quote_literal(enqueue.entity_name),
+                quote_literal(enqueue.entity_key), quote_literal(enqueue.item_key)
+                using errcode = 'unique_violation', constraint = 'future_job_key', table = 'future_job';
+        when 'replace' then
+            perform prescient.end_by_key('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key);
+            done := 'replaced';
+            continue;
+        when 'push_back' then
+            perform prescient.push_back(
+                enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.check_at,
+                enqueue.cap, enqueue.item_key, enqueue.clock
+            );
+        else
+        end case;
+
+        select f.id, f.next_check_at, case on_conflict when 'keep' then 'kept' else 'pushed_back' end
+        into enqueue.id, enqueue.slot, enqueue.action
+        from prescient.future_job f
+        where f.entity_name = enqueue.entity_name
+            and f.entity_key = enqueue.entity_key
+            and f.job_exec = enqueue.job_exec
+            and f.item_key = enqueue.item_key;
+        if found then
+            return;
+        end if;
+    end loop;
+end
+$$;
+-- +goose StatementEnd
+
+-- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their
+-- keys, so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order.
+-- +goose StatementBegin
+create function prescient.enqueue_many(
+    job_execs    text[],
+    entity_names text[],
+    entity_keys  text[],
+    check_ats    timestamptz[],
+    payloads     text[],
+    item_keys    text[],
+    group_keys   text[],
+    on_conflict  text default 'keep',
+    cap          interval default null,
+    clock        timestamptz default null,
+    out inserted    bigint,
+    out kept        bigint,
+    out replaced    bigint,
+    out pushed_back bigint
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    grid  interval := (select width from prescient.setting);
+    first timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+begin
+    -- keep, the default, asks nothing of a row that waits already: one statement.
+    if on_conflict = 'keep' then
+        with given as (
+            select job_exec, entity_name, entity_key, greatest(prescient.slot_ceil(check_at, grid), first) as target, payload, item_key, group_key
+            from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
+                as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
+            order by entity_name, entity_key, job_exec, item_key, nth
+        ), written as (
+            insert into prescient.future_job (
+                job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
+            )
+            select job_exec, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb
+            from given
+            on conflict (entity_name, entity_key, job_exec, item_key) where item_key is not null do nothing
+            returning 1
+        )
+        select count(*) into inserted from written;
+        kept := coalesce(cardinality(job_execs), 0) - inserted;
+        replaced := 0;
+        pushed_back := 0;
+        return;
+    end if;
+
+    select
+        count(*) filter (where e.action = 'inserted'),
+        count(*) filter (where e.action = 'kept'),
+        count(*) filter (where e.action = 'replaced'),
+        count(*) filter (where e.action = 'pushed_back')
+    into inserted, kept, replaced, pushed_back
+    from (
+        select *
+        from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
+            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
+        order by entity_name, entity_key, job_exec, item_key, nth
+    ) as g,
+    lateral prescient.enqueue(
+        g.job_exec, g.entity_name, g.entity_key, g.check_at, g.payload::jsonb, g.item_key, g.group_key,
+        enqueue_many.on_conflict, enqueue_many.cap, enqueue_many.clock
+    ) as e;
+end
+$$;
+-- +goose StatementEnd
+
+-- Changes the distance between two slots and moves waiting rows onto the new grid, upward only, in the caller's
+-- transaction. Refused while a slot is open. Returns how many rows were moved.
+-- +goose StatementBegin
+create function prescient.set_width(new_width interval, clock timestamptz default null)
+returns bigint
+language plpgsql
+as $$
+declare
+    moved bigint;
+begin
+    lock table prescient.future_job, prescient.slot_run in access exclusive mode;
+    if exists (select from prescient.slot_run where state = 'open') then
+        raise exception 'slot % is open', (select min(slot) from prescient.slot_run where state = 'open')
+            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up';
+    end if;
+    update prescient.setting
+    set width = new_width,
+        since = prescient.slot_floor(coalesce(clock, clock_timestamp()), new_width) + new_width;
+    alter table prescient.future_job drop constraint future_job_on_grid;
+    update prescient.future_job
+    set next_check_at = prescient.slot_ceil(next_check_at, new_width)
+    where next_check_at <> prescient.slot_floor(next_check_at, new_width);
+    get diagnostics moved = row_count;
+    execute format(
+        'alter table prescient.future_job add constraint future_job_on_grid check ('
+        'next_check_at = date_bin(interval %L, next_check_at, timestamptz ''1970-01-01 00:00:00+00''))',
+        new_width
+    );
+    return moved;
+end
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+drop function prescient.set_width(interval, timestamptz);
+drop function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz);
+drop function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz);
+drop function prescient.push_back(text, text, text, timestamptz, interval, text, timestamptz);
+drop function prescient.reschedule(text, text, text, timestamptz, text, timestamptz);
+drop function prescient.cancel_entity(text, text);
+drop function prescient.cancel(text, text, text, text);
+drop function prescient.end_by_key(text, text, text, text, text);

@@ -1,0 +1,117 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+)
+
+// ReplyTimeout is how long a connection made by Open waits for the next bytes of an answer. A context alone does
+// not end the wait for a network that has gone dead: the driver would sit in the read for minutes.
+const ReplyTimeout = 2 * time.Minute
+
+// connectTimeout applies where the URL sets none.
+const connectTimeout = 10 * time.Second
+
+// ErrURL is returned for a database URL that cannot be parsed. It says nothing about the URL, which may hold a
+// password.
+var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@host:5432/database?sslmode=verify-full (percent-encode special characters), or host=... dbname=... pairs")
+
+// Option changes how Open connects.
+type Option func(cfg *pq.Config, d *dialer)
+
+// Patient lifts ReplyTimeout, for statements that may run long: migrations, a width change.
+func Patient() Option { return func(_ *pq.Config, d *dialer) { d.reply = 0 } }
+
+// Param sets a run-time parameter of PostgreSQL for every session, such as synchronous_commit.
+func Param(name, value string) Option {
+	return func(cfg *pq.Config, _ *dialer) {
+		if cfg.Runtime == nil {
+			cfg.Runtime = map[string]string{}
+		}
+		cfg.Runtime[name] = value
+	}
+}
+
+// Open connects to the database at url, a postgres:// URL or key=value pairs, and checks the connection.
+// Where url and environment set no sslmode it is prefer, and connect_timeout is 10 s.
+// The pool is safe for concurrent use and is the caller's to close.
+func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
+	cfg, err := pq.NewConfig(url)
+	if err != nil {
+		return nil, ErrURL
+	}
+	if cfg.SSLMode == "" {
+		cfg.SSLMode = pq.SSLModePrefer
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectTimeout
+	}
+	if cfg.ApplicationName == "" {
+		cfg.ApplicationName = "prescient"
+	}
+	d := dialer{reply: ReplyTimeout}
+	for _, opt := range opts {
+		opt(&cfg, &d)
+	}
+	connector, err := pq.NewConnectorConfig(cfg)
+	if err != nil {
+		return nil, ErrURL
+	}
+	connector.Dialer(d)
+
+	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to the database: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// dialer gives every connection a deadline for each read and write.
+type dialer struct {
+	reply time.Duration
+}
+
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	return d.DialContext(context.Background(), network, address)
+}
+
+func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return d.DialContext(ctx, network, address)
+}
+
+func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
+	conn, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, network, address)
+	if err != nil || d.reply == 0 {
+		return conn, err
+	}
+	return &deadlineConn{Conn: conn, reply: d.reply}, nil
+}
+
+type deadlineConn struct {
+	net.Conn
+	reply time.Duration
+}
+
+func (c *deadlineConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.reply)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *deadlineConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.reply)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}

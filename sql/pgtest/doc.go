@@ -1,0 +1,24 @@
+// Package pgtest gives each test a PostgreSQL database of its own, migrated and empty.
+//
+//	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+//
+//	func TestSomething(t *testing.T) {
+//		t.Parallel()
+//		db := pgtest.New(t)
+//		...
+//	}
+//
+// The first test that asks for a database starts a server: one for the test process, without the waits for a disk
+// that make a server survive a power cut, in a directory of TMPDIR or, where that is not set and there are
+// 4 GB of it free, of the memory at /dev/shm. The schema is migrated once, into a template;
+// each test gets a copy of it, which is made in some 50 ms and dropped with the test. Tests share
+// nothing, so all of them may be parallel. A process whose tests ask for nothing starts nothing.
+//
+// The server ends with the process, however that ends: a watchdog, a shell that waits for the end of a pipe which
+// the process holds, stops the server and removes its directory after a panic or a kill, too.
+//
+// Where a server is there already, as in a CI job, PRESCIENT_TEST_DATABASE_URL names it. Its role needs CREATEDB.
+// The databases' names begin with prescient_test_; a killed process leaves its own behind there.
+//
+// A test that gets no database fails, and is never skipped: what is not tested must not look tested.
+package pgtest

@@ -1,0 +1,51 @@
+package pgtest
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// current is the fixture between the start and the end of Main.
+var current atomic.Pointer[fixture]
+
+// Main runs the tests of a package and returns the code to exit with, as m.Run does. At the end it removes what
+// the tests shared: a server that was started for them or, on a server that was there before, the template.
+// When that fails it says so on the log, and the code is not 0.
+func Main(m *testing.M) int {
+	f := newFixture()
+	current.Store(f)
+	code := m.Run()
+	if f.started == nil {
+		return code
+	}
+	if err := f.started.close(); err != nil {
+		slog.Error("close the server of the tests", "error", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// fixture is what the tests of a process share. Both are made once, when first asked for.
+type fixture struct {
+	server   func() (*server, error)
+	template func() (string, error)
+	started  *server // nil until then
+}
+
+func newFixture() *fixture {
+	f := &fixture{}
+	f.server = sync.OnceValues(func() (_ *server, err error) {
+		f.started, err = startServer()
+		return f.started, err
+	})
+	f.template = sync.OnceValues(func() (string, error) {
+		server, err := f.server()
+		if err != nil {
+			return "", err
+		}
+		return server.makeTemplate()
+	})
+	return f
+}

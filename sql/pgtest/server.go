@@ -1,0 +1,157 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+)
+
+// variable names a server to use instead of starting one.
+const variable = "PRESCIENT_TEST_DATABASE_URL"
+
+// patience is for what is done once for all tests, on a busy machine.
+const patience = 2 * time.Minute
+
+// settings trade everything that survives a crash for speed. Without autovacuum a test does the same each time.
+var settings = map[string]string{
+	"fsync":              "off",
+	"synchronous_commit": "off",
+	"full_page_writes":   "off",
+	"wal_level":          "minimal",
+	"max_wal_senders":    "0",
+	"autovacuum":         "off",
+	"max_connections":    "300",
+}
+
+// server is where the tests' databases are made.
+type server struct {
+	url      url.URL
+	admin    *sqlx.DB
+	template string       // the database's name; empty until a test needs it
+	stop     func() error // what was started for the tests
+}
+
+func startServer() (*server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if raw := os.Getenv(variable); raw != "" {
+		return connect(ctx, raw, func() error { return nil })
+	}
+	dir, err := os.MkdirTemp(tempRoot(), "prescient-pgtest-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the server of the tests: %w", err)
+	}
+	// Root starts the server as another user, who has to pass.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("open the directory of the tests' server: %w", err)
+	}
+	s, err := embedded.Open(embedded.Config{Dir: dir, Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	return startWatched(ctx, s, dir)
+}
+
+// tempRoot is memory where there is plenty and TMPDIR does not say otherwise: a database is 300 files,
+// which takes a disk several times as long to make.
+func tempRoot() string {
+	const plenty = 4 << 30
+	var shm syscall.Statfs_t
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs("/dev/shm", &shm) == nil && uint64(shm.Bavail)*uint64(shm.Bsize) >= plenty {
+		return "/dev/shm"
+	}
+	return os.TempDir()
+}
+
+// startWatched starts the watchdog first, so that there is no moment without one.
+func startWatched(ctx context.Context, s *embedded.Server, dir string) (*server, error) {
+	status, err := s.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop, err := watch(dir, status.Socket)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	server, err := connect(ctx, s.URL(), stop)
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return server, nil
+}
+
+func connect(ctx context.Context, raw string, stop func() error) (*server, error) {
+	parsed, err := url.Parse(raw)
+	if err != nil || !strings.HasPrefix(parsed.Scheme, "postgres") {
+		// The parser's error would show the password.
+		return nil, fmt.Errorf("parse %s: write postgres://user@host:5432/database", variable)
+	}
+	admin, err := pgsql.Open(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	admin.SetMaxOpenConns(4)
+	return &server{url: *parsed, admin: admin, stop: stop}, nil
+}
+
+func (s *server) makeTemplate() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	name, err := s.create(ctx, "template0")
+	if err != nil {
+		return "", err
+	}
+	s.template = name
+	db, err := pgsql.Open(ctx, s.urlOf(name))
+	if err != nil {
+		return "", err
+	}
+	err = pgsql.Migrate(ctx, db, pgsql.DefaultSchema)
+	return name, errors.Join(err, db.Close())
+}
+
+// create makes a copy of a database under a name that no other process takes.
+func (s *server) create(ctx context.Context, template string) (string, error) {
+	name := fmt.Sprintf("prescient_test_%d_%s", os.Getpid(), strings.ToLower(rand.Text()[:12]))
+	if _, err := s.admin.ExecContext(ctx, "create database "+name+" template "+template); err != nil {
+		return "", fmt.Errorf("create a database for the test (the role needs CREATEDB): %w", err)
+	}
+	return name, nil
+}
+
+func (s *server) drop(ctx context.Context, name string) error {
+	if _, err := s.admin.ExecContext(ctx, "drop database if exists "+name+" with (force)"); err != nil {
+		return fmt.Errorf("drop the test's database %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *server) urlOf(database string) string {
+	u := s.url
+	u.Path = "/" + database
+	return u.String()
+}
+
+func (s *server) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var err error
+	if s.template != "" {
+		err = s.drop(ctx, s.template)
+	}
+	return errors.Join(err, s.admin.Close(), s.stop())
+}

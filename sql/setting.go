@@ -1,0 +1,50 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// Setting is what belongs to the data rather than to a process, as read at one moment.
+type Setting struct {
+	Grid  grid.Grid
+	Since time.Time // first slot of this width: the ledger has no gaps before it
+
+	clock   time.Time // the database's clock when the setting was read
+	elapsed time.Time // a local instant, to measure the time since
+}
+
+// Now is the database's clock, without asking it again: its instant when the setting was read, plus what a local
+// monotonic clock has measured since.
+func (s Setting) Now() time.Time {
+	return s.clock.Add(time.Since(s.elapsed))
+}
+
+// ReadSetting reads the settings. It returns ErrNotMigrated or ErrNewer where the schema is not this code's.
+func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
+	var s Setting
+	var seconds, version int64
+	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
+		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(&seconds, &s.Since, &version, &s.clock)
+		s.elapsed = time.Now() // after the answer, so that Now never runs ahead of the database
+		return err
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || err == nil && version < SchemaVersion:
+		return s, ErrNotMigrated
+	case err != nil:
+		return s, fmt.Errorf("read settings: %w", ExplainMissing(err))
+	case version > SchemaVersion:
+		return s, ErrNewer
+	}
+	s.Since, s.clock = s.Since.UTC(), s.clock.UTC()
+	s.Grid, err = grid.New(time.Duration(seconds) * time.Second)
+	return s, err
+}

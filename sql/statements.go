@@ -1,0 +1,73 @@
+package sql
+
+import (
+	"embed"
+	"strings"
+)
+
+//go:embed statements/*.sql
+var statements embed.FS
+
+// Statement is the text of one .sql file of the statements folder, in which names are qualified with the default
+// schema and parameters are positional. Each file says what its statement does and what its parameters are.
+type Statement string
+
+// The statements, by file name.
+var (
+	Cancel           = read("cancel")
+	CancelEntity     = read("cancel_entity")
+	Enqueue          = read("enqueue")
+	EnqueueMany      = read("enqueue_many")
+	HistoryList      = read("history_list")
+	HistoryMonths    = read("history_months")
+	HistoryPrune     = read("history_prune")
+	HistoryRetry     = read("history_retry")
+	HistoryShow      = read("history_show")
+	HistoryStats     = read("history_stats")
+	JobList          = read("job_list")
+	JobShow          = read("job_show")
+	LeaseClaim       = read("lease_claim")
+	LeaseList        = read("lease_list")
+	LeaseRecord      = read("lease_record")
+	LeaseRelease     = read("lease_release")
+	LeaseRenew       = read("lease_renew")
+	LeaseWait        = read("lease_wait")
+	LedgerBegin      = read("ledger_begin")
+	LedgerFill       = read("ledger_fill")
+	LedgerGaps       = read("ledger_gaps")
+	LedgerPrune      = read("ledger_prune")
+	LedgerTrouble    = read("ledger_trouble")
+	MigrationApplied = read("migration_applied")
+	PageRead         = read("page_read")
+	PastSlots        = read("past_slots")
+	PushBack         = read("push_back")
+	Reschedule       = read("reschedule")
+	RowLock          = read("row_lock")
+	RowsFinish       = read("rows_finish")
+	RowsLock         = read("rows_lock")
+	RowsMove         = read("rows_move")
+	SchemaCheck      = read("schema_check")
+	SetWidth         = read("set_width")
+	ReadSettings     = read("read_settings")
+	ShardClose       = read("shard_close")
+	ShardOpenLate    = read("shard_open_late")
+	SlotClose        = read("slot_close")
+	SlotList         = read("slot_list")
+	SlotLock         = read("slot_lock")
+	SlotOpen         = read("slot_open")
+	SlotReopen       = read("slot_reopen")
+	SlotShow         = read("slot_show")
+	SlotState        = read("slot_state")
+	SlotWaiting      = read("slot_waiting")
+)
+
+// In returns the statement for a schema.
+func (s Statement) In(schema Schema) string { return schema.qualify(string(s)) }
+
+func read(name string) Statement {
+	text, err := statements.ReadFile("statements/" + name + ".sql")
+	if err != nil {
+		panic(err)
+	}
+	return Statement(strings.TrimSpace(string(text)))
+}

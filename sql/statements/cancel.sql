@@ -1,0 +1,1 @@
+select prescient.cancel($1, $2, $3, $4)

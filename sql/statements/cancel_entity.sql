@@ -1,0 +1,1 @@
+select prescient.cancel_entity($1, $2)

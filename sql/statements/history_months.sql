@@ -1,0 +1,1 @@
+select prescient.make_history_months()

@@ -1,0 +1,12 @@
+-- The trace of one entity.
+select
+    id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
+    coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,
+    coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
+    enqueued_at, enqueued_by, outcome, finished_at,
+    (extract(epoch from lateness) * 1000000)::bigint as lateness,
+    (extract(epoch from duration) * 1000000)::bigint as duration,
+    coalesce(runner, '') as runner
+from prescient.future_job_history
+where entity_name = $1 and entity_key = $2
+order by finished_at, id

@@ -1,0 +1,4 @@
+select version_id, max(tstamp)
+from prescient.schema_migration
+where is_applied and version_id > 0
+group by version_id

@@ -1,0 +1,1 @@
+select prescient.push_back($1, $2, $3, $4, $5 * interval '1 microsecond', $6, $7)

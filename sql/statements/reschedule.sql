@@ -1,0 +1,1 @@
+select prescient.reschedule($1, $2, $3, $4, $5, $6)

@@ -1,0 +1,31 @@
+-- Closes those of a runner's shards that have no rows left: the lease row goes, its counts go to the ledger.
+with gone as (
+    delete from prescient.slot_lease l
+    using unnest($2::smallint[], $3::bigint[]) as mine (shard, token)
+    where l.slot = $1
+        and l.shard = mine.shard
+        and l.token = mine.token
+        and not exists (
+            select
+            from prescient.future_job f
+            where f.next_check_at = $1 and f.shard = mine.shard
+        )
+    returning l.shard, l.checked, l.finished, l.rescheduled, l.failed
+), counted as (
+    update prescient.slot_run r
+    set checked = r.checked + s.checked,
+        finished = r.finished + s.finished,
+        rescheduled = r.rescheduled + s.rescheduled,
+        failed = r.failed + s.failed
+    from (
+        select
+            sum(checked) as checked,
+            sum(finished) as finished,
+            sum(rescheduled) as rescheduled,
+            sum(failed) as failed
+        from gone
+    ) as s
+    where r.slot = $1 and s.checked is not null
+)
+select shard
+from gone

@@ -1,0 +1,47 @@
+-- Opens a slot: its ledger row, and a lease row for each shard that has rows, found by one probe a shard.
+-- An empty slot is done at once. No row comes back when the slot was opened before.
+-- planned is counted up to 10,000 rows; above that it is one shard's count times the shards.
+with due as (
+    select s.shard
+    from (select generate_series(0, shards - 1)::smallint as shard from prescient.setting) as s
+    where exists (
+        select
+        from prescient.future_job f
+        where f.next_check_at = $1 and f.shard = s.shard
+    )
+), counted as (
+    select count(*) as n
+    from (
+        select
+        from prescient.future_job f
+        where f.next_check_at = $1
+        limit 10001
+    ) as few
+), planned as (
+    select case
+        when n <= 10000 then n
+        else (select count(*) from due) * (
+            select count(*)
+            from prescient.future_job f
+            where f.next_check_at = $1 and f.shard = (select min(shard) from due)
+        )
+    end as n
+    from counted
+), opened as (
+    insert into prescient.slot_run (slot, kind, planned, state, finished_at)
+    select
+        $1,
+        $2,
+        n,
+        case when exists (select from due) then 'open' else 'done' end,
+        case when not exists (select from due) then clock_timestamp() end
+    from planned
+    on conflict (slot) do nothing
+    returning state, planned
+), leased as (
+    insert into prescient.slot_lease (slot, shard)
+    select $1, due.shard
+    from due, opened
+)
+select state, planned
+from opened

@@ -1,0 +1,3 @@
+select state, planned
+from prescient.slot_run
+where slot = $1

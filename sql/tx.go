@@ -1,0 +1,99 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+)
+
+// ErrNotMigrated is returned where the schema is missing or older than the code.
+var ErrNotMigrated = errors.New("the database has no prescient schema of this version: run `prescient migrate up` (as a role that may create tables)")
+
+// ErrNewer is returned where the schema is newer than the code.
+var ErrNewer = errors.New("the database was migrated by a newer version of prescient: install that version")
+
+// attempts is how often InTx runs its function when the server asks for another try.
+const attempts = 5
+
+// InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
+// transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.
+//
+// Every statement goes through a transaction, reads too: database/sql silently repeats an autocommit statement when
+// the connection drops, and a pooler in transaction mode mixes up the answers of parameterised statements outside one.
+func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	var err error
+	for range attempts {
+		if err = inTx(ctx, db, fn); !IsRetryable(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func inTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	tx, err := db.BeginTxx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	// Also reached by a panic or runtime.Goexit in fn; after a commit it does nothing.
+	defer func() { _ = tx.Rollback() }()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit transaction: %w", err)
+	}
+	return nil
+}
+
+// IsRetryable tells whether err ended a transaction that may succeed when repeated as a whole.
+func IsRetryable(err error) bool {
+	return pq.As(err, pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected) != nil
+}
+
+// IsLockTimeout tells whether err says that a row or table was locked for longer than lock_timeout.
+func IsLockTimeout(err error) bool {
+	return pq.As(err, pqerror.LockNotAvailable) != nil
+}
+
+// IsTransient tells whether err comes from a connection that broke or a server that is starting, stopping or out of
+// connections: the statement may succeed soon. After a commit it means that nobody knows whether it happened.
+func IsTransient(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if e := pq.As(err); e != nil {
+		class := e.Code.Class()
+		return class == pqerror.ClassConnectionException || class == pqerror.ClassInsufficientResources ||
+			e.Code == pqerror.AdminShutdown || e.Code == pqerror.CrashShutdown || e.Code == pqerror.CannotConnectNow
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// ExplainMissing turns the server's complaint about a missing table, schema or function into ErrNotMigrated.
+func ExplainMissing(err error) error {
+	if pq.As(err, pqerror.UndefinedTable, pqerror.InvalidSchemaName, pqerror.UndefinedFunction, pqerror.UndefinedColumn) != nil {
+		return fmt.Errorf("%w (%w)", ErrNotMigrated, err)
+	}
+	return err
+}
+
+// ScanRows calls scan for each row and closes rows.
+func ScanRows(rows *sql.Rows, scan func() error) error {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
