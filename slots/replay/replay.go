@@ -1,0 +1,117 @@
+// Package replay runs jobs in virtual time through the real engine: to see what a set of checks would have done with
+// the events of the past, or to test checks without waiting for them.
+//
+// A replay works in a schema of its own, which it drops at the end, so it can use any database and touches nothing
+// else in it:
+//
+//	r, err := replay.Open(ctx, db, registry, start)
+//	defer r.Close(ctx)
+//	for slot := range r.Slots(end) {
+//		// apply what happened up to and including slot, enqueue through r.Client
+//		result, err := r.Run(ctx)
+//	}
+package replay
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Replay is a clock that stands still between its steps, and an engine that goes by it. One goroutine drives it.
+type Replay struct {
+	// Schema is the name of the replay's own schema; it may hold the caller's tables, too.
+	Schema string
+	// Client enqueues, Runner runs and Ledger reads, all in virtual time.
+	Client *jobs.Client
+	Runner *slots.Runner
+	Ledger *slots.Ledger
+
+	db  *sqlx.DB
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Open makes the schema and sets the clock to start. The ledger begins at the first slot at or after start.
+// db serves the replay alone where it can: opened with pgsql.Param("synchronous_commit", "off") it is much faster, and
+// loses at the most what can be replayed.
+func Open(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, start time.Time) (*Replay, error) {
+	r := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: db, now: start.UTC()}
+	if err := pgsql.Migrate(ctx, db, pgsql.Schema(r.Schema)); err != nil {
+		return nil, errors.Join(err, r.Close(ctx))
+	}
+	if err := r.open(ctx, registry); err != nil {
+		return nil, errors.Join(err, r.Close(ctx))
+	}
+	return r, nil
+}
+
+func (r *Replay) open(ctx context.Context, registry *jobs.Registry) (err error) {
+	if r.Ledger, err = slots.NewLedger(ctx, r.db, r.Schema, r.Now); err != nil {
+		return err
+	}
+	if err = r.Ledger.Begin(ctx, r.Ledger.Grid().Ceil(r.now)); err != nil {
+		return err
+	}
+	if r.Client, err = jobs.NewClient(ctx, r.db, jobs.Config{Schema: r.Schema, Now: r.Now}); err != nil {
+		return err
+	}
+	r.Runner, err = slots.NewRunner(ctx, slots.Config{DB: r.db, Schema: r.Schema, Registry: registry, Name: "replay", Now: r.Now})
+	return err
+}
+
+// Now is the virtual clock. It is safe for concurrent use.
+func (r *Replay) Now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+// Set moves the virtual clock.
+func (r *Replay) Set(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = now.UTC()
+}
+
+// Slots yields each slot from the clock's on up to and including last, with the clock set to it.
+func (r *Replay) Slots(last time.Time) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		g := r.Ledger.Grid()
+		for slot := range g.Between(r.Now(), g.Next(last)) {
+			r.Set(slot)
+			if !yield(slot) {
+				return
+			}
+		}
+	}
+}
+
+// Run runs the slot that the clock stands at.
+func (r *Replay) Run(ctx context.Context) (slots.Result, error) {
+	return r.Runner.Run(ctx, r.Runner.Due(""))
+}
+
+// Close drops the schema with all that is in it. The database stays open.
+func (r *Replay) Close(ctx context.Context) error {
+	err := pgsql.InTx(context.WithoutCancel(ctx), r.db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, "drop schema if exists "+pq.QuoteIdentifier(r.Schema)+" cascade")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("drop schema %s: %w", r.Schema, err)
+	}
+	return nil
+}
