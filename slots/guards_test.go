@@ -1,0 +1,423 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// ended is how a row ended, or where it waits.
+type ended struct {
+	Outcome    jobs.Outcome // empty: it waits
+	Slot       time.Time
+	CheckCount int
+	ErrorCount int
+	LastError  string
+}
+
+// fate returns what became of order 0.
+func (w *world) fate() ended {
+	w.t.Helper()
+	list, err := w.client.Trace(w.t.Context(), w.db, "order", "0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	waiting := w.waiting()
+	if len(list)+len(waiting) != 1 {
+		w.t.Fatalf("%d rows ended and %d wait, want one row in exactly one place", len(list), len(waiting))
+	}
+	if len(list) == 1 {
+		e := list[0]
+		return ended{e.Outcome, e.Slot, e.CheckCount, e.ErrorCount, e.LastError}
+	}
+	j := waiting[0]
+	return ended{"", j.NextCheckAt(), j.CheckCount, j.ErrorCount, j.LastError}
+}
+
+func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
+	t.Parallel()
+	at := func(next time.Time) jobs.CheckFunc {
+		return func(context.Context, jobs.FutureJob) (*time.Time, error) { return &next, nil }
+	}
+	for _, test := range []struct {
+		name    string
+		check   jobs.CheckFunc
+		options []jobs.Option
+		late    time.Duration // how long after its slot the run starts
+		want    ended
+	}{
+		{name: "nil: done", check: done, want: ended{jobs.Done, slot(1), 1, 0, ""}},
+		{
+			name: "a time: rounded up to its slot", check: at(slot(2).Add(time.Second)),
+			want: ended{"", slot(3), 1, 0, ""},
+		},
+		{
+			name: "a time after this slot that is past, because the run is late: the next slot from now",
+			check: at(slot(2)), late: time.Hour,
+			want: ended{"", slot(6), 1, 0, ""},
+		},
+		{name: "this slot: past", check: at(slot(1)), want: ended{jobs.InThePast, slot(1), 1, 0, ""}},
+		{name: "an earlier time: past", check: at(slot(-100)), want: ended{jobs.InThePast, slot(1), 1, 0, ""}},
+		{
+			name: "beyond the horizon", check: at(slot(100)), options: []jobs.Option{jobs.Horizon(time.Hour)},
+			want: ended{jobs.BeyondHorizon, slot(1), 1, 0, ""},
+		},
+		{
+			name: "beyond the range of the database", check: at(slot(1).AddDate(20000, 0, 0)), options: []jobs.Option{jobs.Horizon(1 << 62)},
+			want: ended{jobs.BeyondHorizon, slot(1), 1, 0, ""},
+		},
+		{
+			name: "one check too many", check: at(slot(2)), options: []jobs.Option{jobs.MaxChecks(1)},
+			want: ended{jobs.TooManyChecks, slot(1), 1, 0, ""},
+		},
+		{
+			name:  "an error: again one slot later",
+			check: func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("no such order") },
+			want:  ended{"", slot(2), 0, 1, "no such order"},
+		},
+		{
+			name: "an error beside a time is an error",
+			check: func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				return new(slot(9)), errors.New("no such order")
+			},
+			want: ended{"", slot(2), 0, 1, "no such order"},
+		},
+		{
+			name:    "an error that is not tried again: failed",
+			check:   func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("no such order") },
+			options: []jobs.Option{jobs.Retry(0)},
+			want:    ended{jobs.Failed, slot(1), 0, 1, "no such order"},
+		},
+		{
+			name: "an error text that the database cannot hold",
+			check: func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				return nil, errors.New("a\x00b\xff" + strings.Repeat("c", 5000))
+			},
+			want: ended{"", slot(2), 0, 1, "ab\uFFFD" + strings.Repeat("c", 1996)},
+		},
+		{
+			name:  "a panic",
+			check: func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("oh no") },
+			want:  ended{"", slot(2), 0, 1, "panic: oh no"},
+		},
+		{
+			name:  "runtime.Goexit",
+			check: func(context.Context, jobs.FutureJob) (*time.Time, error) { runtime.Goexit(); return nil, nil },
+			want:  ended{"", slot(2), 0, 1, "the check called runtime.Goexit"},
+		},
+		{
+			name: "a timeout that it heeds",
+			check: func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			options: []jobs.Option{jobs.Timeout(20 * time.Millisecond)},
+			want:    ended{"", slot(2), 0, 1, "timeout after 20ms: context deadline exceeded"},
+		},
+		{
+			name: "a result just after the timeout counts",
+			check: func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+				<-ctx.Done()
+				return nil, nil
+			},
+			options: []jobs.Option{jobs.Timeout(20 * time.Millisecond)},
+			want:    ended{jobs.Done, slot(1), 1, 0, ""},
+		},
+		{
+			name: "past its deadline: not checked", check: done, options: []jobs.Option{jobs.Deadline(time.Minute)}, late: time.Hour,
+			want: ended{jobs.DeadlinePassed, slot(1), 0, 0, ""},
+		},
+		{
+			name: "within its deadline", check: done, options: []jobs.Option{jobs.Deadline(time.Hour)}, late: time.Hour,
+			want: ended{jobs.Done, slot(1), 1, 0, ""},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("job", test.check, test.options...)
+			w.enqueue("job", slot(1), 1)
+			w.clock.Set(slot(1).Add(test.late))
+			result, err := w.runner().Run(t.Context(), slot(1))
+			if err != nil || result.State != slots.StateDone {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			if diff := cmp.Diff(test.want, w.fate()); diff != "" {
+				t.Error(diff)
+			}
+			if result.Checked != 1 || result.Finished+result.Rescheduled+result.Failed != 1 {
+				t.Errorf("counts: %+v", result)
+			}
+		})
+	}
+}
+
+func TestTheSameHoldsForAnUnknownJob(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("not.deployed.yet", slot(1), 1)
+	w.run(slot(1))
+	want := ended{"", slot(2), 0, 1, `job_exec "not.deployed.yet" is not registered in this binary`}
+	if diff := cmp.Diff(want, w.fate()); diff != "" {
+		t.Error(diff)
+	}
+	w.registry.Register("not.deployed.yet", done)
+	w.run(slot(2))
+	if got := w.fate(); got.Outcome != jobs.Done {
+		t.Errorf("after the deploy: %+v", got)
+	}
+}
+
+func TestErrorsBackOffInSlotsUntilTheRowFailsAndRetryPutsItBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	fails := true
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		if fails {
+			return nil, errors.New("down")
+		}
+		return nil, nil
+	}, jobs.Retry(3))
+	w.enqueue("job", slot(1), 1)
+	at := 1
+	for _, pause := range []int{1, 2, 4} {
+		w.run(slot(at))
+		at += pause
+		if got := w.fate(); !got.Slot.Equal(slot(at)) {
+			t.Fatalf("waits for %s, want %s", got.Slot, slot(at))
+		}
+	}
+	w.run(slot(at))
+	if got := w.fate(); got.Outcome != jobs.Failed || got.ErrorCount != 4 {
+		t.Fatalf("after the last retry: %+v", got)
+	}
+	fails = false
+	retried, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{JobExec: "job"}, time.Time{})
+	if err != nil || retried != 1 {
+		t.Fatalf("retried %d, %v", retried, err)
+	}
+	w.run(slot(at + 1))
+	if got := w.fate(); got.Outcome != jobs.Done {
+		t.Errorf("after the retry: %+v", got)
+	}
+}
+
+func TestACheckIsToldWhereItStands(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var seen []jobs.FutureJob
+	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		seen = append(seen, job)
+		if job.CheckCount < 2 {
+			return new(job.Slot.Add(15 * time.Minute)), nil
+		}
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 1)
+	w.run(slot(1))
+	w.clock.Set(slot(2).Add(time.Minute))
+	if _, err := w.runner().Run(t.Context(), slot(2)); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(5))
+	if _, err := w.runner().CatchUp(t.Context(), slots.CatchUp{}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, j := range seen {
+		got = append(got, fmt.Sprintf("slot %s count %d late %s caught up %t first %s", j.Slot.Format("15:04"), j.CheckCount, j.Lateness,
+			j.CaughtUp, j.FirstCheckAt().Format("15:04")))
+	}
+	want := []string{
+		"slot 12:15 count 0 late 0s caught up false first 12:15",
+		"slot 12:30 count 1 late 1m0s caught up false first 12:15",
+		"slot 12:45 count 2 late 30m0s caught up true first 12:15",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestACheckThatIgnoresItsTimeoutIsAbandonedAndTheRunFailsAtItsEnd(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	w.registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-never
+		return nil, nil
+	}, jobs.Timeout(10*time.Millisecond))
+	w.registry.Register("job", done)
+	w.enqueue("stuck", slot(1), 1)
+	w.enqueue("job", slot(1), 200)
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.Grace = 10 * time.Millisecond; c.Workers = 4 }).Run(t.Context(), slot(1))
+	if !errors.Is(err, slots.ErrAbandoned) || result.Abandoned != 1 || result.State != slots.StateDone {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if n := w.outcomes()[jobs.Done]; n != 200 {
+		t.Errorf("%d of the other rows are done, want 200", n)
+	}
+	left := w.waiting()
+	if len(left) != 1 || !strings.Contains(left[0].LastError, "abandoned") {
+		t.Errorf("the stuck row: %+v", left)
+	}
+}
+
+func TestARunEndsWhenAsManyChecksAreAbandonedAsThereAreWorkers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	var started atomic.Int32
+	w.registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		started.Add(1)
+		<-never
+		return nil, nil
+	}, jobs.Timeout(5*time.Millisecond))
+	w.enqueue("stuck", slot(1), 100)
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.Grace = 5 * time.Millisecond; c.Workers = 3 }).Run(t.Context(), slot(1))
+	if !errors.Is(err, slots.ErrAbandoned) || result.State != slots.StateOpen {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if n := started.Load(); n > 6 {
+		t.Errorf("%d checks were started, though 3 are abandoned at the most", n)
+	}
+}
+
+func TestACheckWithATransactionCommitsItsWritesWithItsOutcome(t *testing.T) {
+	t.Parallel()
+	insert := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) error {
+		_, err := tx.ExecContext(ctx, `insert into alert values ($1)`, job.EntityKey)
+		return err
+	}
+	for _, test := range []struct {
+		name   string
+		check  jobs.TxCheckFunc
+		opts   []jobs.Option
+		want   ended
+		alerts int
+	}{
+		{
+			name: "done",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return nil, insert(ctx, tx, job)
+			},
+			want: ended{jobs.Done, slot(1), 1, 0, ""}, alerts: 1,
+		},
+		{
+			name: "moved",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return new(slot(3)), insert(ctx, tx, job)
+			},
+			want: ended{"", slot(3), 1, 0, ""}, alerts: 1,
+		},
+		{
+			name: "an error rolls its writes back",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return nil, errors.Join(insert(ctx, tx, job), errors.New("no"))
+			},
+			want: ended{"", slot(2), 0, 1, "no"},
+		},
+		{
+			name: "so does a panic",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_ = insert(ctx, tx, job)
+				panic("oh no")
+			},
+			want: ended{"", slot(2), 0, 1, "panic: oh no"},
+		},
+		{
+			name: "and runtime.Goexit",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_ = insert(ctx, tx, job)
+				runtime.Goexit()
+				return nil, nil
+			},
+			want: ended{"", slot(2), 0, 1, "the check called runtime.Goexit"},
+		},
+		{
+			name: "a statement that failed, and was not reported",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_ = insert(ctx, tx, job)
+				_, _ = tx.ExecContext(ctx, `select 1 / 0`)
+				return nil, nil
+			},
+			want: ended{"", slot(2), 0, 1, "record the outcome: pq: current transaction is aborted, commands ignored until end of transaction block (25P02)"},
+		},
+		{
+			name: "a check that rolls back itself",
+			check: func(_ context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				return nil, tx.Rollback()
+			},
+			want: ended{"", slot(2), 0, 1, "the check ended its transaction itself: it must return instead"},
+		},
+		{
+			name: "a constraint that fails at commit",
+			check: func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				_, err := tx.ExecContext(ctx, `insert into alert values ('refused at commit')`)
+				return nil, err
+			},
+			want: ended{"", slot(2), 0, 1, `commit: pq: insert or update on table "alert" violates foreign key constraint "alert_order_key_fkey" (23503)`},
+		},
+		{
+			name: "a timeout",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_ = insert(ctx, tx, job)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			opts: []jobs.Option{jobs.Timeout(50 * time.Millisecond)},
+			want: ended{"", slot(2), 0, 1, "timeout after 50ms: context deadline exceeded"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`
+				create table known (order_key text primary key);
+				insert into known values ('0');
+				create table alert (order_key text primary key references known deferrable initially deferred)`)
+			w.registry.RegisterTx("job", test.check, test.opts...)
+			w.enqueue("job", slot(1), 1)
+			w.run(slot(1))
+			if diff := cmp.Diff(test.want, w.fate()); diff != "" {
+				t.Error(diff)
+			}
+			var alerts int
+			if err := w.db.Get(&alerts, `select count(*) from alert`); err != nil || alerts != test.alerts {
+				t.Errorf("%d alerts, want %d (%v)", alerts, test.alerts, err)
+			}
+		})
+	}
+}
+
+func TestACheckWhoseTransactionLostADeadlockRunsAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	attempts := 0
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		if attempts++; attempts < 3 {
+			_, err := tx.ExecContext(ctx, `do $$ begin raise exception 'deadlock' using errcode = 'deadlock_detected'; end $$`)
+			return nil, err
+		}
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 1)
+	w.run(slot(1))
+	if got := w.fate(); got.Outcome != jobs.Done || attempts != 3 {
+		t.Errorf("%+v after %d attempts", got, attempts)
+	}
+}

@@ -1,0 +1,82 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/slots"
+)
+
+func TestWhichSlotARunIsFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := w.runner()
+	for _, test := range []struct {
+		name    string
+		now     time.Time
+		jobName string
+		want    time.Time
+	}{
+		{"at a boundary", slot(4), "", slot(4)},
+		{"after it", slot(4).Add(14 * time.Minute), "", slot(4)},
+		{"a few milliseconds before a boundary it is that boundary", slot(4).Add(-3 * time.Millisecond), "", slot(4)},
+		{"as early as is tolerated", slot(4).Add(-5 * time.Second), "", slot(4)},
+		{"earlier it is the slot before", slot(4).Add(-6 * time.Second), "", slot(3)},
+		{"a Job's name gives the slot, however late its pod starts", slot(6), "checks-31643310", time.Unix(31643310*60, 0).UTC()},
+		{"a Job scheduled between two slots", slot(4), "checks-31643317", time.Unix(31643310*60, 0).UTC()},
+		{"a CronJob whose own name ends in digits", slot(6), "checks-2-31643310", time.Unix(31643310*60, 0).UTC()},
+		{"a Job made by hand", slot(4), "checks-manual-2", slot(4)},
+		{"a name that is nothing but digits", slot(4), "31643310", slot(4)},
+		{"a suffix that is not a number", slot(4), "checks-3165483x", slot(4)},
+		{"a suffix in the future", slot(4), "checks-99999999", slot(4)},
+	} {
+		w.clock.Set(test.now)
+		if got := r.Due(test.jobName); !got.Equal(test.want) {
+			t.Errorf("%s: at %s, Job %q: %s, want %s", test.name, test.now.Format(time.TimeOnly), test.jobName, got, test.want)
+		}
+	}
+}
+
+func TestARunAFewMillisecondsEarlyWaitsForTheBoundary(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 1)
+
+	// A clock that runs, from 30 ms before the boundary on.
+	started := time.Now()
+	running := func() time.Time { return slot(1).Add(-30*time.Millisecond + time.Since(started)) }
+	r := w.runner(func(c *slots.Config) { c.Now = running })
+	at := r.Due("")
+	if !at.Equal(slot(1)) {
+		t.Fatalf("due: %s", at)
+	}
+	result, err := r.Run(t.Context(), at)
+	if err != nil || result.Checked != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if waited := time.Since(started); waited < 30*time.Millisecond {
+		t.Errorf("the run began %s before its slot", 30*time.Millisecond-waited)
+	}
+}
+
+func TestARunRefusesWhatIsNoSlotAndWhatLiesAhead(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := w.runner()
+	if _, err := r.Run(t.Context(), slot(-1).Add(time.Minute)); err == nil || !strings.Contains(err.Error(), "is not a slot") {
+		t.Errorf("off the grid: %v", err)
+	}
+	if _, err := r.Run(t.Context(), slot(1)); err == nil || !strings.Contains(err.Error(), "never run early") {
+		t.Errorf("ahead: %v", err)
+	}
+	w.clock.Set(slot(1).Add(-time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := r.Run(ctx, slot(1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stopped while it waits: %v", err)
+	}
+}
