@@ -63,7 +63,7 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 			want: ended{"", slot(3), 1, 0, ""},
 		},
 		{
-			name: "a time after this slot that is past, because the run is late: the next slot from now",
+			name:  "a time after this slot that is past, because the run is late: the next slot from now",
 			check: at(slot(2)), late: time.Hour,
 			want: ended{"", slot(6), 1, 0, ""},
 		},

@@ -81,7 +81,7 @@ func (s *scan) mayRead() bool {
 	defer s.mu.Unlock()
 	room := s.hasRoomLocked()
 	for _, sh := range s.shards {
-		if sh.passed && sh.busy && (s.cleared > sh.cleared || sh.flying == 0) {
+		if sh.passed && sh.busy && s.cleared > sh.cleared {
 			s.beginPass(sh)
 		}
 	}
@@ -205,7 +205,7 @@ func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob) bool {
 	if act == actLeave {
 		return true
 	}
-	if act == actCheck && l.tokens != nil && l.flying >= laneRoom(l) {
+	if act == actCheck && l.tokens != nil && l.flying >= s.laneRoom(l) {
 		l.busy, sh.busy = true, true
 		return true
 	}
@@ -236,7 +236,7 @@ func (s *scan) land(sh *shard, l *lane, id int64) {
 	l.flying--
 	if l.tokens == nil {
 		s.free--
-	} else if l.busy && l.flying <= laneRoom(l)/2 {
+	} else if l.busy && l.flying <= s.laneRoom(l)/2 {
 		l.busy = false
 		s.cleared++
 	}
@@ -244,7 +244,7 @@ func (s *scan) land(sh *shard, l *lane, id int64) {
 }
 
 // laneRoom is how many rows of a job with limited concurrency are in flight at the most.
-func laneRoom(l *lane) int { return 4*cap(l.tokens) + 100 }
+func (s *scan) laneRoom(l *lane) int { return 4*cap(l.tokens) + s.cfg.Page }
 
 func (s *scan) lane(name string) *lane {
 	l, ok := s.lanes[name]

@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -71,7 +72,7 @@ func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 // runner returns a new runner, with changes to its configuration.
 func (w *world) runner(change ...func(*slots.Config)) *slots.Runner {
 	w.t.Helper()
-	cfg := slots.Config{DB: w.db, Registry: w.registry, Now: w.clock.Now, Page: 50, Lease: 10 * time.Second, Grace: time.Second}
+	cfg := slots.Config{DB: w.db, Registry: w.registry, Now: w.clock.Now, Page: 50, Lease: 10 * time.Second, Grace: time.Second, Logger: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -133,3 +134,17 @@ func (w *world) waiting() []jobs.FutureJob {
 
 // done is a check that is finished at once.
 func done(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+
+// slotGrid is the grid of every test's database.
+var slotGrid = grid.Default
+
+// eventually waits until the database shows something.
+func (w *world) eventually(what string, shown func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !shown(); {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,324 @@
+package slots_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+func (w *world) status() slots.Status {
+	w.t.Helper()
+	s, err := w.ledger.Status(w.t.Context(), time.Time{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) catchUp(c slots.CatchUp) slots.Caught {
+	w.t.Helper()
+	caught, err := w.runner().CatchUp(w.t.Context(), c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return caught
+}
+
+func TestCatchUpOfNothingIsSuccess(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if diff := cmp.Diff(slots.Caught{}, w.catchUp(slots.CatchUp{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var order []string
+	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if !job.CaughtUp {
+			t.Error("the check was not told that it is caught up")
+		}
+		order = append(order, job.Slot.Format("15:04"))
+		return nil, nil
+	})
+	w.registry.Register("other", done)
+	w.run(slot(1))
+	for i, at := range []int{4, 2, 5} {
+		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: string(rune('a' + i))}
+		job.SetCheckAt(grid.Default, slot(at))
+		if _, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clock.Set(slot(6).Add(time.Minute))
+
+	// 12:30 to 13:15 were missed; 13:30 has begun and may still be run.
+	var missed []slots.Trouble
+	for n := 2; n <= 5; n++ {
+		waiting := int64(1)
+		if n == 3 {
+			waiting = 0
+		}
+		missed = append(missed, slots.Trouble{Slot: slot(n), State: slots.StateMissed, Waiting: waiting})
+	}
+	if s := w.status(); s.OK() || s.Overdue() != 3 {
+		t.Errorf("the status: %+v", s)
+	} else if diff := cmp.Diff(missed, s.Trouble); diff != "" {
+		t.Error(diff)
+	}
+
+	dry := w.catchUp(slots.CatchUp{DryRun: true})
+	want := slots.Caught{Empty: 1, Slots: []slots.MissedSlot{{slot(2), slots.StateMissed}, {slot(4), slots.StateMissed}, {slot(5), slots.StateMissed}}}
+	if diff := cmp.Diff(want, dry); diff != "" {
+		t.Error(diff)
+	}
+	if len(order) != 0 {
+		t.Error("a dry run checked rows")
+	}
+	caught := w.catchUp(slots.CatchUp{})
+	if caught.Empty != 1 || len(caught.Results) != 3 {
+		t.Errorf("caught: %+v", caught)
+	}
+	if diff := cmp.Diff([]string{"12:30", "13:00", "13:15"}, order); diff != "" {
+		t.Error(diff)
+	}
+	if s := w.status(); !s.OK() {
+		t.Errorf("after catch-up: %+v", s.Trouble)
+	}
+	run, err := w.ledger.Show(t.Context(), slot(4))
+	if err != nil || run.Kind != slots.KindCatchUp || run.Finished != 1 {
+		t.Errorf("the ledger: %+v, %v", run, err)
+	}
+}
+
+func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "slow to commit"}
+	job.SetCheckAt(grid.Default, slot(1))
+	if _, err := w.client.Enqueue(t.Context(), tx, job, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	w.run(slot(1))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]slots.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 1}}, w.status().Trouble); diff != "" {
+		t.Error(diff)
+	}
+	if again := w.run(slot(1)); again.Checked != 0 {
+		t.Error("a run took a slot that is done")
+	}
+	caught := w.catchUp(slots.CatchUp{})
+	if len(caught.Results) != 1 || caught.Results[0].Finished != 1 {
+		t.Errorf("caught: %+v", caught)
+	}
+	if s := w.status(); !s.OK() {
+		t.Errorf("after catch-up: %+v", s.Trouble)
+	}
+}
+
+func TestASlotThatHasJustBegunIsNotMissedYet(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1).Add(time.Minute))
+	if s := w.status(); !s.OK() || s.Current.State != "" {
+		t.Errorf("the status: %+v", s)
+	}
+	if caught := w.catchUp(slots.CatchUp{}); len(caught.Results) != 0 || caught.Empty != 0 {
+		t.Errorf("caught: %+v", caught)
+	}
+}
+
+func TestCatchUpFollowsEachJobsMisfirePolicy(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	never := func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		t.Error("checked")
+		return nil, nil
+	}
+	w.registry.Register("run", done)
+	w.registry.Register("defer", never, jobs.OnMisfire(jobs.MisfireDefer))
+	w.registry.Register("skip", never, jobs.OnMisfire(jobs.MisfireSkip))
+	w.registry.Register("deadline", never, jobs.Deadline(time.Minute))
+	for _, job := range []string{"run", "defer", "skip", "deadline"} {
+		w.enqueue(job, slot(1), 2)
+	}
+	w.clock.Set(slot(4).Add(time.Minute))
+	w.catchUp(slots.CatchUp{})
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 2, jobs.Skipped: 2, jobs.DeadlinePassed: 2}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+	for _, job := range w.waiting() {
+		if job.JobExec != "defer" || !job.NextCheckAt().Equal(slot(5)) || job.CheckCount != 0 {
+			t.Errorf("waits: %+v until %s", job, job.NextCheckAt())
+		}
+	}
+}
+
+func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("job", slot(1), 6)
+	w.enqueue("other", slot(2), 6)
+	w.clock.Set(slot(4).Add(time.Minute))
+	caught := w.catchUp(slots.CatchUp{Mode: slots.ModeDefer, Spread: 3})
+	if len(caught.Results) != 2 || caught.Results[0].Rescheduled != 6 {
+		t.Errorf("caught: %+v", caught)
+	}
+	got := map[string]int{}
+	for _, job := range w.waiting() {
+		got[job.NextCheckAt().Format("15:04")]++
+	}
+	if diff := cmp.Diff(map[string]int{"13:15": 4, "13:30": 4, "13:45": 4}, got); diff != "" {
+		t.Error(diff)
+	}
+	if s := w.status(); !s.OK() {
+		t.Errorf("after catch-up: %+v", s.Trouble)
+	}
+}
+
+func TestCatchUpCanExpireWhatIsPastItsDeadlineAndLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("strict", done, jobs.Deadline(20*time.Minute))
+	w.registry.Register("lax", done, jobs.Deadline(48*time.Hour))
+	w.enqueue("strict", slot(1), 2)
+	w.enqueue("lax", slot(1), 3)
+	w.clock.Set(slot(4))
+	w.catchUp(slots.CatchUp{Mode: slots.ModeExpire})
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.DeadlinePassed: 2}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+	trouble := w.status().Trouble
+	if len(trouble) == 0 || trouble[0].Slot != slot(1) || trouble[0].State != slots.StateOpen || trouble[0].Waiting != 3 {
+		t.Errorf("the status: %+v", trouble)
+	}
+	w.catchUp(slots.CatchUp{})
+	if n := w.outcomes()[jobs.Done]; n != 3 {
+		t.Errorf("%d done after a further catch-up, want 3", n)
+	}
+	if s := w.status(); !s.OK() {
+		t.Errorf("after catch-up: %+v", s.Trouble)
+	}
+}
+
+func TestCatchUpTakesOneJobOrSoManyRowsWhenToldTo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.registry.Register("other", done)
+	w.enqueue("job", slot(1), 70)
+	w.enqueue("other", slot(1), 5)
+	w.enqueue("other", slot(2), 5)
+	w.clock.Set(slot(4))
+
+	w.catchUp(slots.CatchUp{Job: "other", Until: slot(2)})
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 5}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+	w.catchUp(slots.CatchUp{Limit: 60})
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 65}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+	w.catchUp(slots.CatchUp{Since: slot(2)})
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 65}, w.outcomes()); diff != "" {
+		t.Error(diff) // the keys of "other" at slot 2 were waiting at slot 1 already
+	}
+	w.catchUp(slots.CatchUp{})
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 75}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+	if s := w.status(); !s.OK() {
+		t.Errorf("after catch-up: %+v", s.Trouble)
+	}
+}
+
+func TestBadCatchUpIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, c := range []slots.CatchUp{{Mode: "walk"}, {Limit: -1}, {Spread: -1}, {Spread: 2}} {
+		if _, err := w.runner().CatchUp(t.Context(), c); err == nil {
+			t.Errorf("%+v was accepted", c)
+		}
+	}
+}
+
+func TestTwoCatchUpsAtOnceCheckEachRowOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	for n := 1; n <= 5; n++ {
+		w.enqueue("job", slot(n), n*20) // keys that wait already are kept: 20 rows a slot
+	}
+	w.clock.Set(slot(7))
+	results := make(chan slots.Caught, 2)
+	for range 2 {
+		r := w.runner()
+		go func() {
+			caught, err := r.CatchUp(context.WithoutCancel(t.Context()), slots.CatchUp{})
+			if err != nil {
+				t.Error(err)
+			}
+			results <- caught
+		}()
+	}
+	var checked int64
+	for range 2 {
+		for _, r := range (<-results).Results {
+			checked += r.Checked
+		}
+	}
+	if checked != 100 || w.outcomes()[jobs.Done] != 100 {
+		t.Errorf("%d checked, want 100", checked)
+	}
+}
+
+func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 3) // 12:15
+	w.run(slot(1))
+	w.enqueue("job", slot(3), 3) // 12:45
+	hour, err := grid.New(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, err := w.ledger.SetWidth(t.Context(), hour)
+	if err != nil || moved != 3 {
+		t.Fatalf("moved %d, %v", moved, err)
+	}
+	for _, job := range w.waiting() {
+		if !job.NextCheckAt().Equal(slot(4)) || !job.FirstCheckAt().Equal(slot(3)) {
+			t.Errorf("waits until %s, first %s", job.NextCheckAt(), job.FirstCheckAt())
+		}
+	}
+	if result := w.run(slot(4)); result.Finished != 3 {
+		t.Errorf("13:00: %+v", result)
+	}
+	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", w.clock.Now); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(5))
+	if s := w.status(); !s.OK() || s.Grid != hour {
+		t.Errorf("the status: %+v", s)
+	}
+	w.db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned) values ($1, 'open', 'run', 1)`, slot(8))
+	if _, err := w.ledger.SetWidth(t.Context(), grid.Default); err == nil {
+		t.Error("the width was changed while a slot is open")
+	}
+}

@@ -1,0 +1,256 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+func key(n int) jobs.Key {
+	return jobs.Key{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(n)}
+}
+
+func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+		var err error
+		switch job.EntityKey {
+		case "0":
+			_, err = w.client.Cancel(ctx, w.db, job.Key())
+		case "1":
+			_, _, err = w.client.Reschedule(ctx, w.db, job.Key(), slot(9))
+		case "2":
+			_, err = w.client.Enqueue(ctx, w.db, replacement(job), jobs.Replace)
+		}
+		return new(slot(2)), err
+	})
+	w.enqueue("job", slot(1), 5)
+	result := w.run(slot(1))
+	if result.Rescheduled != 2 || result.Yielded != 3 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	got := map[string]string{}
+	for _, job := range w.waiting() {
+		got[job.EntityKey] = job.NextCheckAt().Format("15:04")
+	}
+	want := map[string]string{"1": "14:15", "2": "15:00", "3": "12:30", "4": "12:30"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Cancelled: 1, jobs.Replaced: 1}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func replacement(job jobs.FutureJob) jobs.FutureJob {
+	job = jobs.FutureJob{JobExec: job.JobExec, EntityName: job.EntityName, EntityKey: job.EntityKey}
+	job.SetCheckAt(slotGrid, slot(12))
+	return job
+}
+
+func TestRowsThatABusinessTransactionHoldsAreRecordedWhenItEndsAndCheckedOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var checks atomic.Int32
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		checks.Add(1)
+		return nil, nil
+	})
+	const rows = 200
+	w.enqueue("job", slot(1), rows)
+	business := w.db.MustBegin()
+	defer func() { _ = business.Rollback() }()
+	for _, n := range []int{7, 9} { // this one holds two rows and keeps one of them
+		if _, _, err := w.client.Reschedule(t.Context(), business, key(n), slot(9)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clock.Set(slot(1))
+	finished := make(chan slots.Result)
+	go func() {
+		result, err := w.runner().Run(context.WithoutCancel(t.Context()), slot(1))
+		if err != nil {
+			t.Error(err)
+		}
+		finished <- result
+	}()
+	// Everything else is recorded while the business transaction goes on.
+	w.eventually("all but two rows to be recorded", func() bool { return w.outcomes()[jobs.Done] == rows-2 })
+	if err := business.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	result := <-finished
+	if result.Finished != rows || result.Yielded != 0 || checks.Load() != rows || result.State != slots.StateDone {
+		t.Errorf("%+v after %d checks", result, checks.Load())
+	}
+}
+
+func TestARunNeverMakesABusinessTransactionTheVictimOfADeadlock(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		return new(job.Slot.Add(15 * time.Minute)), nil
+	}, jobs.MaxChecks(1000))
+	const rows = 300
+	w.enqueue("job", slot(1), rows)
+	ctx, stop := context.WithCancel(t.Context())
+	business := make(chan error)
+	go func() { business <- w.pushBackBackwards(ctx, rows) }()
+	for n := 1; n <= 12; n++ {
+		w.run(slot(n), func(c *slots.Config) { c.Page = 1000 })
+	}
+	stop()
+	if err := <-business; err != nil {
+		t.Errorf("a business transaction failed: %v", err)
+	}
+	if got := len(w.waiting()); got != rows {
+		t.Errorf("%d rows wait, want %d", got, rows)
+	}
+}
+
+// pushBackBackwards locks rows against the order in which a run takes them, in transactions of many rows.
+func (w *world) pushBackBackwards(ctx context.Context, rows int) error {
+	for ctx.Err() == nil {
+		tx, err := w.db.BeginTxx(context.WithoutCancel(ctx), nil)
+		if err != nil {
+			return err
+		}
+		for n := rows - 1; n >= 0; n -= 2 {
+			if _, err := tx.Exec(`update prescient.future_job set payload = '1' where entity_name = 'order' and entity_key = $1 and job_exec = 'job'`, fmt.Sprint(n)); err != nil {
+				return errors.Join(err, tx.Rollback())
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestASlowRowAndAJobWithLimitedConcurrencyHoldUpNothingElse(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	release := make(chan struct{})
+	var serial, most atomic.Int32
+	w.registry.Register("slow", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-release
+		return nil, nil
+	})
+	w.registry.Register("serial", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		if n := serial.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer serial.Add(-1)
+		<-release
+		return nil, nil
+	}, jobs.Concurrency(2))
+	w.registry.Register("job", done)
+	w.enqueue("slow", slot(1), 1)
+	w.enqueue("serial", slot(1), 700)
+	w.enqueue("job", slot(1), 900)
+	w.clock.Set(slot(1))
+	finished := make(chan slots.Result)
+	go func() {
+		result, err := w.runner(func(c *slots.Config) { c.Workers = 8 }).Run(context.WithoutCancel(t.Context()), slot(1))
+		if err != nil {
+			t.Error(err)
+		}
+		finished <- result
+	}()
+	w.eventually("every quick row to be recorded", func() bool { return w.outcomes()[jobs.Done] == 900 })
+	close(release)
+	result := <-finished
+	if result.Finished != 1601 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if most.Load() != 2 {
+		t.Errorf("up to %d checks of the job ran at once, want 2", most.Load())
+	}
+}
+
+func TestAStoppedRunRecordsWhatFinishesInItsGracePeriodAndHandsTheRestBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var started atomic.Int32
+	w.registry.Register("job", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if started.Add(1) == 4 {
+			stop() // SIGTERM, while four checks are running
+		}
+		if job.EntityKey == "stuck" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		time.Sleep(20 * time.Millisecond)
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 100)
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.Workers = 4 }).Run(ctx, slot(1))
+	if !errors.Is(err, slots.ErrStopped) {
+		t.Fatal(err)
+	}
+	if result.Finished < 4 || result.Finished > 8 || int(result.Finished) != w.outcomes()[jobs.Done] {
+		t.Errorf("%+v", result)
+	}
+	for _, l := range w.status().Leases {
+		if l.Runner != "" {
+			t.Errorf("shard %d was not handed back", l.Shard)
+		}
+	}
+	// The slot is nobody's now; the same command again finishes it at once.
+	again := w.run(slot(1))
+	if again.Finished+result.Finished != 100 || again.State != slots.StateDone || again.TakenOver != 0 {
+		t.Errorf("the next run: %+v", again)
+	}
+}
+
+func TestAStoppedRunDoesNotRecordChecksThatItsEndCutShort(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	w.registry.Register("job", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		stop()
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	_, err := w.runner(func(c *slots.Config) { c.Grace = 30 * time.Millisecond }).Run(ctx, slot(1))
+	if !errors.Is(err, slots.ErrStopped) {
+		t.Fatal(err)
+	}
+	if got := w.fate(); got.ErrorCount != 0 || !got.Slot.Equal(slot(1)) {
+		t.Errorf("the row: %+v, want it as it was", got)
+	}
+}
+
+func TestChecksWithATransactionNeverRunOnMoreConnectionsThanTheyMay(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.SetMaxOpenConns(3 + 4)
+	var running, most atomic.Int32
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer running.Add(-1)
+		_, err := tx.ExecContext(ctx, `select pg_sleep(0.001)`)
+		return nil, err
+	})
+	w.enqueue("job", slot(1), 300)
+	result := w.run(slot(1), func(c *slots.Config) { c.Connections = 3 })
+	if result.Finished != 300 || most.Load() > 3 {
+		t.Errorf("%+v with up to %d at once", result, most.Load())
+	}
+}
