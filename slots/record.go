@@ -173,7 +173,7 @@ func (s *scan) recordBatch(b batch) error {
 		if len(rest) == 0 {
 			continue
 		}
-		b[sh] = slices.DeleteFunc(b[sh], func(o outcome) bool {
+		b[sh] = slices.DeleteFunc(slices.Clone(b[sh]), func(o outcome) bool {
 			return slices.ContainsFunc(rest, func(r outcome) bool { return r.id == o.id })
 		})
 		s.patient.Go(func() { s.recordPatiently(sh, rest) })

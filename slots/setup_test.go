@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -14,10 +13,9 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
-
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // noon is when every test begins; the ledger begins at the slot after it.
 var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -43,6 +41,7 @@ func (c *clock) Set(now time.Time) {
 // world is a database of its own, a clock, and jobs.
 type world struct {
 	t        testing.TB
+	url      string
 	db       *sqlx.DB
 	clock    *clock
 	registry *jobs.Registry
@@ -52,8 +51,12 @@ type world struct {
 
 func setup(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, db: pgtest.New(t), clock: &clock{now: noon}, registry: jobs.NewRegistry()}
+	w := &world{t: t, url: pgtest.URL(t), clock: &clock{now: noon}, registry: jobs.NewRegistry()}
 	var err error
+	if w.db, err = pgsql.Open(t.Context(), w.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.db.Close() })
 	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Now: w.clock.Now}); err != nil {
 		t.Fatal(err)
 	}

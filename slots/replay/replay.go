@@ -15,6 +15,7 @@ package replay
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"iter"
@@ -104,9 +105,28 @@ func (r *Replay) Run(ctx context.Context) (slots.Result, error) {
 	return r.Runner.Run(ctx, r.Runner.Due(""))
 }
 
+//go:embed skip.sql
+var skip string
+
+// Skip moves the clock from the slot it stands at to the next slot that has rows, or to `to`, a later slot, where
+// that comes first. It returns how many slots are between: they have nothing to do, and are entered in the ledger as
+// if each had been run, but all at once.
+func (r *Replay) Skip(ctx context.Context, to time.Time) (skipped int64, err error) {
+	var slot time.Time
+	err = pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.Statement(skip).In(pgsql.Schema(r.Schema)), r.Now(), to).Scan(&slot, &skipped)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("skip empty slots: %w", err)
+	}
+	r.Set(slot)
+	return skipped, nil
+}
+
 // Close drops the schema with all that is in it. The database stays open.
 func (r *Replay) Close(ctx context.Context) error {
-	err := pgsql.InTx(context.WithoutCancel(ctx), r.db, func(tx *sqlx.Tx) error {
+	ctx = context.WithoutCancel(ctx)
+	err := pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, "drop schema if exists "+pq.QuoteIdentifier(r.Schema)+" cascade")
 		return err
 	})
