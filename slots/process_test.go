@@ -41,6 +41,7 @@ func runProcess(url string) int {
 	}
 	registry := jobs.NewRegistry()
 	registry.Register("plain", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+		time.Sleep(5 * time.Millisecond)
 		return nil, leaveTrace(ctx, db, job)
 	})
 	registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
@@ -139,17 +140,12 @@ func TestOfEightProcessesOneIsKilledInMidSlotAndNothingIsLostOrRecordedTwice(t *
 	for range 8 {
 		processes = append(processes, w.start())
 	}
-	victim := processes[0]
-	w.eventually("the victim to have a share in the slot", func() bool {
-		return w.count(`select count(*) from trace where pid = $1`, victim.Process.Pid) > 5
-	})
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = victim.Wait()
+	victim := w.killOneInMidSlot(processes)
 	var recorded int64
-	for _, p := range processes[1:] {
-		recorded += w.finish(p).Checked
+	for _, p := range processes {
+		if p != victim {
+			recorded += w.finish(p).Checked
+		}
 	}
 
 	run, err := w.ledger.Show(t.Context(), slot(1))
@@ -180,6 +176,33 @@ func TestOfEightProcessesOneIsKilledInMidSlotAndNothingIsLostOrRecordedTwice(t *
 	if n := w.count(`select count(distinct key) from trace`); n != rows {
 		t.Errorf("%d keys were checked without a transaction, want %d", n, rows)
 	}
+}
+
+// killOneInMidSlot kills a process that has checked rows and holds a shard. To be sure of that it stops it first.
+func (w *world) killOneInMidSlot(processes []*process) (victim *process) {
+	w.t.Helper()
+	w.eventually("a process to be in mid-slot", func() bool {
+		for _, p := range processes {
+			pid := p.Process.Pid
+			if w.count(`select count(*) from trace where pid = $1`, pid) == 0 {
+				continue
+			}
+			if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+				continue
+			}
+			if w.count(`select count(*) from prescient.slot_lease where runner like '%:' || $1::int`, pid) > 0 {
+				victim = p
+				return true
+			}
+			_ = p.Process.Signal(syscall.SIGCONT)
+		}
+		return false
+	})
+	if err := victim.Process.Kill(); err != nil {
+		w.t.Fatal(err)
+	}
+	_ = victim.Wait()
+	return victim
 }
 
 func TestAProcessStoppedPastItsLeaseChangesNothingWhenItGoesOn(t *testing.T) {

@@ -112,6 +112,10 @@ var skip string
 // that comes first. It returns how many slots are between: they have nothing to do, and are entered in the ledger as
 // if each had been run, but all at once.
 func (r *Replay) Skip(ctx context.Context, to time.Time) (skipped int64, err error) {
+	if !to.After(r.Ledger.Grid().Next(r.Now())) { // nothing between
+		r.Set(to)
+		return 0, nil
+	}
 	var slot time.Time
 	err = pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pgsql.Statement(skip).In(pgsql.Schema(r.Schema)), r.Now(), to).Scan(&slot, &skipped)
