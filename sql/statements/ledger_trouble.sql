@@ -1,5 +1,6 @@
 -- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with
 -- rows in them, each found by equality on the slot. live: leases that somebody is working under.
+-- The probe is a lateral one: as an exists it would become a hash of the whole table.
 select
     s.slot,
     coalesce(r.state, 'missed') as state,
@@ -19,10 +20,16 @@ select
     ) as live
 from (
     select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot
-    from prescient.setting
+    from (select since, width from prescient.setting limit 1) as setting
 ) as s
 left join prescient.slot_run r on r.slot = s.slot
+left join lateral (
+    select true as waits
+    from prescient.future_job f
+    where f.next_check_at = s.slot
+    limit 1
+) as probe on true
 where (r.slot is null and s.slot < $2)
     or r.state = 'open'
-    or (r.state = 'done' and exists (select from prescient.future_job f where f.next_check_at = s.slot))
+    or (r.state = 'done' and probe.waits)
 order by s.slot

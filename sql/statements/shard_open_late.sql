@@ -1,7 +1,11 @@
--- A shard that was empty when the slot was opened, or is done, and has rows now: committed late, while the slot
--- is open still.
+-- When no lease of an open slot is left: opens the shards that have rows all the same, committed into them after
+-- they were found empty or closed. One probe a shard.
 insert into prescient.slot_lease (slot, shard)
-select distinct f.next_check_at, f.shard
-from prescient.future_job f
-where f.next_check_at = $1
-on conflict (slot, shard) do nothing
+select $1, s.shard
+from (select generate_series(0, shards - 1)::smallint as shard from prescient.setting) as s
+where not exists (select from prescient.slot_lease where slot = $1)
+    and exists (
+        select
+        from prescient.future_job f
+        where f.next_check_at = $1 and f.shard = s.shard
+    )
