@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,9 @@ func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
 // CancelEntity ends every keyed check of an entity as Cancelled and returns how many there were.
 func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey string) (int64, error) {
 	var n int64
+	if err := errors.Join(checkEntityName(entityName), checkEntityKey(entityKey)); err != nil {
+		return 0, fmt.Errorf("cancel the checks of %s %s: %w", entityName, entityKey, err)
+	}
 	if err := c.row(ctx, db, pgsql.CancelEntity, []any{entityName, entityKey}, &n); err != nil {
 		return 0, fmt.Errorf("cancel the checks of %s %s: %w", entityName, entityKey, err)
 	}
@@ -47,10 +51,11 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 // later than a day after the first". maxDelay counts from the slot of the first check; 0 is no limit. It returns the
 // slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing.
 func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxDelay time.Duration) (slot time.Time, found bool, err error) {
-	if err := c.validateChange(key, at); err != nil {
+	on := PushBack(maxDelay)
+	if err := errors.Join(c.validateChange(key, at), on.validate()); err != nil {
 		return time.Time{}, false, fmt.Errorf("push back %s: %w", key, err)
 	}
-	_, capMicros := PushBack(maxDelay).args()
+	_, capMicros := on.args()
 	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.Micro(at), capMicros, key.ItemKey, c.clock()}
 	return c.slot(ctx, db, "push back", key, pgsql.PushBack, args)
 }

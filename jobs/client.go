@@ -88,15 +88,13 @@ func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []an
 	})
 }
 
-// rows runs a statement and calls scan for each row.
-func (c *Client) rows(ctx context.Context, db DB, stmt pgsql.Statement, args []any, scan func(Row) error) error {
-	return inTx(ctx, db, func(tx DB) error {
-		rows, err := tx.QueryContext(ctx, stmt.In(c.schema), args...)
-		if err != nil {
-			return err
-		}
-		return pgsql.ScanRows(rows, func() error { return scan(rows) })
+// list runs a statement and returns its rows, each as scan fills it in.
+func list[T any](ctx context.Context, c *Client, db DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+	err = inTx(ctx, db, func(tx DB) error {
+		rows, err = pgsql.Collect(ctx, tx, stmt.In(c.schema), args, scan)
+		return err
 	})
+	return rows, err
 }
 
 // inTx runs fn in db when that is a transaction, else in a new one: a statement outside of a transaction might be

@@ -64,6 +64,13 @@ func PushBack(maxDelay time.Duration) Conflict {
 	return Conflict{policy: "push_back", cap: maxDelay}
 }
 
+func (c Conflict) validate() error {
+	if c.cap < 0 {
+		return &FieldError{"max_delay", "must not be negative"}
+	}
+	return nil
+}
+
 func (c Conflict) args() (policy string, capMicros any) {
 	switch {
 	case c.policy == "":
@@ -76,7 +83,7 @@ func (c Conflict) args() (policy string, capMicros any) {
 
 // Enqueue asks for one check. A bad job gets FieldErrors and nothing is written.
 func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict) (Enqueued, error) {
-	if err := c.validate(job); err != nil {
+	if err := errors.Join(c.validate(job), on.validate()); err != nil {
 		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
 	}
 	var e Enqueued
@@ -104,6 +111,9 @@ func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Co
 	}
 	if len(bad.Rows) > 0 {
 		return Counts{}, &bad
+	}
+	if err := on.validate(); err != nil {
+		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
 	}
 	var n Counts
 	err := c.row(ctx, db, pgsql.EnqueueMany, c.columns(list, on), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,29 +102,22 @@ func Payload[T any](j FutureJob) (T, error) {
 	return v, nil
 }
 
-// Row is one row of a result set, such as *sql.Rows.
-type Row interface {
-	Scan(dest ...any) error
-}
-
 // ScanJob reads a row of the statements page_read, job_list or job_show. It is for the packages of this module.
-func ScanJob(row Row) (FutureJob, error) {
-	var j FutureJob
+func ScanJob(row *sql.Rows, j *FutureJob) error { return j.scan(row) }
+
+// scan reads a row that begins with the columns of a future job; more takes the columns after them.
+func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 	var spent int64
-	var payload []byte
-	err := row.Scan(
+	dest := []any{
 		&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey, &j.firstCheckAt,
-		&j.nextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, &payload, &j.EnqueuedAt, &j.EnqueuedBy,
-	)
-	if err != nil {
-		return j, fmt.Errorf("read future job: %w", err)
+		&j.nextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt, &j.EnqueuedBy,
+	}
+	if err := row.Scan(append(dest, more...)...); err != nil {
+		return fmt.Errorf("read future job: %w", err)
 	}
 	j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = j.firstCheckAt.UTC(), j.nextCheckAt.UTC(), j.EnqueuedAt.UTC()
 	j.Spent = time.Duration(spent) * time.Microsecond
-	if payload != nil {
-		j.Payload = payload
-	}
-	return j, nil
+	return nil
 }
 
 // Key is the natural key of a check: at most one row with it waits at any time.

@@ -1,8 +1,10 @@
 package jobs
 
 import (
+	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -105,14 +107,28 @@ const maxErrorText = 2000
 
 // errorText makes an error's text fit for the database, which refuses NUL bytes and invalid UTF-8: one bad text must
 // not spoil the batch it is recorded in.
-func errorText(err error) string {
-	text := err.Error()
-	if len(text) > maxErrorText {
-		text = text[:maxErrorText]
-	}
-	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
+func errorText(err error) (text string) {
+	defer func() {
+		if recover() != nil { // as with a nil pointer that became an error
+			text = fmt.Sprintf("an error of type %T that has no text: its Error method panicked", err)
+		}
+	}()
+	text = strings.ReplaceAll(cut(err.Error()), "\x00", "")
+	text = cut(strings.ToValidUTF8(text, "\uFFFD"))
 	if text == "" {
 		return "an error without a text"
 	}
 	return text
+}
+
+// cut shortens a text to maxErrorText, at the end of a character.
+func cut(text string) string {
+	if len(text) <= maxErrorText {
+		return text
+	}
+	end := maxErrorText
+	for end > maxErrorText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }

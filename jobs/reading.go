@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -21,30 +22,20 @@ type Filter struct {
 func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error) {
 	from, to := span(f.From, f.To)
 	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100)}
-	list, err := c.jobs(ctx, db, pgsql.JobList, args)
+	jobs, err := list(ctx, c, db, pgsql.JobList, args, ScanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	return list, nil
+	return jobs, nil
 }
 
 // Show returns the waiting checks of one entity, but not the anonymous ones.
 func (c *Client) Show(ctx context.Context, db DB, entityName, entityKey string) ([]FutureJob, error) {
-	list, err := c.jobs(ctx, db, pgsql.JobShow, []any{entityName, entityKey})
+	jobs, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey}, ScanJob)
 	if err != nil {
 		return nil, fmt.Errorf("show the jobs of %s %s: %w", entityName, entityKey, err)
 	}
-	return list, nil
-}
-
-func (c *Client) jobs(ctx context.Context, db DB, stmt pgsql.Statement, args []any) ([]FutureJob, error) {
-	var list []FutureJob
-	err := c.rows(ctx, db, stmt, args, func(row Row) error {
-		job, err := ScanJob(row)
-		list = append(list, job)
-		return err
-	})
-	return list, err
+	return jobs, nil
 }
 
 // Ended is a row of history.
@@ -68,45 +59,30 @@ type HistoryFilter struct {
 func (c *Client) History(ctx context.Context, db DB, f HistoryFilter) ([]Ended, error) {
 	from, to := span(f.From, f.To)
 	args := []any{from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, 100)}
-	list, err := c.ended(ctx, db, pgsql.HistoryList, args)
+	ended, err := list(ctx, c, db, pgsql.HistoryList, args, scanEnded)
 	if err != nil {
 		return nil, fmt.Errorf("list history: %w", err)
 	}
-	return list, nil
+	return ended, nil
 }
 
 // Trace returns what ended for one entity, the oldest first.
 func (c *Client) Trace(ctx context.Context, db DB, entityName, entityKey string) ([]Ended, error) {
-	list, err := c.ended(ctx, db, pgsql.HistoryShow, []any{entityName, entityKey})
+	ended, err := list(ctx, c, db, pgsql.HistoryShow, []any{entityName, entityKey}, scanEnded)
 	if err != nil {
 		return nil, fmt.Errorf("show the history of %s %s: %w", entityName, entityKey, err)
 	}
-	return list, nil
+	return ended, nil
 }
 
-func (c *Client) ended(ctx context.Context, db DB, stmt pgsql.Statement, args []any) ([]Ended, error) {
-	var list []Ended
-	err := c.rows(ctx, db, stmt, args, func(row Row) error {
-		var e Ended
-		var lateness, duration *int64
-		job, err := ScanJob(appended{row, []any{&e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner}})
-		e.FutureJob = job
-		e.Slot, e.nextCheckAt = job.nextCheckAt, time.Time{}
-		e.EndedAt = e.EndedAt.UTC()
-		e.Lateness, e.Duration = micros(lateness), micros(duration)
-		list = append(list, e)
-		return err
-	})
-	return list, err
+func scanEnded(row *sql.Rows, e *Ended) error {
+	var lateness, duration *int64
+	err := e.scan(row, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner)
+	e.Slot, e.nextCheckAt = e.nextCheckAt, time.Time{}
+	e.EndedAt = e.EndedAt.UTC()
+	e.Lateness, e.Duration = micros(lateness), micros(duration)
+	return err
 }
-
-// appended is a row whose first columns are those of a future job.
-type appended struct {
-	row  Row
-	dest []any
-}
-
-func (a appended) Scan(dest ...any) error { return a.row.Scan(append(dest, a.dest...)...) }
 
 func micros(n *int64) time.Duration {
 	if n == nil {
@@ -128,20 +104,17 @@ type Stats struct {
 
 // Stats counts what ended from one instant up to but not including another, by job and outcome.
 func (c *Client) Stats(ctx context.Context, db DB, from, to time.Time) ([]Stats, error) {
-	var list []Stats
 	from, to = span(from, to)
-	err := c.rows(ctx, db, pgsql.HistoryStats, []any{from, to}, func(row Row) error {
-		var s Stats
-		var late50, late99, took50, took99 int64
+	stats, err := list(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
+		var late50, late99, took50, took99 *int64
 		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &late50, &late99, &took50, &took99)
-		s.LatenessP50, s.LatenessP99, s.DurationP50, s.DurationP99 = micros(&late50), micros(&late99), micros(&took50), micros(&took99)
-		list = append(list, s)
+		s.LatenessP50, s.LatenessP99, s.DurationP50, s.DurationP99 = micros(late50), micros(late99), micros(took50), micros(took99)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read history statistics: %w", err)
 	}
-	return list, nil
+	return stats, nil
 }
 
 // RetryFilter chooses failed checks. Zero fields do not narrow.
@@ -176,17 +149,13 @@ type Pruned struct {
 
 // Prune drops the months (UTC) of history that ended before an instant; with dryRun it only tells which.
 func (c *Client) Prune(ctx context.Context, db DB, before time.Time, dryRun bool) ([]Pruned, error) {
-	var list []Pruned
-	err := c.rows(ctx, db, pgsql.HistoryPrune, []any{before, dryRun}, func(row Row) error {
-		var p Pruned
-		err := row.Scan(&p.Partition, &p.Rows)
-		list = append(list, p)
-		return err
+	pruned, err := list(ctx, c, db, pgsql.HistoryPrune, []any{before, dryRun}, func(row *sql.Rows, p *Pruned) error {
+		return row.Scan(&p.Partition, &p.Rows)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("prune history: %w", err)
 	}
-	return list, nil
+	return pruned, nil
 }
 
 // span replaces zero instants by ones that narrow nothing.

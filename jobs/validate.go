@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -100,6 +101,8 @@ func (c *Client) validatePayload(j FutureJob) error {
 		return &FieldError{"payload", "must be valid JSON"}
 	case !storableEscapes(j.Payload):
 		return &FieldError{"payload", `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`}
+	case !storableNumbers(j.Payload):
+		return &FieldError{"payload", fmt.Sprintf("must not contain a number of more than %d characters or with an exponent beyond %[1]d", maxNumber)}
 	}
 	return nil
 }
@@ -107,11 +110,15 @@ func (c *Client) validatePayload(j FutureJob) error {
 func (k Key) validate() error {
 	return errors.Join(
 		checkName("job_exec", k.JobExec, 1, maxName),
-		checkName("entity_name", k.EntityName, 1, maxName),
-		checkName("entity_key", k.EntityKey, 1, maxKey),
+		checkEntityName(k.EntityName),
+		checkEntityKey(k.EntityKey),
 		checkName("item_key", k.ItemKey, 0, maxKey),
 	)
 }
+
+func checkEntityName(name string) error { return checkName("entity_name", name, 1, maxName) }
+
+func checkEntityKey(key string) error { return checkName("entity_key", key, 1, maxKey) }
 
 func checkName(field, value string, least, most int) error {
 	switch {
@@ -157,4 +164,44 @@ func storableEscapes(text []byte) bool {
 		high = code >= 0xD800 && code <= 0xDBFF
 	}
 	return !high
+}
+
+// maxNumber bounds the characters of a number in a payload, and its exponent. jsonb holds every digit of a number:
+// some it refuses, and some of a few bytes it gives back as 100 kB.
+const maxNumber = 1000
+
+// storableNumbers tells whether the numbers of valid JSON are within maxNumber.
+func storableNumbers(text []byte) bool {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case c == '-' || c >= '0' && c <= '9':
+			start := i
+			for i < len(text) && strings.IndexByte("+-.eE0123456789", text[i]) >= 0 {
+				i++
+			}
+			if !storableNumber(string(text[start:i])) {
+				return false
+			}
+			i-- // what ends a number may begin a string
+		}
+	}
+	return true
+}
+
+func storableNumber(number string) bool {
+	if len(number) > maxNumber {
+		return false
+	}
+	e := strings.IndexAny(number, "eE")
+	if e < 0 {
+		return true
+	}
+	exponent, err := strconv.Atoi(number[e+1:])
+	return err == nil && -maxNumber <= exponent && exponent <= maxNumber
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -151,23 +152,20 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 		if err != nil {
 			return err
 		}
-		rows, err := tx.QueryContext(ctx, pgsql.PastSlots.In(r.schema), since, earlier(until, r.Grid().Next(current)))
-		if err != nil {
-			return err
-		}
-		return pgsql.ScanRows(rows, func() error {
-			var m MissedSlot
-			err := rows.Scan(&m.Slot, &m.State)
+		args := []any{since, earlier(until, r.Grid().Next(current))}
+		caught.Slots, err = pgsql.Collect(ctx, tx, pgsql.PastSlots.In(r.schema), args, func(row *sql.Rows, m *MissedSlot) error {
+			err := row.Scan(&m.Slot, &m.State)
 			m.Slot = m.Slot.UTC()
-			if m.Slot.Before(current) || m.State != StateMissed {
-				caught.Slots = append(caught.Slots, m)
-			}
 			return err
 		})
+		return err
 	})
 	if err != nil {
 		return caught, fmt.Errorf("find missed slots: %w", err)
 	}
+	caught.Slots = slices.DeleteFunc(caught.Slots, func(m MissedSlot) bool {
+		return m.Slot.Equal(current) && m.State == StateMissed // it has just begun
+	})
 	if c.DryRun {
 		for _, m := range caught.Slots {
 			if m.State == StateMissed {

@@ -49,7 +49,7 @@ func (s *scan) check(f *flight) {
 	moment := s.moment()
 	f.job.Slot, f.job.CaughtUp = moment.Slot, moment.CaughtUp
 	f.job.Lateness = max(0, moment.Now.Sub(moment.Slot))
-	f.started = time.Now()
+	f.started = monotonic()
 
 	timeout := f.lane.def.Timeout
 	ctx, cancel := context.WithTimeoutCause(f.shard.ctx, timeout, errTimeout)

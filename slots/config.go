@@ -69,6 +69,9 @@ const (
 // MinLease is the shortest lease: its heartbeat must have time to arrive.
 const MinLease = time.Second
 
+// monotonic is for measuring, and never says what time it is: that is Config.Now's or the database's to say.
+var monotonic = time.Now //nolint:forbidigo // measures
+
 // Runner runs slots. It is safe for concurrent use. It is cheap to make and keeps the grid it was made with, so a
 // long-lived process makes one for every slot.
 type Runner struct {

@@ -32,7 +32,7 @@ func (s *scan) renew(ctx context.Context) {
 	if len(claims) == 0 {
 		return
 	}
-	asked := time.Now() // before the statement: the lease cannot end earlier than counted from here
+	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/3)
 	defer cancel()
 	kept, err := s.ledger.renew(ctx, claims)

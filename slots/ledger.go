@@ -71,17 +71,12 @@ func (l *ledger) open(ctx context.Context, kind Kind, stragglers bool) (state St
 func (l *ledger) claim(ctx context.Context, limit int) ([]claim, error) {
 	var claims []claim
 	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		claims = nil
-		rows, err := tx.QueryContext(ctx, pgsql.LeaseClaim.In(l.schema), l.slot, limit, l.runner, l.lease.Microseconds())
-		if err != nil {
-			return err
-		}
-		return pgsql.ScanRows(rows, func() error {
-			var c claim
-			err := rows.Scan(&c.shard, &c.token, &c.expired)
-			claims = append(claims, c)
-			return err
+		var err error
+		args := []any{l.slot, limit, l.runner, l.lease.Microseconds()}
+		claims, err = pgsql.Collect(ctx, tx, pgsql.LeaseClaim.In(l.schema), args, func(row *sql.Rows, c *claim) error {
+			return row.Scan(&c.shard, &c.token, &c.expired)
 		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim shards of slot %s: %w", l.slot.Format(time.RFC3339), err)
@@ -119,19 +114,10 @@ func (l *ledger) shardsTx(ctx context.Context, tx *sqlx.Tx, stmt pgsql.Statement
 	for i, c := range claims {
 		numbers[i], tokens[i] = int64(c.shard), c.token
 	}
-	var shards []int16
 	args = append([]any{l.slot, pq.Array(numbers), pq.Array(tokens)}, args...)
-	rows, err := tx.QueryContext(ctx, stmt.In(l.schema), args...)
-	if err != nil {
-		return nil, err
-	}
-	err = pgsql.ScanRows(rows, func() error {
-		var shard int16
-		err := rows.Scan(&shard)
-		shards = append(shards, shard)
-		return err
+	return pgsql.Collect(ctx, tx, stmt.In(l.schema), args, func(row *sql.Rows, shard *int16) error {
+		return row.Scan(shard)
 	})
-	return shards, err
 }
 
 // close closes those of the shards that have no rows left, and returns them. The last shard closes the slot.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -23,7 +22,7 @@ func (s *scan) claim() (bool, error) {
 	if s.result.Planned <= int64(smallSlot*s.cfg.Page) {
 		limit = allShards
 	}
-	asked := time.Now() // before the statement: the lease cannot end earlier than counted from here
+	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here
 	var claims []claim
 	err := s.retry(func() (err error) {
 		claims, err = s.ledger.claim(s.work, limit)
@@ -150,22 +149,13 @@ func (s *scan) readPages(tx *sqlx.Tx, shards []*shard, turnedAway []string) ([]p
 	}
 	room := s.cfg.Page
 	for _, sh := range shards {
-		p := page{shard: sh}
-		rows, err := tx.QueryContext(s.work, pgsql.PageRead.In(s.schema), s.ledger.slot, sh.shard, sh.after, room, pq.Array(turnedAway), only)
+		args := []any{s.ledger.slot, sh.shard, sh.after, room, pq.Array(turnedAway), only}
+		rows, err := pgsql.Collect(s.work, tx, pgsql.PageRead.In(s.schema), args, jobs.ScanJob)
 		if err != nil {
 			return nil, err
 		}
-		err = pgsql.ScanRows(rows, func() error {
-			job, err := jobs.ScanJob(rows)
-			p.rows = append(p.rows, job)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		p.last = len(p.rows) < room
-		pages = append(pages, p)
-		if room -= len(p.rows); room == 0 {
+		pages = append(pages, page{shard: sh, rows: rows, last: len(rows) < room})
+		if room -= len(rows); room == 0 {
 			break
 		}
 	}

@@ -62,7 +62,7 @@ func (s *scan) deliverLocked(sh *shard, o outcome) {
 		return
 	}
 	if len(sh.pending) == 0 {
-		sh.oldest = time.Now()
+		sh.oldest = monotonic()
 	}
 	sh.pending = append(sh.pending, o)
 	s.pending++

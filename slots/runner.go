@@ -97,7 +97,7 @@ func check(d *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
 }
 
 func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selection) (Result, error) {
-	started := time.Now()
+	started := monotonic()
 	result := Result{Slot: slot, Kind: kind}
 	l := &ledger{db: r.cfg.DB, schema: r.schema, slot: slot, runner: r.cfg.Name, lease: r.cfg.Lease}
 	var err error

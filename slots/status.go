@@ -93,26 +93,21 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	now := l.now()
 	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
 	current := l.Grid().Floor(now)
-	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		s.Trouble, s.Running = nil, nil
-		rows, err := tx.QueryContext(ctx, pgsql.LedgerTrouble.In(l.schema), timeOr(since, grid.Min), current)
-		if err != nil {
-			return err
-		}
-		return pgsql.ScanRows(rows, func() error {
-			var t Trouble
-			err := rows.Scan(&t.Slot, &t.State, &t.Waiting, &t.Live)
-			t.Slot = t.Slot.UTC()
-			if t.Live > 0 {
-				s.Running = append(s.Running, t)
-			} else {
-				s.Trouble = append(s.Trouble, t)
-			}
-			return err
-		})
+	args := []any{timeOr(since, grid.Min), current}
+	slots, err := list(ctx, l, pgsql.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
+		err := row.Scan(&t.Slot, &t.State, &t.Waiting, &t.Live)
+		t.Slot = t.Slot.UTC()
+		return err
 	})
 	if err != nil {
 		return s, fmt.Errorf("read the status: %w", err)
+	}
+	for _, t := range slots {
+		if t.Live > 0 {
+			s.Running = append(s.Running, t)
+		} else {
+			s.Trouble = append(s.Trouble, t)
+		}
 	}
 	if s.Leases, err = l.Leases(ctx, time.Time{}); err != nil {
 		return s, err
@@ -146,32 +141,19 @@ var ErrNoSlot = errors.New("the slot was never opened")
 
 // List returns the newest ledger rows of slots from one instant up to but not including another.
 func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
-	var list []SlotRun
-	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		list = nil
-		rows, err := tx.QueryContext(ctx, pgsql.SlotList.In(l.schema), timeOr(from, grid.Min), timeOr(to, grid.Max), limit)
-		if err != nil {
-			return err
-		}
-		return pgsql.ScanRows(rows, func() error {
-			run, err := scanSlotRun(rows.Scan)
-			list = append(list, run)
-			return err
-		})
-	})
+	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
+	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, run *SlotRun) error { return run.scan(row) })
 	if err != nil {
 		return nil, fmt.Errorf("list slots: %w", err)
 	}
-	return list, nil
+	return runs, nil
 }
 
 // Show returns the ledger row of a slot with what its running shards have recorded so far, or ErrNoSlot.
 func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
 	var run SlotRun
 	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		var err error
-		run, err = scanSlotRun(tx.QueryRowContext(ctx, pgsql.SlotShow.In(l.schema), slot).Scan)
-		return err
+		return run.scan(tx.QueryRowContext(ctx, pgsql.SlotShow.In(l.schema), slot))
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return run, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), ErrNoSlot)
@@ -182,42 +164,31 @@ func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
 	return run, nil
 }
 
-func scanSlotRun(scan func(dest ...any) error) (SlotRun, error) {
-	var r SlotRun
-	err := scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
+func (r *SlotRun) scan(row interface{ Scan(dest ...any) error }) error {
+	err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
 		&r.OpenedAt, &r.FinishedAt)
 	r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()
 	if r.FinishedAt != nil {
 		r.FinishedAt = new(r.FinishedAt.UTC())
 	}
-	return r, err
+	return err
 }
 
 // Leases returns the leases of a slot, or of all open slots for the zero time; 1,000 at the most.
 func (l *Ledger) Leases(ctx context.Context, slot time.Time) ([]Lease, error) {
-	var list []Lease
 	var only any
 	if !slot.IsZero() {
 		only = slot
 	}
-	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		list = nil
-		rows, err := tx.QueryContext(ctx, pgsql.LeaseList.In(l.schema), only)
-		if err != nil {
-			return err
-		}
-		return pgsql.ScanRows(rows, func() error {
-			var v Lease
-			err := rows.Scan(&v.Slot, &v.Shard, &v.Token, &v.Runner, &v.Until, &v.Live)
-			v.Slot = v.Slot.UTC()
-			list = append(list, v)
-			return err
-		})
+	leases, err := list(ctx, l, pgsql.LeaseList, []any{only}, func(row *sql.Rows, v *Lease) error {
+		err := row.Scan(&v.Slot, &v.Shard, &v.Token, &v.Runner, &v.Until, &v.Live)
+		v.Slot = v.Slot.UTC()
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
 	}
-	return list, nil
+	return leases, nil
 }
 
 // JobCount is how many rows of a job wait in a slot.
@@ -228,24 +199,13 @@ type JobCount struct {
 
 // Waiting returns what waits in a slot by job, counted up to 100,000 rows in all.
 func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
-	var list []JobCount
-	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		list = nil
-		rows, err := tx.QueryContext(ctx, pgsql.SlotWaiting.In(l.schema), slot)
-		if err != nil {
-			return err
-		}
-		return pgsql.ScanRows(rows, func() error {
-			var c JobCount
-			err := rows.Scan(&c.JobExec, &c.Waiting)
-			list = append(list, c)
-			return err
-		})
+	counts, err := list(ctx, l, pgsql.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
+		return row.Scan(&c.JobExec, &c.Waiting)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count what waits in slot %s: %w", slot.Format(time.RFC3339), err)
 	}
-	return list, nil
+	return counts, nil
 }
 
 // SetWidth changes the width of the grid and moves waiting rows onto it, later or not at all, in one transaction that
@@ -291,6 +251,15 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
 		return 0, fmt.Errorf("prune the ledger: %w", err)
 	}
 	return n, nil
+}
+
+// list runs a statement in a transaction and returns its rows.
+func list[T any](ctx context.Context, l *Ledger, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		rows, err = pgsql.Collect(ctx, tx, stmt.In(l.schema), args, scan)
+		return err
+	})
+	return rows, err
 }
 
 func timeOr(t, fallback time.Time) time.Time {

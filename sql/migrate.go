@@ -3,6 +3,7 @@ package sql
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -67,26 +68,27 @@ func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, e
 	if err != nil {
 		return nil, err
 	}
-	applied := map[int64]time.Time{}
+	type version struct {
+		number int64
+		at     time.Time
+	}
+	var versions []version
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
 		var exists bool
 		if err := tx.GetContext(ctx, &exists, `select to_regclass($1) is not null`, versionTable(schema)); err != nil || !exists {
 			return err
 		}
-		rows, err := tx.QueryContext(ctx, MigrationApplied.In(schema))
-		if err != nil {
-			return err
-		}
-		return ScanRows(rows, func() error {
-			var version int64
-			var at time.Time
-			err := rows.Scan(&version, &at)
-			applied[version] = at.UTC()
-			return err
+		versions, err = Collect(ctx, tx, MigrationApplied.In(schema), nil, func(row *sql.Rows, v *version) error {
+			return row.Scan(&v.number, &v.at)
 		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read applied migrations: %w", err)
+	}
+	applied := map[int64]time.Time{}
+	for _, v := range versions {
+		applied[v.number] = v.at.UTC()
 	}
 	var list []Migration
 	for _, source := range p.ListSources() {

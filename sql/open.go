@@ -103,14 +103,14 @@ type deadlineConn struct {
 }
 
 func (c *deadlineConn) Read(p []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(c.reply)); err != nil {
+	if err := c.SetReadDeadline(monotonic().Add(c.reply)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(p)
 }
 
 func (c *deadlineConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.reply)); err != nil {
+	if err := c.SetWriteDeadline(monotonic().Add(c.reply)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)

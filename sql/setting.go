@@ -27,13 +27,16 @@ func (s Setting) Now() time.Time {
 	return s.clock.Add(time.Since(s.elapsed))
 }
 
+// monotonic is for measuring, and never says what time it is: that is the database's to say.
+var monotonic = time.Now //nolint:forbidigo // measures
+
 // ReadSetting reads the settings. It returns ErrNotMigrated or ErrNewer where the schema is not this code's.
 func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
 	var s Setting
 	var seconds, version int64
 	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
 		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(&seconds, &s.Since, &version, &s.clock)
-		s.elapsed = time.Now() // after the answer, so that Now never runs ahead of the database
+		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})
 	switch {

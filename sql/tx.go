@@ -87,13 +87,25 @@ func ExplainMissing(err error) error {
 	return err
 }
 
-// ScanRows calls scan for each row and closes rows.
-func ScanRows(rows *sql.Rows, scan func() error) error {
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := scan(); err != nil {
-			return err
-		}
+// Querier is what a transaction and a pool have in common.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Collect runs a query and returns its rows, each as scan fills it in.
+func Collect[T any](ctx context.Context, q Querier, query string, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
 	}
-	return rows.Err()
+	defer func() { _ = rows.Close() }()
+	var list []T
+	for rows.Next() {
+		var v T
+		if err := scan(rows, &v); err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, rows.Err()
 }

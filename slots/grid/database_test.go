@@ -1,6 +1,7 @@
 package grid_test
 
 import (
+	"database/sql"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -42,23 +43,19 @@ func TestTheDatabaseRoundsAMillionInstantsToTheSameSlots(t *testing.T) {
 			asked[i] = at.Format("2006-01-02 15:04:05.000000000Z07:00")
 			micros[i], slots[i] = grid.Micro(at).UnixMicro(), g.Ceil(at).Unix()
 		}
-		rows, err := db.QueryContext(t.Context(), `
-			select given.text, given.at at time zone 'UTC', `+function+` at time zone 'UTC'
+		query := `
+			select given.text, given.at at time zone 'UTC', ` + function + ` at time zone 'UTC'
 			from (select text, text::timestamptz as at, micro, slot from unnest($1::text[], $2::bigint[], $3::bigint[]) as g (text, micro, slot)) as given
 			where $4::integer is not null and (
 				(extract(epoch from given.at) * 1000000)::bigint <> given.micro
-				or extract(epoch from `+function+`)::bigint <> given.slot
+				or extract(epoch from ` + function + `)::bigint <> given.slot
 			)
-			limit 10`,
-			pq.Array(asked), pq.Array(micros), pq.Array(slots), int64(width/time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = pgsql.ScanRows(rows, func() error {
-			var text string
+			limit 10`
+		args := []any{pq.Array(asked), pq.Array(micros), pq.Array(slots), int64(width / time.Second)}
+		_, err := pgsql.Collect(t.Context(), db, query, args, func(row *sql.Rows, text *string) error {
 			var at, slot time.Time
-			err := rows.Scan(&text, &at, &slot)
-			t.Errorf("width %s: %s is %s and slot %s in the database", g, text, at.Format(time.RFC3339Nano), slot)
+			err := row.Scan(text, &at, &slot)
+			t.Errorf("width %s: %s is %s and slot %s in the database", g, *text, at.Format(time.RFC3339Nano), slot)
 			return err
 		})
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// poolSize is enough for a runner with the default configuration.
-const poolSize = 16
+// poolSize is enough for two runners with the default configuration.
+const poolSize = 32
 
 // Connect opens a pool that is made for replays, several times as fast as any other: its connections prepare every
 // statement once, and do not wait for the disk. The server must be reached directly, not through a pooler in

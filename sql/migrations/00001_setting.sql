@@ -14,6 +14,10 @@ create table prescient.setting (
         width between interval '1 second' and interval '24 hours'
         and extract(epoch from width) = floor(extract(epoch from width))
         and 86400 % extract(epoch from width)::integer = 0
+        -- Adding a day adds 23 hours where summer time begins.
+        and extract(year from width) = 0
+        and extract(month from width) = 0
+        and extract(day from width) = 0
     )
 );
 

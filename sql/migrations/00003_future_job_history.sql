@@ -84,7 +84,9 @@ language sql
 as $$
     select made
     from generate_series(0, 2) as ahead,
-        prescient.make_history_month(clock_timestamp() + ahead * interval '1 month') as made
+        prescient.make_history_month(
+            (date_trunc('month', clock_timestamp() at time zone 'UTC') + ahead * interval '1 month') at time zone 'UTC'
+        ) as made
     where made is not null
 $$;
 -- +goose StatementEnd

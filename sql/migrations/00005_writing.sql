@@ -1,5 +1,7 @@
 -- What applications call, from Go through package jobs or from any SQL: a trigger, psql, Java, Python.
 -- Each runs in the caller's transaction. clock is for replays; null, the default, asks the database.
+-- Those that compute a slot lock the table first, in the mode they need anyway: while the width is being changed they
+-- wait, and then use the new one.
 
 -- +goose Up
 
@@ -77,8 +79,13 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    target timestamptz := prescient.slot_target(check_at, clock);
+    target timestamptz;
 begin
+    if check_at is null then
+        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    lock table prescient.future_job in row exclusive mode;
+    target := prescient.slot_target(check_at, clock);
     update prescient.future_job f
     set next_check_at = target
     where f.entity_name = reschedule.entity_name
@@ -91,7 +98,8 @@ $$;
 -- +goose StatementEnd
 
 -- "It happened again": moves a waiting check later, never earlier, and with a cap no later than that long after
--- its first slot. One that lands in the slot it is in writes nothing. Returns the slot; null: no such check.
+-- its first slot (days and months of a cap are those of UTC). One that lands in the slot it is in writes nothing.
+-- Returns the slot; null: no such check.
 -- +goose StatementBegin
 create function prescient.push_back(
     job_exec    text,
@@ -108,9 +116,16 @@ as $$
 #variable_conflict use_column
 declare
     waiting record;
-    target  timestamptz := prescient.slot_target(check_at, clock);
+    target  timestamptz;
 begin
-    select f.next_check_at, f.shard, f.id, prescient.slot_floor(f.first_check_at + cap, s.width) as latest
+    if check_at is null then
+        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    lock table prescient.future_job in row exclusive mode;
+    target := prescient.slot_target(check_at, clock);
+    select
+        f.next_check_at, f.shard, f.id,
+        prescient.slot_floor((f.first_check_at at time zone 'UTC' + cap) at time zone 'UTC', s.width) as latest
     into waiting
     from prescient.future_job f, prescient.setting s
     where f.entity_name = push_back.entity_name
@@ -159,7 +174,7 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    target timestamptz := prescient.slot_target(check_at, clock);
+    target timestamptz;
     done   text := 'inserted';
 begin
     if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
@@ -169,6 +184,8 @@ begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
+    lock table prescient.future_job in row exclusive mode;
+    target := prescient.slot_target(check_at, clock);
     -- Each turn either ends or finds the conflicting row gone, ended by somebody else between two statements.
     loop
         insert into prescient.future_job as f (
@@ -192,8 +209,9 @@ begin
                 quote_literal(enqueue.entity_key), quote_literal(enqueue.item_key)
                 using errcode = 'unique_violation', constraint = 'future_job_key', table = 'future_job';
         when 'replace' then
-            perform prescient.end_by_key('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key);
-            done := 'replaced';
+            if prescient.end_by_key('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key) > 0 then
+                done := 'replaced';
+            end if;
             continue;
         when 'push_back' then
             perform prescient.push_back(
@@ -241,9 +259,15 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    grid  interval := (select width from prescient.setting);
-    first timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+    grid  interval;
+    first timestamptz;
 begin
+    if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
+        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    lock table prescient.future_job in row exclusive mode;
+    grid := (select width from prescient.setting);
+    first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
     -- keep, the default, asks nothing of a row that waits already: one statement.
     if on_conflict = 'keep' then
         with given as (
@@ -288,19 +312,32 @@ $$;
 -- +goose StatementEnd
 
 -- Changes the distance between two slots and moves waiting rows onto the new grid, upward only, in the caller's
--- transaction. Refused while a slot is open. Returns how many rows were moved.
+-- transaction. Refused while a slot is open, and while rows are due: the ledger begins anew after the change, so
+-- nobody would see that their slot was missed. Returns how many rows were moved.
 -- +goose StatementBegin
 create function prescient.set_width(new_width interval, clock timestamptz default null)
 returns bigint
 language plpgsql
 as $$
 declare
-    moved bigint;
+    seconds numeric := extract(epoch from new_width);
+    due     timestamptz;
+    moved   bigint;
 begin
+    if seconds is null or seconds not between 1 and 86400 or seconds <> floor(seconds) or 86400 % seconds <> 0 then
+        raise exception 'width is %; it must be a whole number of seconds that divides 24 hours, from 1 second to 24 hours', coalesce(new_width::text, 'null')
+            using errcode = 'check_violation', constraint = 'setting_width', table = 'setting';
+    end if;
+    new_width := seconds::double precision * interval '1 second';
     lock table prescient.future_job, prescient.slot_run in access exclusive mode;
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select min(slot) from prescient.slot_run where state = 'open')
             using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up';
+    end if;
+    due := (select min(next_check_at) from prescient.future_job);
+    if due <= coalesce(clock, clock_timestamp()) then
+        raise exception 'checks are due in slot %', due
+            using errcode = 'object_in_use', hint = 'Run them first, with: prescient catch-up';
     end if;
     update prescient.setting
     set width = new_width,

@@ -1,0 +1,195 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/lib/pq"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// App is the command line of one binary, and what its commands share. It runs one command line at a time.
+type App struct {
+	// Name of the binary in help and messages. Default: the last element of os.Args[0].
+	Name string
+	// In is read where a flag says so; Out gets data, Err the log and progress. Default: those of the process.
+	In       io.Reader
+	Out, Err io.Writer
+
+	registry *jobs.Registry
+	extra    []func(*App) *cobra.Command
+	global   bool // the log is slog's default, too
+
+	config  config.Loaded
+	log     *slog.Logger
+	output  string // what --output says
+	reached bool   // the command line was understood: a command's own function was called
+}
+
+// New returns the command line of a binary with the jobs of registry. extra adds commands of the binary's own.
+func New(registry *jobs.Registry, extra ...func(*App) *cobra.Command) *App {
+	return &App{
+		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		registry: registry, extra: extra,
+	}
+}
+
+// Config returns the settings. They are loaded when a command's RunE or Run is called, not before.
+func (a *App) Config() config.Config { return a.config.Config }
+
+// Log returns the log, on Err, in the format and from the level on that the settings name.
+func (a *App) Log() *slog.Logger { return a.log }
+
+// Registry returns the jobs of the binary.
+func (a *App) Registry() *jobs.Registry { return a.registry }
+
+// Run runs the command that args, without the binary's name, stand for. Errors are on Err when it returns.
+func (a *App) Run(ctx context.Context, args []string) Code {
+	a.setLog(config.Default().Log)
+	a.reached = false
+	root := a.root()
+	root.SetArgs(args)
+	c, err := root.ExecuteContextC(ctx)
+	code := codeOf(err)
+	if err != nil && !a.reached {
+		code, err = Usage, fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+	}
+	a.complain(ctx, c, args, code, err)
+	return code
+}
+
+func (a *App) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           a.Name,
+		Short:         "Run the checks that are due, slot by slot, on PostgreSQL",
+		Long:          "Run the checks that are due, slot by slot, on PostgreSQL.\n\n" + codesHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	config.Flags(root.PersistentFlags())
+	root.AddCommand(
+		newRun(a), newCatchUp(a), newStatus(a),
+		newSlots(a), newJobs(a), newHistory(a),
+		newMigrate(a), newDB(a), newConfig(a),
+	)
+	for _, command := range a.extra {
+		root.AddCommand(command(a))
+	}
+	a.prepare(root)
+	root.AddCommand(newVersion(a)) // not prepared: it works with a broken configuration, too
+	return root
+}
+
+// prepare lets a command and those below it load the settings first, and puts the binary's name into their examples.
+func (a *App) prepare(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.prepare(sub)
+	}
+	c.Example = strings.NewReplacer(" prescient ", " "+a.Name+" ", "(prescient ", "("+a.Name+" ").Replace(c.Example)
+	if !c.Runnable() {
+		return
+	}
+	run, plain := c.RunE, c.Run
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.reached = true
+		if err := a.load(c); err != nil {
+			return err
+		}
+		if run != nil {
+			return run(c, args)
+		}
+		plain(c, args)
+		return nil
+	}
+}
+
+func (a *App) load(c *cobra.Command) error {
+	var err error
+	a.config, err = config.Load(c.Flags())
+	if err != nil {
+		return &ExitError{Code: Usage, Err: fmt.Errorf("configuration: %w", err)}
+	}
+	a.setLog(a.config.Config.Log)
+	for _, warning := range a.config.Warnings {
+		a.log.WarnContext(c.Context(), "configuration", "problem", warning)
+	}
+	return nil
+}
+
+func (a *App) setLog(cfg config.Log) {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.Level)) // config has checked it
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
+	var handler slog.Handler = slog.NewTextHandler(a.Err, opts)
+	if cfg.Format == "json" {
+		handler = slog.NewJSONHandler(a.Err, opts)
+	}
+	a.log = slog.New(handler)
+	if a.global {
+		slog.SetDefault(a.log)
+	}
+}
+
+// readable logs instants in UTC and durations as text, in JSON too.
+func readable(_ []string, attr slog.Attr) slog.Attr {
+	switch attr.Value.Kind() {
+	case slog.KindTime:
+		attr.Value = slog.TimeValue(attr.Value.Time().UTC())
+	case slog.KindDuration:
+		attr.Value = slog.StringValue(attr.Value.Duration().String())
+	}
+	return attr
+}
+
+// complain tells why a command did not succeed: in plain text, or as a line of a log that programs read.
+func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, code Code, err error) {
+	if exit, ok := errors.AsType[*ExitError](err); err == nil || ok && exit.Err == nil {
+		return
+	}
+	text := redact(err.Error()+hint(err), args)
+	if a.Config().Log.Format == "json" {
+		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
+		return
+	}
+	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), text)
+}
+
+// hint is what the database says to do about an error.
+func hint(err error) string {
+	if answer, ok := errors.AsType[*pq.Error](err); ok && answer.Hint != "" {
+		return "; " + answer.Hint
+	}
+	return ""
+}
+
+// secretive finds the part of an argument that may hold a password: from a scheme, or the name of a password, on.
+var secretive = regexp.MustCompile(`(?is)[a-z]+://.*@.*|(passw\w*|pwd)\s*=.*`)
+
+// redact masks in a message the passwords that the command line's arguments hold: messages quote arguments.
+func redact(text string, args []string) string {
+	for _, arg := range args {
+		secret := secretive.FindString(arg)
+		if secret == "" {
+			continue
+		}
+		shown := config.Redact(secret)
+		quoted := strconv.Quote(secret)
+		text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], shown)
+		text = strings.ReplaceAll(text, secret, shown)
+	}
+	return text
+}

@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type catchUpOptions struct {
+	mode         slots.Mode
+	since, until instant
+	job          string
+	limit        count
+	spread       count
+	dryRun       bool
+}
+
+func newCatchUp(a *App) *cobra.Command {
+	o := catchUpOptions{mode: slots.ModeRun}
+	c := a.withOutput(&cobra.Command{
+		Use:   "catch-up",
+		Short: "Repair slots that were missed, left open, or have stragglers",
+		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
+their slot was closed. The oldest slot comes first, one at a time, under the same leases as any run.
+
+  --mode run     check each row now, or defer or skip it, as the misfire policy of its job says
+  --mode defer   move every row to the next slot, unchecked; --spread over several slots
+  --mode expire  archive the rows past the deadline of their job, and leave the others
+
+Nothing to catch up on is success.`,
+		Example: `  prescient catch-up --dry-run
+  prescient catch-up
+  prescient catch-up --mode defer --spread 4
+  prescient catch-up --since 6h --job order.unshipped --limit 10000`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return catchUp(c.Context(), a, &o) },
+	})
+	fs := c.Flags()
+	fs.Var(choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
+	sinceVar(fs, &o.since, "since", "first slot to look at")
+	sinceVar(fs, &o.until, "until", "slot to stop before")
+	fs.StringVar(&o.job, "job", "", "take the rows of this `JOB` alone")
+	fs.Var(&o.limit, "limit", "number of rows to take at the most; default: no limit")
+	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
+	addRunFlags(fs, "workers", "page", "lease", "grace")
+	return c
+}
+
+// addRunFlags adds those of the run flags that mean something for a command.
+func addRunFlags(fs *pflag.FlagSet, names ...string) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.RunFlags(all)
+	for _, name := range names {
+		fs.AddFlag(all.Lookup(name))
+	}
+}
+
+func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
+	if o.spread > 1 && o.mode != slots.ModeDefer {
+		return usagef("--spread is for --mode %s alone", slots.ModeDefer)
+	}
+	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
+		bars := a.bars()
+		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, bars))
+		if err != nil {
+			return err
+		}
+		now := runner.Now()
+		caught, err := runner.CatchUp(ctx, slots.CatchUp{
+			Mode: o.mode, Since: o.since.from(now), Until: o.until.from(now),
+			Job: o.job, Limit: int64(o.limit), Spread: int(o.spread), DryRun: o.dryRun,
+		})
+		bars.close()
+		view := newCaughtView(caught, o)
+		a.log.InfoContext(ctx, "catch-up", "mode", o.mode, "dry_run", o.dryRun,
+			"slots", len(view.Slots), "empty", view.Empty, "checked", view.Checked, "failed", view.Failed)
+		return errors.Join(stoppedBy(ctx, err), printCaught(a, view))
+	})
+}
+
+func printCaught(a *App, view caughtView) error {
+	return a.print(view, func() error {
+		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", "RESCHEDULED", "FAILED", "YIELDED", "TOOK"}
+		return printTable(a, view.Slots, header, func(s caughtSlot) table.Row {
+			if s.Result == nil {
+				return table.Row{s.Slot, stateWord(s.Was), "", "", "", "", "", "", ""}
+			}
+			r := s.Result
+			return table.Row{s.Slot, stateWord(s.Was), string(r.State), r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded, r.Took}
+		})
+	})
+}
+
+// stateWord is what the state of a slot in trouble is called.
+func stateWord(state slots.State) string {
+	switch state {
+	case slots.StateOpen:
+		return "left open"
+	case slots.StateDone:
+		return "stragglers"
+	}
+	return string(state)
+}
+
+// caughtView is slots.Caught as JSON.
+type caughtView struct {
+	Mode    slots.Mode   `json:"mode"`
+	DryRun  bool         `json:"dry_run"`
+	Empty   int64        `json:"empty"`
+	Checked int64        `json:"checked"`
+	Failed  int64        `json:"failed"`
+	Slots   []caughtSlot `json:"slots"`
+}
+
+type caughtSlot struct {
+	Slot   time.Time   `json:"slot"`
+	Was    slots.State `json:"was"`
+	Result *resultView `json:"result"` // null: not worked on
+}
+
+func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {
+	view := caughtView{Mode: o.mode, DryRun: o.dryRun, Empty: caught.Empty, Slots: []caughtSlot{}}
+	for i, missed := range caught.Slots {
+		slot := caughtSlot{Slot: missed.Slot, Was: missed.State}
+		if i < len(caught.Results) {
+			slot.Result = new(newResultView(caught.Results[i]))
+			view.Checked += slot.Result.Checked
+			view.Failed += slot.Result.Failed
+		}
+		view.Slots = append(view.Slots, slot)
+	}
+	return view
+}

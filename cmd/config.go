@@ -1,0 +1,25 @@
+package cmd
+
+import (
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+)
+
+func newConfig(a *App) *cobra.Command {
+	return group("config", "Show the settings", a.withOutput(&cobra.Command{
+		Use:   "show",
+		Short: "Show every setting, its value and where that comes from",
+		Long: `Show every setting, its value and where that comes from: a flag, else the environment, else the
+configuration file, else the default. Secrets are masked.`,
+		Example: `  prescient config show
+  prescient config show --config /etc/prescient/prescient.yaml --output json`,
+		Args: exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			return printList(a, a.config.Entries, table.Row{"KEY", "VALUE", "ORIGIN"}, func(e config.Entry) table.Row {
+				return table.Row{e.Key, e.Value, e.Origin}
+			})
+		},
+	}))
+}

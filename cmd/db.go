@@ -1,0 +1,82 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/sql/embedded"
+)
+
+func newDB(a *App) *cobra.Command {
+	c := group("db", "Start, stop and find the private PostgreSQL",
+		a.withOutput(dbCommand(a, "start", "Start the private PostgreSQL, making it at the first time", a.start)),
+		a.withOutput(dbCommand(a, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
+			return s.Stop(ctx)
+		})),
+		a.withOutput(dbCommand(a, "status", "Show whether the private PostgreSQL runs, and where it keeps its files", nil)),
+		newDBURL(a))
+	c.Long = `The private PostgreSQL serves commands for which no database.url is set. They start it themselves; it runs on until
+"db stop" or a reboot. Only this user, and root, can reach it: it listens on a unix socket.`
+	return c
+}
+
+// dbCommand acts on the server and shows its status.
+func dbCommand(a *App, name, short string, act func(context.Context, *embedded.Server) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Example: "  prescient db " + name, Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			server, err := embedded.Open(embedded.Config{})
+			if err != nil {
+				return err
+			}
+			if !a.private() {
+				a.log.WarnContext(c.Context(), "commands do not use the private PostgreSQL: database.url is set",
+					"origin", a.origin("database.url"))
+			}
+			if act != nil {
+				if err := act(c.Context(), server); err != nil {
+					return err
+				}
+			}
+			return printServer(c.Context(), a, server)
+		},
+	}
+}
+
+func newDBURL(a *App) *cobra.Command {
+	return &cobra.Command{
+		Use: "url", Short: "Print the URL of the private PostgreSQL, and nothing else",
+		Example: `  psql "$(prescient db url)"`,
+		Args:    exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			server, err := embedded.Open(embedded.Config{})
+			if err != nil {
+				return err
+			}
+			return a.lines(server.URL())
+		},
+	}
+}
+
+// serverView is embedded.Status as JSON.
+type serverView struct {
+	Running bool   `json:"running"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+	URL     string `json:"url"`
+	Data    string `json:"data"`
+	Socket  string `json:"socket"`
+	Log     string `json:"log"`
+}
+
+func printServer(ctx context.Context, a *App, server *embedded.Server) error {
+	status, err := server.Status(ctx)
+	if err != nil {
+		return err
+	}
+	view := serverView{status.Running, status.PID, status.Version, server.URL(), status.Data, status.Socket, status.Log}
+	return a.print(view, func() error {
+		return a.lines(status.String(), "url      "+view.URL)
+	})
+}

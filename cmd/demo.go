@@ -1,0 +1,55 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/prescient-go/prescient/cmd/demo"
+	"github.com/prescient-go/prescient/slots/replay"
+)
+
+func newDemo(a *App) *cobra.Command {
+	var seed uint64
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Tell a story of two days: orders, alerts, an outage, catch-up",
+		Long: `Tell a story of two days, in some seconds: orders come in, alerts fire as slots pass, three slots are missed in
+an outage, and catch-up repairs it. It is the real engine in virtual time, in a schema of its own that is dropped at the
+end; nothing else in the database is touched. The same seed always tells the same story.`,
+		Example: "  prescient demo",
+		Args:    exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a, seed) },
+	}
+	c.Flags().Uint64Var(&seed, "seed", 1, "`NUMBER` that the orders are made from")
+	return c
+}
+
+func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
+	started := time.Now()
+	url, err := a.address(ctx)
+	if err != nil {
+		return err
+	}
+	db, err := replay.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: seed, Colour: a.colour(), Name: a.Name}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
+	return err
+}
+
+// colour tells whether Out is a terminal whose owner has not asked for less (see no-color.org).
+func (a *App) colour() bool {
+	file, ok := a.Out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,145 @@
+// Package demo tells the story of `prescient demo`: two days of a shop in virtual time, on a real database and through
+// the real engine, in a schema of its own that is dropped at the end.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/replay"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Options of a story. The zero value tells the story of seed 0 without colours.
+type Options struct {
+	Seed   uint64 // of the orders
+	Colour bool   // out is a terminal that shows colours
+	Name   string // of the binary, for the commands to try next
+}
+
+// Facts is what the story came to.
+type Facts struct {
+	Orders  int
+	Waiting int // orders with a check that waits, at the end
+	Ended   int // orders whose checks are in history, at the end
+	Primary int // alerts
+	Final   int
+	Missed  []time.Time // slots that the status showed as missed after the outage
+	Caught  int64       // checks that catch-up did
+	Told    int         // alerts of checks that were told they are caught up
+	Trouble int         // slots in trouble at the end
+}
+
+const (
+	listed      = 5 // alerts shown of each chapter
+	outageSlots = 3
+)
+
+// outage is the first slot that nobody runs, and end the last slot of the story.
+var (
+	outage = start.Add(34 * time.Hour)
+	end    = start.Add(48 * time.Hour)
+)
+
+// teller tells the story while it happens.
+type teller struct {
+	*replay.Replay
+	*printer
+	db     *sqlx.DB
+	shop   shop
+	orders []order // by when they are placed
+	told   int     // alerts that were shown
+	facts  Facts
+}
+
+// Tell lets the story happen and writes it to out. db is best opened with replay.Connect.
+func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, err error) {
+	registry := jobs.NewRegistry()
+	engine, err := replay.Open(ctx, db, registry, start)
+	if err != nil {
+		return Facts{}, err
+	}
+	defer func() { err = errors.Join(err, engine.Close(ctx)) }()
+	t := &teller{
+		Replay: engine, printer: &printer{out: out, colour: o.Colour}, db: db, shop: shop{engine.Schema}, orders: generate(o.Seed),
+	}
+	registry.RegisterTx(unshipped, t.shop.check)
+	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, t.shop.sql(tables))
+		return err
+	})
+	if err != nil {
+		return Facts{}, fmt.Errorf("create the tables of the demo: %w", err)
+	}
+	for _, chapter := range []func(context.Context) error{t.monday, t.outage, t.catchUp, t.close} {
+		if err := errors.Join(chapter(ctx), t.err); err != nil {
+			return t.facts, err
+		}
+	}
+	t.next(o.Name)
+	return t.facts, t.err
+}
+
+// apply lets happen what happens after the slot before and up to and including a slot.
+func (t *teller) apply(ctx context.Context, slot time.Time) error {
+	before := t.Ledger.Grid().Previous(slot)
+	now := func(at time.Time) bool { return at.After(before) && !at.After(slot) }
+	t.Set(slot.Add(-time.Microsecond)) // a slot that has begun takes no more checks
+	return pgsql.InTx(ctx, t.db, func(tx *sqlx.Tx) error {
+		for _, o := range t.orders {
+			if now(o.placed) {
+				if _, err := t.place(ctx, tx, o); err != nil {
+					return fmt.Errorf("place order %d: %w", o.id, err)
+				}
+			}
+			if now(o.shipped) {
+				if err := t.shop.ship(ctx, tx, o); err != nil {
+					return fmt.Errorf("ship order %d: %w", o.id, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// pass lets slots pass, from one up to but not including another, and runs each.
+func (t *teller) pass(ctx context.Context, from, to time.Time) (sum slots.Result, n int, err error) {
+	for slot := range t.Ledger.Grid().Between(from, to) {
+		if err := t.apply(ctx, slot); err != nil {
+			return sum, n, err
+		}
+		t.Set(slot)
+		result, err := t.Run(ctx)
+		if err != nil {
+			return sum, n, err
+		}
+		sum.Checked += result.Checked
+		sum.Finished += result.Finished
+		sum.Rescheduled += result.Rescheduled
+		n++
+	}
+	return sum, n, nil
+}
+
+// fresh returns the alerts that were raised since it was last called.
+func (t *teller) fresh(ctx context.Context) ([]alert, error) {
+	all, err := t.shop.alerts(ctx, t.db)
+	if err != nil {
+		return nil, fmt.Errorf("read alerts: %w", err)
+	}
+	slices.SortStableFunc(all, func(a, b alert) int { return a.raised().Compare(b.raised()) })
+	list := all[t.told:]
+	t.told = len(all)
+	return list, nil
+}
+
+// raised is when an alert was raised.
+func (a alert) raised() time.Time { return a.Slot.Add(a.Late) }

@@ -1,0 +1,15 @@
+// Package cmd is the command line. A team that links its own jobs gets all of it in its own binary:
+//
+//	func main() {
+//		registry := jobs.NewRegistry()
+//		registry.Register("order.unshipped", unshipped)
+//		cmd.Main(registry)
+//	}
+//
+// Every command is an options struct, a constructor that reads it from arguments and flags, and a function that does
+// the work; one file holds the commands of a group. What they share is App: the streams, the configuration, the log
+// and the way to the database.
+//
+// stdout is data, a table for people or JSON for programs; stderr is the log. The exit codes are in exit.go, and in
+// the help of the root.
+package cmd

@@ -1,0 +1,72 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// Code is how a command ended: the exit code of the process.
+type Code int
+
+// The codes.
+const (
+	// Done: it did its work, or there was nothing to do.
+	Done Code = iota
+	// Failure: it could not do its work.
+	Failure
+	// Usage: an unknown command, a bad flag, argument or configuration. Nothing was done.
+	Usage
+	// Found: a command that checks has found something wrong.
+	Found
+	// Stopped: a run was stopped by a signal before its slot was done. The rest is left for another runner or catch-up.
+	Stopped
+)
+
+const codesHelp = `Exit codes:
+  0  done, or nothing to do
+  1  failure
+  2  unknown command, bad flag or argument, bad configuration
+  3  a command with --check found something wrong
+  4  stopped by a signal before the slot was done; the rest is left to another runner, or to catch-up`
+
+// ExitError gives a command's error another code than Failure. One without Err prints nothing: the command has said
+// what there is to say.
+type ExitError struct {
+	Code Code
+	Err  error
+}
+
+// Error returns the text of Err.
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// usagef is the error of a bad argument.
+func usagef(format string, args ...any) error {
+	return &ExitError{Code: Usage, Err: fmt.Errorf(format, args...)}
+}
+
+func codeOf(err error) Code {
+	if err == nil {
+		return Done
+	}
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		return exit.Code
+	}
+	if _, ok := errors.AsType[*jobs.FieldError](err); ok {
+		return Usage
+	}
+	if errors.Is(err, slots.ErrStopped) {
+		return Stopped
+	}
+	return Failure
+}

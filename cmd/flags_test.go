@@ -1,0 +1,74 @@
+package cmd
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAnInstantIsAnInstantADateOrHowLongAgo(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		text string
+		want string // empty: refused
+		ago  bool
+	}{
+		{text: "2026-03-01T13:05:00Z", want: "2026-03-01T13:05:00Z"},
+		{text: "2026-03-01T13:05:00+02:00", want: "2026-03-01T11:05:00Z"},
+		{text: "2026-03-01", want: "2026-03-01T00:00:00Z"},
+		{text: "90m", ago: true, want: "2026-03-02T10:30:00Z"},
+		{text: "7d", ago: true, want: "2026-02-23T12:00:00Z"},
+		{text: "0", ago: true, want: "2026-03-02T12:00:00Z"},
+		{text: "90m"},
+		{text: ""},
+		{text: "", ago: true},
+		{text: "-1h", ago: true},
+		{text: "2026-03-01 13:05", ago: true},
+		{text: "2026-02-30"},
+	} {
+		i := instant{ago: c.ago}
+		err := i.Set(c.text)
+		if got := err == nil; got != (c.want != "") {
+			t.Errorf("%q (ago %t): error %v", c.text, c.ago, err)
+			continue
+		}
+		if got := i.from(now); err == nil && got.Format(time.RFC3339Nano) != c.want {
+			t.Errorf("%q is %s, want %s", c.text, got, c.want)
+		}
+	}
+}
+
+func TestAnInstantThatIsNotGivenIsZero(t *testing.T) {
+	t.Parallel()
+	var i instant
+	if i.given() || !i.from(time.Unix(1, 0)).IsZero() {
+		t.Error("the zero instant is given")
+	}
+}
+
+func TestDurationsAreShort(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0s", 90 * time.Second: "1m30s", 15 * time.Minute: "15m", 24 * time.Hour: "24h", 1500 * time.Millisecond: "1.5s",
+	} {
+		if got := duration(d).String(); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestMessagesHideThePasswordsOfArguments(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ arg, text, want string }{
+		{"postgres://u:pw@h/d", `unknown "postgres://u:pw@h/d"`, `unknown "postgres://u:***@h/d"`},
+		{"--at=postgres://u:pw@h/d", `bad postgres://u:pw@h/d`, `bad postgres://u:***@h/d`},
+		{`postgres://u:p"w@h/d`, `bad "postgres://u:p\"w@h/d"`, `bad "***"`},
+		{"password=pw", "bad password=pw", "bad password=***"},
+		{"https://example.com/x", "bad https://example.com/x", "bad https://example.com/x"},
+		{"order", "bad order", "bad order"},
+	} {
+		if got := redact(c.text, []string{c.arg}); got != c.want {
+			t.Errorf("%s: %s, want %s", c.arg, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+func newHistory(a *App) *cobra.Command {
+	return group("history", "Read what ended, and prune it",
+		newHistoryList(a), newHistoryShow(a), newHistoryStats(a), newHistoryPrune(a))
+}
+
+type historyListOptions struct {
+	job          string
+	outcome      jobs.Outcome
+	since, until instant
+	limit        count
+}
+
+func newHistoryList(a *App) *cobra.Command {
+	var o historyListOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "list",
+		Short: "List ended checks, the latest first",
+		Example: `  prescient history list --outcome failed --since 24h
+  prescient history list --job order.unshipped --output json | jq '.[].last_error'`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return listHistory(c.Context(), a, &o) },
+	})
+	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
+	c.Flags().Var(choice(&o.outcome, jobs.Outcomes...), "outcome", "only this one: "+orList(jobs.Outcomes))
+	sinceVar(c.Flags(), &o.since, "since", "only what ended since")
+	sinceVar(c.Flags(), &o.until, "until", "only what ended before")
+	countVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
+	return c
+}
+
+func listHistory(ctx context.Context, a *App, o *historyListOptions) error {
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		list, err := c.History(ctx, db, jobs.HistoryFilter{
+			JobExec: o.job, Outcome: o.outcome, From: o.since.from(now), To: o.until.from(now), Limit: int(o.limit),
+		})
+		if err != nil {
+			return err
+		}
+		return a.print(endedJobs(list), func() error { return endedTable(a, endedJobs(list)) })
+	})
+}
+
+func newHistoryShow(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:     "show ENTITY KEY",
+		Short:   "Show what ended for one entity, the oldest first",
+		Example: `  prescient history show order 42`,
+		Args:    exactly("ENTITY", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx := c.Context()
+			return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+				list, err := c.Trace(ctx, db, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				return a.print(endedJobs(list), func() error { return endedTable(a, endedJobs(list)) })
+			})
+		},
+	})
+}
+
+// endedView is jobs.Ended as JSON.
+type endedView struct {
+	FinishedAt time.Time    `json:"finished_at"`
+	Outcome    jobs.Outcome `json:"outcome"`
+	Slot       time.Time    `json:"slot"`
+	Lateness   duration     `json:"lateness"`
+	Duration   duration     `json:"duration"`
+	Runner     string       `json:"runner"`
+	jobData
+}
+
+func endedJobs(list []jobs.Ended) []endedView {
+	views := []endedView{}
+	for _, e := range list {
+		views = append(views, endedView{
+			e.EndedAt, e.Outcome, e.Slot, duration(e.Lateness), duration(e.Duration), e.Runner, newJobData(e.FutureJob),
+		})
+	}
+	return views
+}
+
+func endedTable(a *App, list []endedView) error {
+	header := table.Row{"FINISHED AT", "OUTCOME", "SLOT", "JOB", "ENTITY", "KEY", "ITEM", "CHECKS", "LATENESS", "DURATION", "LAST ERROR"}
+	return printTable(a, list, header, func(v endedView) table.Row {
+		return table.Row{
+			v.FinishedAt, string(v.Outcome), v.Slot, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount,
+			v.Lateness, v.Duration, v.LastError,
+		}
+	})
+}
+
+type historyStatsOptions struct {
+	since, until instant
+}
+
+func newHistoryStats(a *App) *cobra.Command {
+	var o historyStatsOptions
+	c := a.withOutput(&cobra.Command{
+		Use:     "stats",
+		Short:   "Count ended checks by job and outcome, with their lateness and run time",
+		Example: `  prescient history stats --since 7d`,
+		Args:    exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return historyStats(c.Context(), a, &o) },
+	})
+	sinceVar(c.Flags(), &o.since, "since", "only what ended since")
+	sinceVar(c.Flags(), &o.until, "until", "only what ended before")
+	return c
+}
+
+// statsView is jobs.Stats as JSON.
+type statsView struct {
+	JobExec     string       `json:"job_exec"`
+	Outcome     jobs.Outcome `json:"outcome"`
+	Count       int64        `json:"count"`
+	LatenessP50 duration     `json:"lateness_p50"`
+	LatenessP99 duration     `json:"lateness_p99"`
+	DurationP50 duration     `json:"duration_p50"`
+	DurationP99 duration     `json:"duration_p99"`
+}
+
+func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		list, err := c.Stats(ctx, db, o.since.from(now), o.until.from(now))
+		if err != nil {
+			return err
+		}
+		var views []statsView
+		for _, s := range list {
+			views = append(views, statsView{
+				s.JobExec, s.Outcome, s.Count,
+				duration(s.LatenessP50), duration(s.LatenessP99), duration(s.DurationP50), duration(s.DurationP99),
+			})
+		}
+		header := table.Row{"JOB", "OUTCOME", "COUNT", "LATENESS P50", "LATENESS P99", "DURATION P50", "DURATION P99"}
+		return printList(a, views, header, func(v statsView) table.Row {
+			return table.Row{v.JobExec, string(v.Outcome), v.Count, v.LatenessP50, v.LatenessP99, v.DurationP50, v.DurationP99}
+		})
+	})
+}

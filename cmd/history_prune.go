@@ -1,0 +1,97 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type historyPruneOptions struct {
+	keep   time.Duration
+	dryRun bool
+}
+
+func newHistoryPrune(a *App) *cobra.Command {
+	var o historyPruneOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "prune",
+		Short: "Drop the months of history, and forget the slots, that are old",
+		Long: `Drop the months (UTC) of history that ended longer ago than --keep, and forget the slots from before. Nothing that
+was missed is forgotten. The numbers of rows in months are those of the table statistics.`,
+		Example: `  prescient history prune --keep 90d --dry-run
+  prescient history prune  # keeps what history.keep says`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("keep") {
+				o.keep = a.Config().History.Keep
+			}
+			return pruneHistory(c.Context(), a, o)
+		},
+	})
+	config.DurationVar(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.keep of the configuration")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be dropped")
+	return c
+}
+
+// prunedView is what was dropped, as JSON.
+type prunedView struct {
+	DryRun     bool            `json:"dry_run"`
+	Before     *time.Time      `json:"before"` // null: nothing is to be pruned
+	Partitions []partitionView `json:"partitions"`
+	Slots      *int64          `json:"slots"` // forgotten; null when none were looked for
+}
+
+type partitionView struct {
+	Partition string `json:"partition"`
+	Rows      int64  `json:"rows"`
+}
+
+func pruneHistory(ctx context.Context, a *App, o historyPruneOptions) error {
+	view := prunedView{DryRun: o.dryRun, Partitions: []partitionView{}}
+	if o.keep == 0 {
+		a.log.InfoContext(ctx, "history is kept for ever: to prune it set history.keep, such as 90d, or give --keep")
+		return printPruned(a, view)
+	}
+	err := a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		before := now.Add(-o.keep).UTC()
+		view.Before = &before
+		pruned, err := c.Prune(ctx, db, before, o.dryRun)
+		for _, p := range pruned {
+			view.Partitions = append(view.Partitions, partitionView(p))
+		}
+		if err != nil || o.dryRun {
+			return err
+		}
+		ledger, err := a.ledger(ctx, db)
+		if err != nil {
+			return err
+		}
+		forgotten, err := ledger.Prune(ctx, before)
+		view.Slots = &forgotten
+		return err
+	}, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	return printPruned(a, view)
+}
+
+func printPruned(a *App, view prunedView) error {
+	return a.print(view, func() error {
+		rows := []table.Row{}
+		for _, p := range view.Partitions {
+			rows = append(rows, table.Row{p.Partition, p.Rows})
+		}
+		if view.Slots != nil {
+			rows = append(rows, table.Row{"slots", *view.Slots})
+		}
+		return a.table(table.Row{"DROPPED", "ROWS"}, rows...)
+	})
+}

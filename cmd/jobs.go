@@ -1,0 +1,172 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+func newJobs(a *App) *cobra.Command {
+	return group("jobs", "Read, add and change checks that wait",
+		newJobsList(a), newJobsShow(a), newJobsRegistered(a),
+		newJobsAdd(a), newJobsCancel(a), newJobsReschedule(a), newJobsRetry(a))
+}
+
+type jobsListOptions struct {
+	job, entity string
+	from, to    instant
+	limit       count
+}
+
+func newJobsList(a *App) *cobra.Command {
+	var o jobsListOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "list",
+		Short: "List waiting checks in the order of their slots",
+		Example: `  prescient jobs list --job order.unshipped
+  prescient jobs list --to 2026-03-02 --output json | jq '.[].entity_key'`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return listJobs(c.Context(), a, &o) },
+	})
+	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
+	c.Flags().StringVar(&o.entity, "entity", "", "only entities of this `NAME`")
+	sinceVar(c.Flags(), &o.from, "from", "first slot")
+	sinceVar(c.Flags(), &o.to, "to", "slot to stop before")
+	countVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
+	return c
+}
+
+func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		list, err := c.List(ctx, db, jobs.Filter{
+			JobExec: o.job, EntityName: o.entity, From: o.from.from(now), To: o.to.from(now), Limit: int(o.limit),
+		})
+		if err != nil {
+			return err
+		}
+		return a.print(waitingJobs(list), func() error { return waitingTable(a, waitingJobs(list)) })
+	})
+}
+
+func newJobsShow(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "show ENTITY KEY",
+		Short: "Show what waits for one entity, and then its history",
+		Long: `Show what waits for one entity, but not anonymous checks, and then everything that ended for it,
+the oldest first.`,
+		Example: `  prescient jobs show order 42`,
+		Args:    exactly("ENTITY", "KEY"),
+		RunE:    func(c *cobra.Command, args []string) error { return showJobs(c.Context(), a, args[0], args[1]) },
+	})
+}
+
+func showJobs(ctx context.Context, a *App, entity, key string) error {
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		waiting, err := c.Show(ctx, db, entity, key)
+		if err != nil {
+			return err
+		}
+		ended, err := c.Trace(ctx, db, entity, key)
+		if err != nil {
+			return err
+		}
+		view := struct {
+			Waiting []jobView   `json:"waiting"`
+			History []endedView `json:"history"`
+		}{waitingJobs(waiting), endedJobs(ended)}
+		return a.print(view, func() error {
+			return errors.Join(waitingTable(a, view.Waiting), a.lines(""), endedTable(a, view.History))
+		})
+	})
+}
+
+// jobView is jobs.FutureJob as JSON.
+type jobView struct {
+	NextCheckAt time.Time `json:"next_check_at"`
+	jobData
+}
+
+// jobData is what waiting and ended checks have in common.
+type jobData struct {
+	ID           int64           `json:"id"`
+	JobExec      string          `json:"job_exec"`
+	EntityName   string          `json:"entity_name"`
+	EntityKey    string          `json:"entity_key"`
+	ItemKey      string          `json:"item_key"`
+	Anonymous    bool            `json:"anonymous"`
+	GroupKey     string          `json:"group_key"`
+	FirstCheckAt time.Time       `json:"first_check_at"`
+	CheckCount   int             `json:"check_count"`
+	ErrorCount   int             `json:"error_count"`
+	LastError    string          `json:"last_error"`
+	Spent        duration        `json:"spent"`
+	Payload      json.RawMessage `json:"payload"`
+	EnqueuedAt   time.Time       `json:"enqueued_at"`
+	EnqueuedBy   string          `json:"enqueued_by"`
+}
+
+func newJobData(j jobs.FutureJob) jobData {
+	return jobData{
+		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
+		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt(),
+		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration(j.Spent),
+		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
+	}
+}
+
+func waitingJobs(list []jobs.FutureJob) []jobView {
+	views := []jobView{}
+	for _, j := range list {
+		views = append(views, jobView{j.NextCheckAt(), newJobData(j)})
+	}
+	return views
+}
+
+func waitingTable(a *App, list []jobView) error {
+	header := table.Row{"NEXT CHECK", "JOB", "ENTITY", "KEY", "ITEM", "CHECKS", "ERRORS", "LAST ERROR"}
+	return printTable(a, list, header, func(v jobView) table.Row {
+		return table.Row{v.NextCheckAt, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount, v.ErrorCount, v.LastError}
+	})
+}
+
+func newJobsRegistered(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:     "registered",
+		Short:   "List the jobs of this binary and their options; needs no database",
+		Example: `  prescient jobs registered`,
+		Args:    exactly(),
+		RunE:    func(*cobra.Command, []string) error { return listRegistered(a) },
+	})
+}
+
+// definitionView is jobs.Definition as JSON.
+type definitionView struct {
+	Name        string       `json:"name"`
+	MaxChecks   int          `json:"max_checks"`
+	Timeout     duration     `json:"timeout"`
+	Horizon     duration     `json:"horizon"`
+	Retry       int          `json:"retry"`
+	Deadline    duration     `json:"deadline"`    // 0s: none
+	Concurrency int          `json:"concurrency"` // 0: no limit of its own
+	Misfire     jobs.Misfire `json:"misfire"`
+}
+
+func listRegistered(a *App) error {
+	var views []definitionView
+	for d := range a.registry.All() {
+		views = append(views, definitionView{
+			d.Name, d.MaxChecks, duration(d.Timeout), duration(d.Horizon), d.Retry, duration(d.Deadline), d.Concurrency, d.Misfire,
+		})
+	}
+	header := table.Row{"NAME", "MAX CHECKS", "TIMEOUT", "HORIZON", "RETRY", "DEADLINE", "CONCURRENCY", "MISFIRE"}
+	return printList(a, views, header, func(v definitionView) table.Row {
+		return table.Row{v.Name, v.MaxChecks, v.Timeout, v.Horizon, v.Retry, v.Deadline, v.Concurrency, string(v.Misfire)}
+	})
+}

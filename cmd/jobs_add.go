@@ -1,0 +1,117 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+type jobsAddOptions struct {
+	key        jobs.Key
+	when       when
+	payload    string
+	group      string
+	anonymous  bool
+	onConflict string
+	cap        time.Duration
+}
+
+func newJobsAdd(a *App) *cobra.Command {
+	var o jobsAddOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "add JOB ENTITY KEY",
+		Short: "Ask for a check",
+		Long: `Ask for a check of an entity, at the first slot at or after an instant. A key that waits already stays as it is,
+unless --on-conflict says otherwise:
+
+  keep       leave the waiting check
+  replace    end it as "replaced" and put this one in its place
+  push-back  move it to this slot when that is later, but no later than --cap after its first check
+  error      fail`,
+		Example: `  prescient jobs add order.unshipped order 42 --in 48h
+  prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z --payload '{"priority": 1}'
+  prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back --cap 24h`,
+		Args: exactly("JOB", "ENTITY", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
+			return addJob(c.Context(), a, &o)
+		},
+	})
+	fs := c.Flags()
+	o.when.flags(c)
+	c.MarkFlagsOneRequired("at", "in")
+	fs.StringVar(&o.payload, "payload", "", "a `JSON` value for the check; - reads it from stdin")
+	fs.StringVar(&o.key.ItemKey, "item", "", "`KEY` that tells apart two checks of one job on one entity")
+	fs.StringVar(&o.group, "group", "", "`KEY` of the group; default: the entity is its own")
+	fs.BoolVar(&o.anonymous, "anonymous", false, "without a key: nothing can find, cancel or move it")
+	o.onConflict = "keep"
+	fs.Var(choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
+		"for a key that waits already: keep, replace, push-back or error")
+	config.DurationVar(fs, &o.cap, "cap", 0, "how far from the first check push-back may go; 0: no limit")
+	return c
+}
+
+func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
+	job := jobs.FutureJob{
+		JobExec: o.key.JobExec, EntityName: o.key.EntityName, EntityKey: o.key.EntityKey, ItemKey: o.key.ItemKey,
+		Anonymous: o.anonymous, GroupKey: o.group,
+	}
+	if o.cap != 0 && o.onConflict != "push-back" {
+		return usagef("--cap is for --on-conflict push-back alone")
+	}
+	payload, err := readPayload(a, o.payload)
+	if err != nil {
+		return err
+	}
+	job.Payload = payload
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		job.SetCheckAt(c.Grid(), o.when.from(now))
+		added, err := c.Enqueue(ctx, db, job, conflict(o))
+		if err != nil {
+			return err
+		}
+		view := struct {
+			ID     int64       `json:"id"`
+			Slot   time.Time   `json:"slot"`
+			Action jobs.Action `json:"action"`
+		}{added.ID, added.Slot, added.Action}
+		return a.print(view, func() error {
+			return a.table(table.Row{"SLOT", "ACTION", "ID"}, table.Row{view.Slot, string(view.Action), view.ID})
+		})
+	})
+}
+
+func conflict(o *jobsAddOptions) jobs.Conflict {
+	switch o.onConflict {
+	case "replace":
+		return jobs.Replace
+	case "push-back":
+		return jobs.PushBack(o.cap)
+	case "error":
+		return jobs.FailOnConflict
+	}
+	return jobs.Keep
+}
+
+func readPayload(a *App, text string) (json.RawMessage, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "-":
+		payload, err := io.ReadAll(a.In)
+		if err != nil {
+			return nil, fmt.Errorf("read the payload from stdin: %w", err)
+		}
+		return payload, nil
+	}
+	return json.RawMessage(text), nil
+}

@@ -1,0 +1,165 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+type jobsCancelOptions struct {
+	key jobs.Key
+}
+
+func newJobsCancel(a *App) *cobra.Command {
+	var o jobsCancelOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "cancel ENTITY KEY",
+		Short: "End the waiting checks of an entity, or one of them, as cancelled",
+		Example: `  prescient jobs cancel order 42
+  prescient jobs cancel order 42 --job order.unshipped`,
+		Args: exactly("ENTITY", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.key.EntityName, o.key.EntityKey = args[0], args[1]
+			return cancelJobs(c.Context(), a, o)
+		},
+	})
+	c.Flags().StringVar(&o.key.JobExec, "job", "", "only the check of this `JOB`")
+	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item; needs --job")
+	return c
+}
+
+func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
+	if o.key.ItemKey != "" && o.key.JobExec == "" {
+		return usagef("--item needs --job")
+	}
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		var view struct {
+			Cancelled int64 `json:"cancelled"`
+		}
+		var err error
+		if o.key.JobExec == "" {
+			view.Cancelled, err = c.CancelEntity(ctx, db, o.key.EntityName, o.key.EntityKey)
+		} else {
+			var found bool
+			if found, err = c.Cancel(ctx, db, o.key); found {
+				view.Cancelled = 1
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return a.print(view, func() error { return a.table(nil, table.Row{"cancelled", view.Cancelled}) })
+	})
+}
+
+type jobsRescheduleOptions struct {
+	key      jobs.Key
+	when     when
+	pushBack bool
+	cap      time.Duration
+}
+
+func newJobsReschedule(a *App) *cobra.Command {
+	var o jobsRescheduleOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "reschedule JOB ENTITY KEY",
+		Short: "Move a waiting check to another slot",
+		Example: `  prescient jobs reschedule order.unshipped order 42 --at 2026-03-02
+  prescient jobs reschedule chat.idle chat 7 --in 1h --push-back --cap 24h`,
+		Args: exactly("JOB", "ENTITY", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
+			return rescheduleJob(c.Context(), a, &o)
+		},
+	})
+	o.when.flags(c)
+	c.MarkFlagsOneRequired("at", "in")
+	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item")
+	c.Flags().BoolVar(&o.pushBack, "push-back", false, "only ever later")
+	config.DurationVar(c.Flags(), &o.cap, "cap", 0, "how far from the first check --push-back may go; 0: no limit")
+	return c
+}
+
+func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error {
+	if o.cap != 0 && !o.pushBack {
+		return usagef("--cap needs --push-back")
+	}
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		var slot time.Time
+		var found bool
+		var err error
+		if o.pushBack {
+			slot, found, err = c.PushBack(ctx, db, o.key, o.when.from(now), o.cap)
+		} else {
+			slot, found, err = c.Reschedule(ctx, db, o.key, o.when.from(now))
+		}
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("no check %s waits: it has ended or was never asked for; see what became of it with: %s jobs show %s %s",
+				o.key, a.Name, o.key.EntityName, o.key.EntityKey)
+		}
+		view := struct {
+			Slot time.Time `json:"slot"`
+		}{slot}
+		return a.print(view, func() error { return a.table(nil, table.Row{"slot", view.Slot}) })
+	})
+}
+
+type jobsRetryOptions struct {
+	filter jobs.RetryFilter
+	since  instant
+	limit  count
+	when   when
+	all    bool
+}
+
+func newJobsRetry(a *App) *cobra.Command {
+	var o jobsRetryOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "retry",
+		Short: "Put failed checks back",
+		Long: `Put failed checks back from history, with a clean error count, into the next slot or the one that --at or --in
+names. A key that waits already stays as it is, and its failed check stays in history.`,
+		Example: `  prescient jobs retry --job order.unshipped --since 24h
+  prescient jobs retry --entity order --key 42
+  prescient jobs retry --all --limit 100000 --in 1h`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return retryJobs(c.Context(), a, &o) },
+	})
+	fs := c.Flags()
+	fs.StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
+	fs.StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
+	fs.StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
+	sinceVar(fs, &o.since, "since", "only what failed since")
+	fs.BoolVar(&o.all, "all", false, "whatever failed")
+	countVar(fs, &o.limit, "limit", 1000, "number of checks at the most")
+	o.when.flags(c)
+	c.MarkFlagsOneRequired("job", "entity", "key", "since", "all")
+	return c
+}
+
+func retryJobs(ctx context.Context, a *App, o *jobsRetryOptions) error {
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		o.filter.Since, o.filter.Limit = o.since.from(now), int(o.limit)
+		retried, waiting, err := c.Retry(ctx, db, o.filter, o.when.from(now))
+		if err != nil {
+			return err
+		}
+		view := struct {
+			Retried int64 `json:"retried"`
+			Waiting int64 `json:"waiting"`
+		}{retried, waiting}
+		return a.print(view, func() error {
+			return a.table(nil, table.Row{"retried", retried}, table.Row{"left, since the key waits already", waiting})
+		})
+	})
+}

@@ -1,0 +1,25 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Main is the whole command line of a binary with the jobs of registry: it runs the command that os.Args names and
+// exits with its Code. SIGINT and SIGTERM stop the command in good order; a second one kills it. extra adds commands;
+// each function is called once for every command line and may keep the App for later. The log is also slog's default,
+// so that checks log alike.
+func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+
+	app := New(registry, extra...)
+	app.global = true
+	os.Exit(int(app.Run(ctx, os.Args[1:])))
+}

@@ -1,0 +1,168 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+)
+
+// connections is what a run needs; no other command needs more.
+const connections = slots.DefaultConnections + 4
+
+// Open connects to the database of the settings; the caller closes it. Without a database.url that is the private
+// PostgreSQL, which it starts where it does not run and whose schema it migrates. A database given by its URL is
+// never changed: where it lacks the schema the error is pgsql.ErrNotMigrated. It is an error, too, when the settings
+// expect another width than the database has.
+func (a *App) Open(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, error) {
+	db, _, err := a.open(ctx, opts...)
+	return db, err
+}
+
+// open is Open, and returns the settings of the database and its clock, too.
+func (a *App) open(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, pgsql.Setting, error) {
+	db, err := a.connect(ctx, opts...)
+	if err != nil {
+		return nil, pgsql.Setting{}, err
+	}
+	setting, err := a.setting(ctx, db)
+	if err == nil {
+		err = a.checkWidth(setting)
+	}
+	if err != nil {
+		return nil, setting, errors.Join(err, db.Close())
+	}
+	return db, setting, nil
+}
+
+// URL returns the URL of the database that Open opens, with its password, and starts and checks that database as
+// Open does.
+func (a *App) URL(ctx context.Context) (string, error) {
+	db, err := a.Open(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := db.Close(); err != nil {
+		return "", fmt.Errorf("close the database: %w", err)
+	}
+	return a.address(ctx)
+}
+
+// connect is Open for commands that work without the schema, or with another width.
+func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, error) {
+	url, err := a.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db, err := pgsql.Open(ctx, url, opts...)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+func (a *App) private() bool { return a.Config().Database.URL.Reveal() == "" }
+
+// address returns the URL of the database, and starts the private one.
+func (a *App) address(ctx context.Context) (string, error) {
+	if !a.private() {
+		return a.Config().Database.URL.Reveal(), nil
+	}
+	server, err := embedded.Open(embedded.Config{})
+	if err != nil {
+		return "", err
+	}
+	return server.URL(), a.start(ctx, server)
+}
+
+func (a *App) start(ctx context.Context, server *embedded.Server) error {
+	status, err := server.Status(ctx)
+	if err != nil || status.Running {
+		return err
+	}
+	if status.Version == "" {
+		a.log.InfoContext(ctx, "no database.url is set: making a private PostgreSQL", "data", status.Data)
+	}
+	return server.Start(ctx)
+}
+
+func (a *App) schema() pgsql.Schema { return pgsql.Schema(a.Config().Database.Schema) }
+
+// setting reads the settings of the database, and migrates the private one where they are missing.
+func (a *App) setting(ctx context.Context, db *sqlx.DB) (pgsql.Setting, error) {
+	setting, err := pgsql.ReadSetting(ctx, db, a.schema())
+	if !errors.Is(err, pgsql.ErrNotMigrated) || !a.private() {
+		return setting, err
+	}
+	if err := pgsql.Migrate(ctx, db, a.schema()); err != nil {
+		return setting, err
+	}
+	return pgsql.ReadSetting(ctx, db, a.schema())
+}
+
+func (a *App) checkWidth(setting pgsql.Setting) error {
+	want, have := a.Config().Slots.Width, setting.Grid.Width()
+	if want == 0 || want == have {
+		return nil
+	}
+	return usagef("slots.width is %s (%s), but the database has slots of %s: correct the setting, "+
+		"or change the database with: %s slots set-width %s", duration(want), a.origin("slots.width"), duration(have), a.Name, duration(want))
+}
+
+// origin is where the value of a setting comes from.
+func (a *App) origin(key string) string {
+	for _, entry := range a.config.Entries {
+		if entry.Key == key {
+			return entry.Origin
+		}
+	}
+	return "default"
+}
+
+// withDB calls fn with the database of Open and its settings, and closes it.
+func (a *App) withDB(ctx context.Context, fn func(db *sqlx.DB, s pgsql.Setting) error, opts ...pgsql.Option) error {
+	db, setting, err := a.open(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	return fn(db, setting)
+}
+
+func (a *App) ledger(ctx context.Context, db *sqlx.DB) (*slots.Ledger, error) {
+	return slots.NewLedger(ctx, db, a.Config().Database.Schema, nil)
+}
+
+// withLedger is withDB for commands about slots.
+func (a *App) withLedger(ctx context.Context, fn func(l *slots.Ledger, s pgsql.Setting) error) error {
+	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
+		ledger, err := a.ledger(ctx, db)
+		if err != nil {
+			return err
+		}
+		return fn(ledger, setting)
+	})
+}
+
+// withClient is withDB for commands about jobs. now is the database's clock.
+func (a *App) withClient(ctx context.Context, fn func(db *sqlx.DB, c *jobs.Client, now time.Time) error, opts ...pgsql.Option) error {
+	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
+		cfg := a.Config()
+		client, err := jobs.NewClient(ctx, db, jobs.Config{
+			Schema: cfg.Database.Schema, Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload,
+		})
+		if err != nil {
+			return err
+		}
+		return fn(db, client, setting.Now())
+	}, opts...)
+}

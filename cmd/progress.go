@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/progress"
+	"golang.org/x/term"
+
+	"github.com/prescient-go/prescient/slots"
+)
+
+// bars shows on a terminal how far runs have come, a bar for each slot. In a pipe it shows nothing.
+type bars struct {
+	writer  progress.Writer
+	slot    time.Time
+	tracker *progress.Tracker
+	known   bool // how many rows there are
+	drawing sync.WaitGroup
+}
+
+// bars returns nil where the log is not read on a terminal.
+func (a *App) bars() *bars {
+	file, ok := a.Err.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return newBars(file)
+}
+
+func newBars(out io.Writer) *bars {
+	w := progress.NewWriter()
+	w.SetOutputWriter(out)
+	w.SetUpdateFrequency(200 * time.Millisecond)
+	w.Style().Visibility = progress.StyleVisibility{Percentage: true, Value: true, Speed: true, Time: true, ETA: true, Tracker: true}
+	return &bars{writer: w}
+}
+
+// show is for slots.Config.Progress.
+func (b *bars) show(p slots.Progress) {
+	if b == nil {
+		return
+	}
+	if b.tracker == nil {
+		b.drawing.Go(b.writer.Render)
+	}
+	if b.tracker == nil || !b.slot.Equal(p.Slot) {
+		b.finish()
+		b.start(p)
+	}
+	if b.known {
+		b.tracker.UpdateTotal(max(p.Planned, p.Recorded)) // planned may be an estimate
+	}
+	b.tracker.SetValue(p.Recorded)
+}
+
+// start begins the bar of a slot. Stragglers came after the slot was planned: nobody knows how many there are.
+func (b *bars) start(p slots.Progress) {
+	b.slot, b.known = p.Slot, p.Planned > p.Recorded
+	b.tracker = &progress.Tracker{Message: "slot " + p.Slot.Format(time.RFC3339), AutoStopDisabled: true}
+	if b.known {
+		b.tracker.Total = p.Planned
+	}
+	b.writer.AppendTracker(b.tracker)
+}
+
+func (b *bars) finish() {
+	if b.tracker != nil {
+		b.tracker.MarkAsDone()
+	}
+}
+
+// close draws the bars for the last time, before anything else is written.
+func (b *bars) close() {
+	if b == nil || b.tracker == nil {
+		return
+	}
+	b.finish()
+	drawn := make(chan struct{})
+	go func() {
+		b.drawing.Wait()
+		close(drawn)
+	}()
+	for {
+		b.writer.Stop() // without effect before drawing has begun
+		select {
+		case <-drawn:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type runOptions struct {
+	slot instant
+}
+
+func newRun(a *App) *cobra.Command {
+	var o runOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "run",
+		Short: "Run the checks of one slot",
+		Long: `Run the checks of one slot: the one that has begun last, or the one that --slot or the name of a
+Kubernetes Job stands for. Any number of runs may share a slot; one that finds nothing to do exits 0.
+Started up to --early before a boundary, it waits for the boundary.
+
+It writes nothing to stdout, unless asked for JSON, and one line "slot run" to the log.`,
+		Example: `  # crontab: every slot of the default width
+  */15 * * * * prescient run
+
+  prescient run --slot 2026-03-01T13:15:00Z
+  prescient run --output json | jq .checked`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return runSlot(c.Context(), a, o) },
+	})
+	c.Flags().Var(&o.slot, "slot", "the slot to run; default: the one that has begun last")
+	config.RunFlags(c.Flags())
+	return c
+}
+
+func runSlot(ctx context.Context, a *App, o runOptions) error {
+	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
+		bars := a.bars()
+		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, bars))
+		if err != nil {
+			return err
+		}
+		slot := o.slot.at
+		if !o.slot.given() {
+			slot = runner.Due(a.Config().Run.JobName)
+		} else if !runner.Grid().Contains(slot) {
+			return notSlot(runner.Grid(), slot)
+		}
+		result, err := runner.Run(ctx, slot)
+		bars.close()
+		if result.State == "" { // not opened
+			return stoppedBy(ctx, err)
+		}
+		a.log.LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
+		printed := a.print(newResultView(result), func() error { return nil })
+		return errors.Join(stoppedBy(ctx, err), printed)
+	})
+}
+
+// runnerConfig is the configuration of a runner. There 0 means the default, and below 0 means none; in the settings
+// 0 means none.
+func (a *App) runnerConfig(db *sqlx.DB, bars *bars) slots.Config {
+	cfg := a.Config()
+	none := func(d time.Duration) time.Duration {
+		if d == 0 {
+			return -1
+		}
+		return d
+	}
+	return slots.Config{
+		DB: db, Schema: cfg.Database.Schema, Registry: a.registry,
+		Workers: cfg.Run.Workers, Page: cfg.Run.Page, Lease: cfg.Run.Lease,
+		Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early),
+		Logger: a.log, Progress: bars.show,
+	}
+}
+
+// stoppedBy is the error of a run that ended because ctx did, also while it waited for its boundary.
+func stoppedBy(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, slots.ErrStopped) && !errors.Is(err, slots.ErrAbandoned) {
+		return fmt.Errorf("%w: %w", slots.ErrStopped, err)
+	}
+	return err
+}
+
+// resultView is a slots.Result as JSON.
+type resultView struct {
+	Slot        time.Time   `json:"slot"`
+	Kind        slots.Kind  `json:"kind"`
+	State       slots.State `json:"state"`
+	Planned     int64       `json:"planned"`
+	Checked     int64       `json:"checked"`
+	Finished    int64       `json:"finished"`
+	Rescheduled int64       `json:"rescheduled"`
+	Failed      int64       `json:"failed"`
+	Yielded     int64       `json:"yielded"`
+	TakenOver   int         `json:"taken_over"`
+	Lost        int         `json:"lost"`
+	Abandoned   int         `json:"abandoned"`
+	Took        duration    `json:"took"`
+}
+
+func newResultView(r slots.Result) resultView {
+	return resultView{
+		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
+		r.TakenOver, r.Lost, r.Abandoned, duration(r.Took),
+	}
+}

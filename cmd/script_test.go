@@ -1,0 +1,165 @@
+package cmd_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// The test binary is also a team's binary: as prescient it is the command line with the jobs of registry.
+func TestMain(m *testing.M) {
+	testscript.Main(tests{m}, map[string]func(){
+		"prescient": func() { cmd.Main(registry(), hello) },
+	})
+}
+
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return pgtest.Main(t.M) }
+
+// hello is a command of the team's own.
+func hello(app *cmd.App) *cobra.Command {
+	return &cobra.Command{Use: "hello", Run: func(c *cobra.Command, _ []string) {
+		url, err := app.URL(c.Context())
+		c.Println(app.Name, app.Config().Run.Page, url != "", err, app.Registry().Lookup("ok").MaxChecks)
+		app.Log().InfoContext(c.Context(), "greeted")
+	}}
+}
+
+func registry() *jobs.Registry {
+	r := jobs.NewRegistry()
+	r.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	r.Register("fail", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return nil, errors.New("the warehouse\ndoes not answer")
+	}, jobs.Retry(0))
+	r.Register("again", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		return new(job.Slot.Add(24 * time.Hour)), nil
+	})
+	r.Register("late", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Deadline(time.Second))
+	r.Register("stop", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	r.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) { select {} }, jobs.Timeout(50*time.Millisecond))
+	return r
+}
+
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		Setup:               setup,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    exits,
+			"sql":      runSQL,
+			"due":      due,
+			"empty":    empty,
+			"embedded": useEmbedded,
+		},
+	})
+}
+
+// setup gives a script a migrated database of its own, and the midnights around now by the database's clock: slots
+// of every width.
+func setup(env *testscript.Env) error {
+	t := env.T().(testing.TB)
+	url := pgtest.URL(t)
+	env.Values["t"] = t
+	env.Setenv("PRESCIENT_DATABASE_URL", url)
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would sleep a second at each exit
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var now time.Time
+	if err := db.GetContext(t.Context(), &now, `select clock_timestamp()`); err != nil {
+		return err
+	}
+	today := now.UTC().Truncate(24 * time.Hour)
+	for name, days := range map[string]int{"BEFORE": -2, "YESTERDAY": -1, "TODAY": 0, "TOMORROW": 1, "AFTER": 2} {
+		env.Setenv(name, today.AddDate(0, 0, days).Format(time.RFC3339))
+	}
+	return nil
+}
+
+func tb(ts *testscript.TestScript) testing.TB { return ts.Value("t").(testing.TB) }
+
+// exits CODE COMMAND... runs a command that must end with this code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// sql STATEMENT runs a statement on the script's database. Scripts cannot write single quotes next to variables, so
+// double ones stand for them.
+func runSQL(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := tb(ts).Context()
+	db, err := pgsql.Open(ctx, ts.Getenv("PRESCIENT_DATABASE_URL"))
+	ts.Check(err)
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(ctx, strings.ReplaceAll(strings.Join(args, " "), `"`, "'"))
+	ts.Check(err)
+}
+
+// due SLOT JOB KEY... puts checks of orders into a slot, of the past too.
+func due(ts *testscript.TestScript, _ bool, args []string) {
+	for _, key := range args[2:] {
+		runSQL(ts, false, []string{
+			"insert into prescient.future_job (job_exec, entity_name, entity_key, first_check_at, next_check_at)",
+			"values ('" + args[1] + "', 'order', '" + key + "', '" + args[0] + "', '" + args[0] + "')",
+		})
+	}
+}
+
+// empty gives the script a database without the schema.
+func empty(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Setenv("PRESCIENT_DATABASE_URL", pgtest.Empty(tb(ts)))
+}
+
+// embedded lets the script use the private PostgreSQL, in a directory that the server's user can reach, and stops it
+// at the end.
+func useEmbedded(ts *testscript.TestScript, _ bool, _ []string) {
+	dir, err := os.MkdirTemp("", "prescient")
+	ts.Check(err)
+	ts.Check(os.Chmod(dir, 0o755))
+	ts.Setenv("XDG_DATA_HOME", dir)
+	ts.Setenv("PRESCIENT_DATABASE_URL", "")
+	server, err := embedded.Open(embedded.Config{Dir: filepath.Join(dir, "prescient", "postgres")})
+	ts.Check(err)
+	tb(ts).Cleanup(func() {
+		if err := errors.Join(server.Stop(context.Background()), os.RemoveAll(dir)); err != nil {
+			tb(ts).Error(err)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newSlotsSetWidth(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "set-width WIDTH",
+		Short: "Change the distance between two slots, and move waiting rows onto the new grid",
+		Long: `Change the distance between two slots. Waiting rows that are off the new grid move to its next slot, never to an
+earlier one. It is one transaction that holds up everybody who writes checks, and it is refused while a slot is open.
+Change slots.width in the configuration, where it is set, and the crontab along with it.`,
+		Example: `  prescient slots set-width 5m`,
+		Args:    exactly("WIDTH"),
+		RunE: func(c *cobra.Command, args []string) error {
+			width, err := config.ParseDuration(args[0])
+			if err != nil {
+				return usagef("width: %w", err)
+			}
+			g, err := grid.New(width)
+			if err != nil {
+				return usagef("width %s: %w", args[0], err)
+			}
+			return setWidth(c.Context(), a, g)
+		},
+	})
+}
+
+func setWidth(ctx context.Context, a *App, g grid.Grid) error {
+	db, err := a.connect(ctx, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := a.setting(ctx, db); err != nil {
+		return err
+	}
+	ledger, err := a.ledger(ctx, db)
+	if err != nil {
+		return err
+	}
+	moved, err := ledger.SetWidth(ctx, g)
+	if err != nil {
+		return err
+	}
+	if want := a.Config().Slots.Width; want != 0 && want != g.Width() {
+		a.log.WarnContext(ctx, "slots.width disagrees with the new width: correct it, or the next command refuses to work",
+			"setting", duration(want).String(), "origin", a.origin("slots.width"))
+	}
+	view := struct {
+		Width duration `json:"width"`
+		Moved int64    `json:"moved"`
+	}{duration(g.Width()), moved}
+	return a.print(view, func() error {
+		return a.table(nil, table.Row{"width", view.Width.String()}, table.Row{"rows moved", moved})
+	})
+}

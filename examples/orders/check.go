@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// unshipped is the name of the check. It is stored with every order that waits for it, so it must not change.
+const unshipped = "order.unshipped"
+
+// rule says when alerts are due, counted from when an order was placed.
+type rule struct {
+	primary, final time.Duration
+}
+
+// memo is what a check has to know besides its order.
+type memo struct {
+	FinalAt time.Time `json:"final_at"`
+}
+
+// check asks for the first look at an order, and notes when the final one is due.
+func (r rule) check(g grid.Grid, o order) (jobs.FutureJob, error) {
+	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: o.id}
+	job.SetCheckAt(g, o.placedAt.Add(r.primary))
+	return job, job.SetPayload(memo{FinalAt: o.placedAt.Add(r.final)})
+}
+
+// checkUnshipped raises an alert for an order that is not shipped: a primary one at its first check, which asks for
+// the second, and a final one there. Nobody cancels it: that an order is shipped it finds out here.
+// The alert and the outcome of the check are committed together.
+func (s shop) checkUnshipped(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	note, err := jobs.Payload[memo](job)
+	if err != nil {
+		return nil, err
+	}
+	var shipped bool
+	err = tx.GetContext(ctx, &shipped, s.sql(`select shipped_at is not null from shop.orders where id = $1`), job.EntityKey)
+	switch {
+	case errors.Is(err, sql.ErrNoRows): // deleted since
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read order %s: %w", job.EntityKey, err)
+	case shipped:
+		return nil, nil
+	case job.CheckCount > 0:
+		return nil, s.raise(ctx, tx, alert{job.EntityKey, "final", job.Slot})
+	}
+	if err := s.raise(ctx, tx, alert{job.EntityKey, "primary", job.Slot}); err != nil {
+		return nil, err
+	}
+	if !note.FinalAt.After(job.Slot) { // a wide grid: both fall due in one slot
+		return nil, s.raise(ctx, tx, alert{job.EntityKey, "final", job.Slot})
+	}
+	return &note.FinalAt, nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// partSize is how many orders are worth a replay of their own.
+const partSize = 2000
+
+// partsOf is in how many parts orders are played. Slots follow one another, so that one replay keeps less than two
+// processors busy; but what becomes of an order does not depend on others.
+func partsOf(orders []order) int {
+	return max(1, min(len(orders)/partSize, runtime.GOMAXPROCS(0), 4))
+}
+
+// playParts plays orders in parts, by the time they were placed, each in a replay of its own and all at once. progress
+// is called from one goroutine at a time, with what was done by all of them.
+func playParts(ctx context.Context, db *sqlx.DB, orders []order, r rule, parts int, progress func(summary)) (summary, error) {
+	if len(orders) == 0 {
+		return summary{}, nil
+	}
+	started := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	orders = slices.SortedStableFunc(slices.Values(orders), func(a, b order) int { return a.placedAt.Compare(b.placedAt) })
+	sums, errs := make([]summary, parts), make([]error, parts)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range parts {
+		part := orders[len(orders)*i/parts : len(orders)*(i+1)/parts]
+		wg.Go(func() {
+			sum, err := play(ctx, db, part, r, func(s summary) {
+				mu.Lock()
+				defer mu.Unlock()
+				sums[i] = s
+				progress(total(sums))
+			})
+			if err != nil {
+				cancel()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sums[i], errs[i] = sum, err
+		})
+	}
+	wg.Wait()
+	sum := total(sums)
+	sum.took = time.Since(started)
+	return sum, errors.Join(errs...)
+}
+
+// total adds up what was done, and puts alerts in order: by slot, order and kind, texts by their bytes.
+func total(sums []summary) summary {
+	var t summary
+	for _, s := range sums {
+		t.orders += s.orders
+		t.slots += s.slots
+		t.checks += s.checks
+		t.ended += s.ended
+		t.alerts = append(t.alerts, s.alerts...)
+	}
+	slices.SortFunc(t.alerts, func(a, b alert) int {
+		return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.OrderID, b.OrderID), cmp.Compare(a.Alert, b.Alert))
+	})
+	return t
+}

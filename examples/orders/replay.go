@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/replay"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// maxFinal keeps every check within the horizon, however the grid rounds it up.
+const maxFinal = jobs.DefaultHorizon - 48*time.Hour
+
+func (r rule) validate() error {
+	switch {
+	case r.primary < 0:
+		return fmt.Errorf("--primary %s: must not be negative", r.primary)
+	case r.final <= r.primary:
+		return fmt.Errorf("--final %s: must be longer than --primary, which is %s", r.final, r.primary)
+	case r.final > maxFinal:
+		return fmt.Errorf("--final %s: must be at most %s", r.final, maxFinal)
+	case r.primary%time.Microsecond != 0 || r.final%time.Microsecond != 0:
+		return errors.New("--primary and --final: must be whole microseconds")
+	}
+	return nil
+}
+
+// summary is what a replay has done so far.
+type summary struct {
+	orders int
+	slots  int64
+	checks int64
+	ended  int64 // orders that nothing more is to be looked at for
+	alerts []alert
+	took   time.Duration
+}
+
+// player takes orders through the engine.
+type player struct {
+	*replay.Replay
+	db   *sqlx.DB
+	shop shop
+	rule rule
+	sum  summary
+}
+
+// play runs orders, of which there is at least one, in the order they were placed, through the engine in virtual time
+// and in a schema of its own. It calls progress after every slot in which there was something to do.
+func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress func(summary)) (_ summary, err error) {
+	registry := jobs.NewRegistry()
+	engine, err := replay.Open(ctx, db, registry, orders[0].placedAt)
+	if err != nil {
+		return summary{}, err
+	}
+	defer func() { err = errors.Join(err, engine.Close(ctx)) }()
+
+	p := &player{Replay: engine, db: db, shop: shop{schema: engine.Schema}, rule: r}
+	registry.RegisterTx(unshipped, p.shop.checkUnshipped, jobs.Retry(0))
+	if err := p.shop.create(ctx, db); err != nil {
+		return summary{}, err
+	}
+	if err := p.play(ctx, orders, progress); err != nil {
+		return p.sum, fmt.Errorf("replay slot %s: %w", p.Now().Format(time.RFC3339), err)
+	}
+	p.sum.alerts, err = p.shop.alerts(ctx, db)
+	return p.sum, err
+}
+
+// play goes from slot to slot until every order has come and nothing more is to be looked at.
+func (p *player) play(ctx context.Context, orders []order, progress func(summary)) error {
+	g := p.Ledger.Grid()
+	todo := timeline(g, orders)
+	slot := todo[0].slot
+	for {
+		if len(todo) > 0 && todo[0].slot.Equal(slot) {
+			if err := p.apply(ctx, todo[0]); err != nil {
+				return err
+			}
+			todo = todo[1:]
+		}
+		if err := p.run(ctx, slot); err != nil {
+			return err
+		}
+		progress(p.sum)
+		if p.sum.ended == int64(len(orders)) {
+			return nil
+		}
+		next := g.Ceil(slot.Add(p.rule.final)) // what waits is due by then
+		if len(todo) > 0 {
+			next = todo[0].slot
+		}
+		skipped, err := p.Skip(ctx, next) // of slots without rows
+		if err != nil {
+			return err
+		}
+		p.sum.slots += skipped
+		slot = p.Now()
+	}
+}
+
+// apply writes what happened up to a slot, with the clock just before it: a slot that has begun takes no more checks.
+func (p *player) apply(ctx context.Context, s step) error {
+	p.Set(s.slot.Add(-time.Microsecond))
+	checks := make([]jobs.FutureJob, len(s.placed))
+	for i, o := range s.placed {
+		var err error
+		if checks[i], err = p.rule.check(p.Ledger.Grid(), o); err != nil {
+			return err
+		}
+	}
+	p.sum.orders += len(s.placed)
+	return pgsql.InTx(ctx, p.db, func(tx *sqlx.Tx) error {
+		if len(s.placed) > 0 {
+			if err := p.shop.place(ctx, tx, s.placed); err != nil {
+				return err
+			}
+			if _, err := p.Client.EnqueueMany(ctx, tx, checks, jobs.Keep); err != nil {
+				return err
+			}
+		}
+		if len(s.shipped) > 0 {
+			if _, err := p.shop.ship(ctx, tx, s.shipped); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// run runs a slot. A check that fails ends the replay: the result would not be what the orders give.
+func (p *player) run(ctx context.Context, slot time.Time) error {
+	p.Set(slot)
+	result, err := p.Run(ctx)
+	if err != nil {
+		return err
+	}
+	p.sum.slots++
+	p.sum.checks += result.Checked
+	p.sum.ended += result.Finished
+	if result.Failed == 0 {
+		return nil
+	}
+	failed, err := p.Client.History(ctx, p.db, jobs.HistoryFilter{Outcome: jobs.Failed, Limit: 1})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%d checks failed, the last of them: %s", result.Failed, failed[0].LastError)
+}

@@ -1,0 +1,376 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestEnqueueRoundsUpToASlotAndNeverIntoThePast(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i, test := range []struct{ at, want time.Time }{
+		{slot(1), slot(1)},
+		{slot(1).Add(400), slot(1)}, // less than half a microsecond
+		{slot(1).Add(500), slot(1)}, // to the even microsecond
+		{slot(1).Add(time.Microsecond), slot(2)},
+		{slot(2).Add(-time.Microsecond), slot(2)},
+		{slot(2).In(time.FixedZone("", 5*3600+45*60)), slot(2)},
+		{slot(0), slot(1)}, // has begun
+		{now, slot(1)},
+		{now.Add(-time.Hour), slot(1)},
+		{grid.Min, slot(1)},
+		{now.Add(jobs.DefaultHorizon - 20*time.Minute), grid.Default.Ceil(now.Add(jobs.DefaultHorizon - 20*time.Minute))},
+	} {
+		e := w.enqueue(check(fmt.Sprint(i), test.at), jobs.Keep)
+		if !e.Slot.Equal(test.want) || e.Slot.Location() != time.UTC || e.Action != jobs.Inserted || e.ID == 0 {
+			t.Errorf("asked for %s: %+v, want %s", test.at.Format(time.RFC3339Nano), e, test.want)
+		}
+	}
+}
+
+func TestWithoutAClockTheDatabaseSaysWhatIsPast(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *jobs.Config) { c.Now = nil })
+	var clock time.Time
+	if err := w.db.GetContext(t.Context(), &clock, "select clock_timestamp()"); err != nil {
+		t.Fatal(err)
+	}
+	e := w.enqueue(check("1", clock.Add(-time.Hour)), jobs.Keep)
+	counts, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("2", clock.Add(-time.Hour))}, jobs.Keep)
+	if err != nil || counts.Inserted != 1 {
+		t.Fatal(counts, err)
+	}
+	for _, job := range w.waiting() {
+		if next := job.NextCheckAt(); !next.After(clock) || next.After(clock.Add(30*time.Minute)) || !grid.Default.Contains(e.Slot) {
+			t.Errorf("at %s: order %s waits for %s", clock, job.EntityKey, next)
+		}
+	}
+}
+
+func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	job := jobs.FutureJob{JobExec: "remind", EntityName: "ördér", EntityKey: `4"2',{}\`, ItemKey: "it em", GroupKey: "customer 7"}
+	job.SetCheckAt(grid.Default, slot(3))
+	if err := job.SetPayload(map[string]any{"total": 1.5, "note": "a \"quoted\" \\ {text}, NULL"}); err != nil {
+		t.Fatal(err)
+	}
+	other := job
+	other.ItemKey, other.Anonymous, other.GroupKey, other.Payload = "", true, "", nil
+	e := w.enqueue(job, jobs.Keep)
+	w.enqueue(other, jobs.Keep)
+	bulk := job
+	bulk.EntityKey = "NULL"
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{bulk, other}, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+
+	got := map[string]jobs.FutureJob{}
+	for _, j := range w.waiting() {
+		got[fmt.Sprint(j.EntityKey, j.Anonymous)] = j
+	}
+	if len(got) != 3 || len(w.waiting()) != 4 {
+		t.Fatalf("%d rows wait: %v", len(w.waiting()), got)
+	}
+	for _, want := range []jobs.FutureJob{job, bulk, other} {
+		j := got[fmt.Sprint(want.EntityKey, want.Anonymous)]
+		if j.Key() != want.Key() || j.GroupKey != want.GroupKey || !j.NextCheckAt().Equal(slot(3)) || !j.FirstCheckAt().Equal(slot(3)) {
+			t.Errorf("read %+v, want %+v", j, want)
+		}
+		if j.EnqueuedBy == "" || j.EnqueuedAt.IsZero() || j.CheckCount != 0 || j.ErrorCount != 0 || j.LastError != "" || j.Spent != 0 {
+			t.Errorf("a new row is %+v", j)
+		}
+		if want.Payload == nil {
+			if j.Payload != nil {
+				t.Errorf("payload %s of none", j.Payload)
+			}
+			continue
+		}
+		a, _ := jobs.Payload[map[string]any](want)
+		b, err := jobs.Payload[map[string]any](j)
+		if diff := cmp.Diff(a, b); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+	}
+	if j := got[fmt.Sprint(job.EntityKey, false)]; j.ID != e.ID {
+		t.Errorf("id %d, Enqueue returned %d", j.ID, e.ID)
+	}
+}
+
+// What each policy makes of a key that waits for slot 4 when the same key is asked for at slot 8.
+var policies = []struct {
+	name     string
+	on       jobs.Conflict
+	action   jobs.Action
+	counts   jobs.Counts
+	waits    int // for which slot
+	replaced int
+}{
+	{"the zero Conflict", jobs.Conflict{}, jobs.Kept, jobs.Counts{Kept: 1}, 4, 0},
+	{"Keep", jobs.Keep, jobs.Kept, jobs.Counts{Kept: 1}, 4, 0},
+	{"Replace", jobs.Replace, jobs.ReplacedOther, jobs.Counts{Replaced: 1}, 8, 1},
+	{"PushBack", jobs.PushBack(0), jobs.PushedBack, jobs.Counts{PushedBack: 1}, 8, 0},
+	{"PushBack with a cap", jobs.PushBack(50 * time.Minute), jobs.PushedBack, jobs.Counts{PushedBack: 1}, 7, 0},
+	{"PushBack with a cap that is over", jobs.PushBack(time.Nanosecond), jobs.PushedBack, jobs.Counts{PushedBack: 1}, 4, 0},
+}
+
+func TestAKeyThatWaitsIsTreatedByPolicy(t *testing.T) {
+	t.Parallel()
+	for _, policy := range policies {
+		t.Run(policy.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			first := w.enqueue(check("1", slot(4)), policy.on)
+			if first.Action != jobs.Inserted {
+				t.Errorf("a new key: %+v", first)
+			}
+			second := w.enqueue(check("1", slot(8)), policy.on)
+			if second.Action != policy.action || !second.Slot.Equal(slot(policy.waits)) {
+				t.Errorf("%+v, want %s in slot %s", second, policy.action, slot(policy.waits))
+			}
+			if (second.ID == first.ID) == (policy.replaced > 0) {
+				t.Errorf("the rows are %d and %d", first.ID, second.ID)
+			}
+			if list := w.waiting(); len(list) != 1 || list[0].ID != second.ID || !list[0].NextCheckAt().Equal(second.Slot) {
+				t.Errorf("waiting: %+v", list)
+			}
+			if n := w.outcomes(); n[jobs.Replaced] != policy.replaced || len(w.history()) != policy.replaced {
+				t.Errorf("history: %v", n)
+			}
+		})
+	}
+}
+
+func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
+	t.Parallel()
+	for _, policy := range policies {
+		t.Run(policy.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.enqueue(check("1", slot(4)), jobs.Keep)
+			got, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(8)), check("2", slot(8))}, policy.on)
+			want := policy.counts
+			want.Inserted = 1
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Error(err, diff)
+			}
+
+			// A key given twice in one call counts as two calls, in order.
+			got, err = w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("3", slot(4)), check("0", slot(4)), check("3", slot(8))}, policy.on)
+			want.Inserted = 2
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Error(err, diff)
+			}
+			for _, key := range []string{"1", "3"} {
+				list, err := w.client.Show(t.Context(), w.db, "order", key)
+				if err != nil || len(list) != 1 || !list[0].NextCheckAt().Equal(slot(policy.waits)) {
+					t.Errorf("order %s: %+v, %v", key, list, err)
+				}
+			}
+			if n := w.outcomes(); n[jobs.Replaced] != 2*policy.replaced {
+				t.Errorf("history: %v", n)
+			}
+		})
+	}
+}
+
+func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(4)), jobs.FailOnConflict)
+	if _, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(8)), jobs.FailOnConflict); !errors.Is(err, jobs.ErrExists) {
+		t.Errorf("one: %v", err)
+	}
+	for name, list := range map[string][]jobs.FutureJob{
+		"waits already":        {check("0", slot(8)), check("1", slot(8)), check("2", slot(8))},
+		"twice in the call":    {check("0", slot(8)), check("5", slot(8)), check("5", slot(8))},
+		"an anonymous besides": {anonymous("1", slot(8)), check("1", slot(8))},
+	} {
+		if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.FailOnConflict); !errors.Is(err, jobs.ErrExists) || n != (jobs.Counts{}) {
+			t.Errorf("%s: %+v, %v", name, n, err)
+		}
+	}
+	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt().Equal(slot(4)) {
+		t.Errorf("waiting: %+v", list)
+	}
+}
+
+func TestAnonymousRowsNeverConflict(t *testing.T) {
+	t.Parallel()
+	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace, jobs.PushBack(time.Hour), jobs.FailOnConflict} {
+		w := setup(t)
+		for range 2 {
+			if e := w.enqueue(anonymous("1", slot(2)), on); e.Action != jobs.Inserted {
+				t.Errorf("%v: %+v", on, e)
+			}
+		}
+		n, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{anonymous("1", slot(3)), anonymous("1", slot(3)), check("1", slot(3))}, on)
+		if err != nil || n != (jobs.Counts{Inserted: 3}) {
+			t.Errorf("%v: %+v, %v", on, n, err)
+		}
+		if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil || !found {
+			t.Errorf("cancel: %t, %v", found, err)
+		}
+		if n := len(w.waiting()); n != 4 {
+			t.Errorf("%d rows wait, want the 4 anonymous ones", n)
+		}
+	}
+}
+
+func TestKeysDifferInEachOfTheirParts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var list []jobs.FutureJob
+	for _, k := range []jobs.Key{{"a", "b", "c", ""}, {"x", "b", "c", ""}, {"a", "x", "c", ""}, {"a", "b", "x", ""}, {"a", "b", "c", "x"}} {
+		j := jobs.FutureJob{JobExec: k.JobExec, EntityName: k.EntityName, EntityKey: k.EntityKey, ItemKey: k.ItemKey}
+		j.SetCheckAt(grid.Default, slot(1))
+		list = append(list, j)
+	}
+	if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.FailOnConflict); err != nil || n.Inserted != 5 {
+		t.Error(n, err)
+	}
+}
+
+func TestEnqueueManyOfNothingIsNothingToDo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace, jobs.FailOnConflict} {
+		if n, err := w.client.EnqueueMany(t.Context(), w.db, nil, on); err != nil || n != (jobs.Counts{}) {
+			t.Errorf("%v: %+v, %v", on, n, err)
+		}
+	}
+}
+
+func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	calls := map[string]func(db jobs.DB) error{
+		"Enqueue": func(db jobs.DB) error {
+			_, err := w.client.Enqueue(t.Context(), db, check("new", slot(1)), jobs.Keep)
+			return err
+		},
+		"EnqueueMany": func(db jobs.DB) error {
+			_, err := w.client.EnqueueMany(t.Context(), db, []jobs.FutureJob{check("new 1", slot(1)), check("new 2", slot(1))}, jobs.Replace)
+			return err
+		},
+		"Cancel":       func(db jobs.DB) error { _, err := w.client.Cancel(t.Context(), db, keyOf("old 1")); return err },
+		"CancelEntity": func(db jobs.DB) error { _, err := w.client.CancelEntity(t.Context(), db, "order", "old 2"); return err },
+		"Reschedule": func(db jobs.DB) error {
+			_, _, err := w.client.Reschedule(t.Context(), db, keyOf("old 3"), slot(9))
+			return err
+		},
+		"PushBack": func(db jobs.DB) error {
+			_, _, err := w.client.PushBack(t.Context(), db, keyOf("old 4"), slot(9), 0)
+			return err
+		},
+	}
+	for i := range 4 {
+		w.enqueue(check(fmt.Sprintf("old %d", i+1), slot(4)), jobs.Keep)
+	}
+	state := func() (s []string) {
+		for _, j := range w.waiting() {
+			s = append(s, fmt.Sprint(j.ID, j.EntityKey, j.NextCheckAt()))
+		}
+		for _, e := range w.history() {
+			s = append(s, fmt.Sprint(e.ID, e.EntityKey, e.Outcome))
+		}
+		return s
+	}
+	before := state()
+	for name, call := range calls {
+		plain, err := w.db.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		extended, err := w.db.BeginTxx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(call(plain), plain.Rollback(), call(extended), extended.Rollback()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(before, state()); diff != "" {
+			t.Errorf("%s left something after a rollback:\n%s", name, diff)
+		}
+	}
+	tx, err := w.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range calls {
+		if err := call(tx); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if diff := cmp.Diff(before, state()); diff != "" {
+		t.Errorf("seen before the commit:\n%s", diff)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.outcomes(); len(w.waiting()) != 5 || n[jobs.Cancelled] != 2 {
+		t.Errorf("after the commit %v wait, history %v", w.waiting(), n)
+	}
+}
+
+func TestAPoolGivesACallATransactionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, db := range map[string]jobs.DB{"sqlx.DB": w.db, "sql.DB": w.db.DB} {
+		if e, err := w.client.Enqueue(t.Context(), db, check(name, slot(1)), jobs.Keep); err != nil || e.Action != jobs.Inserted {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+	if n := len(w.waiting()); n != 2 {
+		t.Errorf("%d rows wait", n)
+	}
+	if open := w.db.Stats().InUse; open != 0 {
+		t.Errorf("%d connections are still in use", open)
+	}
+}
+
+func TestAnotherSchemaHoldsItsOwnChecks(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	if err := pgsql.Migrate(t.Context(), db, "order_checks"); err != nil {
+		t.Fatal(err)
+	}
+	client, err := jobs.NewClient(t.Context(), db, jobs.Config{Schema: "order_checks"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Enqueue(t.Context(), db, check("1", time.Now().Add(time.Hour)), jobs.Keep); err != nil { //nolint:forbidigo // compared with the database's clock
+		t.Fatal(err)
+	}
+	var n [2]int
+	if err := db.QueryRowContext(t.Context(), "select (select count(*) from prescient.future_job), (select count(*) from order_checks.future_job)").Scan(&n[0], &n[1]); err != nil || n != [2]int{0, 1} {
+		t.Error(n, err)
+	}
+}
+
+func TestNewClientRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for name, cfg := range map[string]jobs.Config{
+		"schema":           {Schema: "No Schema"},
+		"missing schema":   {Schema: "elsewhere"},
+		"negative horizon": {Horizon: -1},
+		"negative payload": {MaxPayload: -1},
+	} {
+		if c, err := jobs.NewClient(t.Context(), db, cfg); err == nil || c != nil {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+	if _, err := jobs.NewClient(t.Context(), db, jobs.Config{Schema: "elsewhere"}); !errors.Is(err, pgsql.ErrNotMigrated) {
+		t.Error(err)
+	}
+}

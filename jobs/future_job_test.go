@@ -1,0 +1,93 @@
+package jobs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+type order struct {
+	ID    int      `json:"id"`
+	Lines []string `json:"lines,omitempty"`
+}
+
+func TestAPayloadIsReadBackAsItsType(t *testing.T) {
+	t.Parallel()
+	var job jobs.FutureJob
+	want := order{42, []string{"a", "b"}}
+	if err := job.SetPayload(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := jobs.Payload[order](job)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	job.Payload = json.RawMessage(`{"id": 7, "unknown": true}`)
+	if got, err := jobs.Payload[*order](job); err != nil || got.ID != 7 {
+		t.Error(got, err)
+	}
+}
+
+func TestAPayloadThatIsMissingOrOfAnotherTypeIsAnError(t *testing.T) {
+	t.Parallel()
+	job := check("42", now)
+	if _, err := jobs.Payload[order](job); !errors.Is(err, jobs.ErrNoPayload) {
+		t.Error(err)
+	}
+	job.Payload = json.RawMessage(`{"id": "x"}`)
+	if _, err := jobs.Payload[order](job); err == nil || !strings.Contains(err.Error(), "remind on order 42") {
+		t.Error(err)
+	}
+	before := job.Payload
+	if err := job.SetPayload(func() {}); err == nil || string(job.Payload) != string(before) {
+		t.Errorf("a function is a payload: %v, %s", err, job.Payload)
+	}
+}
+
+func TestSetCheckAtRoundsUpAndSetsTheFirstCheckOfANewRow(t *testing.T) {
+	t.Parallel()
+	var job jobs.FutureJob
+	if !job.FirstCheckAt().IsZero() || !job.NextCheckAt().IsZero() {
+		t.Error("a new row has a time")
+	}
+	for _, at := range []time.Time{slot(1).Add(-time.Second), slot(4).Add(-time.Second), slot(2)} {
+		job.SetCheckAt(grid.Default, at)
+		if want := grid.Default.Ceil(at); !job.FirstCheckAt().Equal(want) || !job.NextCheckAt().Equal(want) {
+			t.Errorf("%s: first %s, next %s", at, job.FirstCheckAt(), job.NextCheckAt())
+		}
+	}
+	job.SetCheckAt(grid.Default, time.Time{})
+	if !job.FirstCheckAt().IsZero() || !job.NextCheckAt().IsZero() {
+		t.Error("the zero time does not unset it")
+	}
+}
+
+func TestSetCheckAtOnAStoredRowKeepsTheFirstCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(4)), jobs.Keep)
+	job := w.waiting()[0]
+	job.SetCheckAt(grid.Default, slot(8).Add(-time.Minute))
+	if !job.FirstCheckAt().Equal(slot(4)) || !job.NextCheckAt().Equal(slot(8)) {
+		t.Errorf("first %s, next %s", job.FirstCheckAt(), job.NextCheckAt())
+	}
+}
+
+func TestAKeyReadsWellInAMessage(t *testing.T) {
+	t.Parallel()
+	for want, key := range map[string]jobs.Key{
+		"remind on order 42":             {JobExec: "remind", EntityName: "order", EntityKey: "42"},
+		"remind on order 42 item line 3": {JobExec: "remind", EntityName: "order", EntityKey: "42", ItemKey: "line 3"},
+	} {
+		if got := key.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// keys are the entities of a list, in its order.
+func keys(list []jobs.FutureJob) (keys []string) {
+	for _, j := range list {
+		keys = append(keys, j.EntityKey)
+	}
+	return keys
+}
+
+func TestListNarrowsByEachFilterAndSortsBySlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i, at := range []int{5, 3, 1, 4, 2} {
+		job := check(fmt.Sprint(at), slot(at))
+		if i%2 == 1 {
+			job.JobExec = "alert"
+		}
+		if at == 4 {
+			job.EntityName = "parcel"
+		}
+		w.enqueue(job, jobs.Keep)
+	}
+	for name, test := range map[string]struct {
+		filter jobs.Filter
+		want   []string
+	}{
+		"all":       {jobs.Filter{}, []string{"1", "2", "3", "4", "5"}},
+		"job":       {jobs.Filter{JobExec: "alert"}, []string{"3", "4"}},
+		"entity":    {jobs.Filter{EntityName: "parcel"}, []string{"4"}},
+		"nothing":   {jobs.Filter{JobExec: "nope"}, nil},
+		"from":      {jobs.Filter{From: slot(3)}, []string{"3", "4", "5"}},
+		"to":        {jobs.Filter{To: slot(3)}, []string{"1", "2"}},
+		"from, to":  {jobs.Filter{From: slot(2), To: slot(4)}, []string{"2", "3"}},
+		"limit":     {jobs.Filter{Limit: 2}, []string{"1", "2"}},
+		"all of it": {jobs.Filter{JobExec: "alert", EntityName: "order", From: slot(1), To: slot(5), Limit: 9}, []string{"3"}},
+	} {
+		got, err := w.client.List(t.Context(), w.db, test.filter)
+		if diff := cmp.Diff(test.want, keys(got)); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestListShows100UnlessTold(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var list []jobs.FutureJob
+	for i := range 120 {
+		list = append(list, anonymous(fmt.Sprint(i), slot(1)))
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.client.List(t.Context(), w.db, jobs.Filter{}); err != nil || len(got) != 100 || !got[0].Anonymous {
+		t.Errorf("%d, %v", len(got), err)
+	}
+}
+
+func TestShowAndTraceAreOfOneEntity(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	item := check("1", slot(2))
+	item.ItemKey = "item"
+	for _, job := range []jobs.FutureJob{check("1", slot(3)), item, anonymous("1", slot(1)), check("2", slot(1))} {
+		w.enqueue(job, jobs.Keep)
+	}
+	list, err := w.client.Show(t.Context(), w.db, "order", "1")
+	if err != nil || len(list) != 2 || list[0].ItemKey != "item" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := w.client.Show(t.Context(), w.db, "order", "none"); err != nil || list != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	w.enqueue(check("1", slot(5)), jobs.Replace)
+	w.fail()
+	trace, err := w.client.Trace(t.Context(), w.db, "order", "1")
+	if err != nil || len(trace) != 4 || trace[0].Outcome != jobs.Replaced || trace[3].Outcome != jobs.Failed {
+		t.Errorf("%+v, %v", trace, err)
+	}
+}
+
+func TestHistoryTellsHowARowEnded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	job := check("1", slot(4))
+	job.GroupKey = "group"
+	if err := job.SetPayload(1); err != nil {
+		t.Fatal(err)
+	}
+	e := w.enqueue(job, jobs.Keep)
+	w.fail()
+	list := w.history()
+	if len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	got := list[0]
+	if got.ID != e.ID || got.Key() != job.Key() || got.GroupKey != "group" || string(got.Payload) != "1" || !got.Slot.Equal(slot(4)) ||
+		!got.FirstCheckAt().Equal(slot(4)) || got.CheckCount != 2 || got.ErrorCount != 6 || got.LastError != "boom" || got.Spent != 3*time.Second ||
+		got.Outcome != jobs.Failed || got.Lateness != 2*time.Second || got.Duration != time.Second || got.Runner != "runner-1" ||
+		got.EndedAt.Location() != time.UTC || got.EnqueuedAt.After(got.EndedAt) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestHistoryNarrowsByEachFilterAndShowsTheLatestFirst(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 4 {
+		w.enqueue(check(fmt.Sprint(i), slot(1)), jobs.Keep)
+		if i%2 == 0 {
+			w.fail()
+		} else if _, err := w.client.Cancel(t.Context(), w.db, keyOf(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+		w.exec("update prescient.future_job_history set finished_at = $1 where entity_key = $2", slot(i), fmt.Sprint(i))
+	}
+	for name, test := range map[string]struct {
+		filter jobs.HistoryFilter
+		want   []string
+	}{
+		"all":      {jobs.HistoryFilter{}, []string{"3", "2", "1", "0"}},
+		"outcome":  {jobs.HistoryFilter{Outcome: jobs.Failed}, []string{"2", "0"}},
+		"job":      {jobs.HistoryFilter{JobExec: "remind"}, []string{"3", "2", "1", "0"}},
+		"no job":   {jobs.HistoryFilter{JobExec: "nope"}, nil},
+		"from, to": {jobs.HistoryFilter{From: slot(1), To: slot(3)}, []string{"2", "1"}},
+		"limit":    {jobs.HistoryFilter{Limit: 1}, []string{"3"}},
+	} {
+		list, err := w.client.History(t.Context(), w.db, test.filter)
+		var got []string
+		for _, e := range list {
+			got = append(got, e.EntityKey)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestStatsCountByJobAndOutcome(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 3 {
+		w.enqueue(check(fmt.Sprint(i), slot(1)), jobs.Keep)
+	}
+	if _, err := w.client.Cancel(t.Context(), w.db, keyOf("0")); err != nil {
+		t.Fatal(err)
+	}
+	w.fail()
+	want := []jobs.Stats{
+		{JobExec: "remind", Outcome: jobs.Cancelled, Count: 1},
+		{
+			JobExec: "remind", Outcome: jobs.Failed, Count: 2, LatenessP50: 2 * time.Second, LatenessP99: 2 * time.Second,
+			DurationP50: time.Second, DurationP99: time.Second,
+		},
+	}
+	got, err := w.client.Stats(t.Context(), w.db, time.Time{}, time.Time{})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	if got, err := w.client.Stats(t.Context(), w.db, slot(0), slot(1)); err != nil || got != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestRetryPutsFailedRowsBackWithACleanErrorCount(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	job := check("1", slot(4))
+	if err := job.SetPayload("p"); err != nil {
+		t.Fatal(err)
+	}
+	e := w.enqueue(job, jobs.Keep)
+	w.enqueue(anonymous("2", slot(4)), jobs.Keep)
+	w.enqueue(anonymous("2", slot(4)), jobs.Keep)
+	w.fail()
+	retried, waiting, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{})
+	if err != nil || retried != 3 || waiting != 0 {
+		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
+	}
+	if left := w.history(); len(left) != 0 {
+		t.Errorf("left in history: %+v", left)
+	}
+	list := w.waiting()
+	if len(list) != 3 {
+		t.Fatalf("%d rows wait", len(list))
+	}
+	for _, j := range list {
+		if !j.NextCheckAt().Equal(slot(1)) || !j.FirstCheckAt().Equal(slot(4)) || j.ErrorCount != 0 || j.CheckCount != 2 || j.LastError != "boom" || j.Spent != 3*time.Second {
+			t.Errorf("%+v", j)
+		}
+		if j.EntityKey == "1" && (j.ID != e.ID || string(j.Payload) != `"p"` || j.Anonymous) || j.EntityKey == "2" && !j.Anonymous {
+			t.Errorf("%+v", j)
+		}
+	}
+	if n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{}); n != 0 || err != nil {
+		t.Errorf("again: %d, %v", n, err)
+	}
+	// A new row does not get the number of one that came back.
+	if again := w.enqueue(check("3", slot(4)), jobs.Keep); again.ID <= list[2].ID {
+		t.Errorf("id %d after %d", again.ID, list[2].ID)
+	}
+}
+
+func TestRetryLeavesTheFailedRowOfAKeyThatWaitsAlready(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for range 2 {
+		w.enqueue(check("1", slot(4)), jobs.Keep)
+		w.fail()
+	}
+	w.enqueue(check("2", slot(4)), jobs.Keep)
+	w.fail()
+	now := w.enqueue(check("2", slot(9)), jobs.Keep)
+	retried, waiting, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, slot(3).Add(-time.Minute))
+	if err != nil || retried != 1 || waiting != 2 {
+		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
+	}
+	if n := w.outcomes(); n[jobs.Failed] != 2 {
+		t.Errorf("history %v", n)
+	}
+	list := w.waiting()
+	if len(list) != 2 || !list[0].NextCheckAt().Equal(slot(3)) || list[1].ID != now.ID || !list[1].NextCheckAt().Equal(slot(9)) || list[1].CheckCount != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		filter jobs.RetryFilter
+		want   []string
+	}{
+		"all":    {jobs.RetryFilter{}, []string{"1", "2", "3"}},
+		"job":    {jobs.RetryFilter{JobExec: "alert"}, []string{"3"}},
+		"entity": {jobs.RetryFilter{EntityName: "order", EntityKey: "2"}, []string{"2"}},
+		"none":   {jobs.RetryFilter{EntityName: "parcel"}, nil},
+		"since":  {jobs.RetryFilter{Since: slot(2)}, []string{"2", "3"}},
+		"limit":  {jobs.RetryFilter{Limit: 2}, []string{"1", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			for i := range 4 {
+				job := check(fmt.Sprint(i), slot(1))
+				if i == 3 {
+					job.JobExec = "alert"
+				}
+				w.enqueue(job, jobs.Keep)
+			}
+			if _, err := w.client.Cancel(t.Context(), w.db, keyOf("0")); err != nil {
+				t.Fatal(err)
+			}
+			w.fail()
+			w.exec("update prescient.future_job_history set finished_at = $1::timestamptz + entity_key::integer * interval '15 minutes'", slot(0))
+			n, _, err := w.client.Retry(t.Context(), w.db, test.filter, slot(1))
+			if err != nil || int(n) != len(test.want) {
+				t.Errorf("%d, %v", n, err)
+			}
+			for _, key := range test.want {
+				if list, err := w.client.Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 {
+					t.Errorf("order %s: %v, %v", key, list, err)
+				}
+			}
+			if n := len(w.waiting()); n != len(test.want) {
+				t.Errorf("%d rows wait", n)
+			}
+		})
+	}
+}
+
+func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var list []jobs.FutureJob
+	for i := range 100 {
+		list = append(list, anonymous(fmt.Sprint(i), slot(1)))
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	w.fail()
+	atOnce(4, func(int) {
+		if _, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{}); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := len(w.waiting()); n != 100 || len(w.history()) != 0 {
+		t.Errorf("%d rows wait, %d are in history", n, len(w.history()))
+	}
+}
+
+func TestPruneTellsFirstAndThenDrops(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(1)), jobs.Keep)
+	w.fail()
+	w.exec("select prescient.make_history_month('2027-02-10')")
+	w.exec("update prescient.future_job_history set finished_at = '2027-02-10'")
+	w.exec("analyze prescient.future_job_history")
+	before := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
+	for _, dryRun := range []bool{true, false} {
+		list, err := w.client.Prune(t.Context(), w.db, before, dryRun)
+		found := false
+		for _, p := range list {
+			found = found || p == jobs.Pruned{Partition: "future_job_history_202702", Rows: 1}
+		}
+		if err != nil || !found {
+			t.Errorf("dry run %t: %+v, %v", dryRun, list, err)
+		}
+		if n := len(w.history()); (n == 1) != dryRun {
+			t.Errorf("dry run %t: %d rows are left", dryRun, n)
+		}
+	}
+}
+
+func TestReadingWithoutASchemaSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	empty, err := pgsql.Open(t.Context(), pgtest.Empty(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = empty.Close() })
+	if _, err := w.client.List(t.Context(), empty, jobs.Filter{}); !errors.Is(err, pgsql.ErrNotMigrated) {
+		t.Error(err)
+	}
+	if _, err := w.client.Enqueue(t.Context(), empty, check("1", slot(1)), jobs.Keep); !errors.Is(err, pgsql.ErrNotMigrated) {
+		t.Error(err)
+	}
+}

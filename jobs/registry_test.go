@@ -1,0 +1,111 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+func done(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+
+func doneTx(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+
+func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		register func(*jobs.Registry)
+		want     string
+	}{
+		"empty name":         {func(r *jobs.Registry) { r.Register("", done) }, "must not be empty"},
+		"long name":          {func(r *jobs.Registry) { r.Register(strings.Repeat("x", 201), done) }, "at most 200 bytes"},
+		"NUL in the name":    {func(r *jobs.Registry) { r.Register("a\x00", done) }, "NUL"},
+		"name that is taken": {func(r *jobs.Registry) { r.Register("taken", done) }, `"taken": the name is registered already`},
+		"taken by the other": {func(r *jobs.Registry) { r.RegisterTx("taken", doneTx) }, `"taken": the name is registered already`},
+		"no function":        {func(r *jobs.Registry) { r.Register("job", nil) }, `"job": the function is nil`},
+		"no function, tx":    {func(r *jobs.Registry) { r.RegisterTx("job", nil) }, `"job": the function is nil`},
+		"MaxChecks":          {func(r *jobs.Registry) { r.Register("job", done, jobs.MaxChecks(0)) }, `"job": MaxChecks(0)`},
+		"Timeout":            {func(r *jobs.Registry) { r.Register("job", done, jobs.Timeout(0)) }, `"job": Timeout(0s)`},
+		"Horizon":            {func(r *jobs.Registry) { r.RegisterTx("job", doneTx, jobs.Horizon(-time.Hour)) }, `"job": Horizon(-1h0m0s)`},
+		"Retry":              {func(r *jobs.Registry) { r.Register("job", done, jobs.Retry(-1)) }, `"job": Retry(-1)`},
+		"Deadline":           {func(r *jobs.Registry) { r.Register("job", done, jobs.Deadline(0)) }, `"job": Deadline(0s)`},
+		"Concurrency":        {func(r *jobs.Registry) { r.Register("job", done, jobs.Concurrency(0)) }, `"job": Concurrency(0)`},
+		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", done, jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := jobs.NewRegistry()
+			r.Register("taken", done)
+			defer func() {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, test.want) {
+					t.Errorf("panicked with %q, want %q", text, test.want)
+				}
+				n := 0
+				for range r.All() {
+					n++
+				}
+				if n != 1 {
+					t.Errorf("%d jobs are registered after it", n)
+				}
+			}()
+			test.register(r)
+		})
+	}
+}
+
+func TestOptionsChangeTheDefaults(t *testing.T) {
+	t.Parallel()
+	r := jobs.NewRegistry()
+	r.Register("plain", done)
+	r.RegisterTx("all", doneTx, jobs.MaxChecks(1), jobs.Timeout(time.Second), jobs.Horizon(time.Hour), jobs.Retry(0),
+		jobs.Deadline(time.Minute), jobs.Concurrency(3), jobs.OnMisfire(jobs.MisfireSkip))
+	want := []*jobs.Definition{
+		{Name: "all", MaxChecks: 1, Timeout: time.Second, Horizon: time.Hour, Retry: 0, Deadline: time.Minute, Concurrency: 3, Misfire: jobs.MisfireSkip},
+		{Name: "plain", MaxChecks: 5, Timeout: time.Minute, Horizon: 5 * 365 * 24 * time.Hour, Retry: 5, Misfire: jobs.MisfireRun},
+	}
+	var got []*jobs.Definition
+	for d := range r.All() {
+		got = append(got, d)
+		if (d.Check == nil) == (d.CheckTx == nil) {
+			t.Errorf("%s: not exactly one function", d.Name)
+		}
+		if r.Lookup(d.Name) != d {
+			t.Errorf("Lookup(%q) is another", d.Name)
+		}
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(jobs.Definition{}, "Check", "CheckTx")); diff != "" {
+		t.Error(diff)
+	}
+	for range r.All() {
+		break // is allowed
+	}
+}
+
+func TestAJobThatIsNotRegisteredFailsLikeAnyOtherError(t *testing.T) {
+	t.Parallel()
+	r := jobs.NewRegistry()
+	d := r.Lookup("order.new")
+	if d.Name != "order.new" || d.CheckTx != nil || d.Timeout <= 0 || d.Retry != jobs.DefaultRetry {
+		t.Errorf("%+v", d)
+	}
+	next, err := d.Check(t.Context(), jobs.FutureJob{})
+	if next != nil || err == nil || !strings.Contains(err.Error(), `"order.new" is not registered`) {
+		t.Errorf("%v, %v", next, err)
+	}
+	if v := d.After(inTime, jobs.FutureJob{}, next, err); v.Move != jobs.MoveRetry || !v.Next.Equal(slot(1)) {
+		t.Errorf("%+v", v)
+	}
+	if v, ok := d.Before(late); !ok {
+		t.Errorf("%+v", v)
+	}
+	for range r.All() {
+		t.Error("Lookup has registered it")
+	}
+}

@@ -1,0 +1,145 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
+)
+
+// end puts a row into history as if it had ended at an instant.
+func end(t *testing.T, db *sqlx.DB, instants ...string) {
+	t.Helper()
+	for _, at := range instants {
+		exec(t, db, `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot, check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
+			values (1, 'remind', 'order', $1::text, now(), now(), 1, 0, '0', now(), 'me', 'done', $1::text::timestamptz)`, at)
+	}
+}
+
+// places lists which partition each row is in.
+func places(t *testing.T, db *sqlx.DB) []string {
+	t.Helper()
+	return list(t, db, "select entity_key || ' ' || relname from prescient.future_job_history h join pg_class c on c.oid = h.tableoid order by finished_at")
+}
+
+func TestMonthsBeginAndEndInUTCWhateverTheTimeZoneOfTheSession(t *testing.T) {
+	t.Parallel()
+	for _, zone := range zones {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			db := inZone(t, zone)
+			for _, step := range [][2]string{
+				{"2031-02-28 23:59:59.999999Z", "future_job_history_203102"},
+				{"2031-03-01 00:00:00Z", "future_job_history_203103"},
+				{"2031-04-01 00:00:00+13", ""}, // March in UTC
+				{"2031-12-31 23:00:00-05", "future_job_history_203201"},
+			} {
+				if got := get[string](t, db, "select coalesce(prescient.make_history_month($1), '')", step[0]); got != step[1] {
+					t.Errorf("month of %s: %q, want %q", step[0], got, step[1])
+				}
+			}
+			end(t, db, "2031-01-31 23:59:59.999999Z", "2031-02-01 00:00:00Z", "2031-02-28 23:59:59.999999Z", "2031-03-01 00:00:00Z",
+				"2031-03-31 23:59:59.999999Z", "2031-04-01 00:00:00Z", "2032-01-01 00:00:00Z", "2032-01-31 23:59:59.999999Z")
+			want := []string{
+				"2031-01-31 23:59:59.999999Z future_job_history_rest",
+				"2031-02-01 00:00:00Z future_job_history_203102",
+				"2031-02-28 23:59:59.999999Z future_job_history_203102",
+				"2031-03-01 00:00:00Z future_job_history_203103",
+				"2031-03-31 23:59:59.999999Z future_job_history_203103",
+				"2031-04-01 00:00:00Z future_job_history_rest",
+				"2032-01-01 00:00:00Z future_job_history_203201",
+				"2032-01-31 23:59:59.999999Z future_job_history_203201",
+			}
+			if diff := cmp.Diff(want, places(t, db)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestThisMonthAndTheNextTwoAreThere(t *testing.T) {
+	t.Parallel()
+	for _, zone := range zones {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			db := inZone(t, zone)
+			exec(t, db, "select prescient.drop_history_months('9999-01-01')")
+			made := list(t, db, "select prescient.make_history_months()")
+			want := list(t, db, `select 'future_job_history_' || to_char(date_trunc('month', clock_timestamp() at time zone 'UTC') + n * interval '1 month', 'YYYYMM')
+				from generate_series(0, 2) as n order by n`)
+			if diff := cmp.Diff(want, made); diff != "" {
+				t.Error(diff)
+			}
+			if again := list(t, db, "select prescient.make_history_months()"); len(again) > 0 {
+				t.Errorf("made again: %v", again)
+			}
+		})
+	}
+}
+
+func TestRowsOfTheDefaultPartitionMoveIntoAMonthThatIsMadeLater(t *testing.T) {
+	t.Parallel()
+	db := inZone(t, "Pacific/Auckland")
+	end(t, db, "2031-02-28 23:59:59.999999Z", "2031-03-01 00:00:00Z", "2031-03-31 23:59:59.999999Z", "2031-04-01 00:00:00Z")
+	exec(t, db, "select prescient.make_history_month('2031-03-15')")
+	want := []string{
+		"2031-02-28 23:59:59.999999Z future_job_history_rest",
+		"2031-03-01 00:00:00Z future_job_history_203103",
+		"2031-03-31 23:59:59.999999Z future_job_history_203103",
+		"2031-04-01 00:00:00Z future_job_history_rest",
+	}
+	if diff := cmp.Diff(want, places(t, db)); diff != "" {
+		t.Error(diff)
+	}
+	// A month made later is as good as one that was there from the start.
+	const same = `select count(*) from pg_indexes where schemaname = 'prescient' and tablename = 'future_job_history_203103'`
+	if n := get[int](t, db, same); n != 2 {
+		t.Errorf("%d indexes", n)
+	}
+	refused(t, db, pqerror.CheckViolation, "update prescient.future_job_history set outcome = 'vanished'")
+}
+
+func TestPruneDropsWholeMonthsAndOnlyThose(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		before string
+		want   []string
+		left   int
+	}{
+		{"2030-01-01 00:00:00Z", nil, 6},
+		{"2031-01-31 23:59:59.999999Z", []string{"future_job_history_rest 1"}, 5},
+		{"2031-02-01 00:00:00Z", []string{"future_job_history_203101 2", "future_job_history_rest 1"}, 3},
+		{"2031-02-28 23:59:59.999999Z", []string{"future_job_history_203101 2", "future_job_history_rest 1"}, 3},
+		{"2031-02-28 19:00:00-05", []string{"future_job_history_203101 2", "future_job_history_203102 1", "future_job_history_rest 1"}, 2},
+		{"2031-04-01 00:00:00Z", []string{"future_job_history_203101 2", "future_job_history_203102 1", "future_job_history_203103 1", "future_job_history_rest 1"}, 1},
+	} {
+		t.Run(test.before, func(t *testing.T) {
+			t.Parallel()
+			for _, zone := range zones {
+				db := inZone(t, zone)
+				exec(t, db, "select prescient.drop_history_months('2031-01-01')") // those of the present day
+				for _, month := range []string{"2031-01-01", "2031-02-10", "2031-03-10"} {
+					exec(t, db, "select prescient.make_history_month($1::timestamp at time zone 'UTC')", month)
+				}
+				end(t, db, "2030-12-31 23:59:59.999999Z", "2031-01-01 00:00:00Z", "2031-01-31 23:59:59.999999Z", "2031-02-28 23:59:59.999999Z",
+					"2031-03-01 00:00:00Z", "2031-04-01 00:00:00Z")
+				exec(t, db, "analyze prescient.future_job_history")
+
+				const prune = "select partition || ' ' || rows from prescient.drop_history_months($1, $2)"
+				if diff := cmp.Diff(test.want, list(t, db, prune, test.before, true)); diff != "" {
+					t.Errorf("%s: a dry run tells\n%s", zone, diff)
+				}
+				if n := len(places(t, db)); n != 6 {
+					t.Fatalf("%s: a dry run left %d rows", zone, n)
+				}
+				if diff := cmp.Diff(test.want, list(t, db, prune, test.before, false)); diff != "" {
+					t.Errorf("%s: dropped\n%s", zone, diff)
+				}
+				if n := len(places(t, db)); n != test.left {
+					t.Errorf("%s: %d rows are left, want %d", zone, n, test.left)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package sql_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestSchemaNamesThatNeedQuotesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"Prescient", "1st", "a-b", "a.b", `a"b`, "a b", " ", "ä", "a;drop", "$x", "a\x00", "a\n", "pg_catalog", "pg_x",
+		strings.Repeat("a", 64),
+	} {
+		if s, err := pgsql.ParseSchema(name); err == nil || s != "" {
+			t.Errorf("ParseSchema(%q) = %q, %v", name, s, err)
+		}
+	}
+}
+
+func TestSchemaNames(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]pgsql.Schema{
+		"": pgsql.DefaultSchema, "prescient": pgsql.DefaultSchema, "_": "_", "a1_": "a1_", "my_prescient": "my_prescient",
+		strings.Repeat("a", 63): pgsql.Schema(strings.Repeat("a", 63)),
+	} {
+		if s, err := pgsql.ParseSchema(name); err != nil || s != want {
+			t.Errorf("ParseSchema(%q) = %q, %v", name, s, err)
+		}
+	}
+	if pgsql.Schema("").String() != "prescient" {
+		t.Error("the zero Schema is not the default")
+	}
+}
+
+func TestAKeyWordIsRefusedAsASchemaBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, word := range []pgsql.Schema{"order", "user", "table", "select", "between", "left"} {
+		if err := pgsql.Migrate(t.Context(), db, word); err == nil || !strings.Contains(err.Error(), "key word") {
+			t.Errorf("Migrate into %q: %v", word, err)
+		}
+		if get[bool](t, db, "select exists (select from pg_namespace where nspname = $1)", word.String()) {
+			t.Errorf("schema %q was made", word)
+		}
+	}
+}
+
+func TestTheLongestSchemaNameWorks(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	name := pgsql.Schema("s" + strings.Repeat("x", 62))
+	if err := pgsql.Migrate(t.Context(), db, name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgsql.ReadSetting(t.Context(), db, name); err != nil {
+		t.Error(err)
+	}
+	if months := get[int](t, db, "select count(*) from pg_inherits where inhparent = ($1 || '.future_job_history')::regclass", name.String()); months != 4 {
+		t.Errorf("%d partitions, want three months and the rest", months)
+	}
+}
+
+func TestReadSettingKnowsASchemaOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	empty, migrated := open(t, pgtest.Empty(t)), pgtest.New(t)
+	if _, err := pgsql.ReadSetting(t.Context(), empty, ""); !errors.Is(err, pgsql.ErrNotMigrated) {
+		t.Errorf("nothing there: %v", err)
+	}
+	for version, want := range map[int]error{pgsql.SchemaVersion - 1: pgsql.ErrNotMigrated, pgsql.SchemaVersion: nil, pgsql.SchemaVersion + 1: pgsql.ErrNewer} {
+		exec(t, migrated, "update prescient.setting set schema_version = $1", version)
+		if _, err := pgsql.ReadSetting(t.Context(), migrated, ""); !errors.Is(err, want) {
+			t.Errorf("version %d: %v, want %v", version, err, want)
+		}
+	}
+	exec(t, migrated, "delete from prescient.setting")
+	if _, err := pgsql.ReadSetting(t.Context(), migrated, ""); !errors.Is(err, pgsql.ErrNotMigrated) {
+		t.Errorf("no row: %v", err)
+	}
+}
+
+func TestNowFollowsTheClockOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	setting, err := pgsql.ReadSetting(t.Context(), db, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if get[bool](t, db, "select $1::timestamptz > clock_timestamp() or $1::timestamptz < clock_timestamp() - interval '1 minute'", setting.Now()) {
+		t.Errorf("Now is %s", setting.Now())
+	}
+	if !setting.Grid.Contains(setting.Since) || !setting.Since.After(setting.Now().Add(-setting.Grid.Width())) {
+		t.Errorf("since %s", setting.Since)
+	}
+}

@@ -1,0 +1,76 @@
+package sql_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// zones are session time zones that change their offset, in the north and in the south, and one that does not.
+var zones = []string{"UTC", "America/New_York", "Pacific/Auckland"}
+
+// inZone is a migrated database whose sessions live in a time zone.
+func inZone(t *testing.T, zone string) *sqlx.DB {
+	t.Helper()
+	return open(t, pgtest.URL(t), pgsql.Param("timezone", zone))
+}
+
+func open(t *testing.T, url string, opts ...pgsql.Option) *sqlx.DB {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), url, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func exec(t *testing.T, db *sqlx.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func get[T any](t *testing.T, db *sqlx.DB, query string, args ...any) T {
+	t.Helper()
+	var value T
+	if err := db.GetContext(t.Context(), &value, query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return value
+}
+
+func list(t *testing.T, db *sqlx.DB, query string, args ...any) []string {
+	t.Helper()
+	var values []string
+	if err := db.SelectContext(t.Context(), &values, query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return values
+}
+
+// refused runs a statement that the server must refuse with a code, and returns the error.
+func refused(t *testing.T, db *sqlx.DB, code pqerror.Code, query string, args ...any) *pq.Error {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), query, args...)
+	e := pq.As(err)
+	if e == nil || e.Code != code {
+		t.Errorf("want %s, got %v\n%s %v", code, err, query, args)
+		return &pq.Error{}
+	}
+	return e
+}
+
+// utc is the instant as text, whatever the zone of the session.
+func utc(expression string) string {
+	return "to_char((" + expression + ") at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS')"
+}

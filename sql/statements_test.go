@@ -1,0 +1,69 @@
+package sql_test
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	files, err := fs.Glob(os.DirFS("statements"), "*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no statements: %v", err)
+	}
+	for _, schema := range []pgsql.Schema{"", "order_checks"} {
+		if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile("statements/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, schema := range []pgsql.Schema{"", "order_checks"} {
+			stmt, err := db.PrepareContext(t.Context(), pgsql.Statement(text).In(schema))
+			if err != nil {
+				t.Errorf("%s in schema %q: %v", file, schema, err)
+				continue
+			}
+			if err := stmt.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if strings.ToLower(string(text)) != string(text) && !strings.Contains(string(text), "--") {
+			t.Errorf("%s: statements are lower case", file)
+		}
+	}
+}
+
+func TestAStatementForAnotherSchemaDoesNotNameTheDefaultOne(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	if err := pgsql.Migrate(t.Context(), db, "order_checks"); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "drop schema prescient cascade")
+	if got := get[int64](t, db, `select id from order_checks.enqueue('remind', 'order', '1', clock_timestamp())`); got != 1 {
+		t.Errorf("id %d", got)
+	}
+	for _, statement := range []string{
+		"select order_checks.reschedule('remind', 'order', '1', clock_timestamp() + interval '1 hour')",
+		"select order_checks.push_back('remind', 'order', '1', clock_timestamp() + interval '2 hours')",
+		"select order_checks.enqueue_many('{remind}', '{order}', '{2}', array[clock_timestamp()], '{null}', '{a}', '{null}')",
+		"select order_checks.make_history_months()",
+		"select order_checks.make_history_month('2031-01-01')",
+		"select order_checks.cancel('remind', 'order', '1')",
+		"select order_checks.cancel_entity('order', '2')",
+		"select order_checks.drop_history_months('2031-01-01', true)",
+		"select order_checks.set_width('1 hour')",
+	} {
+		exec(t, db, statement)
+	}
+}

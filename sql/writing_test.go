@@ -1,0 +1,159 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestPlainSQLWritesChecksWithDefaults(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const waiting = "select job_exec || ' ' || entity_key || ' ' || " + "to_char(next_check_at at time zone 'UTC', 'HH24:MI') from prescient.future_job order by id"
+	for _, step := range []struct{ query, want string }{
+		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z')", "inserted"},
+		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 18:05:00Z')", "kept"},
+		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:20:00Z', on_conflict => 'push_back')", "pushed_back"},
+		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:20:00Z', on_conflict => 'replace')", "replaced"},
+		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z', item_key => 'b', payload => '{\"a\": 1}', group_key => 'g')", "inserted"},
+		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z', item_key => null, on_conflict => 'error')", "inserted"},
+		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z', item_key => null, on_conflict => 'error')", "inserted"},
+		{"select " + utc("prescient.reschedule('remind', 'order', '1', '2030-03-01 14:01:00Z')"), "2030-03-01 14:15:00"},
+		{"select " + utc("prescient.push_back('remind', 'order', '1', '2030-03-01 14:16:00Z')"), "2030-03-01 14:30:00"},
+		{"select " + utc("prescient.push_back('remind', 'order', '1', '2030-03-01 13:00:00Z')"), "2030-03-01 14:30:00"},
+		{"select " + utc("prescient.push_back('remind', 'order', '1', '2030-03-05 13:00:00Z', '1 day')"), "2030-03-02 12:30:00"},
+		{"select coalesce(" + utc("prescient.push_back('remind', 'order', '2', '2030-03-05 13:00:00Z')") + ", 'none')", "none"},
+		{"select coalesce(" + utc("prescient.reschedule('remind', 'order', '1', '2030-03-05 13:00:00Z', 'nope')") + ", 'none')", "none"},
+		{"select prescient.cancel('remind', 'order', '1')::text", "true"},
+		{"select prescient.cancel('remind', 'order', '1')::text", "false"},
+		{"select prescient.cancel('remind', 'order', '1', 'b')::text", "true"},
+		{"select prescient.cancel('remind', 'order', '1', null)::text", "false"},
+		{"select prescient.cancel_entity('order', '1')::text", "0"},
+		{"select count(*)::text from prescient.future_job where item_key is null", "2"},
+		{"select string_agg(outcome, ' ' order by finished_at) from prescient.future_job_history", "replaced cancelled cancelled"},
+	} {
+		if got := get[string](t, db, step.query); got != step.want {
+			t.Errorf("%s\n= %s, want %s (waiting: %v)", step.query, got, step.want, list(t, db, waiting))
+		}
+	}
+}
+
+func TestPlainSQLGetsNothingIntoThePastNorOffTheRules(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "select prescient.enqueue('remind', 'order', 'x', '2030-03-01 12:00:00Z')")
+	before := dump(t, db, "prescient")
+	for query, code := range map[string]pqerror.Code{
+		"select prescient.enqueue('remind', 'order', '1', null)":                                                                    pqerror.NullValueNotAllowed,
+		"select prescient.enqueue('remind', 'order', '1', 'infinity')":                                                              pqerror.CheckViolation,
+		"select prescient.enqueue('remind', 'order', '1', '9999-12-31 00:00:01Z')":                                                  pqerror.CheckViolation,
+		"select prescient.enqueue('', 'order', '1', '2030-03-01')":                                                                  pqerror.CheckViolation,
+		"select prescient.enqueue(null, 'order', '1', '2030-03-01')":                                                                pqerror.NotNullViolation,
+		"select prescient.enqueue('remind', 'order', '1', '2030-03-01', on_conflict => 'drop')":                                     pqerror.InvalidParameterValue,
+		"select prescient.enqueue('remind', 'order', '1', '2030-03-01', on_conflict => null)":                                       pqerror.InvalidParameterValue,
+		"select prescient.enqueue('remind', 'order', 'x', '2030-03-01', on_conflict => 'error')":                                    pqerror.UniqueViolation,
+		"select prescient.reschedule('remind', 'order', 'x', null)":                                                                 pqerror.NullValueNotAllowed,
+		"select prescient.reschedule('remind', 'order', 'x', 'infinity')":                                                           pqerror.CheckViolation,
+		"select prescient.push_back('remind', 'order', 'x', null)":                                                                  pqerror.NullValueNotAllowed,
+		"select prescient.push_back('remind', 'order', 'x', null, '1 day')":                                                         pqerror.NullValueNotAllowed,
+		"select prescient.push_back('remind', 'order', 'x', 'infinity')":                                                            pqerror.CheckViolation,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{null}', '{null}', '{null}', '{null}')":                       pqerror.NullValueNotAllowed,
+		"select prescient.enqueue_many('{remind,remind}', '{order,order}', '{1,2}', '{2030-03-01}', '{null}', '{null}', '{null}')":  pqerror.NullValueNotAllowed,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1,2}', '{2030-03-01,2030-03-01}', '{null}', '{null}', '{null}')":    pqerror.NotNullViolation,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', 'drop')":         pqerror.InvalidParameterValue,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', null)":           pqerror.InvalidParameterValue,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{no json}', '{null}', '{null}')":              pqerror.InvalidTextRepresentation,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', 'replace', 'x')": pqerror.InvalidDatetimeFormat,
+	} {
+		refused(t, db, code, query)
+	}
+	if diff := cmp.Diff(before, dump(t, db, "prescient")); diff != "" {
+		t.Error(diff)
+	}
+	if n := get[int](t, db, "select count(*) from prescient.future_job where entity_key = 'x' and next_check_at = '2030-03-01 12:00:00Z'"); n != 1 {
+		t.Error("the row that waited is not as it was")
+	}
+	for _, at := range []string{"-infinity", "1969-07-20 20:17:00Z", "0044-03-15 12:00:00Z BC", "2020-01-01"} {
+		if !get[bool](t, db, "select slot > clock_timestamp() and slot <= clock_timestamp() + interval '15 minutes' from prescient.enqueue('remind', 'order', $1, $1::text::timestamptz)", at) {
+			t.Errorf("asked for %s: not in the next slot", at)
+		}
+	}
+}
+
+func TestASlotThatHasBegunIsNoTarget(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, test := range [][3]string{
+		{"2030-03-01 12:00:00Z", "2030-03-01 11:59:59.999999Z", "2030-03-01 12:00:00"},
+		{"2030-03-01 12:00:00Z", "2030-03-01 12:00:00Z", "2030-03-01 12:15:00"},
+		{"2030-03-01 12:00:00Z", "2030-03-01 12:14:59.999999Z", "2030-03-01 12:15:00"},
+		{"2030-03-01 12:00:00Z", "2030-03-01 12:15:00Z", "2030-03-01 12:30:00"},
+		{"2030-03-01 12:20:00Z", "2030-03-01 12:00:00Z", "2030-03-01 12:30:00"},
+	} {
+		if got := get[string](t, db, "select "+utc("prescient.slot_target($1, $2)"), test[0], test[1]); got != test[2] {
+			t.Errorf("asked for %s at %s: %s, want %s", test[0], test[1], got, test[2])
+		}
+	}
+}
+
+// In each zone the clock changes between the instants: 2030-03-10 and 2030-11-03 in New York, 2030-04-07 and
+// 2030-09-29 in Auckland.
+func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
+	t.Parallel()
+	for _, zone := range zones {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			db := inZone(t, zone)
+			for _, width := range []string{"15 minutes", "8 hours", "24 hours"} {
+				exec(t, db, "select prescient.set_width($1)", width)
+				const off = `
+					select count(*)
+					from generate_series(timestamptz '2030-01-01 00:00:00Z', '2031-01-01 00:00:00Z', interval '7 minutes 13 seconds') as at,
+						prescient.setting,
+						to_timestamp(ceil(extract(epoch from at) / extract(epoch from width)) * extract(epoch from width)) as want
+					where prescient.slot_ceil(at) <> want
+						or prescient.slot_floor(at, width) <> case when at = want then want else to_timestamp(extract(epoch from want) - extract(epoch from width)) end`
+				if n := get[int](t, db, off); n != 0 {
+					t.Errorf("width %s: %d instants get another slot", width, n)
+				}
+			}
+			exec(t, db, "select prescient.set_width('15 minutes')")
+			for key, day := range map[string]string{"1": "2030-03-09 12:00:00Z", "2": "2030-11-02 12:00:00Z", "3": "2030-04-06 12:00:00Z", "4": "2030-09-28 12:00:00Z"} {
+				exec(t, db, "select prescient.enqueue('remind', 'order', $1, $2)", key, day)
+				got := get[string](t, db, "select (prescient.push_back('remind', 'order', $1, '2031-01-01', '1 day') - $2::text::timestamptz)::text", key, day)
+				if got != "24:00:00" && got != "1 day" {
+					t.Errorf("a cap of a day after %s is %s", day, got)
+				}
+			}
+		})
+	}
+}
+
+func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z')")
+	// A row that is only locked keeps its place; one that is written gets another.
+	place := get[string](t, db, "select ctid::text from prescient.future_job")
+	for _, query := range []string{
+		"select prescient.push_back('remind', 'order', '1', '2030-03-01 12:14:00Z')",
+		"select prescient.push_back('remind', 'order', '1', '2030-03-01 12:15:00Z')",
+		"select prescient.push_back('remind', 'order', '1', '2030-03-01 11:00:00Z')",
+		"select prescient.push_back('remind', 'order', '1', '2030-03-01 18:00:00Z', '14 minutes')",
+		"select prescient.push_back('remind', 'order', '1', '2030-03-01 18:00:00Z', '-1 day')",
+		"select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:10:00Z', on_conflict => 'push_back')",
+		"select prescient.enqueue('remind', 'order', '1', '2030-03-01 18:00:00Z', on_conflict => 'keep')",
+	} {
+		exec(t, db, query)
+		if now := get[string](t, db, "select ctid::text from prescient.future_job"); now != place {
+			t.Errorf("it wrote the row: %s", query)
+		}
+	}
+	exec(t, db, "select prescient.push_back('remind', 'order', '1', '2030-03-01 12:16:00Z')")
+	if now := get[string](t, db, "select ctid::text from prescient.future_job"); now == place {
+		t.Error("the row was not moved")
+	}
+}
