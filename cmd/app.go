@@ -84,15 +84,17 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		newRun(a), newCatchUp(a), newStatus(a),
 		newSlots(a), newJobs(a), newHistory(a),
-		newMigrate(a), newDB(a), newConfig(a),
+		newMigrate(a), newDB(a), newConfig(a), newVersion(a),
 	)
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
 	}
 	a.prepare(root)
-	root.AddCommand(newVersion(a)) // not prepared: it works with a broken configuration, too
 	return root
 }
+
+// needsNoConfig annotates a command that works with a broken configuration, too.
+const needsNoConfig = "needs-no-config"
 
 // prepare lets a command and those below it load the settings first, and puts the binary's name into their examples.
 func (a *App) prepare(c *cobra.Command) {
@@ -106,7 +108,7 @@ func (a *App) prepare(c *cobra.Command) {
 	run, plain := c.RunE, c.Run
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.reached = true
-		if err := a.load(c); err != nil {
+		if err := a.load(c); err != nil && c.Annotations[needsNoConfig] == "" {
 			return err
 		}
 		if run != nil {

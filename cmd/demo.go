@@ -26,12 +26,12 @@ end; nothing else in the database is touched. The same seed always tells the sam
 		Args:    exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a, seed) },
 	}
-	c.Flags().Uint64Var(&seed, "seed", 1, "`NUMBER` that the orders are made from")
+	c.Flags().Uint64Var(&seed, "seed", demo.DefaultSeed, "`NUMBER` that the orders are made from")
 	return c
 }
 
 func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
-	started := time.Now()
+	started := time.Now() //nolint:forbidigo // measures
 	url, err := a.address(ctx)
 	if err != nil {
 		return err

@@ -14,10 +14,11 @@ const module = "github.com/prescient-go/prescient"
 
 func newVersion(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
-		Use:     "version",
-		Short:   "Show the version of prescient, of Go and of the schema, and the revision of the binary",
-		Example: `  prescient version`,
-		Args:    exactly(),
+		Use:         "version",
+		Short:       "Show the version of prescient, of Go and of the schema, and the revision of the binary",
+		Example:     `  prescient version`,
+		Annotations: map[string]string{needsNoConfig: "yes"},
+		Args:        exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			view := newVersionView()
 			return a.print(view, func() error {

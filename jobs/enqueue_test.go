@@ -287,7 +287,7 @@ func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
 	}
 	before := state()
 	for name, call := range calls {
-		plain, err := w.db.DB.BeginTx(t.Context(), nil)
+		plain, err := w.db.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +348,7 @@ func TestAnotherSchemaHoldsItsOwnChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Enqueue(t.Context(), db, check("1", time.Now().Add(time.Hour)), jobs.Keep); err != nil { //nolint:forbidigo // compared with the database's clock
+	if _, err := client.Enqueue(t.Context(), db, check("1", time.Now().Add(time.Hour)), jobs.Keep); err != nil {
 		t.Fatal(err)
 	}
 	var n [2]int

@@ -72,6 +72,14 @@ func (j FutureJob) FirstCheckAt() time.Time { return j.firstCheckAt }
 // NextCheckAt returns the slot the row waits for, in UTC; zero when none was asked for.
 func (j FutureJob) NextCheckAt() time.Time { return j.nextCheckAt }
 
+// Group returns what the rows of one group have in common: the group_key, or the entity where there is none.
+func (j FutureJob) Group() string {
+	if j.GroupKey != "" {
+		return j.GroupKey
+	}
+	return j.EntityName + "\x1f" + j.EntityKey
+}
+
 // Key returns the natural key.
 func (j FutureJob) Key() Key {
 	return Key{JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey}

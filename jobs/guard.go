@@ -113,8 +113,7 @@ func errorText(err error) (text string) {
 			text = fmt.Sprintf("an error of type %T that has no text: its Error method panicked", err)
 		}
 	}()
-	text = strings.ReplaceAll(cut(err.Error()), "\x00", "")
-	text = cut(strings.ToValidUTF8(text, "\uFFFD"))
+	text = strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD")
 	if text == "" {
 		return "an error without a text"
 	}

@@ -7,27 +7,13 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/jmoiron/sqlx"
 )
-
-// CheckFunc does one check. It returns when to look again, rounded up to a slot, or nil when the row is finished.
-// An error, a panic, a call of runtime.Goexit and a timeout are tried again in later slots; see Retry.
-//
-// ctx ends at the job's timeout, when the run is stopped, and when the runner loses its lease. A check may run again
-// after a crash, so its effects must bear being repeated.
-type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err error)
-
-// TxCheckFunc is a CheckFunc that writes through a transaction: what it writes and the check's outcome commit
-// together, once. It must not commit or roll back itself; with an error everything it wrote is rolled back.
-type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
 
 // Definition is a registered job.
 type Definition struct {
 	Name string
-	// Exactly one of the functions is set: the shape of the job.
-	Check   CheckFunc
-	CheckTx TxCheckFunc
+	// Group is the family of a job whose rows are checked by group; see RegisterGroup. Empty: not by group.
+	Group string
 
 	MaxChecks   int
 	Timeout     time.Duration
@@ -36,6 +22,8 @@ type Definition struct {
 	Deadline    time.Duration // 0: none
 	Concurrency int           // 0: bounded by the runner alone
 	Misfire     Misfire
+
+	shape shape
 }
 
 // Defaults of a job for which an option is not given.
@@ -112,18 +100,35 @@ func NewRegistry() *Registry { return &Registry{jobs: map[string]*Definition{}} 
 // Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a
 // mistake must not start.
 func (r *Registry) Register(name string, fn CheckFunc, opts ...Option) {
-	if fn == nil {
-		panic(fmt.Sprintf("register job %q: the function is nil", name))
-	}
-	r.add(&Definition{Name: name, Check: fn}, opts)
+	r.add(&Definition{Name: name, shape: shape{check: fn}}, opts)
 }
 
 // RegisterTx adds a job that writes through a transaction. It panics like Register.
 func (r *Registry) RegisterTx(name string, fn TxCheckFunc, opts ...Option) {
-	if fn == nil {
-		panic(fmt.Sprintf("register job %q: the function is nil", name))
+	r.add(&Definition{Name: name, shape: shape{checkTx: fn}}, opts)
+}
+
+// RegisterBatch adds a job that takes up to a page of rows at once. It panics like Register.
+func (r *Registry) RegisterBatch(name string, fn BatchFunc, opts ...Option) {
+	r.add(&Definition{Name: name, shape: shape{batch: fn}}, opts)
+}
+
+// RegisterBatchTx adds a job that takes up to a page of rows at once and writes through a transaction. It panics like
+// Register.
+func (r *Registry) RegisterBatchTx(name string, fn TxBatchFunc, opts ...Option) {
+	r.add(&Definition{Name: name, shape: shape{batchTx: fn}}, opts)
+}
+
+// RegisterGroup adds a family of jobs that are checked by group: fn gets all due rows of one group_key, of any of the
+// jobs, in one call, in a transaction that holds the group's advisory lock (prescient.lock_group takes the same one).
+// A row without a group_key is in the group of its entity. opts hold for each of the jobs. It panics like Register.
+func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, opts ...Option) {
+	if family == "" || len(names) == 0 {
+		panic(fmt.Sprintf("register group %q: it needs a name, and jobs", family))
 	}
-	r.add(&Definition{Name: name, CheckTx: fn}, opts)
+	for _, name := range names {
+		r.add(&Definition{Name: name, Group: family, shape: shape{batchTx: fn}}, opts)
+	}
 }
 
 // Lookup returns the job of a name. For a name that is not registered it returns one whose check fails, so that rows
@@ -136,9 +141,20 @@ func (r *Registry) Lookup(name string) *Definition {
 		return nil, fmt.Errorf("job_exec %q is not registered in this binary", name)
 	}
 	return &Definition{
-		Name: name, Check: unknown, MaxChecks: DefaultMaxChecks, Timeout: DefaultTimeout,
+		Name: name, shape: shape{check: unknown}, MaxChecks: DefaultMaxChecks, Timeout: DefaultTimeout,
 		Horizon: DefaultHorizon, Retry: DefaultRetry, Misfire: MisfireRun,
 	}
+}
+
+// Family returns the names of the jobs of a group family, sorted.
+func (r *Registry) Family(name string) []string {
+	var names []string
+	for d := range r.All() {
+		if d.Group == name {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // All yields the registered jobs in the order of their names.
@@ -155,6 +171,9 @@ func (r *Registry) All() iter.Seq[*Definition] {
 func (r *Registry) add(d *Definition, opts []Option) {
 	if err := checkName("job_exec", d.Name, 1, maxName); err != nil {
 		panic(fmt.Sprintf("register job %q: %v", d.Name, err))
+	}
+	if d.shape.isNil() {
+		panic(fmt.Sprintf("register job %q: the function is nil", d.Name))
 	}
 	if _, taken := r.jobs[d.Name]; taken {
 		panic(fmt.Sprintf("register job %q: the name is registered already", d.Name))

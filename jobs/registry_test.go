@@ -73,14 +73,14 @@ func TestOptionsChangeTheDefaults(t *testing.T) {
 	var got []*jobs.Definition
 	for d := range r.All() {
 		got = append(got, d)
-		if (d.Check == nil) == (d.CheckTx == nil) {
-			t.Errorf("%s: not exactly one function", d.Name)
+		if d.InTx() != (d.Name == "all") || d.Batched() || d.Grouped() {
+			t.Errorf("%s has another shape", d.Name)
 		}
 		if r.Lookup(d.Name) != d {
 			t.Errorf("Lookup(%q) is another", d.Name)
 		}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(jobs.Definition{}, "Check", "CheckTx")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(jobs.Definition{})); diff != "" {
 		t.Error(diff)
 	}
 	for range r.All() {
@@ -92,10 +92,14 @@ func TestAJobThatIsNotRegisteredFailsLikeAnyOtherError(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
 	d := r.Lookup("order.new")
-	if d.Name != "order.new" || d.CheckTx != nil || d.Timeout <= 0 || d.Retry != jobs.DefaultRetry {
+	if d.Name != "order.new" || d.InTx() || d.Timeout <= 0 || d.Retry != jobs.DefaultRetry {
 		t.Errorf("%+v", d)
 	}
-	next, err := d.Check(t.Context(), jobs.FutureJob{})
+	results, err := d.Call(t.Context(), nil, []jobs.FutureJob{{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := results[0].Next, results[0].Err
 	if next != nil || err == nil || !strings.Contains(err.Error(), `"order.new" is not registered`) {
 		t.Errorf("%v, %v", next, err)
 	}

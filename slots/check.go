@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -27,11 +28,11 @@ var (
 // another one.
 const txAttempts = 3
 
-// flight is a row that was handed out, on its way to an outcome.
+// flight is a row, or a batch of rows of one shard and job, on its way to an outcome.
 type flight struct {
 	shard   *shard
 	lane    *lane
-	job     *jobs.FutureJob
+	rows    []jobs.FutureJob
 	started time.Time // local monotonic instant
 
 	settled  bool // its outcome is known, by return or by abandonment; guarded by scan.mu
@@ -39,48 +40,76 @@ type flight struct {
 	recorded bool // its outcome was committed with its transaction, or is nobody's to record any more
 }
 
+// String names the rows in the log.
+func (f *flight) String() string {
+	if len(f.rows) == 1 {
+		return f.rows[0].Key().String()
+	}
+	return fmt.Sprintf("%d rows of %s", len(f.rows), f.lane.name)
+}
+
 // check runs one check on a goroutine of its own, which a check that never returns keeps to itself.
 func (s *scan) check(f *flight) {
 	release, ok := s.admit(f)
 	if !ok {
-		s.forget(f)
+		s.forget(f, f.rows)
 		return
 	}
-	moment := s.moment()
-	f.job.Slot, f.job.CaughtUp = moment.Slot, moment.CaughtUp
-	f.job.Lateness = max(0, moment.Now.Sub(moment.Slot))
-	f.started = monotonic()
-
+	s.brief(f)
 	timeout := f.lane.def.Timeout
 	ctx, cancel := context.WithTimeoutCause(f.shard.ctx, timeout, errTimeout)
 	defer cancel()
 	abandon := time.AfterFunc(timeout+s.cfg.Grace, func() { s.abandon(f, release) })
 	defer abandon.Stop()
 
-	var next *time.Time
+	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics
 	defer func() {
 		if p := recover(); p != nil {
-			s.cfg.Logger.ErrorContext(ctx, "check panicked", "check", f.job.Key().String(), "panic", p, "stack", string(debug.Stack()))
+			s.cfg.Logger.ErrorContext(ctx, "check panicked", "check", f.String(), "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
-		}
-		if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-			err = fmt.Errorf("%w after %s: %w", errTimeout, timeout, err)
 		}
 		switch {
 		case f.recorded:
 			release()
-			s.forget(f)
+			s.forget(f, f.rows)
 		case f.mine || s.settle(f):
 			release()
-			s.deliver(f, f.lane.def.After(s.moment(), *f.job, next, err))
+			s.deliver(f, s.verdicts(ctx, f, results, err))
 		}
 	}()
-	if f.lane.def.CheckTx != nil {
-		next, err = s.checkTx(ctx, f)
+	if f.lane.def.InTx() {
+		results, err = s.checkTx(ctx, f)
 	} else {
-		next, err = f.lane.def.Check(ctx, *f.job)
+		results, err = f.lane.def.Call(ctx, nil, f.rows)
 	}
+}
+
+// brief tells the rows where they stand.
+func (s *scan) brief(f *flight) {
+	moment := s.moment()
+	for i := range f.rows {
+		f.rows[i].Slot, f.rows[i].CaughtUp = moment.Slot, moment.CaughtUp
+		f.rows[i].Lateness = max(0, moment.Now.Sub(moment.Slot))
+	}
+	f.started = monotonic()
+}
+
+// verdicts judges what a check returned, row by row; err is everyone's.
+func (s *scan) verdicts(ctx context.Context, f *flight, results []jobs.Result, err error) []jobs.Verdict {
+	moment := s.moment()
+	list := make([]jobs.Verdict, len(f.rows))
+	for i, row := range f.rows {
+		result := jobs.Result{Err: err}
+		if err == nil {
+			result = results[i]
+		}
+		if result.Err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+			result.Err = fmt.Errorf("%w after %s: %w", errTimeout, f.lane.def.Timeout, result.Err)
+		}
+		list[i] = f.lane.def.After(moment, row, result.Next, result.Err)
+	}
+	return list
 }
 
 // admit waits for the tokens that a check needs: its job's, a worker's, and a connection's. It returns false when
@@ -90,7 +119,7 @@ func (s *scan) admit(f *flight) (release func(), ok bool) {
 	if f.lane.tokens != nil {
 		pools = []chan struct{}{f.lane.tokens, s.workers}
 	}
-	if f.lane.def.CheckTx != nil {
+	if f.lane.def.InTx() {
 		pools = append(pools, s.connections)
 	}
 	held := 0
@@ -136,33 +165,36 @@ func (s *scan) abandon(f *flight, release func()) {
 	many := s.result.Abandoned >= s.cfg.Workers
 	s.mu.Unlock()
 	err := fmt.Errorf("%w after %s: %w", errTimeout, f.lane.def.Timeout, errIgnored)
-	s.cfg.Logger.ErrorContext(s.work, "check abandoned", "check", f.job.Key().String(), "timeout", f.lane.def.Timeout, "grace", s.cfg.Grace)
-	s.deliver(f, f.lane.def.After(s.moment(), *f.job, nil, err))
+	s.cfg.Logger.ErrorContext(s.work, "check abandoned", "check", f.String(), "timeout", f.lane.def.Timeout, "grace", s.cfg.Grace)
+	s.deliver(f, s.verdicts(s.work, f, nil, err))
 	if many {
 		s.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, s.cfg.Workers))
 	}
 }
 
-// forget lets a row go without an outcome: it was not checked, is recorded already, or is not this runner's any more.
-func (s *scan) forget(f *flight) {
+// forget lets rows go without an outcome: they were not checked, are recorded already, or are not this runner's any
+// more. Those that are still in the slot are found by the next pass.
+func (s *scan) forget(f *flight, rows []jobs.FutureJob) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out--
-	s.land(f.shard, f.lane, f.job.ID)
+	for _, row := range rows {
+		s.out--
+		s.land(f.shard, f.lane, row.ID)
+	}
 }
 
 // checkTx runs a check and records its outcome in one transaction, anew when the server ended it for another one.
-func (s *scan) checkTx(ctx context.Context, f *flight) (next *time.Time, err error) {
+func (s *scan) checkTx(ctx context.Context, f *flight) (results []jobs.Result, err error) {
 	for range txAttempts {
-		next, err = s.tryTx(ctx, f)
+		results, err = s.tryTx(ctx, f)
 		if !pgsql.IsRetryable(err) {
 			break
 		}
 	}
-	return next, err
+	return results, err
 }
 
-func (s *scan) tryTx(ctx context.Context, f *flight) (*time.Time, error) {
+func (s *scan) tryTx(ctx context.Context, f *flight) ([]jobs.Result, error) {
 	tx, err := s.cfg.DB.BeginTxx(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("begin transaction: %w", err)
@@ -171,17 +203,14 @@ func (s *scan) tryTx(ctx context.Context, f *flight) (*time.Time, error) {
 	if err := limits(ctx, tx, 0, f.lane.def.Timeout+s.cfg.Grace); err != nil {
 		return nil, err
 	}
-	var id int64
-	err = tx.QueryRowContext(ctx, pgsql.RowLock.In(s.schema), s.ledger.slot, f.shard.shard, f.job.ID).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
+	if err := s.lockRows(ctx, tx, f); err != nil {
+		return nil, fmt.Errorf("lock the rows: %w", err)
+	}
+	if len(f.rows) == 0 {
 		f.recorded = true
-		s.count(tally{yielded: 1})
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("lock the row: %w", err)
-	}
-	next, err := f.lane.def.CheckTx(ctx, tx, *f.job)
+	results, err := f.lane.def.Call(ctx, tx, f.rows)
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +218,42 @@ func (s *scan) tryTx(ctx context.Context, f *flight) (*time.Time, error) {
 		return nil, errIgnored
 	}
 	f.mine = true
-	return next, s.commit(ctx, tx, f, next)
+	return results, s.commit(ctx, tx, f, results)
+}
+
+// lockRows locks the rows before they are checked, so that their owners wait for the outcome. Rows that somebody else
+// has locked, has moved or has cancelled leave the flight.
+func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
+	if f.lane.def.Grouped() {
+		if _, err := tx.ExecContext(ctx, pgsql.GroupLock.In(s.schema), f.rows[0].Group()); err != nil {
+			return err
+		}
+	}
+	ids := make([]int64, len(f.rows))
+	for i, row := range f.rows {
+		ids[i] = row.ID
+	}
+	var locked []int64
+	err := tx.SelectContext(ctx, &locked, pgsql.RowsLock.In(s.schema), s.ledger.slot, f.shard.shard, pq.Array(ids))
+	if err != nil || len(locked) == len(f.rows) {
+		return err
+	}
+	var rows, others []jobs.FutureJob
+	for _, row := range f.rows {
+		if slices.Contains(locked, row.ID) {
+			rows = append(rows, row)
+		} else {
+			others = append(others, row)
+		}
+	}
+	f.rows = rows
+	s.forget(f, others)
+	return nil
 }
 
 // commit records the outcome of a check in its own transaction.
-func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, next *time.Time) error {
-	verdict := f.lane.def.After(s.moment(), *f.job, next, nil)
-	n, err := s.record(ctx, tx, f.shard, []outcome{s.outcome(f, verdict)})
+func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []jobs.Result) error {
+	n, err := s.record(ctx, tx, f.shard, f.outcomes(s.verdicts(ctx, f, results, nil)))
 	switch {
 	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil:
 		return errEndedTx
@@ -214,8 +272,8 @@ func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, next *time.Ti
 	case ctx.Err() != nil || pq.As(err) != nil:
 		return fmt.Errorf("commit: %w", err)
 	default:
-		// The reply was lost. If the commit was too, the row is still in the slot and the next pass finds it.
-		s.cfg.Logger.WarnContext(ctx, "commit without a reply", "check", f.job.Key().String(), "error", err)
+		// The reply was lost. If the commit was too, the rows are still in the slot and the next pass finds them.
+		s.cfg.Logger.WarnContext(ctx, "commit without a reply", "check", f.String(), "error", err)
 		f.recorded = true
 	}
 	return nil

@@ -92,7 +92,8 @@ func (s *scan) mayRead() bool {
 
 // beginPass reads a shard again from its beginning.
 func (s *scan) beginPass(sh *shard) {
-	sh.after, sh.passed, sh.busy, sh.cleared = 0, false, false, s.cleared
+	sh.after, sh.afterGroup, sh.groups = 0, "", false
+	sh.passed, sh.busy, sh.cleared = false, false, s.cleared
 }
 
 // unread returns the shards whose pass has not ended, in order.
@@ -111,9 +112,9 @@ func (s *scan) read() (bool, error) {
 	s.mu.Lock()
 	shards := s.unread()
 	turnedAway := []string{} // a nil slice would be null, and match nothing
-	for name, l := range s.lanes {
+	for _, l := range s.lanes {
 		if l.busy {
-			turnedAway = append(turnedAway, name)
+			turnedAway = append(turnedAway, l.jobs...)
 		}
 	}
 	s.mu.Unlock()
@@ -129,56 +130,100 @@ func (s *scan) read() (bool, error) {
 		return false, err
 	}
 	for _, p := range pages {
-		s.handOut(p, len(turnedAway) > 0)
+		p.busy = len(turnedAway) > 0
+		s.handOut(p)
 	}
 	return false, nil
 }
 
-// page is rows of one shard; the last page of a pass has fewer than were asked for.
+// page is rows of one shard, and where the next one begins.
 type page struct {
 	shard *shard
 	rows  []jobs.FutureJob
-	last  bool
+	last  bool // the pass ends with it
+	busy  bool // rows of busy lanes were left out
 }
 
 func (s *scan) readPages(tx *sqlx.Tx, shards []*shard, turnedAway []string) ([]page, error) {
 	var pages []page
-	var only any
-	if s.sel.job != "" {
-		only = s.sel.job
-	}
 	room := s.cfg.Page
 	for _, sh := range shards {
-		args := []any{s.ledger.slot, sh.shard, sh.after, room, pq.Array(turnedAway), only}
-		rows, err := pgsql.Collect(s.work, tx, pgsql.PageRead.In(s.schema), args, jobs.ScanJob)
+		p := page{shard: sh}
+		var err error
+		if sh.groups {
+			p.rows, p.last, err = s.readGroups(tx, sh, turnedAway, room)
+		} else {
+			p.rows, err = s.readRows(tx, sh, turnedAway, room)
+			p.last = len(p.rows) < room
+		}
 		if err != nil {
 			return nil, err
 		}
-		pages = append(pages, page{shard: sh, rows: rows, last: len(rows) < room})
-		if room -= len(rows); room == 0 {
+		pages = append(pages, p)
+		if room -= len(p.rows); room <= 0 {
 			break
 		}
 	}
 	return pages, nil
 }
 
-// handOut starts a check for each row of a page, or records at once what needs none.
-func (s *scan) handOut(p page, turnedAway bool) {
-	for i := range p.rows {
-		if !s.handOutRow(p.shard, &p.rows[i]) {
-			return
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.shard.passed = p.last
-	p.shard.busy = p.shard.busy || turnedAway
+// readRows reads rows in the order of their ids, but not those of groups.
+func (s *scan) readRows(tx *sqlx.Tx, sh *shard, turnedAway []string, limit int) ([]jobs.FutureJob, error) {
+	not := append(turnedAway, s.grouped...)
+	args := []any{s.ledger.slot, sh.shard, sh.after, limit, pq.Array(not), nullable(s.sel.job)}
+	return pgsql.Collect(s.work, tx, pgsql.PageRead.In(s.schema), args, jobs.ScanJob)
 }
 
-// handOutRow returns false when no more rows may be handed out; the shard's pass then ends here or is taken up again.
-func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob) bool {
+// readGroups reads whole groups in their order: a full page is completed to the end of its last group.
+func (s *scan) readGroups(tx *sqlx.Tx, sh *shard, turnedAway []string, limit int) (rows []jobs.FutureJob, last bool, err error) {
+	only := slices.DeleteFunc(slices.Clone(s.grouped), func(job string) bool {
+		return slices.Contains(turnedAway, job) || s.sel.job != "" && s.sel.job != job
+	})
+	args := []any{s.ledger.slot, sh.shard, pq.Array(only), sh.afterGroup, limit}
+	rows, err = pgsql.Collect(s.work, tx, pgsql.PageReadGroups.In(s.schema), args, jobs.ScanJob)
+	if err != nil || len(rows) < limit {
+		return rows, true, err
+	}
+	group := rows[len(rows)-1].Group()
+	whole := slices.IndexFunc(rows, func(row jobs.FutureJob) bool { return row.Group() == group })
+	args = []any{s.ledger.slot, sh.shard, pq.Array(only), group}
+	rest, err := pgsql.Collect(s.work, tx, pgsql.PageReadGroup.In(s.schema), args, jobs.ScanJob)
+	return append(rows[:whole], rest...), false, err
+}
+
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// handOut starts a check for each row of a page, or for each batch of them, and records at once what needs none.
+func (s *scan) handOut(p page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	batches := map[string]*flight{}
+	complete := true
+	for i := range p.rows {
+		if complete = s.handOutRow(p.shard, &p.rows[i], batches); !complete {
+			break
+		}
+	}
+	for _, f := range batches {
+		go s.check(f)
+	}
+	p.shard.busy = p.shard.busy || p.busy
+	switch {
+	case !complete || !p.last:
+	case !p.shard.groups && len(s.grouped) > 0:
+		p.shard.groups = true // the rows of groups come after the others
+	default:
+		p.shard.passed = true
+	}
+}
+
+// handOutRow returns false when no more rows may be handed out.
+func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob, batches map[string]*flight) bool {
 	if s.stopped || s.shards[sh.shard] != sh {
 		return false
 	}
@@ -186,7 +231,11 @@ func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob) bool {
 		sh.passed = true
 		return false
 	}
-	sh.after = job.ID
+	if sh.groups {
+		sh.afterGroup = job.Group()
+	} else {
+		sh.after = job.ID
+	}
 	if _, again := s.flying[job.ID]; again {
 		return true
 	}
@@ -195,17 +244,33 @@ func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob) bool {
 	if act == actLeave {
 		return true
 	}
-	if act == actCheck && l.tokens != nil && l.flying >= s.laneRoom(l) {
+	if act == actCheck && l.tokens != nil && l.flying >= s.laneRoom(l) && batches[l.batch(job)] == nil {
 		l.busy, sh.busy = true, true
 		return true
 	}
 	s.takeOff(sh, l, job.ID)
-	if act == actRecord {
+	switch key := l.batch(job); {
+	case act == actRecord:
 		s.deliverLocked(sh, outcome{id: job.ID, lane: l, verdict: verdict})
-		return true
+	case key == "":
+		go s.check(&flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}})
+	case batches[key] == nil:
+		batches[key] = &flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}}
+	default:
+		batches[key].rows = append(batches[key].rows, *job)
 	}
-	go s.check(&flight{shard: sh, lane: l, job: job})
 	return true
+}
+
+// batch returns what the rows of one call have in common; empty for a job that takes one row at a time.
+func (l *lane) batch(job *jobs.FutureJob) string {
+	switch {
+	case l.def.Grouped():
+		return l.name + "\x00" + job.Group()
+	case l.def.Batched():
+		return l.name
+	}
+	return ""
 }
 
 // takeOff and land keep count of the rows in flight. Call them with mu held.
@@ -236,13 +301,20 @@ func (s *scan) land(sh *shard, l *lane, id int64) {
 // laneRoom is how many rows of a job with limited concurrency are in flight at the most.
 func (s *scan) laneRoom(l *lane) int { return 4*cap(l.tokens) + s.cfg.Page }
 
-func (s *scan) lane(name string) *lane {
-	l, ok := s.lanes[name]
-	if !ok {
-		l = &lane{def: s.cfg.Registry.Lookup(name)}
-		if l.def.Concurrency > 0 {
-			l.tokens = make(chan struct{}, l.def.Concurrency)
-		}
+// lane returns the lane of a job; the jobs of a group family share one.
+func (s *scan) lane(job string) *lane {
+	if l, ok := s.lanes[job]; ok {
+		return l
+	}
+	def := s.cfg.Registry.Lookup(job)
+	l := &lane{name: job, def: def, jobs: []string{job}}
+	if def.Grouped() {
+		l.name, l.jobs = "group "+def.Group, s.cfg.Registry.Family(def.Group)
+	}
+	if def.Concurrency > 0 {
+		l.tokens = make(chan struct{}, def.Concurrency)
+	}
+	for _, name := range l.jobs {
 		s.lanes[name] = l
 	}
 	return l
@@ -287,7 +359,7 @@ func (s *scan) close() (done bool, err error) {
 		return false, err
 	}
 	if len(closed) == 0 && !s.sel.partial {
-		s.wait(linger) // a row that somebody else is about to record or to move
+		s.wait(5 * linger) // a row that somebody else has locked, or one that was committed late
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,16 +43,24 @@ type tally struct {
 
 func (t tally) checked() int64 { return t.finished + t.rescheduled + t.failed }
 
-func (s *scan) outcome(f *flight, v jobs.Verdict) outcome {
-	return outcome{id: f.job.ID, lane: f.lane, verdict: v, ran: true, lateness: f.job.Lateness, duration: time.Since(f.started)}
+// outcomes pairs the rows with their verdicts. The run time of a batch is shared by its rows.
+func (f *flight) outcomes(verdicts []jobs.Verdict) []outcome {
+	list := make([]outcome, len(f.rows))
+	share := time.Since(f.started) / time.Duration(len(f.rows))
+	for i, row := range f.rows {
+		list[i] = outcome{id: row.ID, lane: f.lane, verdict: verdicts[i], ran: true, lateness: row.Lateness, duration: share}
+	}
+	return list
 }
 
-// deliver hands the outcome of a check to the writers.
-func (s *scan) deliver(f *flight, v jobs.Verdict) {
-	o := s.outcome(f, v)
+// deliver hands the outcomes of a check to the writers.
+func (s *scan) deliver(f *flight, verdicts []jobs.Verdict) {
+	list := f.outcomes(verdicts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deliverLocked(f.shard, o)
+	for _, o := range list {
+		s.deliverLocked(f.shard, o)
+	}
 }
 
 func (s *scan) deliverLocked(sh *shard, o outcome) {

@@ -36,6 +36,8 @@ type scan struct {
 	cancelWork   context.CancelCauseFunc
 	cancelChecks context.CancelCauseFunc
 
+	grouped []string // the jobs that are checked by group
+
 	workers     chan struct{} // holds one token for each running check
 	connections chan struct{} // holds one token for each running check with a transaction
 	wake        chan struct{} // tells the reader that something changed
@@ -61,22 +63,26 @@ type scan struct {
 // shard is a claimed shard. Its fields are guarded by scan.mu.
 type shard struct {
 	claim
-	ctx     context.Context // of its checks; ends when the lease is lost
-	cancel  context.CancelCauseFunc
-	until   time.Time // local monotonic instant before which the lease does not end
-	after   int64     // id of the last row read in this pass
-	passed  bool      // this pass has read to the end
-	busy    bool      // this pass left rows of busy lanes for the next
-	cleared int       // scan.cleared when this pass began
-	flying  int       // its rows handed out and not recorded yet
-	pending []outcome // its outcomes that wait for a writer
-	oldest  time.Time // when the first of them came
-	resting bool      // this run is through with it, but rows are left on purpose
+	ctx        context.Context // of its checks; ends when the lease is lost
+	cancel     context.CancelCauseFunc
+	until      time.Time // local monotonic instant before which the lease does not end
+	after      int64     // id of the last row read in this pass
+	groups     bool      // this pass has come to the rows of groups, which are read in the order of groups
+	afterGroup string    // last group read in this pass
+	passed     bool      // this pass has read to the end
+	busy       bool      // this pass left rows of busy lanes for the next
+	cleared    int       // scan.cleared when this pass began
+	flying     int       // its rows handed out and not recorded yet
+	pending    []outcome // its outcomes that wait for a writer
+	oldest     time.Time // when the first of them came
+	resting    bool      // this run is through with it, but rows are left on purpose
 }
 
 // lane is the rows of one job. One with limited concurrency keeps few rows waiting; its further rows stay in the
 // database until there is room, so that it holds up nothing else.
 type lane struct {
+	name   string
+	jobs   []string // one, or those of a group family
 	def    *jobs.Definition
 	tokens chan struct{} // nil: no limit of its own
 	flying int           // guarded by scan.mu
@@ -92,6 +98,11 @@ func newScan(ctx context.Context, r *Runner, l *ledger, sel selection, result *R
 		shards:      map[int16]*shard{},
 		lanes:       map[string]*lane{},
 		flying:      map[int64]*shard{},
+	}
+	for def := range r.cfg.Registry.All() {
+		if def.Grouped() {
+			s.grouped = append(s.grouped, def.Name)
+		}
 	}
 	s.ready = sync.NewCond(&s.mu)
 	s.work, s.cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))

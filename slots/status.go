@@ -183,6 +183,9 @@ func (l *Ledger) Leases(ctx context.Context, slot time.Time) ([]Lease, error) {
 	leases, err := list(ctx, l, pgsql.LeaseList, []any{only}, func(row *sql.Rows, v *Lease) error {
 		err := row.Scan(&v.Slot, &v.Shard, &v.Token, &v.Runner, &v.Until, &v.Live)
 		v.Slot = v.Slot.UTC()
+		if v.Until != nil {
+			v.Until = new(v.Until.UTC())
+		}
 		return err
 	})
 	if err != nil {

@@ -54,7 +54,7 @@ func (r *Runner) await(ctx context.Context, slot time.Time) error {
 		select {
 		case <-time.After(ahead):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ErrStopped
 		}
 	}
 }

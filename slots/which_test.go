@@ -76,7 +76,7 @@ func TestARunRefusesWhatIsNoSlotAndWhatLiesAhead(t *testing.T) {
 	w.clock.Set(slot(1).Add(-time.Second))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := r.Run(ctx, slot(1)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := r.Run(ctx, slot(1)); !errors.Is(err, slots.ErrStopped) {
 		t.Errorf("stopped while it waits: %v", err)
 	}
 }

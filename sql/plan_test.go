@@ -46,19 +46,20 @@ func TestStatementsOfARunReadTheSlotIndexAlone(t *testing.T) {
 			args  []any
 			bound string // what the index must be asked for
 		}{
-			"page_read":       {pgsql.PageRead, []any{slot, 3, 0, 1000, pq.StringArray{}, nil}, `next_check_at = .*shard = .*id > `},
-			"rows_finish":     {pgsql.RowsFinish, []any{slot, 3, first, last, ids, texts, texts, ids, ids, "me"}, `next_check_at = .*shard = .*id `},
-			"rows_move":       {pgsql.RowsMove, []any{slot, 3, first, last, ids, texts, times, texts, ids}, `next_check_at = .*shard = .*id `},
-			"rows_lock":       {pgsql.RowsLock, []any{slot, 3, ids}, `next_check_at = .*shard = `},
-			"row_lock":        {pgsql.RowLock, []any{slot, 3, first}, `next_check_at = .*shard = .*id = `},
-			"slot_open":       {pgsql.SlotOpen, []any{slot, "run"}, `next_check_at = .*shard = `},
-			"slot_reopen":     {pgsql.SlotReopen, []any{slot}, `next_check_at = `},
-			"shard_close":     {pgsql.ShardClose, []any{slot, pq.Int64Array{3}, pq.Int64Array{1}}, `next_check_at = .*shard = `},
-			"shard_open_late": {pgsql.ShardOpenLate, []any{slot}, `next_check_at = `},
-			"slot_waiting":    {pgsql.SlotWaiting, []any{slot}, `next_check_at = `},
-			"past_slots":      {pgsql.PastSlots, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at >`},
-			"ledger_trouble":  {pgsql.LedgerTrouble, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at = `},
-			"ledger_fill":     {pgsql.LedgerFill, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at = `},
+			"page_read":        {pgsql.PageRead, []any{slot, 3, 0, 1000, pq.StringArray{}, nil}, `next_check_at = .*shard = .*id > `},
+			"rows_finish":      {pgsql.RowsFinish, []any{slot, 3, first, last, ids, texts, texts, ids, ids, "me"}, `next_check_at = .*shard = .*id `},
+			"rows_move":        {pgsql.RowsMove, []any{slot, 3, first, last, ids, texts, times, texts, ids}, `next_check_at = .*shard = .*id `},
+			"rows_lock":        {pgsql.RowsLock, []any{slot, 3, ids}, `next_check_at = .*shard = `},
+			"page_read_group":  {pgsql.PageReadGroup, []any{slot, 3, texts, "1"}, `next_check_at = .*shard = `},
+			"page_read_groups": {pgsql.PageReadGroups, []any{slot, 3, texts, "1", 1000}, `next_check_at = .*shard = `},
+			"slot_open":        {pgsql.SlotOpen, []any{slot, "run"}, `next_check_at = .*shard = `},
+			"slot_reopen":      {pgsql.SlotReopen, []any{slot}, `next_check_at = `},
+			"shard_close":      {pgsql.ShardClose, []any{slot, pq.Int64Array{3}, pq.Int64Array{1}}, `next_check_at = .*shard = `},
+			"shard_open_late":  {pgsql.ShardOpenLate, []any{slot}, `next_check_at = `},
+			"slot_waiting":     {pgsql.SlotWaiting, []any{slot}, `next_check_at = `},
+			"past_slots":       {pgsql.PastSlots, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at >`},
+			"ledger_trouble":   {pgsql.LedgerTrouble, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at = `},
+			"ledger_fill":      {pgsql.LedgerFill, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at = `},
 		} {
 			plan := explain(t, db, test.stmt, test.args...)
 			if strings.Contains(plan, "Seq Scan on future_job") {

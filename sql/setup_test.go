@@ -59,15 +59,15 @@ func list(t *testing.T, db *sqlx.DB, query string, args ...any) []string {
 }
 
 // refused runs a statement that the server must refuse with a code, and returns the error.
-func refused(t *testing.T, db *sqlx.DB, code pqerror.Code, query string, args ...any) *pq.Error {
+func refused(t *testing.T, db *sqlx.DB, code pqerror.Code, query string, args ...any) pq.Error {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), query, args...)
 	e := pq.As(err)
 	if e == nil || e.Code != code {
 		t.Errorf("want %s, got %v\n%s %v", code, err, query, args)
-		return &pq.Error{}
+		return pq.Error{}
 	}
-	return e
+	return *e
 }
 
 // utc is the instant as text, whatever the zone of the session.

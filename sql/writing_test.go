@@ -111,7 +111,7 @@ func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 				exec(t, db, "select prescient.set_width($1)", width)
 				const off = `
 					select count(*)
-					from generate_series(timestamptz '2030-01-01 00:00:00Z', '2031-01-01 00:00:00Z', interval '7 minutes 13 seconds') as at,
+					from generate_series(timestamptz '2030-01-01 00:00:00Z', '2031-01-01 00:00:00Z', interval '1 hour 7 minutes 13 seconds') as at,
 						prescient.setting,
 						to_timestamp(ceil(extract(epoch from at) / extract(epoch from width)) * extract(epoch from width)) as want
 					where prescient.slot_ceil(at) <> want

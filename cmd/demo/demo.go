@@ -18,6 +18,9 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
+// DefaultSeed tells a story in which all that is told of does happen: alerts of checks that were caught up, too.
+const DefaultSeed = 40
+
 // Options of a story. The zero value tells the story of seed 0 without colours.
 type Options struct {
 	Seed   uint64 // of the orders
@@ -55,8 +58,9 @@ type teller struct {
 	*printer
 	db     *sqlx.DB
 	shop   shop
-	orders []order // by when they are placed
-	told   int     // alerts that were shown
+	orders []order   // by when they are placed
+	known  time.Time // what happened up to here is in the tables
+	told   int       // alerts that were shown
 	facts  Facts
 }
 
@@ -88,9 +92,10 @@ func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, 
 	return t.facts, t.err
 }
 
-// apply lets happen what happens after the slot before and up to and including a slot.
+// apply lets happen what happens up to and including a slot.
 func (t *teller) apply(ctx context.Context, slot time.Time) error {
-	before := t.Ledger.Grid().Previous(slot)
+	before := t.known
+	t.known = slot
 	now := func(at time.Time) bool { return at.After(before) && !at.After(slot) }
 	t.Set(slot.Add(-time.Microsecond)) // a slot that has begun takes no more checks
 	return pgsql.InTx(ctx, t.db, func(tx *sqlx.Tx) error {

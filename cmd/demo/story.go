@@ -31,7 +31,7 @@ func (t *teller) monday(ctx context.Context) error {
 	if err := t.printAlerts(ctx); err != nil {
 		return err
 	}
-	t.printf("  By %s: %d slots run, %d checks done; %d orders need no other, %d are looked at again.\n",
+	t.printf("  By %s: %d slots run, %d checks done; %d were the last of their order, %d asked for another.\n",
 		day(outage.Add(-t.Ledger.Grid().Width())), n, sum.Checked, sum.Finished, sum.Rescheduled)
 	return nil
 }
@@ -96,7 +96,7 @@ func (t *teller) close(ctx context.Context) error {
 		return err
 	}
 	t.printf("  %d more slots run, %d checks done.\n\n", n, sum.Checked)
-	t.word("outcome", "how a row ended; done is one of nine, and none ends without")
+	t.word("outcome", fmt.Sprintf("how a row ended; done is one of %d, and no row ends without", len(jobs.Outcomes)))
 	if err := t.audit(ctx); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (t *teller) audit(ctx context.Context) error {
 	t.facts.Waiting, t.facts.Trouble = len(waiting), len(status.Trouble)
 	for _, s := range stats {
 		t.facts.Ended += int(s.Count)
-		t.printf("  history   %s  %s  %d orders, half of them within %s of their slot\n", s.JobExec, s.Outcome, s.Count, s.LatenessP50)
+		t.printf("  history   %s  %s  %d orders, checked with a median lateness of %s\n", s.JobExec, s.Outcome, s.Count, s.LatenessP50)
 	}
 	return nil
 }
@@ -167,11 +167,11 @@ func (t *teller) printAlerts(ctx context.Context) error {
 func (t *teller) next(name string) {
 	t.chapter("Try next")
 	for _, line := range [][2]string{
-		{name + " jobs add order.unshipped order 42 --in 20m", "ask for a check of your own"},
-		{name + " status", "the ledger of your database"},
-		{"go run ./examples/orders replay --help", "this rule, on a file of your orders"},
+		{name + " status", "the ledger of your own database; the demo left nothing in it"},
+		{"go run ./examples/orders --help", "a team's binary with this very rule, to try it live"},
+		{"go run ./examples/orders replay --orders FILE", "what the rule says of a file of your orders"},
 	} {
-		t.printf("  %s  %s\n", t.paint(bold, fmt.Sprintf("%-*s", 53, line[0])), line[1])
+		t.printf("  %s  %s\n", t.paint(bold, fmt.Sprintf("%-45s", line[0])), line[1])
 	}
 }
 

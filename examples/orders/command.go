@@ -145,7 +145,7 @@ func (p *progress) show(s summary) {
 	if p.file == nil || time.Since(p.shown) < 100*time.Millisecond {
 		return
 	}
-	p.shown = time.Now()
+	p.shown = time.Now() //nolint:forbidigo // measures
 	_, _ = fmt.Fprintf(p.file, "\r\x1b[K%d of %d orders, %d checks", s.orders, p.total, s.checks)
 }
 

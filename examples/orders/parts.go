@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -27,13 +26,14 @@ func playParts(ctx context.Context, db *sqlx.DB, orders []order, r rule, parts i
 	if len(orders) == 0 {
 		return summary{}, nil
 	}
-	started := time.Now()
+	started := time.Now() //nolint:forbidigo // measures
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	orders = slices.SortedStableFunc(slices.Values(orders), func(a, b order) int { return a.placedAt.Compare(b.placedAt) })
-	sums, errs := make([]summary, parts), make([]error, parts)
+	sums := make([]summary, parts)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
+	var first error // that of the others is that they were stopped for it
 	for i := range parts {
 		part := orders[len(orders)*i/parts : len(orders)*(i+1)/parts]
 		wg.Go(func() {
@@ -43,18 +43,19 @@ func playParts(ctx context.Context, db *sqlx.DB, orders []order, r rule, parts i
 				sums[i] = s
 				progress(total(sums))
 			})
-			if err != nil {
-				cancel()
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			sums[i], errs[i] = sum, err
+			sums[i] = sum
+			if err != nil && first == nil {
+				first = err
+				cancel()
+			}
 		})
 	}
 	wg.Wait()
 	sum := total(sums)
 	sum.took = time.Since(started)
-	return sum, errors.Join(errs...)
+	return sum, first
 }
 
 // total adds up what was done, and puts alerts in order: by slot, order and kind, texts by their bytes.

@@ -75,7 +75,7 @@ func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress fun
 func (p *player) play(ctx context.Context, orders []order, progress func(summary)) error {
 	g := p.Ledger.Grid()
 	todo := timeline(g, orders)
-	slot := todo[0].slot
+	slot, last := todo[0].slot, g.Ceil(orders[len(orders)-1].placedAt.Add(p.rule.final))
 	for {
 		if len(todo) > 0 && todo[0].slot.Equal(slot) {
 			if err := p.apply(ctx, todo[0]); err != nil {
@@ -87,11 +87,15 @@ func (p *player) play(ctx context.Context, orders []order, progress func(summary
 			return err
 		}
 		progress(p.sum)
-		if p.sum.ended == int64(len(orders)) {
+		left := int64(len(orders)) - p.sum.ended
+		switch {
+		case left == 0:
 			return nil
+		case !slot.Before(last):
+			return fmt.Errorf("%d orders were not looked at to the end", left)
 		}
-		next := g.Ceil(slot.Add(p.rule.final)) // what waits is due by then
-		if len(todo) > 0 {
+		next := last
+		if len(todo) > 0 && todo[0].slot.Before(last) {
 			next = todo[0].slot
 		}
 		skipped, err := p.Skip(ctx, next) // of slots without rows

@@ -311,6 +311,17 @@ end
 $$;
 -- +goose StatementEnd
 
+-- Takes the lock that a run holds while it checks a group, until the transaction ends: for applications that change
+-- what a group's check looks at. The group of a row without a group_key is entity_name || chr(31) || entity_key.
+-- +goose StatementBegin
+create function prescient.lock_group(group_key text)
+returns void
+language sql
+as $$
+    select pg_advisory_xact_lock(hashtextextended('prescient.group ' || group_key, 0))
+$$;
+-- +goose StatementEnd
+
 -- Changes the distance between two slots and moves waiting rows onto the new grid, upward only, in the caller's
 -- transaction. Refused while a slot is open, and while rows are due: the ledger begins anew after the change, so
 -- nobody would see that their slot was missed. Returns how many rows were moved.
@@ -357,8 +368,15 @@ end
 $$;
 -- +goose StatementEnd
 
+-- The schema is whole: clients of this version may use it.
+update prescient.setting
+set schema_version = 1;
+
 -- +goose Down
+update prescient.setting
+set schema_version = 0;
 drop function prescient.set_width(interval, timestamptz);
+drop function prescient.lock_group(text);
 drop function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz);
 drop function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz);
 drop function prescient.push_back(text, text, text, timestamptz, interval, text, timestamptz);

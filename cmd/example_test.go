@@ -1,0 +1,23 @@
+package cmd_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// A team's binary calls cmd.Main with its registry; a test runs single command lines.
+func Example() {
+	registry := jobs.NewRegistry()
+	registry.Register("order.unshipped", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return nil, nil
+	}, jobs.Timeout(5*time.Second), jobs.Deadline(48*time.Hour))
+
+	app := cmd.New(registry)
+	app.Run(context.Background(), []string{"jobs", "registered"})
+	// Output:
+	// NAME             MAX CHECKS  TIMEOUT  HORIZON  RETRY  DEADLINE  CONCURRENCY  MISFIRE
+	// order.unshipped           5  5s       43800h       5  48h                 0  run
+}

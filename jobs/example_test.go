@@ -1,0 +1,175 @@
+package jobs_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// What the examples below are given by their application.
+var (
+	ctx      = context.Background()
+	db       *sqlx.DB
+	tx       *sql.Tx
+	client   *jobs.Client
+	placedAt time.Time
+)
+
+func ExampleNewClient() {
+	client, err := jobs.NewClient(ctx, db, jobs.Config{Horizon: 365 * 24 * time.Hour})
+	if err != nil {
+		slog.Error("open the checks", "error", err)
+		return
+	}
+	slog.Info("checks are rounded up to slots", "width", client.Grid().Width())
+}
+
+// In the transaction that places the order, ask for a look at it two days later.
+func ExampleClient_Enqueue() {
+	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+	check.SetCheckAt(client.Grid(), placedAt.Add(48*time.Hour))
+	enqueued, err := client.Enqueue(ctx, tx, check, jobs.Keep)
+	if err != nil {
+		slog.Error("ask for the check", "error", err)
+		return
+	}
+	slog.Info("the order will be looked at", "slot", enqueued.Slot, "action", enqueued.Action)
+}
+
+// Nobody will cancel these checks, so they need no key and are cheaper without.
+func ExampleClient_EnqueueMany() {
+	var checks []jobs.FutureJob
+	for order := range 5000 {
+		check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(order), Anonymous: true}
+		check.SetCheckAt(client.Grid(), placedAt.Add(48*time.Hour))
+		checks = append(checks, check)
+	}
+	_, err := client.EnqueueMany(ctx, tx, checks, jobs.Keep)
+	if bad, ok := errors.AsType[*jobs.BulkError](err); ok {
+		for _, row := range bad.Rows {
+			slog.Error("a check was refused, so none was written", "order", checks[row.Index].EntityKey, "error", row.Err)
+		}
+	}
+}
+
+func ExampleClient_Cancel() {
+	key := jobs.Key{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+	found, err := client.Cancel(ctx, tx, key)
+	slog.Info("the order was shipped", "a check was waiting", found, "error", err)
+}
+
+// The order is gone, and with it all that is to be looked at.
+func ExampleClient_CancelEntity() {
+	n, err := client.CancelEntity(ctx, tx, "order", "42")
+	slog.Info("the order was deleted", "checks cancelled", n, "error", err)
+}
+
+func ExampleClient_Reschedule() {
+	key := jobs.Key{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+	slot, found, err := client.Reschedule(ctx, tx, key, placedAt.Add(72*time.Hour))
+	slog.Info("the customer asked for a later delivery", "slot", slot, "found", found, "error", err)
+}
+
+// It happened again: look an hour from now, but no later than a day after the first check.
+func ExampleClient_PushBack() {
+	key := jobs.Key{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7"}
+	slot, found, err := client.PushBack(ctx, tx, key, placedAt.Add(time.Hour), 24*time.Hour)
+	slog.Info("the cart was changed", "slot", slot, "found", found, "error", err)
+}
+
+// The first change of a cart asks for the check, every further one pushes it back.
+func ExamplePushBack() {
+	check := jobs.FutureJob{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7"}
+	check.SetCheckAt(client.Grid(), placedAt.Add(time.Hour))
+	if _, err := client.Enqueue(ctx, tx, check, jobs.PushBack(24*time.Hour)); err != nil {
+		slog.Error("ask for the check", "error", err)
+	}
+}
+
+func ExampleClient_List() {
+	waiting, err := client.List(ctx, db, jobs.Filter{JobExec: "order.unshipped", Limit: 20})
+	if err != nil {
+		slog.Error("read what waits", "error", err)
+	}
+	for _, job := range waiting {
+		slog.Info("waiting", "check", job.Key().String(), "slot", job.NextCheckAt())
+	}
+}
+
+func ExampleClient_Trace() {
+	ended, err := client.Trace(ctx, db, "order", "42")
+	if err != nil {
+		slog.Error("read the trace", "error", err)
+	}
+	for _, check := range ended {
+		slog.Info("ended", "check", check.Key().String(), "outcome", check.Outcome, "at", check.EndedAt)
+	}
+}
+
+// The mail server was down for a while; what failed since then is tried again in the next slot.
+func ExampleClient_Retry() {
+	retried, waiting, err := client.Retry(ctx, db, jobs.RetryFilter{JobExec: "order.unshipped", Since: placedAt}, time.Time{})
+	slog.Info("failed checks were put back", "retried", retried, "waiting already", waiting, "error", err)
+}
+
+func ExampleRegistry_Register() {
+	shipped := func(context.Context, string) (bool, error) { return false, nil }
+	alert := func(context.Context, string) error { return nil }
+
+	registry := jobs.NewRegistry()
+	registry.Register("order.unshipped", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+		ok, err := shipped(ctx, job.EntityKey)
+		if err != nil || ok {
+			return nil, err // an error is tried again; nil, nil is the end
+		}
+		if err := alert(ctx, job.EntityKey); err != nil {
+			return nil, err
+		}
+		return new(job.Slot.Add(72 * time.Hour)), nil
+	}, jobs.MaxChecks(2), jobs.Timeout(10*time.Second), jobs.Deadline(7*24*time.Hour))
+
+	for job := range registry.All() {
+		fmt.Println(job.Name, job.MaxChecks, job.Timeout)
+	}
+	// Output: order.unshipped 2 10s
+}
+
+// What the check writes and its outcome are committed together, once.
+func ExampleRegistry_RegisterTx() {
+	registry := jobs.NewRegistry()
+	registry.RegisterTx("order.unshipped", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, `insert into alert (order_id, slot) values ($1, $2)`, job.EntityKey, job.Slot)
+		return nil, err
+	})
+}
+
+func ExamplePayload() {
+	type order struct {
+		Customer string
+		Total    int
+	}
+	job := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+	if err := job.SetPayload(order{Customer: "Ada", Total: 12}); err != nil {
+		slog.Error("encode the order", "error", err)
+	}
+
+	// In the function that does the check:
+	placed, err := jobs.Payload[order](job)
+	fmt.Println(placed.Customer, placed.Total, err)
+	// Output: Ada 12 <nil>
+}
+
+func ExampleFutureJob_SetCheckAt() {
+	var job jobs.FutureJob
+	job.SetCheckAt(grid.Default, time.Date(2030, time.March, 1, 13, 5, 0, 0, time.UTC))
+	fmt.Println(job.NextCheckAt().Format(time.TimeOnly))
+	// Output: 13:15:00
+}

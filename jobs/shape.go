@@ -1,0 +1,80 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// CheckFunc does one check. It returns when to look again, rounded up to a slot, or nil when the row is finished.
+// An error, a panic, a call of runtime.Goexit and a timeout are tried again in later slots; see Retry.
+//
+// ctx ends at the job's timeout, when the run is stopped, and when the runner loses its lease. A check may run again
+// after a crash, so its effects must bear being repeated.
+type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err error)
+
+// TxCheckFunc is a CheckFunc that writes through a transaction: what it writes and the check's outcome commit
+// together, once. It must not commit or roll back itself; with an error everything it wrote is rolled back.
+type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
+
+// Result is what a batch function says about one row: when to look again, or nil when the row is finished, or an
+// error, which is that row's alone.
+type Result struct {
+	Next *time.Time
+	Err  error
+}
+
+// BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by
+// one query. It returns a result for each row, in their order. With an error, and for any other number of results,
+// every row has failed. The rules of CheckFunc hold for the batch as a whole.
+type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
+
+// TxBatchFunc is a BatchFunc that writes through a transaction: what it writes and the outcomes of all its rows
+// commit together, once. The error of one row does not undo what was written for it; an error of the whole does.
+type TxBatchFunc func(ctx context.Context, tx *sqlx.Tx, batch []FutureJob) ([]Result, error)
+
+// shape is how a job's function is called; exactly one field is set.
+type shape struct {
+	check   CheckFunc
+	checkTx TxCheckFunc
+	batch   BatchFunc
+	batchTx TxBatchFunc
+}
+
+func (s shape) isNil() bool {
+	return s.check == nil && s.checkTx == nil && s.batch == nil && s.batchTx == nil
+}
+
+// InTx tells whether the job writes through a transaction.
+func (d *Definition) InTx() bool { return d.shape.checkTx != nil || d.shape.batchTx != nil }
+
+// Batched tells whether the job takes many rows at once.
+func (d *Definition) Batched() bool { return d.shape.batch != nil || d.shape.batchTx != nil }
+
+// Grouped tells whether the job gets all due rows of a group at once.
+func (d *Definition) Grouped() bool { return d.Group != "" }
+
+// Call calls the job's function: with one row, unless it is Batched, and with a transaction if it is InTx. It returns
+// a result for each row or an error. An error of a single row in a transaction is an error of the whole.
+func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+	var results []Result
+	var err error
+	switch s := d.shape; {
+	case s.check != nil:
+		next, err := s.check(ctx, rows[0])
+		return []Result{{next, err}}, nil
+	case s.checkTx != nil:
+		next, err := s.checkTx(ctx, tx, rows[0])
+		return []Result{{Next: next}}, err
+	case s.batch != nil:
+		results, err = s.batch(ctx, rows)
+	default:
+		results, err = s.batchTx(ctx, tx, rows)
+	}
+	if err == nil && len(results) != len(rows) {
+		return nil, fmt.Errorf("the batch function returned %d results for %d rows", len(results), len(rows))
+	}
+	return results, err
+}

@@ -1,0 +1,231 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+func TestABatchGetsManyRowsAndEachHasItsOwnResult(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var mu sync.Mutex
+	var sizes []int
+	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		mu.Lock()
+		sizes = append(sizes, len(batch))
+		mu.Unlock()
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			if !job.Slot.Equal(slot(1)) {
+				t.Errorf("slot %s", job.Slot)
+			}
+			switch n, _ := strconv.Atoi(job.EntityKey); n % 3 {
+			case 1:
+				results[i].Next = new(slot(2))
+			case 2:
+				results[i].Err = errors.New("no such order")
+			}
+		}
+		return results, nil
+	})
+	w.enqueue("job", slot(1), 900)
+	result := w.run(slot(1))
+	if result.Finished != 300 || result.Rescheduled != 300 || result.Failed != 300 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if len(sizes) > 16*3 || slices.Max(sizes) > 50 {
+		t.Errorf("batches of %v rows, want few of at most a page (50)", sizes)
+	}
+}
+
+func TestAnErrorOfTheWholeBatchIsEveryRows(t *testing.T) {
+	t.Parallel()
+	for name, fn := range map[string]jobs.BatchFunc{
+		"an error": func(context.Context, []jobs.FutureJob) ([]jobs.Result, error) { return nil, errors.New("down") },
+		"a panic":  func(context.Context, []jobs.FutureJob) ([]jobs.Result, error) { panic("down") },
+		"too few results": func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			return make([]jobs.Result, len(batch)-1), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.RegisterBatch("job", fn)
+			w.enqueue("job", slot(1), 100)
+			if result := w.run(slot(1)); result.Failed != 100 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			for _, job := range w.waiting() {
+				if job.ErrorCount != 1 || !job.NextCheckAt().Equal(slot(2)) {
+					t.Errorf("%s: %d errors, waits for %s", job.EntityKey, job.ErrorCount, job.NextCheckAt())
+				}
+			}
+		})
+	}
+}
+
+func TestABatchWithATransactionCommitsItsWritesWithAllItsOutcomes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`create table alert (order_key text primary key)`)
+	failures := 3
+	var mu sync.Mutex
+	w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		for _, job := range batch {
+			if _, err := tx.ExecContext(ctx, `insert into alert values ($1)`, job.EntityKey); err != nil {
+				return nil, err
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if failures--; failures >= 0 {
+			return nil, errors.New("down") // its alerts are rolled back
+		}
+		return make([]jobs.Result, len(batch)), nil
+	})
+	w.enqueue("job", slot(1), 500)
+	first := w.run(slot(1))
+	second := w.run(slot(2))
+	if first.Failed == 0 || first.Finished+second.Finished != 500 {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	if n := w.count(`select count(*) from alert`); n != 500 {
+		t.Errorf("%d alerts, want 500", n)
+	}
+}
+
+func TestARowThatIsLockedElsewhereLeavesItsBatchAndIsCheckedLater(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var mu sync.Mutex
+	checks := map[string]int{}
+	w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, job := range batch {
+			checks[job.EntityKey]++
+		}
+		return make([]jobs.Result, len(batch)), nil
+	})
+	w.enqueue("job", slot(1), 100)
+	business := w.db.MustBegin()
+	defer func() { _ = business.Rollback() }()
+	if _, _, err := w.client.Reschedule(t.Context(), business, key(7), slot(9)); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(1))
+	finished := make(chan slots.Result)
+	go func() {
+		result, err := w.runner().Run(context.WithoutCancel(t.Context()), slot(1))
+		if err != nil {
+			t.Error(err)
+		}
+		finished <- result
+	}()
+	w.eventually("the other rows to be recorded", func() bool { return w.outcomes()[jobs.Done] == 99 })
+	if err := business.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-finished; result.Finished != 100 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	for key, n := range checks {
+		if n != 1 {
+			t.Errorf("order %s was checked %d times", key, n)
+		}
+	}
+}
+
+func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var mu sync.Mutex
+	calls := map[string][]int{}
+	w.registry.RegisterGroup("customer", []string{"a", "b"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[batch[0].Group()] = append(calls[batch[0].Group()], len(batch))
+		for _, job := range batch {
+			if job.Group() != batch[0].Group() {
+				t.Errorf("%s among %s", job.Group(), batch[0].Group())
+			}
+		}
+		var locks int
+		if err := tx.GetContext(ctx, &locks, `select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`); err != nil || locks != 1 {
+			t.Errorf("%d advisory locks held, want 1 (%v)", locks, err)
+		}
+		return make([]jobs.Result, len(batch)), nil
+	}, jobs.MaxChecks(2))
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 200)
+	want := map[string][]int{"order\x1fno group": {1}}
+	var list []jobs.FutureJob
+	for group, size := range map[string]int{"small": 3, "page": 50, "large": 180, "ünïcode": 20, "Z": 49, "a": 51} {
+		want[group] = []int{size}
+		for i := range size {
+			list = append(list, jobs.FutureJob{
+				JobExec: []string{"a", "b"}[i%2], EntityName: "customer", EntityKey: fmt.Sprint(group, i), GroupKey: group,
+			})
+		}
+	}
+	list = append(list, jobs.FutureJob{JobExec: "a", EntityName: "order", EntityKey: "no group"})
+	for i := range list {
+		list[i].SetCheckAt(slotGrid, slot(1))
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	result := w.run(slot(1))
+	if result.Finished != int64(len(list)+200) || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAGroupsCheckWaitsForWhoeverHoldsTheGroup(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return make([]jobs.Result, len(batch)), nil
+	})
+	w.enqueue("job", slot(1), 1)
+	business := w.db.MustBegin()
+	defer func() { _ = business.Rollback() }()
+	if _, err := business.Exec(`select prescient.lock_group('order' || chr(31) || '0')`); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(1))
+	finished := make(chan slots.Result)
+	go func() {
+		result, err := w.runner().Run(context.WithoutCancel(t.Context()), slot(1))
+		if err != nil {
+			t.Error(err)
+		}
+		finished <- result
+	}()
+	select {
+	case <-finished:
+		t.Fatal("the run did not wait")
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := business.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-finished; result.Finished != 1 {
+		t.Errorf("%+v", result)
+	}
+}

@@ -1,0 +1,1 @@
+select prescient.lock_group($1)
