@@ -42,6 +42,7 @@ type Client struct {
 type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // NewClient reads the grid and the clock from the database. It returns pgsql.ErrNotMigrated where the schema is

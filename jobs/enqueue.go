@@ -100,29 +100,6 @@ func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict)
 	return e, nil
 }
 
-// EnqueueMany asks for many checks in one statement. When any is bad nothing is written, and a *BulkError lists
-// every bad one. A key given twice counts as two calls, in order.
-func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
-	var bad BulkError
-	for i, job := range list {
-		if err := c.validate(job); err != nil {
-			bad.Rows = append(bad.Rows, RowError{Index: i, Err: err})
-		}
-	}
-	if len(bad.Rows) > 0 {
-		return Counts{}, &bad
-	}
-	if err := on.validate(); err != nil {
-		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
-	}
-	var n Counts
-	err := c.row(ctx, db, pgsql.EnqueueMany, c.columns(list, on), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
-	if err != nil {
-		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), explainConflict(err))
-	}
-	return n, nil
-}
-
 // columns turns rows into the arrays of enqueue_many.
 func (c *Client) columns(list []FutureJob, on Conflict) []any {
 	n := len(list)

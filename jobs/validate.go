@@ -38,6 +38,12 @@ type RowError struct {
 	Err   error
 }
 
+func (e *BulkError) add(index int, err error) {
+	if err != nil {
+		e.Rows = append(e.Rows, RowError{Index: index, Err: err})
+	}
+}
+
 // maxListed bounds the rows in the text of a BulkError; Rows has all.
 const maxListed = 20
 

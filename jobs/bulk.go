@@ -1,0 +1,128 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// chunk is how many rows of a stream are written by one statement; more gives nothing.
+	chunk = 5000
+	// maxBadRows bounds what EnqueueAll keeps of a stream that is all wrong.
+	maxBadRows = 1000
+)
+
+// EnqueueMany asks for many checks in one statement. When any is bad nothing is written, and a *BulkError lists
+// every bad one. A key given twice counts as two calls, in order.
+func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
+	var bad BulkError
+	for i, job := range list {
+		bad.add(i, c.validate(job))
+	}
+	if len(bad.Rows) > 0 {
+		return Counts{}, &bad
+	}
+	if err := on.validate(); err != nil {
+		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
+	}
+	n, err := c.write(ctx, db, list, on)
+	if err != nil {
+		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
+	}
+	return n, nil
+}
+
+// EnqueueAll asks for any number of checks, as they come, in bounded memory and in one transaction: with the same
+// rules as EnqueueMany, except that a *BulkError lists the first 1,000 bad rows at the most. Two streams with the
+// same keys in another order may deadlock, which ends one of them with nothing written.
+func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
+	if err := on.validate(); err != nil {
+		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
+	}
+	var total Counts
+	err := inTx(ctx, db, func(tx DB) error {
+		return atomically(ctx, tx, func() (err error) {
+			total, err = c.stream(ctx, tx, all, on)
+			return err
+		})
+	})
+	if err != nil {
+		return Counts{}, err
+	}
+	return total, nil
+}
+
+// stream validates every row, and writes them in chunks as long as none was bad.
+func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
+	var total Counts
+	var bad BulkError
+	var failed error
+	rows := make([]FutureJob, 0, chunk)
+	flush := func() {
+		if failed == nil && len(rows) > 0 {
+			var n Counts
+			n, failed = c.write(ctx, tx, rows, on)
+			total = total.plus(n)
+		}
+		rows = rows[:0]
+	}
+	index := 0
+	for job := range all {
+		bad.add(index, c.validate(job))
+		index++
+		if len(bad.Rows) > 0 {
+			if len(bad.Rows) >= maxBadRows {
+				break
+			}
+			continue
+		}
+		if rows = append(rows, job); len(rows) == chunk {
+			flush()
+		}
+		if failed != nil {
+			return Counts{}, fmt.Errorf("enqueue jobs: %w", failed)
+		}
+	}
+	if len(bad.Rows) > 0 {
+		return Counts{}, &bad
+	}
+	flush()
+	if failed != nil {
+		return Counts{}, fmt.Errorf("enqueue jobs: %w", failed)
+	}
+	return total, nil
+}
+
+// write writes rows that have been validated.
+func (c *Client) write(ctx context.Context, db DB, rows []FutureJob, on Conflict) (Counts, error) {
+	var n Counts
+	err := c.row(ctx, db, pgsql.EnqueueMany, c.columns(rows, on), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
+	return n, explainConflict(err)
+}
+
+// atomically undoes what fn wrote in the caller's transaction when it fails. After an error of the database itself
+// the whole transaction is aborted, as always.
+func atomically(ctx context.Context, tx DB, fn func() error) error {
+	if _, err := tx.ExecContext(ctx, "savepoint prescient_bulk"); err != nil {
+		return fmt.Errorf("set savepoint: %w", err)
+	}
+	err := fn()
+	if _, ok := errors.AsType[*BulkError](err); ok {
+		if _, undo := tx.ExecContext(ctx, "rollback to savepoint prescient_bulk"); undo != nil {
+			return errors.Join(err, fmt.Errorf("roll back to savepoint: %w", undo))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "release savepoint prescient_bulk")
+	return err
+}
+
+func (n Counts) plus(m Counts) Counts {
+	return Counts{n.Inserted + m.Inserted, n.Kept + m.Kept, n.Replaced + m.Replaced, n.PushedBack + m.PushedBack}
+}

@@ -1,0 +1,110 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// orders yields n checks, each on an order of its own; spoil changes one before it is yielded.
+func orders(n int, spoil func(i int, job *jobs.FutureJob)) iter.Seq[jobs.FutureJob] {
+	return func(yield func(jobs.FutureJob) bool) {
+		for i := range n {
+			job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
+			job.SetCheckAt(grid.Default, slot(1))
+			if spoil != nil {
+				spoil(i, &job)
+			}
+			if !yield(job) {
+				return
+			}
+		}
+	}
+}
+
+func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, n := range []int{0, 1, 4999, 5000, 12001} {
+		tx := s.db.MustBegin()
+		got, err := s.client.EnqueueAll(t.Context(), tx, orders(n, nil), jobs.Keep)
+		if err != nil || got != (jobs.Counts{Inserted: int64(n)}) {
+			t.Errorf("%d rows: %+v, %v", n, got, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var left int
+	if err := s.db.Get(&left, `select count(*) from prescient.future_job`); err != nil || left != 0 {
+		t.Errorf("%d rows left, %v", left, err)
+	}
+	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(6000, nil), jobs.Keep); err != nil || got.Inserted != 6000 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(7000, nil), jobs.Keep); err != nil || got != (jobs.Counts{Inserted: 1000, Kept: 6000}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestAStreamWithBadRowsWritesNothingAndLeavesTheTransactionUsable(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	tx := s.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	_, err := s.client.EnqueueAll(t.Context(), tx, orders(12000, func(i int, job *jobs.FutureJob) {
+		if i == 6000 || i == 11999 {
+			job.EntityKey = ""
+		}
+	}), jobs.Keep)
+	bulk, ok := errors.AsType[*jobs.BulkError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	var bad []int
+	for _, row := range bulk.Rows {
+		bad = append(bad, row.Index)
+	}
+	if diff := cmp.Diff([]int{6000, 11999}, bad); diff != "" {
+		t.Error(diff)
+	}
+	var n int
+	if err := tx.Get(&n, `select count(*) from prescient.future_job`); err != nil || n != 0 {
+		t.Errorf("%d rows written, %v", n, err)
+	}
+}
+
+func TestAStreamThatIsAllWrongEndsEarly(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	yielded := 0
+	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(1<<30, func(_ int, job *jobs.FutureJob) {
+		yielded++
+		job.JobExec = ""
+	}), jobs.Keep)
+	if bulk, ok := errors.AsType[*jobs.BulkError](err); !ok || len(bulk.Rows) != 1000 || yielded != 1000 {
+		t.Errorf("%d rows yielded, %v", yielded, err)
+	}
+}
+
+func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	if _, err := s.client.EnqueueAll(t.Context(), s.db, orders(1, nil), jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(20000, nil), jobs.FailOnConflict)
+	if !errors.Is(err, jobs.ErrExists) {
+		t.Errorf("%v", err)
+	}
+	var n int
+	if err := s.db.Get(&n, `select count(*) from prescient.future_job`); err != nil || n != 1 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
