@@ -15,11 +15,12 @@ import (
 // claim takes shards: a small slot whole, of any other one at a time, so that the runner that is idle takes more.
 // With rows in flight up to their bound, and once the limit is reached, it takes none.
 func (s *scan) claim() (bool, error) {
-	if !s.hasRoom() {
+	whole := s.result.Planned <= int64(smallSlot*s.cfg.Page)
+	if !s.hasRoom() || whole && s.holds() {
 		return false, nil
 	}
 	limit := 1
-	if s.result.Planned <= int64(smallSlot*s.cfg.Page) {
+	if whole {
 		limit = allShards
 	}
 	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here

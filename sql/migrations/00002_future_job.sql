@@ -78,6 +78,15 @@ create trigger future_job_first_check_at
 before update of first_check_at on prescient.future_job
 for each row execute function prescient.keep_first_check_at();
 
+-- Jobs whose rows wait until they are resumed. A run leaves them where they are and closes the slot without them.
+create table prescient.paused_job (
+    job_exec  text        not null,
+    paused_at timestamptz not null default clock_timestamp(),
+    paused_by text        not null default current_user,
+    constraint paused_job_pkey primary key (job_exec)
+);
+
 -- +goose Down
+drop table prescient.paused_job;
 drop table prescient.future_job;
 drop function prescient.keep_first_check_at();

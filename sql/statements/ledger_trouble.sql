@@ -10,6 +10,7 @@ select
             select
             from prescient.future_job f
             where f.next_check_at = s.slot
+                and f.job_exec <> all (array(select job_exec from prescient.paused_job))
             limit 10000
         ) as few
     ) as waiting,
@@ -27,6 +28,7 @@ left join lateral (
     select true as waits
     from prescient.future_job f
     where f.next_check_at = s.slot
+        and f.job_exec <> all (array(select job_exec from prescient.paused_job))
     limit 1
 ) as probe on true
 where (r.slot is null and s.slot < $2)

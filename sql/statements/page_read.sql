@@ -10,5 +10,6 @@ where next_check_at = $1
     and id > $3
     and job_exec <> all ($5::text[])
     and ($6::text is null or job_exec = $6)
+    and job_exec <> all (array(select job_exec from prescient.paused_job))
 order by id
 limit $4

@@ -9,6 +9,7 @@ from prescient.future_job
 where next_check_at = $1
     and shard = $2
     and job_exec = any ($3::text[])
+    and job_exec <> all (array(select job_exec from prescient.paused_job))
     and coalesce(group_key, entity_name || chr(31) || entity_key) collate "C" > $4
 order by coalesce(group_key, entity_name || chr(31) || entity_key) collate "C", id
 limit $5

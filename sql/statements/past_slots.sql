@@ -1,4 +1,4 @@
--- The slots from $1 up to but not including $2 that have rows, found by jumping from slot to slot through the
+-- The slots from $1 up to but not including $2 that have rows, other than those of paused jobs, found by jumping from slot to slot through the
 -- slot index. Thorough, and for catch-up alone: it walks over dead entries where vacuum is held back.
 with recursive past (slot) as (
     (
@@ -22,5 +22,12 @@ with recursive past (slot) as (
 select past.slot, coalesce(r.state, 'missed') as state
 from past
 left join prescient.slot_run r on r.slot = past.slot
+cross join lateral (
+    select true as waits
+    from prescient.future_job f
+    where f.next_check_at = past.slot
+        and f.job_exec <> all (array(select job_exec from prescient.paused_job))
+    limit 1
+) as probe
 where past.slot is not null
 order by past.slot

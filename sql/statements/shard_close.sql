@@ -1,4 +1,4 @@
--- Closes those of a runner's shards that have no rows left: the lease row goes, its counts go to the ledger.
+-- Closes those of a runner's shards that have no rows left but those of paused jobs: the lease row goes, its counts go to the ledger.
 with gone as (
     delete from prescient.slot_lease l
     using unnest($2::smallint[], $3::bigint[]) as mine (shard, token)
@@ -8,7 +8,9 @@ with gone as (
         and not exists (
             select
             from prescient.future_job f
-            where f.next_check_at = $1 and f.shard = mine.shard
+            where f.next_check_at = $1
+                and f.shard = mine.shard
+                and f.job_exec <> all (array(select job_exec from prescient.paused_job))
         )
     returning l.shard, l.checked, l.finished, l.rescheduled, l.failed
 ), counted as (

@@ -7,5 +7,7 @@ where not exists (select from prescient.slot_lease where slot = $1)
     and exists (
         select
         from prescient.future_job f
-        where f.next_check_at = $1 and f.shard = s.shard
+        where f.next_check_at = $1
+            and f.shard = s.shard
+            and f.job_exec <> all (array(select job_exec from prescient.paused_job))
     )

@@ -1,5 +1,5 @@
 -- Opens a slot: its ledger row, and a lease row for each shard that has rows, found by one probe a shard.
--- An empty slot is done at once. No row comes back when the slot was opened before.
+-- An empty slot, or one with nothing but rows of paused jobs, is done at once. No row comes back when the slot was opened before.
 -- planned is counted up to 10,000 rows; above that it is one shard's count times the shards.
 with due as (
     select s.shard
@@ -7,7 +7,9 @@ with due as (
     where exists (
         select
         from prescient.future_job f
-        where f.next_check_at = $1 and f.shard = s.shard
+        where f.next_check_at = $1
+            and f.shard = s.shard
+            and f.job_exec <> all (array(select job_exec from prescient.paused_job))
     )
 ), counted as (
     select count(*) as n

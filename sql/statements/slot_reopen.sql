@@ -3,6 +3,7 @@ with due as (
     select f.shard, count(*) as n
     from prescient.future_job f
     where f.next_check_at = $1
+        and f.job_exec <> all (array(select job_exec from prescient.paused_job))
     group by f.shard
 ), opened as (
     update prescient.slot_run

@@ -1,0 +1,55 @@
+package jobs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Paused is a job whose rows wait until it is resumed.
+type Paused struct {
+	JobExec  string
+	PausedAt time.Time // UTC
+	PausedBy string    // the database role
+}
+
+// Pause lets the rows of a job wait where they are: runs and catch-up leave them, and close slots without them. A run
+// that is under way stops reading them; checks that are running finish. It tells whether the job was not paused yet.
+func (c *Client) Pause(ctx context.Context, db DB, jobExec string) (bool, error) {
+	return c.setPaused(ctx, db, "pause", pgsql.JobPause, jobExec)
+}
+
+// Resume ends a pause. Rows whose slots have passed meanwhile are stragglers, and catch-up takes them. It tells
+// whether the job was paused.
+func (c *Client) Resume(ctx context.Context, db DB, jobExec string) (bool, error) {
+	return c.setPaused(ctx, db, "resume", pgsql.JobResume, jobExec)
+}
+
+func (c *Client) setPaused(ctx context.Context, db DB, verb string, stmt pgsql.Statement, jobExec string) (bool, error) {
+	var changed string
+	err := checkName("job_exec", jobExec, 1, maxName)
+	if err == nil {
+		err = c.row(ctx, db, stmt, []any{jobExec}, &changed)
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, fmt.Errorf("%s job %s: %w", verb, jobExec, err)
+	}
+	return err == nil, nil
+}
+
+// Paused lists the paused jobs in the order of their names.
+func (c *Client) Paused(ctx context.Context, db DB) ([]Paused, error) {
+	paused, err := list(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *Paused) error {
+		err := row.Scan(&p.JobExec, &p.PausedAt, &p.PausedBy)
+		p.PausedAt = p.PausedAt.UTC()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list paused jobs: %w", err)
+	}
+	return paused, nil
+}
