@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -22,6 +23,9 @@ func (s *scan) claim() (bool, error) {
 	limit := 1
 	if whole {
 		limit = allShards
+	}
+	if s.cfg.ClaimDelay > 0 && !s.pause(time.Duration(s.cfg.Load()*float64(s.cfg.ClaimDelay))) {
+		return false, nil
 	}
 	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here
 	var claims []claim
@@ -43,6 +47,18 @@ func (s *scan) claim() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// pause waits before a claim, for maxDelay at the most. It returns false when the run is stopped meanwhile.
+func (s *scan) pause(delay time.Duration) bool {
+	timer := time.NewTimer(min(delay, maxDelay))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.stop.Done():
+		return false
+	}
 }
 
 // hasRoom tells whether more rows may be handed out.

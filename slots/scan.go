@@ -18,6 +18,8 @@ const (
 	allShards = 1 << 15
 	// writers is how many transactions record at once, so that reading overlaps writing; more gives nothing.
 	writers = 2
+	// maxDelay bounds what a busy machine waits before a claim: it may be the only one.
+	maxDelay = 10 * time.Second
 	// closingTime bounds what a run still does in the database after it was stopped.
 	closingTime = 10 * time.Second
 )

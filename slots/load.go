@@ -1,0 +1,22 @@
+package slots
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// HostLoad is the load average of the last minute for each core, as Linux has it; 0 on other systems.
+func HostLoad() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0
+	}
+	return load / float64(runtime.NumCPU())
+}
