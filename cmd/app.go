@@ -84,7 +84,7 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		newRun(a), newCatchUp(a), newStatus(a),
 		newSlots(a), newJobs(a), newHistory(a),
-		newMigrate(a), newDB(a), newConfig(a), newVersion(a),
+		newMigrate(a), newDB(a), newConfig(a), newDemo(a), newVersion(a),
 	)
 	for _, command := range a.extra {
 		root.AddCommand(command(a))

@@ -13,7 +13,7 @@ import (
 func TestDemoTellsItsStoryPlainlyInAPipeOnADatabaseWithoutTheSchema(t *testing.T) {
 	t.Setenv("PRESCIENT_DATABASE_URL", pgtest.Empty(t))
 	var out, log bytes.Buffer
-	app := New(jobs.NewRegistry(), newDemo)
+	app := New(jobs.NewRegistry())
 	app.Out, app.Err = &out, &log
 	if code := app.Run(t.Context(), []string{"demo"}); code != Done || log.Len() > 0 {
 		t.Fatalf("exit code %d\n%s", code, &log)
