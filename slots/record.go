@@ -17,6 +17,9 @@ import (
 )
 
 const (
+	// slowWrite is what a batch takes at the most before it is made smaller, down to minBatch rows.
+	slowWrite = 500 * time.Millisecond
+	minBatch  = 20
 	// linger is how long an outcome may wait for others to be recorded with.
 	linger = 10 * time.Millisecond
 	// lockTimeout is far below the server's deadlock_timeout (1 s): it is the run that yields, before the server
@@ -74,7 +77,7 @@ func (s *scan) deliverLocked(sh *shard, o outcome) {
 	}
 	sh.pending = append(sh.pending, o)
 	s.pending++
-	if s.out == 0 || len(sh.pending) == s.cfg.Page {
+	if s.out == 0 || len(sh.pending) == s.batch {
 		s.notify()
 	}
 }
@@ -86,14 +89,29 @@ func (s *scan) write() {
 		if b == nil {
 			return
 		}
+		started := monotonic()
 		if err := s.recordBatch(b); err != nil {
 			s.fail(err)
 		}
+		s.adapt(time.Since(started))
 		s.landBatch(b)
 	}
 }
 
-// batch is outcomes by shard: a page of one shard, or all that waits of several.
+// adapt halves the batch when a write was slow, so that locks are short and heartbeats get through on a server that
+// is under pressure, and doubles it, up to a page, when it was quick.
+func (s *scan) adapt(took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case took > slowWrite:
+		s.batch = max(s.batch/2, min(minBatch, s.cfg.Page))
+	case took < slowWrite/4:
+		s.batch = min(2*s.batch, s.cfg.Page)
+	}
+}
+
+// batch is outcomes by shard: a full one of one shard, or all that waits of several.
 type batch map[*shard][]outcome
 
 // nextBatch waits for a batch that is due; nil when the run is over.
@@ -111,7 +129,7 @@ func (s *scan) nextBatch() batch {
 	}
 }
 
-// cut takes a batch that is due: a full page of a shard; or everything, when nothing more is on its way or the oldest
+// cut takes a batch that is due: a full one of a shard; or everything, when nothing more is on its way or the oldest
 // outcome has waited long enough.
 func (s *scan) cut() batch {
 	if s.pending == 0 {
@@ -119,11 +137,11 @@ func (s *scan) cut() batch {
 	}
 	due := s.ended || s.out == 0
 	for _, sh := range s.shards {
-		if len(sh.pending) >= s.cfg.Page {
-			page := slices.Clone(sh.pending[:s.cfg.Page])
-			sh.pending = append(sh.pending[:0], sh.pending[s.cfg.Page:]...)
-			s.pending -= len(page)
-			return batch{sh: page}
+		if len(sh.pending) >= s.batch {
+			full := slices.Clone(sh.pending[:s.batch])
+			sh.pending = append(sh.pending[:0], sh.pending[s.batch:]...)
+			s.pending -= len(full)
+			return batch{sh: full}
 		}
 		due = due || len(sh.pending) > 0 && time.Since(sh.oldest) >= linger
 	}

@@ -103,8 +103,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selecti
 	var err error
 	result.State, result.Planned, err = l.open(ctx, kind, kind == KindCatchUp)
 	if err == nil && result.State == StateOpen {
-		s := newScan(ctx, r, l, sel, &result)
-		err = s.run()
+		result, err = newScan(ctx, r, l, sel, result).run()
 	}
 	result.Took = time.Since(started)
 	if err != nil {

@@ -51,13 +51,14 @@ type scan struct {
 	flying  map[int64]*shard // rows handed out and not recorded yet, by id
 	free    int              // of them those in lanes without a limit of their own: what the bound on memory counts
 	out     int              // of them those whose outcome is not known yet
+	batch   int              // rows that are recorded at once
 	pending int              // of them those whose outcome waits for a writer
 	cleared int              // how often a busy lane got room again
 	taken   int64            // rows handed out in all, for the limit
 	stopped bool             // hand out and start no more checks
 	ended   bool             // take no more outcomes
 	err     error            // the first failure that ended the run
-	result  *Result
+	result  Result
 
 	patient sync.WaitGroup // goroutines that wait for rows locked elsewhere
 }
@@ -91,12 +92,13 @@ type lane struct {
 	busy   bool          // a row was turned away; guarded by scan.mu
 }
 
-func newScan(ctx context.Context, r *Runner, l *ledger, sel selection, result *Result) *scan {
+func newScan(ctx context.Context, r *Runner, l *ledger, sel selection, result Result) *scan {
 	s := &scan{
 		Runner: r, ledger: l, sel: sel, result: result, stop: ctx,
 		workers:     make(chan struct{}, r.cfg.Workers),
 		connections: make(chan struct{}, r.cfg.Connections),
 		wake:        make(chan struct{}, 1),
+		batch:       r.cfg.Page,
 		shards:      map[int16]*shard{},
 		lanes:       map[string]*lane{},
 		flying:      map[int64]*shard{},
@@ -112,8 +114,9 @@ func newScan(ctx context.Context, r *Runner, l *ledger, sel selection, result *R
 	return s
 }
 
-// run does the whole scan and leaves nothing behind but abandoned checks.
-func (s *scan) run() error {
+// run does the whole scan and leaves nothing behind but abandoned checks. The result is a copy, which they cannot
+// reach.
+func (s *scan) run() (Result, error) {
 	defer s.cancelWork(nil)
 	defer context.AfterFunc(s.stop, s.halt)()
 
@@ -277,8 +280,8 @@ func (s *scan) handBack() {
 	}
 }
 
-// finish turns how the scan ended into the run's error.
-func (s *scan) finish(done bool) error {
+// finish turns how the scan ended into the run's result and error.
+func (s *scan) finish(done bool) (Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if done {
@@ -286,13 +289,13 @@ func (s *scan) finish(done bool) error {
 	}
 	switch {
 	case s.err != nil:
-		return s.err
+		return s.result, s.err
 	case s.result.Abandoned > 0:
-		return ErrAbandoned
+		return s.result, ErrAbandoned
 	case s.stop.Err() != nil && !done:
-		return ErrStopped
+		return s.result, ErrStopped
 	}
-	return nil
+	return s.result, nil
 }
 
 // retry repeats a statement while the database cannot be reached: a restart must not cost the slot, as long as the
