@@ -52,6 +52,9 @@ type claim struct {
 // were committed after it was closed.
 func (l *ledger) open(ctx context.Context, kind Kind, stragglers bool) (state State, planned int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly); err != nil {
+			return err
+		}
 		err := tx.QueryRowContext(ctx, pgsql.SlotOpen.In(l.schema), l.slot, kind).Scan(&state, &planned)
 		if stragglers && errors.Is(err, sql.ErrNoRows) {
 			err = tx.QueryRowContext(ctx, pgsql.SlotReopen.In(l.schema), l.slot).Scan(&state, &planned)
@@ -123,6 +126,9 @@ func (l *ledger) shardsTx(ctx context.Context, tx *sqlx.Tx, stmt pgsql.Statement
 // close closes those of the shards that have no rows left, and returns them. The last shard closes the slot.
 func (l *ledger) close(ctx context.Context, claims []claim) (closed []int16, done bool, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, pgsql.SlotLock.In(l.schema), l.slot); err != nil {
 			return err
 		}

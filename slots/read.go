@@ -139,6 +139,9 @@ func (s *scan) read() (bool, error) {
 	var pages []page
 	err := s.retry(func() error {
 		return pgsql.InTx(s.work, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
+			if _, err := tx.ExecContext(s.work, pgsql.SlotIndexOnly); err != nil {
+				return err
+			}
 			pages, err = s.readPages(tx, shards, turnedAway)
 			return err
 		})

@@ -436,8 +436,8 @@ func (s *scan) inTx(wait time.Duration, fn func(tx *sqlx.Tx) error) error {
 }
 
 func limits(ctx context.Context, tx *sqlx.Tx, lock, idle time.Duration) error {
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d",
-		lock.Milliseconds(), idle.Milliseconds()))
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("%s; set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d",
+		pgsql.SlotIndexOnly, lock.Milliseconds(), idle.Milliseconds()))
 	return err
 }
 
