@@ -33,6 +33,7 @@ type flight struct {
 	shard   *shard
 	lane    *lane
 	rows    []jobs.FutureJob
+	passed  int       // gates of its lane that it is through; guarded by scan.mu
 	started time.Time // local monotonic instant
 
 	settled  bool // its outcome is known, by return or by abandonment; guarded by scan.mu
@@ -50,18 +51,8 @@ func (f *flight) String() string {
 
 // check runs one check on a goroutine of its own, which a check that never returns keeps to itself.
 func (s *scan) check(f *flight) {
-	release, ok := s.admit(f)
-	if !ok {
-		s.forget(f, f.rows)
-		return
-	}
-	s.brief(f)
-	timeout := f.lane.def.Timeout
-	ctx, cancel := context.WithTimeoutCause(f.shard.ctx, timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(f.shard.ctx, f.lane.def.Timeout, errTimeout)
 	defer cancel()
-	abandon := time.AfterFunc(timeout+s.cfg.Grace, func() { s.abandon(f, release) })
-	defer abandon.Stop()
-
 	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics
 	defer func() {
@@ -71,28 +62,30 @@ func (s *scan) check(f *flight) {
 		}
 		switch {
 		case f.recorded:
-			release()
+			s.release(f)
 			s.forget(f, f.rows)
 		case f.mine || s.settle(f):
-			release()
+			s.release(f)
 			s.deliver(f, s.verdicts(ctx, f, results, err))
 		}
 	}()
-	if f.lane.def.InTx() {
+	switch {
+	case ctx.Err() != nil: // the lease was lost meanwhile
+		f.recorded = true
+	case f.lane.def.InTx():
 		results, err = s.checkTx(ctx, f)
-	} else {
-		results, err = f.lane.def.Call(ctx, nil, f.rows)
+	default:
+		results, err = f.lane.def.Call(ctx, nil, slices.Clone(f.rows)) // a clone, since the function may change it
 	}
 }
 
-// brief tells the rows where they stand.
+// brief tells the rows where they stand. Call it with mu held.
 func (s *scan) brief(f *flight) {
 	moment := s.moment()
 	for i := range f.rows {
 		f.rows[i].Slot, f.rows[i].CaughtUp = moment.Slot, moment.CaughtUp
 		f.rows[i].Lateness = max(0, moment.Now.Sub(moment.Slot))
 	}
-	f.started = monotonic()
 }
 
 // verdicts judges what a check returned, row by row; err is everyone's.
@@ -112,39 +105,7 @@ func (s *scan) verdicts(ctx context.Context, f *flight, results []jobs.Result, e
 	return list
 }
 
-// admit waits for the tokens that a check needs: its job's, a worker's, and a connection's. It returns false when
-// the run was stopped or the lease lost meanwhile.
-func (s *scan) admit(f *flight) (release func(), ok bool) {
-	pools := []chan struct{}{s.workers}
-	if f.lane.tokens != nil {
-		pools = []chan struct{}{f.lane.tokens, s.workers}
-	}
-	if f.lane.def.InTx() {
-		pools = append(pools, s.connections)
-	}
-	held := 0
-	release = func() {
-		for _, pool := range pools[:held] {
-			<-pool
-		}
-	}
-	for _, pool := range pools {
-		select {
-		case pool <- struct{}{}:
-			held++
-		case <-f.shard.ctx.Done():
-			release()
-			return nil, false
-		}
-	}
-	if s.isStopped() || f.shard.ctx.Err() != nil {
-		release()
-		return nil, false
-	}
-	return release, true
-}
-
-// settle tells whether the caller is the first to know the outcome of a row.
+// settle tells whether the caller is the first to know the outcome of a flight.
 func (s *scan) settle(f *flight) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,13 +114,13 @@ func (s *scan) settle(f *flight) bool {
 	return first
 }
 
-// abandon gives up on a check that ignored its timeout: its tokens go to other checks, and its row counts as failed.
+// abandon gives up on checks that ignored their timeout: their places go to others, and their rows count as failed.
 // When as many are abandoned as there are workers, the run ends.
-func (s *scan) abandon(f *flight, release func()) {
+func (s *scan) abandon(f *flight) {
 	if !s.settle(f) {
 		return
 	}
-	release()
+	s.release(f)
 	s.mu.Lock()
 	s.result.Abandoned++
 	many := s.result.Abandoned >= s.cfg.Workers
@@ -172,11 +133,26 @@ func (s *scan) abandon(f *flight, release func()) {
 	}
 }
 
-// forget lets rows go without an outcome: they were not checked, are recorded already, or are not this runner's any
-// more. Those that are still in the slot are found by the next pass.
+// overdue returns the checks whose timeout and grace period are over. Call it with mu held.
+func (s *scan) overdue() []*flight {
+	var list []*flight
+	for f := range s.running {
+		if !f.settled && time.Since(f.started) > f.lane.def.Timeout+s.cfg.Grace {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// forget lets a flight go without an outcome: it was not checked, is recorded already, or is not this runner's any
+// more. Rows that are still in the slot are found by the next pass.
 func (s *scan) forget(f *flight, rows []jobs.FutureJob) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forgetLocked(f, rows)
+}
+
+func (s *scan) forgetLocked(f *flight, rows []jobs.FutureJob) {
 	for _, row := range rows {
 		s.out--
 		s.land(f.shard, f.lane, row.ID)
@@ -210,7 +186,7 @@ func (s *scan) tryTx(ctx context.Context, f *flight) ([]jobs.Result, error) {
 		f.recorded = true
 		return nil, nil
 	}
-	results, err := f.lane.def.Call(ctx, tx, f.rows)
+	results, err := f.lane.def.Call(ctx, tx, slices.Clone(f.rows))
 	if err != nil {
 		return nil, err
 	}
@@ -246,8 +222,13 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 			others = append(others, row)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.settled && !f.mine {
+		return errIgnored
+	}
 	f.rows = rows
-	s.forget(f, others)
+	s.forgetLocked(f, others)
 	return nil
 }
 

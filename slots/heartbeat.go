@@ -58,8 +58,8 @@ func (s *scan) renew(ctx context.Context) {
 }
 
 // watch drops shards before their lease can end: the time is measured here, on the monotonic clock, so that it also
-// ends when the network is dead or the process was stopped for a while. It lets writers see outcomes that have waited
-// long enough, too.
+// ends when the network is dead or the process was stopped for a while. It also gives up on checks that ignore their
+// timeout, and lets writers see outcomes that have waited long enough.
 func (s *scan) watch(ctx context.Context) {
 	ticker := time.NewTicker(linger)
 	defer ticker.Stop()
@@ -77,12 +77,16 @@ func (s *scan) watch(ctx context.Context) {
 				late = append(late, sh)
 			}
 		}
+		overdue := s.overdue()
 		if s.pending > 0 {
 			s.ready.Broadcast()
 		}
 		s.mu.Unlock()
 		for _, sh := range late {
 			s.lose(sh)
+		}
+		for _, f := range overdue {
+			s.abandon(f)
 		}
 	}
 }

@@ -230,7 +230,7 @@ func (s *scan) handOut(p page) {
 		}
 	}
 	for _, f := range batches {
-		go s.check(f)
+		s.advance(f)
 	}
 	p.shard.busy = p.shard.busy || p.busy
 	switch {
@@ -264,7 +264,7 @@ func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob, batches map[string]*fl
 	if act == actLeave {
 		return true
 	}
-	if act == actCheck && l.tokens != nil && l.flying >= s.laneRoom(l) && batches[l.batch(job)] == nil {
+	if act == actCheck && l.limited() && l.flying >= s.laneRoom(l) && batches[l.batch(job)] == nil {
 		l.busy, sh.busy = true, true
 		return true
 	}
@@ -273,7 +273,7 @@ func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob, batches map[string]*fl
 	case act == actRecord:
 		s.deliverLocked(sh, outcome{id: job.ID, lane: l, verdict: verdict})
 	case key == "":
-		go s.check(&flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}})
+		s.advance(&flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}})
 	case batches[key] == nil:
 		batches[key] = &flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}}
 	default:
@@ -300,7 +300,7 @@ func (s *scan) takeOff(sh *shard, l *lane, id int64) {
 	s.out++
 	sh.flying++
 	l.flying++
-	if l.tokens == nil {
+	if !l.limited() {
 		s.free++
 	}
 }
@@ -309,7 +309,7 @@ func (s *scan) land(sh *shard, l *lane, id int64) {
 	delete(s.flying, id)
 	sh.flying--
 	l.flying--
-	if l.tokens == nil {
+	if !l.limited() {
 		s.free--
 	} else if l.busy && l.flying <= s.laneRoom(l)/2 {
 		l.busy = false
@@ -319,7 +319,7 @@ func (s *scan) land(sh *shard, l *lane, id int64) {
 }
 
 // laneRoom is how many rows of a job with limited concurrency are in flight at the most.
-func (s *scan) laneRoom(l *lane) int { return 4*cap(l.tokens) + s.cfg.Page }
+func (s *scan) laneRoom(l *lane) int { return 4*l.def.Concurrency + s.cfg.Page }
 
 // lane returns the lane of a job; the jobs of a group family share one.
 func (s *scan) lane(job string) *lane {
@@ -331,9 +331,13 @@ func (s *scan) lane(job string) *lane {
 	if def.Grouped() {
 		l.name, l.jobs = "group "+def.Group, s.cfg.Registry.Family(def.Group)
 	}
-	if def.Concurrency > 0 {
-		l.tokens = make(chan struct{}, def.Concurrency)
+	if l.limited() {
+		l.gates = append(l.gates, s.gate(def.Concurrency))
 	}
+	if def.InTx() {
+		l.gates = append(l.gates, s.connections)
+	}
+	l.gates = append(l.gates, s.workers)
 	for _, name := range l.jobs {
 		s.lanes[name] = l
 	}

@@ -40,25 +40,26 @@ type scan struct {
 
 	grouped []string // the jobs that are checked by group
 
-	workers     chan struct{} // holds one token for each running check
-	connections chan struct{} // holds one token for each running check with a transaction
-	wake        chan struct{} // tells the reader that something changed
+	wake chan struct{} // tells the reader that something changed
 
-	mu      sync.Mutex
-	ready   *sync.Cond // tells writers that outcomes may be due
-	shards  map[int16]*shard
-	lanes   map[string]*lane
-	flying  map[int64]*shard // rows handed out and not recorded yet, by id
-	free    int              // of them those in lanes without a limit of their own: what the bound on memory counts
-	out     int              // of them those whose outcome is not known yet
-	batch   int              // rows that are recorded at once
-	pending int              // of them those whose outcome waits for a writer
-	cleared int              // how often a busy lane got room again
-	taken   int64            // rows handed out in all, for the limit
-	stopped bool             // hand out and start no more checks
-	ended   bool             // take no more outcomes
-	err     error            // the first failure that ended the run
-	result  Result
+	mu                   sync.Mutex
+	ready                *sync.Cond // tells writers that outcomes may be due
+	shards               map[int16]*shard
+	lanes                map[string]*lane
+	running              map[*flight]struct{} // checks that were started and are not settled
+	gates                []*gate              // all there are:
+	workers, connections *gate                // of every check, of those with a transaction, and of each limited lane
+	flying               map[int64]*shard     // rows handed out and not recorded yet, by id
+	free                 int                  // of them those in lanes without a limit of their own: what the bound on memory counts
+	out                  int                  // of them those whose outcome is not known yet
+	batch                int                  // rows that are recorded at once
+	pending              int                  // of them those whose outcome waits for a writer
+	cleared              int                  // how often a busy lane got room again
+	taken                int64                // rows handed out in all, for the limit
+	stopped              bool                 // hand out and start no more checks
+	ended                bool                 // take no more outcomes
+	err                  error                // the first failure that ended the run
+	result               Result
 
 	patient sync.WaitGroup // goroutines that wait for rows locked elsewhere
 }
@@ -87,22 +88,31 @@ type lane struct {
 	name   string
 	jobs   []string // one, or those of a group family
 	def    *jobs.Definition
-	tokens chan struct{} // nil: no limit of its own
-	flying int           // guarded by scan.mu
-	busy   bool          // a row was turned away; guarded by scan.mu
+	gates  []*gate // what its checks must pass: its own limit, that of connections, that of workers
+	flying int     // guarded by scan.mu
+	busy   bool    // a row was turned away; guarded by scan.mu
+}
+
+// limited tells whether the job has a limit of its own.
+func (l *lane) limited() bool { return l.def.Concurrency > 0 }
+
+func (s *scan) gate(limit int) *gate {
+	g := &gate{limit: limit}
+	s.gates = append(s.gates, g)
+	return g
 }
 
 func newScan(ctx context.Context, r *Runner, l *ledger, sel selection, result Result) *scan {
 	s := &scan{
 		Runner: r, ledger: l, sel: sel, result: result, stop: ctx,
-		workers:     make(chan struct{}, r.cfg.Workers),
-		connections: make(chan struct{}, r.cfg.Connections),
-		wake:        make(chan struct{}, 1),
-		batch:       r.cfg.Page,
-		shards:      map[int16]*shard{},
-		lanes:       map[string]*lane{},
-		flying:      map[int64]*shard{},
+		wake:    make(chan struct{}, 1),
+		batch:   r.cfg.Page,
+		shards:  map[int16]*shard{},
+		lanes:   map[string]*lane{},
+		flying:  map[int64]*shard{},
+		running: map[*flight]struct{}{},
 	}
+	s.workers, s.connections = s.gate(r.cfg.Workers), s.gate(r.cfg.Connections)
 	for def := range r.cfg.Registry.All() {
 		if def.Grouped() {
 			s.grouped = append(s.grouped, def.Name)
@@ -206,6 +216,7 @@ func (s *scan) halt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
+	s.ground()
 	s.notify()
 }
 

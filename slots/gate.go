@@ -1,0 +1,73 @@
+package slots
+
+import "slices"
+
+// gate lets a limited number of flights through at a time; the others wait in order. It is guarded by scan.mu.
+type gate struct {
+	limit   int
+	held    int
+	waiting []*flight
+}
+
+// enter lets a flight through, or lets it wait.
+func (g *gate) enter(f *flight) bool {
+	if g.held >= g.limit {
+		g.waiting = append(g.waiting, f)
+		return false
+	}
+	g.held++
+	return true
+}
+
+// leave makes room, and returns the flight that takes it; nil when none waits.
+func (g *gate) leave() *flight {
+	if len(g.waiting) == 0 {
+		g.held--
+		return nil
+	}
+	f := g.waiting[0]
+	g.waiting[0] = nil
+	g.waiting = g.waiting[1:]
+	return f
+}
+
+// advance takes a flight through the gates of its lane, one after the other, and starts its check behind the last.
+// Call it with mu held.
+func (s *scan) advance(f *flight) {
+	for ; f.passed < len(f.lane.gates); f.passed++ {
+		if !f.lane.gates[f.passed].enter(f) {
+			return
+		}
+	}
+	s.brief(f)
+	f.started = monotonic()
+	s.running[f] = struct{}{}
+	go s.check(f)
+}
+
+// release takes a flight back out of its gates, and lets others through.
+func (s *scan) release(f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, f)
+	for _, g := range slices.Backward(f.lane.gates) {
+		if next := g.leave(); next != nil {
+			next.passed++
+			s.advance(next)
+		}
+	}
+}
+
+// ground lets go of the flights that wait at gates: the run is stopped, and they are not to start. Call it with mu
+// held.
+func (s *scan) ground() {
+	for _, g := range s.gates {
+		for _, f := range g.waiting {
+			for _, passed := range f.lane.gates[:f.passed] {
+				passed.held-- // whoever waits there is grounded, too
+			}
+			s.forgetLocked(f, f.rows)
+		}
+		g.waiting = nil
+	}
+}
