@@ -235,6 +235,9 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 // commit records the outcome of a check in its own transaction.
 func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []jobs.Result) error {
 	n, err := s.record(ctx, tx, f.shard, f.outcomes(s.verdicts(ctx, f, results, nil)))
+	if err == nil {
+		err = s.fenceShared(ctx, tx, f.shard, n)
+	}
 	switch {
 	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil:
 		return errEndedTx

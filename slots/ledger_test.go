@@ -85,12 +85,14 @@ func (m *matrix) claim(l *ledger) claim {
 	return claims[0]
 }
 
-// record writes nothing but the fence, as the last statement of a batch.
+// record writes nothing but the fences.
 func (m *matrix) record() error {
 	s := &scan{Runner: &Runner{cfg: Config{Name: "mine"}}, ledger: m.mine}
 	return pgsql.InTx(m.t.Context(), m.db, func(tx *sqlx.Tx) error {
-		_, err := s.record(m.t.Context(), tx, &shard{claim: m.mineClaim}, nil)
-		return err
+		if err := s.fenceShared(m.t.Context(), tx, &shard{claim: m.mineClaim}, tally{}); err != nil {
+			return err
+		}
+		return s.fence(m.t.Context(), tx, &shard{claim: m.mineClaim}, tally{})
 	})
 }
 

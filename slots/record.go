@@ -236,7 +236,7 @@ func (s *scan) tryBatch(b batch) (tally, error) {
 		err := s.inTx(lockTimeout, func(tx *sqlx.Tx) error {
 			total = tally{}
 			for _, sh := range s.held(b) {
-				n, err := s.record(s.work, tx, sh, b[sh])
+				n, err := s.recordFenced(tx, sh, b[sh])
 				if err != nil {
 					lost = sh
 					return err
@@ -261,8 +261,17 @@ func (s *scan) held(b batch) []*shard {
 	return slices.DeleteFunc(shards, func(sh *shard) bool { return s.shards[sh.shard] != sh })
 }
 
-// record writes outcomes of one shard in a transaction, and the fence: ErrLeaseLost when the shard is not this
-// runner's any more. Rows that were cancelled or moved by their owner meanwhile are left as they are.
+// recordFenced writes outcomes of one shard in a transaction, and the fence.
+func (s *scan) recordFenced(tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, error) {
+	n, err := s.record(s.work, tx, sh, outcomes)
+	if err != nil {
+		return n, err
+	}
+	return n, s.fence(s.work, tx, sh, n)
+}
+
+// record writes outcomes of one shard in a transaction, which a fence must end. Rows that were cancelled or moved by
+// their owner meanwhile are left as they are.
 func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, error) {
 	var n tally
 	slices.SortFunc(outcomes, func(a, b outcome) int { return int(a.id - b.id) })
@@ -281,13 +290,31 @@ func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []ou
 		n.failed += failed
 	}
 	n.yielded = int64(len(outcomes)) - n.checked()
-	var shard int16
-	err := tx.QueryRowContext(ctx, pgsql.LeaseRecord.In(s.schema), s.ledger.slot, sh.shard, sh.token,
-		n.finished, n.rescheduled, n.failed).Scan(&shard)
-	if errors.Is(err, sql.ErrNoRows) {
-		return n, ErrLeaseLost
+	return n, nil
+}
+
+// fence adds up in the lease row what a batch has recorded, as its last statement: ErrLeaseLost when the shard is not
+// this runner's any more.
+func (s *scan) fence(ctx context.Context, tx *sqlx.Tx, sh *shard, n tally) error {
+	return lost(tx.QueryRowContext(ctx, pgsql.LeaseRecord.In(s.schema), s.ledger.slot, sh.shard, sh.token,
+		n.finished, n.rescheduled, n.failed))
+}
+
+// fenceShared is fence for a check with a transaction of its own: many of them commit at once.
+func (s *scan) fenceShared(ctx context.Context, tx *sqlx.Tx, sh *shard, n tally) error {
+	if _, err := tx.ExecContext(ctx, pgsql.TallyAdd.In(s.schema), s.ledger.slot, sh.shard, n.finished, n.rescheduled, n.failed); err != nil {
+		return err
 	}
-	return n, err
+	return lost(tx.QueryRowContext(ctx, pgsql.LeaseFence.In(s.schema), s.ledger.slot, sh.shard, sh.token))
+}
+
+func lost(row *sql.Row) error {
+	var shard int16
+	err := row.Scan(&shard)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrLeaseLost
+	}
+	return err
 }
 
 // finishArgs returns the parameters of rows_finish for those of the outcomes that end their row, sorted by id; nil
@@ -355,7 +382,7 @@ func (s *scan) recordCarefully(sh *shard, outcomes []outcome) (rest []outcome, e
 			isFree := func(o outcome) bool { return slices.Contains(free, o.id) }
 			rest = slices.DeleteFunc(slices.Clone(outcomes), isFree)
 			mine := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return !isFree(o) })
-			n, err = s.record(s.work, tx, sh, mine)
+			n, err = s.recordFenced(tx, sh, mine)
 			return err
 		})
 	})
@@ -401,7 +428,7 @@ func (s *scan) waitAndRecord(sh *shard, o outcome) error {
 		var n tally
 		err := s.retry(func() error {
 			return s.inTx(patience, func(tx *sqlx.Tx) (err error) {
-				n, err = s.record(s.work, tx, sh, []outcome{o})
+				n, err = s.recordFenced(tx, sh, []outcome{o})
 				return err
 			})
 		})

@@ -9,7 +9,8 @@
 //     and a run touches it by equality on the slot alone.
 //   - future_job_history: what ended, with its outcome, one partition a month.
 //   - slot_run: the ledger, one row for every slot that was opened. A gap is a missed slot.
-//   - slot_lease: who works on which shard of an open slot, and until when.
+//   - slot_lease: who works on which shard of an open slot, and until when. slot_tally, beside it, counts what checks
+//     with a transaction of their own have done.
 //
 // setting holds the width of the grid. The functions enqueue, enqueue_many, cancel, cancel_entity, reschedule and
 // push_back are for every client that speaks SQL; package jobs calls the same ones.

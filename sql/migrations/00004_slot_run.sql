@@ -33,7 +33,6 @@ create table prescient.slot_lease (
     token           bigint      not null default 0,
     runner          text,
     allocated_until timestamptz,
-    checked         bigint      not null default 0,
     finished        bigint      not null default 0,
     rescheduled     bigint      not null default 0,
     failed          bigint      not null default 0,
@@ -47,10 +46,24 @@ with (fillfactor = 50);
 comment on table prescient.slot_lease is 'a runner''s time-limited right to a shard of a slot; gone when the shard is done';
 comment on column prescient.slot_lease.token is 'fences a runner that lost its lease; 0: never claimed';
 
+-- What checks with a transaction of their own recorded, one row a transaction: adding it up in the lease row would
+-- let them commit one at a time. Summed up and deleted when the shard is closed.
+create table prescient.slot_tally (
+    slot        timestamptz not null,
+    shard       smallint    not null,
+    finished    bigint      not null,
+    rescheduled bigint      not null,
+    failed      bigint      not null
+);
+
+-- shard_close and slot_show: the tallies of a shard.
+create index slot_tally_shard on prescient.slot_tally (slot, shard);
+
 -- Tokens never repeat, not even when a shard is opened again.
 create sequence prescient.slot_token;
 
 -- +goose Down
 drop sequence prescient.slot_token;
+drop table prescient.slot_tally;
 drop table prescient.slot_lease;
 drop table prescient.slot_run;

@@ -1,4 +1,5 @@
--- Closes those of a runner's shards that have no rows left but those of paused jobs: the lease row goes, its counts go to the ledger.
+-- Closes those of a runner's shards that have no rows left but those of paused jobs: the lease row goes, its counts
+-- go to the ledger.
 with gone as (
     delete from prescient.slot_lease l
     using unnest($2::smallint[], $3::bigint[]) as mine (shard, token)
@@ -12,22 +13,32 @@ with gone as (
                 and f.shard = mine.shard
                 and f.job_exec <> all (array(select job_exec from prescient.paused_job))
         )
-    returning l.shard, l.checked, l.finished, l.rescheduled, l.failed
+    returning l.shard, l.finished, l.rescheduled, l.failed
+), tallied as (
+    delete from prescient.slot_tally t
+    using gone
+    where t.slot = $1 and t.shard = gone.shard
+    returning t.finished, t.rescheduled, t.failed
 ), counted as (
     update prescient.slot_run r
-    set checked = r.checked + s.checked,
+    set checked = r.checked + s.finished + s.rescheduled + s.failed,
         finished = r.finished + s.finished,
         rescheduled = r.rescheduled + s.rescheduled,
         failed = r.failed + s.failed
     from (
         select
-            sum(checked) as checked,
             sum(finished) as finished,
             sum(rescheduled) as rescheduled,
             sum(failed) as failed
-        from gone
+        from (
+            select finished, rescheduled, failed
+            from gone
+            union all
+            select finished, rescheduled, failed
+            from tallied
+        ) as all_of_it
     ) as s
-    where r.slot = $1 and s.checked is not null
+    where r.slot = $1 and s.finished is not null
 )
 select shard
 from gone
