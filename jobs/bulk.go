@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -29,7 +30,7 @@ func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Co
 	if err := on.validate(); err != nil {
 		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
 	}
-	n, err := c.write(ctx, db, list, on)
+	n, err := c.writeChunk(ctx, db, c.columns(list, on))
 	if err != nil {
 		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
 	}
@@ -56,51 +57,90 @@ func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 	return total, nil
 }
 
-// stream validates every row, and writes them in chunks as long as none was bad.
+// stream validates and encodes the rows, while a goroutine of its own writes the chunk before; once a row is bad it
+// only validates.
 func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
-	var total Counts
+	w := writer{chunks: make(chan []any), failed: make(chan struct{}), done: make(chan struct{})}
+	go w.run(func(chunk []any) (Counts, error) { return c.writeChunk(ctx, tx, chunk) })
+	defer w.finish() // when the iterator panics, too
+
 	var bad BulkError
-	var failed error
 	rows := make([]FutureJob, 0, chunk)
-	flush := func() {
-		if failed == nil && len(rows) > 0 {
-			var n Counts
-			n, failed = c.write(ctx, tx, rows, on)
-			total = total.plus(n)
-		}
-		rows = rows[:0]
-	}
 	index := 0
 	for job := range all {
 		bad.add(index, c.validate(job))
 		index++
 		if len(bad.Rows) > 0 {
-			if len(bad.Rows) >= maxBadRows {
+			if len(bad.Rows) == maxBadRows {
 				break
 			}
 			continue
 		}
 		if rows = append(rows, job); len(rows) == chunk {
-			flush()
-		}
-		if failed != nil {
-			return Counts{}, fmt.Errorf("enqueue jobs: %w", failed)
+			if !w.send(c.columns(rows, on)) {
+				break
+			}
+			rows = rows[:0]
 		}
 	}
-	if len(bad.Rows) > 0 {
+	if len(bad.Rows) == 0 && len(rows) > 0 {
+		w.send(c.columns(rows, on))
+	}
+	total, err := w.finish()
+	switch {
+	case len(bad.Rows) > 0:
 		return Counts{}, &bad
-	}
-	flush()
-	if failed != nil {
-		return Counts{}, fmt.Errorf("enqueue jobs: %w", failed)
+	case err != nil:
+		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
 	return total, nil
 }
 
-// write writes rows that have been validated.
-func (c *Client) write(ctx context.Context, db DB, rows []FutureJob, on Conflict) (Counts, error) {
+// writer writes chunks on a goroutine of its own, until one fails.
+type writer struct {
+	chunks chan []any
+	failed chan struct{} // closed at the first error
+	done   chan struct{}
+	total  Counts
+	err    error
+
+	once sync.Once
+}
+
+func (w *writer) run(write func(chunk []any) (Counts, error)) {
+	defer close(w.done)
+	for chunk := range w.chunks {
+		n, err := write(chunk)
+		if err != nil {
+			w.err = err
+			close(w.failed)
+			return
+		}
+		w.total = w.total.plus(n)
+	}
+}
+
+// send returns false when an earlier chunk has failed.
+func (w *writer) send(chunk []any) bool {
+	select {
+	case w.chunks <- chunk:
+		return true
+	case <-w.failed:
+		return false
+	}
+}
+
+// finish waits until all chunks are written. It may be called again.
+func (w *writer) finish() (Counts, error) {
+	w.once.Do(func() { close(w.chunks) })
+	<-w.done
+	return w.total, w.err
+}
+
+// writeChunk writes the columns of rows that have been validated.
+func (c *Client) writeChunk(ctx context.Context, db DB, columns []any) (Counts, error) {
 	var n Counts
-	err := c.row(ctx, db, pgsql.EnqueueMany, c.columns(rows, on), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
+	err := c.row(ctx, db, pgsql.EnqueueMany, columns, &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
 	return n, explainConflict(err)
 }
 

@@ -100,27 +100,6 @@ func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict)
 	return e, nil
 }
 
-// columns turns rows into the arrays of enqueue_many.
-func (c *Client) columns(list []FutureJob, on Conflict) []any {
-	n := len(list)
-	execs, names, keys := make([]string, n), make([]string, n), make([]string, n)
-	times := make([]time.Time, n)
-	payloads, items, groups := make([]sql.NullString, n), make([]sql.NullString, n), make([]sql.NullString, n)
-	for i, job := range list {
-		execs[i], names[i], keys[i], times[i] = job.JobExec, job.EntityName, job.EntityKey, job.nextCheckAt
-		payloads[i], items[i], groups[i] = nullable(string(job.Payload)), job.item(), nullable(job.GroupKey)
-	}
-	policy, capMicros := on.args()
-	return []any{
-		pq.Array(execs), pq.Array(names), pq.Array(keys), pq.Array(times), pq.Array(payloads), pq.Array(items),
-		pq.Array(groups), policy, capMicros, c.clock(),
-	}
-}
-
-func (j FutureJob) item() sql.NullString {
-	return sql.NullString{String: j.ItemKey, Valid: !j.Anonymous}
-}
-
 func nullable(s string) sql.NullString {
 	return sql.NullString{String: s, Valid: s != ""}
 }
