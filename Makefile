@@ -2,7 +2,7 @@
 
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build demo test lint postgres clean
+.PHONY: help build demo test lint bench bench-full postgres clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,12 @@ test: postgres ## every test, with the race detector, on a PostgreSQL that the t
 
 lint: ## golangci-lint at a pinned version
 	go run $(GOLANGCI_LINT) run ./...
+
+bench: postgres ## prescient beside other queues, the short set: under 5 minutes
+	cd bench && go run . -short
+
+bench-full: postgres ## every workload of the benchmark: hours, and 30 GB of disk
+	cd bench && go run . -json results.json
 
 postgres: ## install PostgreSQL where its server programs are nowhere to be found
 	@sql/embedded/install.sh

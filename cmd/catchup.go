@@ -36,7 +36,7 @@ their slot was closed. The oldest slot comes first, one at a time, under the sam
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
   --mode expire  archive the rows past the deadline of their job, and leave the others
 
-Nothing to catch up on is success.`,
+The rows of a paused job wait until "jobs resume". Nothing to catch up on is success.`,
 		Example: `  prescient catch-up --dry-run
   prescient catch-up
   prescient catch-up --mode defer --spread 4
@@ -52,7 +52,7 @@ Nothing to catch up on is success.`,
 	fs.Var(&o.limit, "limit", "number of rows to take at the most; default: no limit")
 	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
-	addRunFlags(fs, "workers", "page", "lease", "grace")
+	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay")
 	return c
 }
 

@@ -49,7 +49,7 @@ func listHistory(ctx context.Context, a *App, o *historyListOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.print(endedJobs(list), func() error { return endedTable(a, endedJobs(list)) })
+		return printEnded(a, list)
 	})
 }
 
@@ -66,7 +66,7 @@ func newHistoryShow(a *App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(endedJobs(list), func() error { return endedTable(a, endedJobs(list)) })
+				return printEnded(a, list)
 			})
 		},
 	})
@@ -91,6 +91,11 @@ func endedJobs(list []jobs.Ended) []endedView {
 		})
 	}
 	return views
+}
+
+func printEnded(a *App, list []jobs.Ended) error {
+	views := endedJobs(list)
+	return a.print(views, func() error { return endedTable(a, views) })
 }
 
 func endedTable(a *App, list []endedView) error {

@@ -16,7 +16,8 @@ import (
 func newJobs(a *App) *cobra.Command {
 	return group("jobs", "Read, add and change checks that wait",
 		newJobsList(a), newJobsShow(a), newJobsRegistered(a),
-		newJobsAdd(a), newJobsCancel(a), newJobsReschedule(a), newJobsRetry(a))
+		newJobsAdd(a), newJobsCancel(a), newJobsReschedule(a), newJobsRetry(a),
+		newJobsPause(a), newJobsResume(a))
 }
 
 type jobsListOptions struct {
@@ -51,7 +52,11 @@ func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.print(waitingJobs(list), func() error { return waitingTable(a, waitingJobs(list)) })
+		views, err := waitingJobs(ctx, db, c, list)
+		if err != nil {
+			return err
+		}
+		return a.print(views, func() error { return waitingTable(a, views) })
 	})
 }
 
@@ -69,7 +74,11 @@ the oldest first.`,
 
 func showJobs(ctx context.Context, a *App, entity, key string) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
-		waiting, err := c.Show(ctx, db, entity, key)
+		list, err := c.Show(ctx, db, entity, key)
+		if err != nil {
+			return err
+		}
+		waiting, err := waitingJobs(ctx, db, c, list)
 		if err != nil {
 			return err
 		}
@@ -80,7 +89,7 @@ func showJobs(ctx context.Context, a *App, entity, key string) error {
 		view := struct {
 			Waiting []jobView   `json:"waiting"`
 			History []endedView `json:"history"`
-		}{waitingJobs(waiting), endedJobs(ended)}
+		}{waiting, endedJobs(ended)}
 		return a.print(view, func() error {
 			return errors.Join(waitingTable(a, view.Waiting), a.lines(""), endedTable(a, view.History))
 		})
@@ -90,6 +99,7 @@ func showJobs(ctx context.Context, a *App, entity, key string) error {
 // jobView is jobs.FutureJob as JSON.
 type jobView struct {
 	NextCheckAt time.Time `json:"next_check_at"`
+	State       jobState  `json:"state"`
 	jobData
 }
 
@@ -121,18 +131,22 @@ func newJobData(j jobs.FutureJob) jobData {
 	}
 }
 
-func waitingJobs(list []jobs.FutureJob) []jobView {
+func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.FutureJob) ([]jobView, error) {
+	paused, err := c.Paused(ctx, db)
 	views := []jobView{}
 	for _, j := range list {
-		views = append(views, jobView{j.NextCheckAt(), newJobData(j)})
+		views = append(views, jobView{j.NextCheckAt(), stateOf(j.JobExec, paused), newJobData(j)})
 	}
-	return views
+	return views, err
 }
 
 func waitingTable(a *App, list []jobView) error {
-	header := table.Row{"NEXT CHECK", "JOB", "ENTITY", "KEY", "ITEM", "CHECKS", "ERRORS", "LAST ERROR"}
+	header := table.Row{"NEXT CHECK", "STATE", "JOB", "ENTITY", "KEY", "ITEM", "CHECKS", "ERRORS", "LAST ERROR"}
 	return printTable(a, list, header, func(v jobView) table.Row {
-		return table.Row{v.NextCheckAt, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount, v.ErrorCount, v.LastError}
+		return table.Row{
+			v.NextCheckAt, string(v.State), v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount, v.ErrorCount,
+			v.LastError,
+		}
 	})
 }
 

@@ -14,9 +14,6 @@ import (
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-// connections is what a run needs; no other command needs more.
-const connections = slots.DefaultConnections + 4
-
 // Open connects to the database of the settings; the caller closes it. Without a database.url that is the private
 // PostgreSQL, which it starts where it does not run and whose schema it migrates. A database given by its URL is
 // never changed: where it lacks the schema the error is pgsql.ErrNotMigrated. It is an error, too, when the settings
@@ -65,6 +62,7 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if err != nil {
 		return nil, err
 	}
+	connections := a.Config().Run.Connections + 4 // what a run needs; no other command needs more
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db, nil
@@ -143,23 +141,27 @@ func (a *App) ledger(ctx context.Context, db *sqlx.DB) (*slots.Ledger, error) {
 }
 
 // withLedger is withDB for commands about slots.
-func (a *App) withLedger(ctx context.Context, fn func(l *slots.Ledger, s pgsql.Setting) error) error {
+func (a *App) withLedger(ctx context.Context, fn func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error) error {
 	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
 		ledger, err := a.ledger(ctx, db)
 		if err != nil {
 			return err
 		}
-		return fn(ledger, setting)
+		return fn(db, ledger, setting)
+	})
+}
+
+func (a *App) client(ctx context.Context, db *sqlx.DB) (*jobs.Client, error) {
+	cfg := a.Config()
+	return jobs.NewClient(ctx, db, jobs.Config{
+		Schema: cfg.Database.Schema, Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload,
 	})
 }
 
 // withClient is withDB for commands about jobs. now is the database's clock.
 func (a *App) withClient(ctx context.Context, fn func(db *sqlx.DB, c *jobs.Client, now time.Time) error, opts ...pgsql.Option) error {
 	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
-		cfg := a.Config()
-		client, err := jobs.NewClient(ctx, db, jobs.Config{
-			Schema: cfg.Database.Schema, Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload,
-		})
+		client, err := a.client(ctx, db)
 		if err != nil {
 			return err
 		}

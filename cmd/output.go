@@ -9,6 +9,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
 )
 
 const (
@@ -37,15 +39,10 @@ func (a *App) print(v any, asTable func() error) error {
 
 // printList prints a list: an array as JSON, else a table with a row for each element.
 func printList[T any](a *App, list []T, header table.Row, row func(T) table.Row) error {
-	return a.print(listed(list), func() error { return printTable(a, list, header, row) })
-}
-
-// listed is list, but never null as JSON.
-func listed[T any](list []T) []T {
 	if list == nil {
-		return []T{}
+		list = []T{} // null as JSON otherwise
 	}
-	return list
+	return a.print(list, func() error { return printTable(a, list, header, row) })
 }
 
 func printTable[T any](a *App, list []T, header table.Row, row func(T) table.Row) error {
@@ -114,16 +111,7 @@ func printable(r rune) rune {
 // duration prints as people write it: 1m, not 1m0s.
 type duration time.Duration
 
-func (d duration) String() string {
-	text := time.Duration(d).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
+func (d duration) String() string { return config.FormatDuration(time.Duration(d)) }
 
 // MarshalText is String, for JSON.
 func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

@@ -26,7 +26,8 @@ func newRun(a *App) *cobra.Command {
 		Short: "Run the checks of one slot",
 		Long: `Run the checks of one slot: the one that has begun last, or the one that --slot or the name of a
 Kubernetes Job stands for. Any number of runs may share a slot; one that finds nothing to do exits 0.
-Started up to --early before a boundary, it waits for the boundary.
+Started up to --early before a boundary, it waits for the boundary. The rows of a paused job wait until
+"jobs resume".
 
 It writes nothing to stdout, unless asked for JSON, and one line "slot run" to the log.`,
 		Example: `  # crontab: every slot of the default width
@@ -78,8 +79,8 @@ func (a *App) runnerConfig(db *sqlx.DB, bars *bars) slots.Config {
 	}
 	return slots.Config{
 		DB: db, Schema: cfg.Database.Schema, Registry: a.registry,
-		Workers: cfg.Run.Workers, Page: cfg.Run.Page, Lease: cfg.Run.Lease,
-		Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early),
+		Workers: cfg.Run.Workers, Connections: cfg.Run.Connections, Page: cfg.Run.Page,
+		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: a.log, Progress: bars.show,
 	}
 }

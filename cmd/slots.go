@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -38,7 +40,7 @@ func newSlotsList(a *App) *cobra.Command {
 }
 
 func listSlots(ctx context.Context, a *App, o *slotsListOptions) error {
-	return a.withLedger(ctx, func(l *slots.Ledger, _ pgsql.Setting) error {
+	return a.withLedger(ctx, func(_ *sqlx.DB, l *slots.Ledger, _ pgsql.Setting) error {
 		runs, err := l.List(ctx, o.from.from(l.Now()), o.to.from(l.Now()), int(o.limit))
 		if err != nil {
 			return err
@@ -102,7 +104,7 @@ where the ledger had not begun.`,
 }
 
 func showSlot(ctx context.Context, a *App, slot time.Time) error {
-	return a.withLedger(ctx, func(l *slots.Ledger, s pgsql.Setting) error {
+	return a.withLedger(ctx, func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error {
 		if !l.Grid().Contains(slot) {
 			return notSlot(l.Grid(), slot)
 		}
@@ -124,7 +126,11 @@ func showSlot(ctx context.Context, a *App, slot time.Time) error {
 		if err != nil {
 			return err
 		}
-		return printSlot(a, newSlotDetail(run, leases, waiting))
+		paused, err := a.paused(ctx, db)
+		if err != nil {
+			return err
+		}
+		return printSlot(a, newSlotDetail(run, leases, waiting, paused))
 	})
 }
 
@@ -150,11 +156,12 @@ type leaseView struct {
 }
 
 type waitingView struct {
-	JobExec string `json:"job_exec"`
-	Waiting int64  `json:"waiting"`
+	JobExec string   `json:"job_exec"`
+	Waiting int64    `json:"waiting"`
+	State   jobState `json:"state"`
 }
 
-func newSlotDetail(run slots.SlotRun, leases []slots.Lease, waiting []slots.JobCount) slotDetail {
+func newSlotDetail(run slots.SlotRun, leases []slots.Lease, waiting []slots.JobCount, paused []jobs.Paused) slotDetail {
 	v := slotDetail{slotView: newSlotView(run), Leases: []leaseView{}, Waiting: []waitingView{}}
 	for _, l := range leases {
 		if l.Until != nil {
@@ -163,7 +170,7 @@ func newSlotDetail(run slots.SlotRun, leases []slots.Lease, waiting []slots.JobC
 		v.Leases = append(v.Leases, leaseView{l.Shard, l.Runner, l.Until, l.Live, l.Token})
 	}
 	for _, w := range waiting {
-		v.Waiting = append(v.Waiting, waitingView(w))
+		v.Waiting = append(v.Waiting, waitingView{w.JobExec, w.Waiting, stateOf(w.JobExec, paused)})
 	}
 	return v
 }
@@ -179,8 +186,8 @@ func printSlot(a *App, v slotDetail) error {
 				func(l leaseView) table.Row { return table.Row{l.Shard, l.Runner, l.Until, l.Live} }))
 		}
 		if err == nil && len(v.Waiting) > 0 {
-			err = errors.Join(a.lines(""), printTable(a, v.Waiting, table.Row{"JOB", "WAITING"},
-				func(w waitingView) table.Row { return table.Row{w.JobExec, w.Waiting} }))
+			err = errors.Join(a.lines(""), printTable(a, v.Waiting, table.Row{"JOB", "WAITING", "STATE"},
+				func(w waitingView) table.Row { return table.Row{w.JobExec, w.Waiting, string(w.State)} }))
 		}
 		return err
 	})

@@ -2,13 +2,15 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -25,12 +27,14 @@ func newStatus(a *App) *cobra.Command {
 	var o statusOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "status",
-		Short: "Show the current slot, and slots that are missed, left open or have stragglers",
+		Short: "Show the current slot, slots that are missed, left open or have stragglers, and paused jobs",
 		Long: `Show the current slot, and every slot of the past that is in trouble:
 
   missed      no run has opened it
   left open   its runners died before it was done
   stragglers  rows were committed into it after it was closed
+
+The rows of a paused job wait until "jobs resume", and are no trouble before that.
 
 With --check the exit code is 3 when a slot is in trouble, or a lease has expired.`,
 		Example: `  prescient status
@@ -45,12 +49,16 @@ With --check the exit code is 3 when a slot is in trouble, or a lease has expire
 }
 
 func status(ctx context.Context, a *App, o *statusOptions) error {
-	return a.withLedger(ctx, func(ledger *slots.Ledger, _ pgsql.Setting) error {
+	return a.withLedger(ctx, func(db *sqlx.DB, ledger *slots.Ledger, _ pgsql.Setting) error {
 		s, err := ledger.Status(ctx, o.since.from(ledger.Now()))
 		if err != nil {
 			return err
 		}
-		view := newStatusView(s, a.Name+" catch-up")
+		paused, err := a.paused(ctx, db)
+		if err != nil {
+			return err
+		}
+		view := newStatusView(s, paused, a.Name+" catch-up")
 		if err := a.print(view, func() error { return printStatus(a, view) }); err != nil {
 			return err
 		}
@@ -75,6 +83,7 @@ type statusView struct {
 	LeftOpen      []troubleView `json:"left_open"`
 	Stragglers    []troubleView `json:"stragglers"`
 	Running       []troubleView `json:"running"`
+	Paused        []pausedView  `json:"paused"`
 	LeasesLive    int           `json:"leases_live"`
 	LeasesExpired int           `json:"leases_expired"`
 	Repair        string        `json:"repair"` // the command that repairs the trouble; empty when there is none
@@ -87,14 +96,17 @@ type troubleView struct {
 	Waiting int64     `json:"waiting"`
 }
 
-func newStatusView(s slots.Status, repair string) statusView {
+func newStatusView(s slots.Status, paused []jobs.Paused, repair string) statusView {
 	view := statusView{
 		Now: s.Now.UTC(), Width: duration(s.Grid.Width()), Since: s.Since,
 		CurrentSlot: s.Current.Slot, CurrentState: s.Current.State, NextSlot: s.Grid.Next(s.Now),
 		Overdue: s.Overdue(),
 		Missed:  inState(s.Trouble, slots.StateMissed), LeftOpen: inState(s.Trouble, slots.StateOpen),
 		Stragglers: inState(s.Trouble, slots.StateDone), Running: inState(s.Running, slots.StateOpen),
-		trouble: s.Trouble,
+		Paused: []pausedView{}, trouble: s.Trouble,
+	}
+	for _, p := range paused {
+		view.Paused = append(view.Paused, pausedView(p))
 	}
 	for _, lease := range s.Leases {
 		switch {
@@ -135,8 +147,13 @@ func printStatus(a *App, v statusView) error {
 		table.Row{"left open", slotCount(v.LeftOpen)},
 		table.Row{"stragglers", slotCount(v.Stragglers)},
 		table.Row{"overdue rows", fmt.Sprint(v.Overdue)},
+		table.Row{"paused jobs", len(v.Paused)},
 		table.Row{"leases", fmt.Sprintf("%d live, %d expired", v.LeasesLive, v.LeasesExpired)},
 	)
+	if err == nil && len(v.Paused) > 0 {
+		err = errors.Join(a.lines(""), printTable(a, v.Paused, table.Row{"PAUSED JOB", "SINCE", "BY"},
+			func(p pausedView) table.Row { return table.Row{p.JobExec, p.PausedAt, p.PausedBy} }))
+	}
 	if err != nil || v.OK {
 		return err
 	}
@@ -151,21 +168,16 @@ func slotCount(list []troubleView) string {
 }
 
 func printTrouble(a *App, v statusView) error {
+	var err error
 	if len(v.trouble) > 0 {
 		shown := v.trouble[:min(len(v.trouble), shownSlots)]
-		err := a.lines("")
-		if err == nil {
-			err = printTable(a, shown, table.Row{"SLOT", "STATE", "WAITING"}, func(t slots.Trouble) table.Row {
-				return table.Row{t.Slot, stateWord(t.State), t.Waiting}
-			})
-		}
-		if err != nil {
-			return err
-		}
+		header := table.Row{"SLOT", "STATE", "WAITING"}
+		err = errors.Join(a.lines(""), printTable(a, shown, header, func(t slots.Trouble) table.Row {
+			return table.Row{t.Slot, stateWord(t.State), t.Waiting}
+		}))
 	}
-	var more []string
 	if n := len(v.trouble) - shownSlots; n > 0 {
-		more = append(more, fmt.Sprintf("and %d more", n))
+		err = errors.Join(err, a.lines(fmt.Sprintf("and %d more", n)))
 	}
-	return a.lines(strings.Join(append(more, "", "repair it with: "+v.Repair), "\n"))
+	return errors.Join(err, a.lines("", "repair it with: "+v.Repair))
 }

@@ -35,6 +35,10 @@ type Run struct {
 	// Workers is how many checks run at once, at least 1. Default: 64.
 	Workers int `mapstructure:"workers"`
 
+	// Connections is how many checks with a transaction run at once, 1 to 1000. The pool has room for 4 more.
+	// Default: 8.
+	Connections int `mapstructure:"connections"`
+
 	// Page is how many rows are read and recorded at once, 1 to 10000. Default: 1000.
 	Page int `mapstructure:"page"`
 
@@ -48,6 +52,10 @@ type Run struct {
 	// Early is how long before a boundary a run waits for it, instead of running the slot before.
 	// 0: it never waits. Default: 5 s.
 	Early time.Duration `mapstructure:"early"`
+
+	// ClaimDelay postpones each claim in proportion to the host's load, by this much when all cores are in use, so that
+	// a busy machine leaves shards to idle ones. Default: 0, claim at once.
+	ClaimDelay time.Duration `mapstructure:"claim_delay"`
 
 	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Default: empty, the clock gives the slot.
 	JobName string `mapstructure:"job_name"`
@@ -82,11 +90,12 @@ func Default() Config {
 	return Config{
 		Database: Database{Schema: "prescient"},
 		Run: Run{
-			Workers: 64,
-			Page:    1000,
-			Lease:   time.Minute,
-			Grace:   20 * time.Second,
-			Early:   5 * time.Second,
+			Workers:     64,
+			Connections: 8,
+			Page:        1000,
+			Lease:       time.Minute,
+			Grace:       20 * time.Second,
+			Early:       5 * time.Second,
 		},
 		Jobs: Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
 		Log:  Log{Level: "info", Format: "text"},

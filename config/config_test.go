@@ -27,9 +27,11 @@ func TestTheDefaultsAreValidAndEveryKeyHasARule(t *testing.T) {
 func TestTheDefaultsAreAsPromised(t *testing.T) {
 	diff(t, Config{
 		Database: Database{Schema: "prescient"},
-		Run:      Run{Workers: 64, Page: 1000, Lease: time.Minute, Grace: 20 * time.Second, Early: 5 * time.Second},
-		Jobs:     Jobs{Horizon: 43800 * time.Hour, MaxPayload: 65536},
-		Log:      Log{Level: "info", Format: "text"},
+		Run: Run{
+			Workers: 64, Connections: 8, Page: 1000, Lease: time.Minute, Grace: 20 * time.Second, Early: 5 * time.Second,
+		},
+		Jobs: Jobs{Horizon: 43800 * time.Hour, MaxPayload: 65536},
+		Log:  Log{Level: "info", Format: "text"},
 	}, Default())
 }
 

@@ -18,10 +18,12 @@
 //	  width: 0s            # 0: whatever the database says
 //	run:
 //	  workers: 64          # checks at once
+//	  connections: 8       # checks with a transaction at once
 //	  page: 1000           # rows at once
 //	  lease: 1m
 //	  grace: 20s
 //	  early: 5s
+//	  claim_delay: 0s      # when all cores are in use; 0: claim at once
 //	  job_name: ""         # a Kubernetes Job's name
 //	jobs:
 //	  horizon: 43800h      # 5 years

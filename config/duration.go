@@ -38,8 +38,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return total, nil
 }
 
-// formatDuration writes d as people write it: 1m, not 1m0s.
-func formatDuration(d time.Duration) string {
+// FormatDuration writes d as people write it: 1m, not 1m0s. It has no days.
+func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -60,7 +60,7 @@ func DurationVar(fs *pflag.FlagSet, target *time.Duration, name string, value ti
 // durationFlag is the pflag.Value behind DurationVar.
 type durationFlag time.Duration
 
-func (f *durationFlag) String() string { return formatDuration(time.Duration(*f)) }
+func (f *durationFlag) String() string { return FormatDuration(time.Duration(*f)) }
 
 func (f *durationFlag) Type() string { return "duration" }
 

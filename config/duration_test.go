@@ -50,9 +50,9 @@ func FuzzADurationReadsBackAsItIsShown(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n int64) {
 		d := time.Duration(n &^ math.MinInt64)
-		got, err := ParseDuration(formatDuration(d))
+		got, err := ParseDuration(FormatDuration(d))
 		if err != nil || got != d {
-			t.Errorf("%v is shown as %s and read as %v, %v", d, formatDuration(d), got, err)
+			t.Errorf("%v is shown as %s and read as %v, %v", d, FormatDuration(d), got, err)
 		}
 	})
 }

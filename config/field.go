@@ -64,7 +64,7 @@ func text(value any) (string, bool) {
 // show returns the value of the field that target points to, for people.
 func show(target any) string {
 	if d, ok := target.(*time.Duration); ok {
-		return formatDuration(*d)
+		return FormatDuration(*d)
 	}
 	return fmt.Sprint(reflect.ValueOf(target).Elem())
 }

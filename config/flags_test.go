@@ -11,7 +11,8 @@ import (
 func TestEveryFlagSetsItsKey(t *testing.T) {
 	isolate(t)
 	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--log-format=json",
-		"--workers=8", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--job-name=scan-29401665")
+		"--workers=8", "--connections=20", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--claim-delay=2s",
+		"--job-name=scan-29401665")
 	want := Default()
 	want.Database = Database{NewURL("postgres://db/orders"), "checks"}
 	want.Run = changed.Run
@@ -27,8 +28,9 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 	diff(t, map[string]string{
 		"database.url": "flag --database-url", "database.schema": "flag --schema",
 		"log.level": "flag --log-level", "log.format": "flag --log-format",
-		"run.workers": "flag --workers", "run.page": "flag --page", "run.lease": "flag --lease",
-		"run.grace": "flag --grace", "run.early": "flag --early", "run.job_name": "flag --job-name",
+		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.page": "flag --page",
+		"run.lease": "flag --lease", "run.grace": "flag --grace", "run.early": "flag --early",
+		"run.claim_delay": "flag --claim-delay", "run.job_name": "flag --job-name",
 	}, origins)
 }
 

@@ -14,8 +14,8 @@ var changed = Config{
 	Database: Database{URL: NewURL("postgres://app:s3cret@db/orders?sslmode=verify-full"), Schema: "checks"},
 	Slots:    Slots{Width: 5 * time.Minute},
 	Run: Run{
-		Workers: 8, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
-		Early: 1500 * time.Millisecond, JobName: "scan-29401665",
+		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
+		Early: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, JobName: "scan-29401665",
 	},
 	Jobs:    Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
 	History: History{Keep: 90 * 24 * time.Hour},
@@ -27,10 +27,12 @@ var changedText = map[string]string{
 	"database.schema":  "checks",
 	"slots.width":      "5m",
 	"run.workers":      "8",
+	"run.connections":  "20",
 	"run.page":         "200",
 	"run.lease":        "90s",
 	"run.grace":        "1m",
 	"run.early":        "1.5s",
+	"run.claim_delay":  "2s",
 	"run.job_name":     "scan-29401665",
 	"jobs.horizon":     "1d12h",
 	"jobs.max_payload": "1048576",
@@ -43,7 +45,7 @@ var changedFiles = map[string]string{
 	"all.yaml": `
 database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks}
 slots: {width: 5m}
-run: {workers: 8, page: 200, lease: 90s, grace: 1m, early: 1.5s, job_name: scan-29401665}
+run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, job_name: scan-29401665}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 history: {keep: 90d}
 log: {level: debug, format: json}
@@ -56,16 +58,18 @@ history.keep = "90d"
 log = {level = "debug", format = "json"}
 [run]
 workers = 8
+connections = 20
 page = 200
 lease = "90s"
 grace = "1m"
 early = "1.5s"
+claim_delay = "2s"
 job_name = "scan-29401665"
 `,
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks"},
 "slots": {"width": "5m"},
-"run": {"workers": 8, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "job_name": "scan-29401665"},
+"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "job_name": "scan-29401665"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "history": {"keep": "90d"},
 "log": {"level": "debug", "format": "json"}
@@ -219,6 +223,8 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"jobs.max_payload", "1048576"},
 		{"log.format", "json"},
 		{"log.level", "debug"},
+		{"run.claim_delay", "2s"},
+		{"run.connections", "20"},
 		{"run.early", "1.5s"},
 		{"run.grace", "1m"},
 		{"run.job_name", "scan-29401665"},

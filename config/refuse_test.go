@@ -12,10 +12,12 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"database.schema":  {"Prescient", "1st", "pg_checks", "my-schema", strings.Repeat("s", 64), `x"; drop`},
 		"slots.width":      {"-15m", "7h", "500ms", "48h", "15"},
 		"run.workers":      {"0", "-1", "many", "1.9", "99999999999999999999"},
+		"run.connections":  {"0", "-1", "1001", "few"},
 		"run.page":         {"0", "10001", "1k"},
 		"run.lease":        {"2999ms", "60", "0", "soon"},
 		"run.grace":        {"-1s", "20"},
 		"run.early":        {"-1s", "5"},
+		"run.claim_delay":  {"-1s", "2", "busy"},
 		"jobs.horizon":     {"0", "5y", "-1d"},
 		"jobs.max_payload": {"0", "64k", "-5"},
 		"history.keep":     {"-1d", "90"},
@@ -66,7 +68,7 @@ func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
 
 func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
-		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, page, lease, grace, early, job_name"},
+		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, page, lease, grace, early, claim_delay, job_name"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
 		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are database, history, jobs, log, run, slots"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},

@@ -38,6 +38,10 @@ var rules = map[string]rule{
 		"a whole number, at least 1",
 		func(c Config) bool { return c.Run.Workers >= 1 },
 	},
+	"run.connections": {
+		"a whole number from 1 to 1000",
+		func(c Config) bool { return 1 <= c.Run.Connections && c.Run.Connections <= 1000 },
+	},
 	"run.page": {
 		"a whole number of rows from 1 to 10000",
 		func(c Config) bool { return 1 <= c.Run.Page && c.Run.Page <= 10000 },
@@ -46,9 +50,10 @@ var rules = map[string]rule{
 		"a duration of at least 3s, such as 1m",
 		func(c Config) bool { return c.Run.Lease >= 3*time.Second },
 	},
-	"run.grace":    {"a duration, such as 20s", always},
-	"run.early":    {"a duration, such as 5s", always},
-	"run.job_name": {"a text", always},
+	"run.grace":       {"a duration, such as 20s", always},
+	"run.early":       {"a duration, such as 5s", always},
+	"run.claim_delay": {"a duration, such as 2s", always},
+	"run.job_name":    {"a text", always},
 	"jobs.horizon": {
 		"a duration of more than 0, such as 1825d",
 		func(c Config) bool { return c.Jobs.Horizon > 0 },

@@ -1,0 +1,150 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+func newJobsPause(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "pause JOB",
+		Short: "Let the checks of a job wait until it is resumed",
+		Long: `Let the checks of a job wait where they are until "jobs resume". Runs and catch-up leave them, and close slots
+without them. A run that is under way stops reading them; checks that are running finish. Checks can still be added,
+moved and cancelled. "status" shows what is paused, and does not count it as trouble.`,
+		Example: `  prescient jobs pause order.unshipped`,
+		Args:    exactly("JOB"),
+		RunE:    func(c *cobra.Command, args []string) error { return pauseJob(c.Context(), a, args[0]) },
+	})
+}
+
+func pauseJob(ctx context.Context, a *App, job string) error {
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		changed, err := c.Pause(ctx, db, job)
+		if err != nil {
+			return err
+		}
+		if names := a.jobNames(); len(names) > 0 && !slices.Contains(names, job) {
+			a.log.WarnContext(ctx, "this binary has no such job: is the name right?", "job", job)
+		}
+		view := struct {
+			JobExec string `json:"job_exec"`
+			Changed bool   `json:"changed"`
+		}{job, changed}
+		return a.print(view, func() error {
+			if !changed {
+				return a.lines(job + " is paused already")
+			}
+			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.Name, job))
+		})
+	})
+}
+
+// jobNames is the jobs that are linked into the binary: the stock one has none.
+func (a *App) jobNames() (names []string) {
+	for d := range a.registry.All() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+func newJobsResume(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "resume JOB",
+		Short: "End the pause of a job",
+		Long: `End the pause of a job. Checks whose slots have passed meanwhile are overdue from now on: catch-up takes them, and
+the misfire policy of the job says how.`,
+		Example: `  prescient jobs resume order.unshipped && prescient catch-up`,
+		Args:    exactly("JOB"),
+		RunE:    func(c *cobra.Command, args []string) error { return resumeJob(c.Context(), a, args[0]) },
+	})
+}
+
+func resumeJob(ctx context.Context, a *App, job string) error {
+	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		changed, err := c.Resume(ctx, db, job)
+		if err != nil {
+			return err
+		}
+		view := struct {
+			JobExec      string     `json:"job_exec"`
+			Changed      bool       `json:"changed"`
+			OverdueSince *time.Time `json:"overdue_since"` // null: catch-up has nothing to do for the job
+		}{JobExec: job, Changed: changed}
+		if changed {
+			if view.OverdueSince, err = overdueSince(ctx, a, db, c, job, now); err != nil {
+				return err
+			}
+		}
+		return a.print(view, func() error {
+			switch {
+			case !changed:
+				return a.lines(job + " was not paused")
+			case view.OverdueSince == nil:
+				return a.lines(job + " is resumed")
+			}
+			return a.lines(fmt.Sprintf("%s is resumed; its checks in past slots, from %s on, are taken by: %s catch-up",
+				job, view.OverdueSince.Format(time.RFC3339), a.Name))
+		})
+	})
+}
+
+// overdueSince is the first slot with rows of a job that is left to catch-up, or nil. The current slot is left to its
+// run until that has opened it.
+func overdueSince(ctx context.Context, a *App, db *sqlx.DB, c *jobs.Client, job string, now time.Time) (*time.Time, error) {
+	ledger, err := a.ledger(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	until := c.Grid().Next(now)
+	if _, err := ledger.Show(ctx, c.Grid().Floor(now)); errors.Is(err, slots.ErrNoSlot) {
+		until = c.Grid().Floor(now)
+	} else if err != nil {
+		return nil, err
+	}
+	list, err := c.List(ctx, db, jobs.Filter{JobExec: job, To: until, Limit: 1})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return new(list[0].NextCheckAt()), nil
+}
+
+// pausedView is jobs.Paused as JSON.
+type pausedView struct {
+	JobExec  string    `json:"job_exec"`
+	PausedAt time.Time `json:"paused_at"`
+	PausedBy string    `json:"paused_by"`
+}
+
+// paused lists the paused jobs.
+func (a *App) paused(ctx context.Context, db *sqlx.DB) ([]jobs.Paused, error) {
+	client, err := a.client(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	return client.Paused(ctx, db)
+}
+
+// jobState is whether a row waits for its slot, or for its job to be resumed.
+type jobState string
+
+const (
+	stateWaiting jobState = "waiting"
+	statePaused  jobState = "paused"
+)
+
+func stateOf(job string, paused []jobs.Paused) jobState {
+	if slices.ContainsFunc(paused, func(p jobs.Paused) bool { return p.JobExec == job }) {
+		return statePaused
+	}
+	return stateWaiting
+}

@@ -1,0 +1,31 @@
+package cmd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestARunnerAndItsPoolAreAsTheSettingsSay(t *testing.T) {
+	t.Parallel()
+	a := New(jobs.NewRegistry())
+	settings := config.Default()
+	settings.Database.URL = config.NewURL(pgtest.URL(t))
+	settings.Run.Connections, settings.Run.ClaimDelay, settings.Run.Early = 20, 2*time.Second, 0
+	a.config.Config = settings
+	db, err := a.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if got := db.Stats().MaxOpenConnections; got != 24 {
+		t.Errorf("the pool has %d connections, want 24", got)
+	}
+	cfg := a.runnerConfig(db, nil)
+	if cfg.Connections != 20 || cfg.ClaimDelay != 2*time.Second || cfg.Early >= 0 || cfg.Grace != settings.Run.Grace {
+		t.Errorf("the runner's configuration: %+v", cfg)
+	}
+}
