@@ -62,7 +62,7 @@ func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
 	w := writer{chunks: make(chan []any), failed: make(chan struct{}), done: make(chan struct{})}
 	go w.run(func(chunk []any) (Counts, error) { return c.writeChunk(ctx, tx, chunk) })
-	defer w.finish() // when the iterator panics, too
+	defer func() { _, _ = w.finish() }() // when the iterator panics, too
 
 	var bad BulkError
 	rows := make([]FutureJob, 0, chunk)
