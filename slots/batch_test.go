@@ -126,14 +126,7 @@ func TestARowThatIsLockedElsewhereLeavesItsBatchAndIsCheckedLater(t *testing.T) 
 		t.Fatal(err)
 	}
 	w.clock.Set(slot(1))
-	finished := make(chan slots.Result)
-	go func() {
-		result, err := w.runner().Run(context.WithoutCancel(t.Context()), slot(1))
-		if err != nil {
-			t.Error(err)
-		}
-		finished <- result
-	}()
+	finished := w.background(slot(1))
 	w.eventually("the other rows to be recorded", func() bool { return w.outcomes()[jobs.Done] == 99 })
 	if err := business.Rollback(); err != nil {
 		t.Fatal(err)
@@ -209,14 +202,7 @@ func TestAGroupsCheckWaitsForWhoeverHoldsTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.clock.Set(slot(1))
-	finished := make(chan slots.Result)
-	go func() {
-		result, err := w.runner().Run(context.WithoutCancel(t.Context()), slot(1))
-		if err != nil {
-			t.Error(err)
-		}
-		finished <- result
-	}()
+	finished := w.background(slot(1))
 	select {
 	case <-finished:
 		t.Fatal("the run did not wait")

@@ -76,14 +76,7 @@ func TestRowsThatABusinessTransactionHoldsAreRecordedWhenItEndsAndCheckedOnce(t 
 		}
 	}
 	w.clock.Set(slot(1))
-	finished := make(chan slots.Result)
-	go func() {
-		result, err := w.runner().Run(context.WithoutCancel(t.Context()), slot(1))
-		if err != nil {
-			t.Error(err)
-		}
-		finished <- result
-	}()
+	finished := w.background(slot(1))
 	// Everything else is recorded while the business transaction goes on.
 	w.eventually("all but two rows to be recorded", func() bool { return w.outcomes()[jobs.Done] == rows-2 })
 	if err := business.Rollback(); err != nil {
@@ -159,14 +152,7 @@ func TestASlowRowAndAJobWithLimitedConcurrencyHoldUpNothingElse(t *testing.T) {
 	w.enqueue("serial", slot(1), 700)
 	w.enqueue("job", slot(1), 900)
 	w.clock.Set(slot(1))
-	finished := make(chan slots.Result)
-	go func() {
-		result, err := w.runner(func(c *slots.Config) { c.Workers = 8 }).Run(context.WithoutCancel(t.Context()), slot(1))
-		if err != nil {
-			t.Error(err)
-		}
-		finished <- result
-	}()
+	finished := w.background(slot(1), func(c *slots.Config) { c.Workers = 8 })
 	w.eventually("every quick row to be recorded", func() bool { return w.outcomes()[jobs.Done] == 900 })
 	close(release)
 	result := <-finished

@@ -111,6 +111,21 @@ func (w *world) run(at time.Time, change ...func(*slots.Config)) slots.Result {
 	return result
 }
 
+// background runs a slot beside the test.
+func (w *world) background(at time.Time, change ...func(*slots.Config)) <-chan slots.Result {
+	w.t.Helper()
+	finished := make(chan slots.Result, 1)
+	r := w.runner(change...)
+	go func() {
+		result, err := r.Run(context.WithoutCancel(w.t.Context()), at)
+		if err != nil {
+			w.t.Error(err)
+		}
+		finished <- result
+	}()
+	return finished
+}
+
 // outcomes counts history by outcome.
 func (w *world) outcomes() map[jobs.Outcome]int {
 	w.t.Helper()
