@@ -43,8 +43,10 @@ func floor(ctx context.Context, b *bench) error {
 func (b *bench) floorCases() []floorCase {
 	n := b.rows
 	if b.short {
-		both := []operation{finishAll, moveAll}
-		return []floorCase{{n, 10 * n, true, true, both}, {n, 10 * n, false, true, both}}
+		return []floorCase{
+			{n, 10 * n, true, true, []operation{finishAll, moveAll}},
+			{n, 10 * n, false, true, []operation{finishAll}},
+		}
 	}
 	all := []operation{finishAll, moveAll, mixed}
 	var cases []floorCase
@@ -153,9 +155,6 @@ func (r *ring) prepare(ctx context.Context) error {
 	}
 	if err := r.vacuum(ctx); err != nil {
 		return err
-	}
-	if r.newest > r.oldest+r.table/r.due {
-		return fmt.Errorf("the ring has slots %d to %d", r.oldest, r.newest)
 	}
 	if r.missing == 0 {
 		return nil

@@ -52,6 +52,7 @@ type options struct {
 }
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // a reader that goes away, such as head, must not leave the server behind
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:])
@@ -84,15 +85,15 @@ func run(ctx context.Context, args []string) (err error) {
 		if ctx.Err() != nil {
 			break
 		}
-		started := time.Now()
-		b.log.Info("workload", "name", w.name)
+		started := clock()
+		b.log.InfoContext(ctx, "workload", "name", w.name)
 		// One that fails is in the report and does not take the others along.
 		if failed := w.run(ctx, b); failed != nil {
 			failed = fmt.Errorf("%s: %w", w.name, failed)
 			b.report.note("FAILED: " + failed.Error())
 			err = errors.Join(err, failed)
 		}
-		b.log.Info("workload is done", "name", w.name, "took", time.Since(started).Round(time.Second))
+		b.log.InfoContext(ctx, "workload is done", "name", w.name, "took", time.Since(started).Round(time.Second))
 	}
 	err = errors.Join(err, context.Cause(ctx), b.report.markdown(os.Stdout))
 	if o.json != "" {

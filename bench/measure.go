@@ -11,6 +11,9 @@ import (
 // partLimit bounds one measured part with its preparation: a hang must not last.
 const partLimit = 20 * time.Minute
 
+// clock measures, and says when the jobs of River are due.
+var clock = time.Now //nolint:forbidigo // see above
+
 // side is one of the things that a workload compares.
 type side struct {
 	name    string
@@ -52,7 +55,7 @@ func (b *bench) interleave(ctx context.Context, what string, sides ...side) ([]s
 				return nil, fmt.Errorf("%s: %s: %w", what, s.name, err)
 			}
 			all[i] = append(all[i], p.rate())
-			b.log.Info("measured", "what", what, "side", s.name, "round", round+1, "rows", p.rows,
+			b.log.InfoContext(ctx, "measured", "what", what, "side", s.name, "round", round+1, "rows", p.rows,
 				"took", p.took.Round(time.Millisecond), "per_second", int64(p.rate()))
 		}
 	}
@@ -81,7 +84,7 @@ func (b *bench) measure(ctx context.Context, s side) (part, error) {
 
 // timed measures fn, which does something with a number of rows.
 func timed(rows int, fn func() error) (part, error) {
-	started := time.Now()
+	started := clock()
 	err := fn()
 	return part{rows, time.Since(started)}, err
 }

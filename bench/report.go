@@ -51,10 +51,13 @@ type target struct {
 	atMost bool
 	limit  float64
 	unit   string // of a value; empty: x, a ratio
+	other  bool   // the sizes are not those that it is for
 }
 
-func atLeast(ratio float64) *target             { return &target{limit: ratio} }
-func atMost(limit float64, unit string) *target { return &target{true, limit, unit} }
+func atLeast(ratio float64) *target { return &target{limit: ratio} }
+func atMost(limit float64, unit string) *target {
+	return &target{atMost: true, limit: limit, unit: unit}
+}
 
 func (t *target) String() string {
 	sign := ">="
@@ -76,7 +79,7 @@ func (t *target) met(value float64) bool {
 
 func newReport(ctx context.Context, b *bench) (*report, error) {
 	r := &report{
-		Started: time.Now().UTC().Truncate(time.Second), Short: b.short, Rows: b.rows, Rounds: b.rounds,
+		Started: clock().UTC().Truncate(time.Second), Short: b.short, Rows: b.rows, Rounds: b.rounds,
 		Versions: map[string]string{}, Settings: map[string]string{},
 	}
 	r.version("cores", fmt.Sprint(runtime.NumCPU()))
@@ -133,7 +136,7 @@ func (r *report) compare(f figure, value, base series, t *target) {
 func (r *report) add(f figure, value float64, t *target) {
 	if t != nil {
 		f.Target = t.String()
-		if r.judged() {
+		if r.judged() && !t.other {
 			met := t.met(value)
 			f.Met = &met
 		}

@@ -119,6 +119,7 @@ type database struct {
 const connections = 20
 
 func (s *server) database(ctx context.Context, name string) (_ *database, err error) {
+	name = "bench_" + name
 	for _, statement := range []string{"drop database if exists " + name + " with (force)", "create database " + name} {
 		if _, err := s.admin.ExecContext(ctx, statement); err != nil {
 			return nil, fmt.Errorf("%s: %w", statement, err)

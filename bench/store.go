@@ -171,12 +171,17 @@ func (s *store) run(ctx context.Context, registry *jobs.Registry, slot time.Time
 	return p, s.expect(ctx, 0, "select count(*) from prescient.future_job where next_check_at = $1", slot)
 }
 
-// runner has the defaults of slots.Config; its clock stands at the slot.
+// runner has the defaults of slots.Config, but as many connections as River; its clock stands at the slot.
 func (s *store) runner(ctx context.Context, registry *jobs.Registry, slot time.Time) (*slots.Runner, error) {
 	return slots.NewRunner(ctx, slots.Config{
-		DB: s.db, Registry: registry, Now: func() time.Time { return slot },
+		DB: s.db, Registry: registry, Connections: connections - 4, Now: func() time.Time { return slot },
 		Logger: slog.New(slog.DiscardHandler),
 	})
+}
+
+// runnerNow is runner on the clock of the database.
+func (s *store) runnerNow(ctx context.Context) (*slots.Runner, error) {
+	return slots.NewRunner(ctx, slots.Config{DB: s.db, Registry: register(finish), Logger: slog.New(slog.DiscardHandler)})
 }
 
 // register returns a registry with one job.

@@ -136,9 +136,6 @@ func (l *ledger) close(ctx context.Context, claims []claim) (closed []int16, don
 		if closed, err = l.shardsTx(ctx, tx, pgsql.ShardClose, claims); err != nil || len(closed) == 0 {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, pgsql.ShardOpenLate.In(l.schema), l.slot); err != nil {
-			return err
-		}
 		var state State
 		err = tx.QueryRowContext(ctx, pgsql.SlotClose.In(l.schema), l.slot).Scan(&state)
 		done = err == nil

@@ -317,25 +317,6 @@ func TestTheLastOfTwoRunnersThatCloseTogetherClosesTheSlot(t *testing.T) {
 	}
 }
 
-func TestARowCommittedIntoAClosedShardOfAnOpenSlotIsTakenByItsLastRunner(t *testing.T) {
-	t.Parallel()
-	m := newMatrix(t)
-	m.open(m.mine, false)
-	m.mineClaim = m.claim(m.mine)
-	m.finishRow()
-	m.exec(`insert into prescient.future_job (job_exec, entity_name, entity_key, first_check_at, next_check_at)
-		select 'job', 'order', n::text, slot, slot from prescient.slot_run, generate_series(2, 10) as n
-		where prescient.slot_run.slot is not null`)
-	m.exec(fmt.Sprintf(`delete from prescient.future_job where shard = %d`, m.mineClaim.shard))
-	closed, done, err := m.mine.close(t.Context(), []claim{m.mineClaim})
-	if err != nil || len(closed) != 1 || done {
-		t.Fatalf("closed %v, done %t, %v: the slot has rows in other shards", closed, done, err)
-	}
-	if got := m.claim(m.mine); got.token == 0 {
-		t.Error("there is no lease for the late rows")
-	}
-}
-
 func TestAStaleTokenDoesNotFitAShardThatWasOpenedAgain(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)

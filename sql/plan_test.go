@@ -55,7 +55,6 @@ func TestStatementsOfARunReadTheSlotIndexAlone(t *testing.T) {
 			"slot_open":        {pgsql.SlotOpen, []any{slot, "run"}, `next_check_at = .*shard = `},
 			"slot_reopen":      {pgsql.SlotReopen, []any{slot}, `next_check_at = `},
 			"shard_close":      {pgsql.ShardClose, []any{slot, pq.Int64Array{3}, pq.Int64Array{1}}, `next_check_at = .*shard = `},
-			"shard_open_late":  {pgsql.ShardOpenLate, []any{slot}, `next_check_at = `},
 			"slot_waiting":     {pgsql.SlotWaiting, []any{slot}, `next_check_at = `},
 			"past_slots":       {pgsql.PastSlots, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at >`},
 			"ledger_trouble":   {pgsql.LedgerTrouble, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at = `},

@@ -57,7 +57,6 @@ var (
 	ReadSettings     = read("read_settings")
 	TallyAdd         = read("tally_add")
 	ShardClose       = read("shard_close")
-	ShardOpenLate    = read("shard_open_late")
 	SlotClose        = read("slot_close")
 	SlotList         = read("slot_list")
 	SlotLock         = read("slot_lock")

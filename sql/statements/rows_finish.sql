@@ -28,9 +28,8 @@ with outcome as (
         duration * interval '1 microsecond',
         $10
     from gone
-    returning outcome
 )
 select
     count(*) filter (where outcome <> 'failed') as finished,
     count(*) filter (where outcome = 'failed') as failed
-from archived
+from gone

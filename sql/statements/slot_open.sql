@@ -1,6 +1,6 @@
 -- Opens a slot: its ledger row, and a lease row for each shard that has rows, found by one probe a shard.
 -- An empty slot, or one with nothing but rows of paused jobs, is done at once. No row comes back when the slot was opened before.
--- planned is counted up to 10,000 rows; above that it is one shard's count times the shards.
+-- planned is counted up to 2,000 rows; above that it is one shard's count times the shards.
 with due as (
     select s.shard
     from (select generate_series(0, shards - 1)::smallint as shard from prescient.setting) as s
@@ -17,11 +17,11 @@ with due as (
         select
         from prescient.future_job f
         where f.next_check_at = $1
-        limit 10001
+        limit 2001
     ) as few
 ), planned as (
     select case
-        when n <= 10000 then n
+        when n <= 2000 then n
         else (select count(*) from due) * (
             select count(*)
             from prescient.future_job f
