@@ -40,6 +40,7 @@ var (
 	LedgerFill       = read("ledger_fill")
 	LedgerGaps       = read("ledger_gaps")
 	LedgerPrune      = read("ledger_prune")
+	LedgerSkip       = read("ledger_skip")
 	LedgerTrouble    = read("ledger_trouble")
 	MigrationApplied = read("migration_applied")
 	GroupLock        = read("group_lock")

@@ -15,7 +15,6 @@ package replay
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"errors"
 	"fmt"
 	"iter"
@@ -105,9 +104,6 @@ func (r *Replay) Run(ctx context.Context) (slots.Result, error) {
 	return r.Runner.Run(ctx, r.Runner.Due(""))
 }
 
-//go:embed skip.sql
-var skip string
-
 // Skip moves the clock from the slot it stands at to the next slot that has rows, or to `to`, a later slot, where
 // that comes first. It returns how many slots are between: they have nothing to do, and are entered in the ledger as
 // if each had been run, but all at once.
@@ -118,7 +114,7 @@ func (r *Replay) Skip(ctx context.Context, to time.Time) (skipped int64, err err
 	}
 	var slot time.Time
 	err = pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.Statement(skip).In(pgsql.Schema(r.Schema)), r.Now(), to).Scan(&slot, &skipped)
+		return tx.QueryRowContext(ctx, pgsql.LedgerSkip.In(pgsql.Schema(r.Schema)), r.Now(), to).Scan(&slot, &skipped)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("skip empty slots: %w", err)
