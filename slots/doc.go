@@ -6,9 +6,11 @@
 //	Runner.Due      which.go      the slot that this moment, this Job name or --slot stands for
 //	Runner.Run      runner.go     waits for its boundary and runs it
 //	ledger.open     ledger.go     one ledger row, one lease row for each shard that has rows
-//	scan.loop       scan.go       claims shards, reads pages, hands rows out, closes shards
+//	scan.loop       scan.go       decides what is next: read, close, claim, stand by
+//	scan.read       read.go       claims shards, reads their pages, hands the rows out, closes the shards
+//	scan.advance    gate.go       lets so many checks run at once, of all, of one job, and with a transaction
 //	scan.check      check.go      calls the job's function; timeout, panic and Goexit become errors
-//	writer.write    record.go     records outcomes in batches, each in one fenced transaction
+//	scan.write      record.go     records outcomes in batches, each in one fenced transaction
 //	scan.beat       heartbeat.go  renews the leases, and stops checks whose lease is lost
 //	Runner.CatchUp  catchup.go    every slot that was missed or left, oldest first
 //	Ledger          status.go     what there is to see

@@ -42,24 +42,28 @@ type scan struct {
 
 	wake chan struct{} // tells the reader that something changed
 
-	mu                   sync.Mutex
-	ready                *sync.Cond // tells writers that outcomes may be due
-	shards               map[int16]*shard
-	lanes                map[string]*lane
-	running              map[*flight]struct{} // checks that were started and are not settled
-	gates                []*gate              // all there are:
-	workers, connections *gate                // of every check, of those with a transaction, and of each limited lane
-	flying               map[int64]*shard     // rows handed out and not recorded yet, by id
-	free                 int                  // of them those in lanes without a limit of their own: what the bound on memory counts
-	out                  int                  // of them those whose outcome is not known yet
-	batch                int                  // rows that are recorded at once
-	pending              int                  // of them those whose outcome waits for a writer
-	cleared              int                  // how often a busy lane got room again
-	taken                int64                // rows handed out in all, for the limit
-	stopped              bool                 // hand out and start no more checks
-	ended                bool                 // take no more outcomes
-	err                  error                // the first failure that ended the run
-	result               Result
+	mu     sync.Mutex
+	ready  *sync.Cond // tells writers that outcomes may be due
+	shards map[int16]*shard
+	lanes  map[string]*lane
+
+	workers     *gate                // of every check
+	connections *gate                // of the checks with a transaction
+	gates       []*gate              // these, and those of the limited lanes
+	running     map[*flight]struct{} // checks that were started and are not settled
+
+	flying  map[int64]*shard // rows handed out and not recorded yet, by id
+	free    int              // of them those in lanes without a limit: what the bound on memory counts
+	out     int              // of them those whose outcome is not known yet
+	pending int              // of them those whose outcome waits for a writer
+	batch   int              // rows that are recorded at once
+
+	cleared int   // how often a busy lane got room again
+	taken   int64 // rows handed out in all, for the limit
+	stopped bool  // hand out and start no more checks
+	ended   bool  // take no more outcomes
+	err     error // the first failure that ended the run
+	result  Result
 
 	patient sync.WaitGroup // goroutines that wait for rows locked elsewhere
 }
