@@ -157,6 +157,7 @@ func (s *scan) forgetLocked(f *flight, rows []jobs.FutureJob) {
 		s.out--
 		s.land(f.shard, f.lane, row.ID)
 	}
+	s.notify()
 }
 
 // checkTx runs a check and records its outcome in one transaction, anew when the server ended it for another one.

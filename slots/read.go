@@ -293,7 +293,7 @@ func (l *lane) batch(job *jobs.FutureJob) string {
 	return ""
 }
 
-// takeOff and land keep count of the rows in flight. Call them with mu held.
+// takeOff and land keep count of the rows in flight. Call them with mu held, and notify after the last that landed.
 func (s *scan) takeOff(sh *shard, l *lane, id int64) {
 	s.flying[id] = sh
 	s.taken++
@@ -315,7 +315,6 @@ func (s *scan) land(sh *shard, l *lane, id int64) {
 		l.busy = false
 		s.cleared++
 	}
-	s.notify()
 }
 
 // laneRoom is how many rows of a job with limited concurrency are in flight at the most.

@@ -70,6 +70,7 @@ func (s *scan) deliverLocked(sh *shard, o outcome) {
 	s.out--
 	if s.ended || s.shards[sh.shard] != sh {
 		s.land(sh, o.lane, o.id) // the check came too late, or its lease is lost: another run does it again
+		s.notify()
 		return
 	}
 	if len(sh.pending) == 0 {
@@ -168,6 +169,7 @@ func (s *scan) landBatch(b batch) {
 			s.land(sh, o.lane, o.id)
 		}
 	}
+	s.notify()
 }
 
 // count adds to the result.
