@@ -45,7 +45,7 @@ func (s *scan) renew(ctx context.Context) {
 	for _, c := range claims {
 		s.mu.Lock()
 		sh, ok := s.shards[c.shard]
-		ok = ok && sh.token == c.token
+		ok = ok && sh.token == c.token && !sh.closing
 		if ok && slices.Contains(kept, c.shard) {
 			sh.until = asked.Add(s.cfg.Lease)
 			ok = false

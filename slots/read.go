@@ -352,7 +352,7 @@ func (s *scan) moment() jobs.Moment {
 func (s *scan) mayClose() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.closable()) > 0
+	return !s.closing && len(s.closable()) > 0
 }
 
 func (s *scan) closable() []claim {
@@ -366,26 +366,40 @@ func (s *scan) closable() []claim {
 	return list
 }
 
-// close closes shards. One that has rows still is read again from its beginning, for they were committed late; where
-// rows are left on purpose it rests until the run ends.
-func (s *scan) close() (done bool, err error) {
+// close closes shards beside the reader, which goes on with others: looking for late rows takes a while, since the
+// index still has entries of all that were there.
+func (s *scan) close() (bool, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	claims := s.closable()
-	s.mu.Unlock()
+	for _, c := range claims {
+		s.shards[c.shard].closing = true
+	}
+	s.closing = true
+	s.beside.Go(func() {
+		if err := s.closeShards(claims); err != nil {
+			s.fail(err)
+		}
+	})
+	return false, nil
+}
 
+// closeShards closes shards. One that has rows still is read again from its beginning, for they were committed late;
+// where rows are left on purpose it rests until the run ends.
+func (s *scan) closeShards(claims []claim) error {
 	var closed []int16
-	err = s.retry(func() (err error) {
+	var done bool
+	err := s.retry(func() (err error) {
 		closed, done, err = s.ledger.close(s.work, claims)
 		return err
 	})
-	if err != nil {
-		return false, err
-	}
 	if len(closed) == 0 && !s.sel.partial {
-		s.wait(5 * linger) // a row that somebody else has locked, or one that was committed late
+		time.Sleep(5 * linger) // a row that somebody else has locked, or one that was committed late
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closing = false
+	s.done = s.done || done
 	for _, number := range closed {
 		if sh, ok := s.shards[number]; ok {
 			sh.cancel(nil)
@@ -394,13 +408,16 @@ func (s *scan) close() (done bool, err error) {
 	}
 	for _, c := range claims {
 		sh, open := s.shards[c.shard]
-		switch {
-		case !open || sh.token != c.token:
-		case s.sel.partial:
+		if !open || sh.token != c.token {
+			continue
+		}
+		sh.closing = false
+		if s.sel.partial {
 			sh.resting = true
-		default:
+		} else {
 			s.beginPass(sh)
 		}
 	}
-	return done, nil
+	s.notify()
+	return err
 }

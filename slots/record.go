@@ -204,7 +204,7 @@ func (s *scan) recordBatch(b batch) error {
 		b[sh] = slices.DeleteFunc(slices.Clone(b[sh]), func(o outcome) bool {
 			return slices.ContainsFunc(rest, func(r outcome) bool { return r.id == o.id })
 		})
-		s.patient.Go(func() { s.recordPatiently(sh, rest) })
+		s.beside.Go(func() { s.recordPatiently(sh, rest) })
 	}
 	return nil
 }

@@ -60,12 +60,14 @@ type scan struct {
 
 	cleared int   // how often a busy lane got room again
 	taken   int64 // rows handed out in all, for the limit
+	closing bool  // shards are being closed
+	done    bool  // the slot is
 	stopped bool  // hand out and start no more checks
 	ended   bool  // take no more outcomes
 	err     error // the first failure that ended the run
 	result  Result
 
-	patient sync.WaitGroup // goroutines that wait for rows locked elsewhere
+	beside sync.WaitGroup // goroutines that close shards, or wait for rows locked elsewhere
 }
 
 // shard is a claimed shard. Its fields are guarded by scan.mu.
@@ -83,6 +85,7 @@ type shard struct {
 	flying     int       // its rows handed out and not recorded yet
 	pending    []outcome // its outcomes that wait for a writer
 	oldest     time.Time // when the first of them came
+	closing    bool      // it is being closed: its lease row may be gone
 	resting    bool      // this run is through with it, but rows are left on purpose
 }
 
@@ -148,7 +151,7 @@ func (s *scan) run() (Result, error) {
 	}
 	s.drain()
 	recording.Wait()
-	s.patient.Wait()
+	s.beside.Wait()
 	stopBeats()
 	beating.Wait()
 	s.handBack()
@@ -159,6 +162,9 @@ func (s *scan) run() (Result, error) {
 func (s *scan) loop() (done bool, err error) {
 	took := false // this runner has had a share in the slot
 	for !s.isStopped() {
+		if s.isDone() {
+			return true, nil
+		}
 		step := func() (bool, error) { return false, nil }
 		switch {
 		case s.mayRead():
@@ -234,6 +240,12 @@ func (s *scan) fail(err error) {
 	s.halt()
 }
 
+func (s *scan) isDone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done
+}
+
 func (s *scan) isStopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,6 +311,7 @@ func (s *scan) handBack() {
 func (s *scan) finish(done bool) (Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	done = done || s.done
 	if done {
 		s.result.State = StateDone
 	}
