@@ -16,8 +16,9 @@ demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an
 test: postgres ## every test, with the race detector, on a PostgreSQL that the tests start themselves
 	go test -race -timeout 20m ./...
 
-lint: ## golangci-lint at a pinned version
+lint: ## golangci-lint at a pinned version; the benchmark, a module of its own, is vetted
 	go run $(GOLANGCI_LINT) run ./...
+	cd bench && go vet ./...
 
 bench: postgres ## prescient beside other queues, the short set: under 5 minutes
 	cd bench && go run . -short
