@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,11 +42,19 @@ func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: seed, Colour: a.colour(), Name: a.Name}); err != nil {
+	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: seed, Colour: a.colour(), Name: a.typed()}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
 	return err
+}
+
+// typed is how to call the binary from here: by its name where the shell finds it, else as this time.
+func (a *App) typed() string {
+	if _, err := exec.LookPath(a.Name); err != nil {
+		return os.Args[0]
+	}
+	return a.Name
 }
 
 // colour tells whether Out is a terminal whose owner has not asked for less (see no-color.org).
