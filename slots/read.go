@@ -69,8 +69,11 @@ func (s *scan) hasRoom() bool {
 }
 
 func (s *scan) hasRoomLocked() bool {
-	return s.free < pagesInFlight*s.cfg.Page && (s.sel.limit == 0 || s.taken < s.sel.limit)
+	return s.free < pagesInFlight*s.cfg.Page && !s.limitReached()
 }
+
+// limitReached tells whether the run has taken as many rows as it may. Call it with mu held.
+func (s *scan) limitReached() bool { return s.sel.limit > 0 && s.taken >= s.sel.limit }
 
 // holds tells whether shards of this runner are not done.
 func (s *scan) holds() bool {
@@ -88,23 +91,19 @@ func (s *scan) holds() bool {
 func (s *scan) rests() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.shards) > 0 || s.sel.limit > 0 && s.taken >= s.sel.limit
+	return len(s.shards) > 0 || s.limitReached()
 }
 
 // mayRead begins further passes where they are due, and tells whether there is something to read.
 func (s *scan) mayRead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room := s.hasRoomLocked()
 	for _, sh := range s.shards {
 		if sh.passed && sh.busy && s.cleared > sh.cleared {
 			s.beginPass(sh)
 		}
 	}
-	if !room {
-		return false
-	}
-	return len(s.unread()) > 0
+	return s.hasRoomLocked() && len(s.unread()) > 0
 }
 
 // beginPass reads a shard again from its beginning.
@@ -247,7 +246,7 @@ func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob, batches map[string]*fl
 	if s.stopped || s.shards[sh.shard] != sh {
 		return false
 	}
-	if s.sel.limit > 0 && s.taken >= s.sel.limit {
+	if s.limitReached() {
 		sh.passed = true
 		return false
 	}
@@ -356,7 +355,7 @@ func (s *scan) mayClose() bool {
 }
 
 func (s *scan) closable() []claim {
-	limited := s.sel.limit > 0 && s.taken >= s.sel.limit
+	limited := s.limitReached()
 	var list []claim
 	for _, sh := range s.shards {
 		if (sh.passed || limited) && (!sh.busy || limited) && sh.flying == 0 && !sh.resting {

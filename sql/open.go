@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -24,18 +25,28 @@ const connectTimeout = 10 * time.Second
 var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@host:5432/database?sslmode=verify-full (percent-encode special characters), or host=... dbname=... pairs")
 
 // Option changes how Open connects.
-type Option func(cfg *pq.Config, d *dialer)
+type Option func(o *options)
+
+type options struct {
+	cfg      pq.Config
+	dialer   dialer
+	prepared bool
+}
 
 // Patient lifts ReplyTimeout, for statements that may run long: migrations, a width change.
-func Patient() Option { return func(_ *pq.Config, d *dialer) { d.reply = 0 } }
+func Patient() Option { return func(o *options) { o.dialer.reply = 0 } }
+
+// Prepared lets every connection prepare each statement that has parameters once, and keep it: planning is most of
+// the work of a small one. The server must be reached directly, not through a pooler in transaction mode.
+func Prepared() Option { return func(o *options) { o.prepared = true } }
 
 // Param sets a run-time parameter of PostgreSQL for every session, such as synchronous_commit.
 func Param(name, value string) Option {
-	return func(cfg *pq.Config, _ *dialer) {
-		if cfg.Runtime == nil {
-			cfg.Runtime = map[string]string{}
+	return func(o *options) {
+		if o.cfg.Runtime == nil {
+			o.cfg.Runtime = map[string]string{}
 		}
-		cfg.Runtime[name] = value
+		o.cfg.Runtime[name] = value
 	}
 }
 
@@ -56,16 +67,19 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	if cfg.ApplicationName == "" {
 		cfg.ApplicationName = "prescient"
 	}
-	d := dialer{reply: ReplyTimeout}
+	o := options{cfg: cfg, dialer: dialer{reply: ReplyTimeout}}
 	for _, opt := range opts {
-		opt(&cfg, &d)
+		opt(&o)
 	}
-	connector, err := pq.NewConnectorConfig(cfg)
+	base, err := pq.NewConnectorConfig(o.cfg)
 	if err != nil {
 		return nil, ErrURL
 	}
-	connector.Dialer(d)
-
+	base.Dialer(o.dialer)
+	var connector driver.Connector = base
+	if o.prepared {
+		connector = preparedConnector{base}
+	}
 	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the database: %w", err), db.Close())

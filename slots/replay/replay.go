@@ -6,9 +6,10 @@
 //
 //	r, err := replay.Open(ctx, db, registry, start)
 //	defer r.Close(ctx)
-//	for slot := range r.Slots(end) {
-//		// apply what happened up to and including slot, enqueue through r.Client
+//	for r.Now().Before(end) {
+//		// apply what happened up to and including r.Now(), enqueue through r.Client
 //		result, err := r.Run(ctx)
+//		skipped, err := r.Skip(ctx, end) // or to where the next thing happens
 //	}
 package replay
 
@@ -17,7 +18,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync"
 	"time"
@@ -45,8 +45,8 @@ type Replay struct {
 }
 
 // Open makes the schema and sets the clock to start. The ledger begins at the first slot at or after start.
-// db serves the replay alone where it can: opened with pgsql.Param("synchronous_commit", "off") it is much faster, and
-// loses at the most what can be replayed.
+// db serves the replay alone where it can: opened by Connect it is much faster, and loses at the most what can be
+// replayed.
 func Open(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, start time.Time) (*Replay, error) {
 	r := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: db, now: start.UTC()}
 	if err := pgsql.Migrate(ctx, db, pgsql.Schema(r.Schema)); err != nil {
@@ -84,19 +84,6 @@ func (r *Replay) Set(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = now.UTC()
-}
-
-// Slots yields each slot from the clock's on up to and including last, with the clock set to it.
-func (r *Replay) Slots(last time.Time) iter.Seq[time.Time] {
-	return func(yield func(time.Time) bool) {
-		g := r.Ledger.Grid()
-		for slot := range g.Between(r.Now(), g.Next(last)) {
-			r.Set(slot)
-			if !yield(slot) {
-				return
-			}
-		}
-	}
 }
 
 // Run runs the slot that the clock stands at.
