@@ -3,14 +3,22 @@ package config
 import "time"
 
 // Config is every setting, grouped as in the configuration file. The zero value is not useful:
-// start from [Default] or [Load]. It is a plain value, safe to copy, and holds no secret that printing it would show.
+// start from [Default] or [Load]. It is a plain value, safe to copy while its lists are only read, and holds no secret
+// that printing it would show.
 type Config struct {
 	Database Database `mapstructure:"database"`
 	Slots    Slots    `mapstructure:"slots"`
 	Run      Run      `mapstructure:"run"`
 	Jobs     Jobs     `mapstructure:"jobs"`
+	Events   Events   `mapstructure:"events"`
+	Daemon   Daemon   `mapstructure:"daemon"`
+	Spool    Spool    `mapstructure:"spool"`
 	History  History  `mapstructure:"history"`
 	Log      Log      `mapstructure:"log"`
+
+	// HTTPJobs and SQLJobs bind jobs to a service and to a query, in the order of the file, each name once.
+	HTTPJobs []HTTPJob `mapstructure:"http_jobs"`
+	SQLJobs  []SQLJob  `mapstructure:"sql_jobs"`
 }
 
 // Database says where the rows are.
@@ -39,7 +47,7 @@ type Run struct {
 	// Default: 8.
 	Connections int `mapstructure:"connections"`
 
-	// Page is how many rows are read and recorded at once, 1 to 10000. Default: 1000.
+	// Page is how many rows are read and recorded at once, 1 to 10000. Default: 2000.
 	Page int `mapstructure:"page"`
 
 	// Lease is how long a shard stays with a runner that falls silent, at least 3 s.
@@ -70,6 +78,38 @@ type Jobs struct {
 	MaxPayload int `mapstructure:"max_payload"`
 }
 
+// Events says where events go: those of schedules, and of jobs that are bound to a query.
+type Events struct {
+	// To is where they are published, see package jobs/event. Default: "outbox:", a table in the same database.
+	To Endpoint `mapstructure:"to"`
+
+	// Source names their producer, a URI reference. Default: "prescient".
+	Source string `mapstructure:"source"`
+
+	// Secret signs what goes to webhooks and to jobs bound to a service: "whsec_" and base64, as Standard Webhooks has
+	// it, or several separated by spaces, each of which signs. Default: empty, unsigned.
+	Secret Secret `mapstructure:"secret"`
+
+	// Allow are addresses that webhooks and jobs bound to a service may connect to although they are private or
+	// otherwise special. Default: none.
+	Allow Prefixes `mapstructure:"allow"`
+}
+
+// Daemon says what prescient daemon serves.
+type Daemon struct {
+	// Listen is the address of its HTTP server, host:port or :port. Default: empty, no server.
+	Listen string `mapstructure:"listen"`
+
+	// Token is the bearer token of the API of schedules, at least 16 characters. Default: empty, no API.
+	Token Secret `mapstructure:"token"`
+}
+
+// Spool says where prescient spool works.
+type Spool struct {
+	// Dir has a directory for each slot. Default: empty, none.
+	Dir string `mapstructure:"dir"`
+}
+
 // History says what happens to finished rows.
 type History struct {
 	// Keep is how long history prune keeps a finished row. Default: 0, everything is kept.
@@ -92,12 +132,13 @@ func Default() Config {
 		Run: Run{
 			Workers:     64,
 			Connections: 8,
-			Page:        1000,
+			Page:        2000,
 			Lease:       time.Minute,
 			Grace:       20 * time.Second,
 			Early:       5 * time.Second,
 		},
-		Jobs: Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
-		Log:  Log{Level: "info", Format: "text"},
+		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
+		Events: Events{To: NewEndpoint("outbox:"), Source: "prescient"},
+		Log:    Log{Level: "info", Format: "text"},
 	}
 }

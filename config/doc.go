@@ -7,7 +7,7 @@
 //     ./prescient.yaml, $XDG_CONFIG_HOME/prescient/prescient.yaml (~/.config when that is unset) and
 //     /etc/prescient/prescient.yaml. Having none is fine; naming one that cannot be read is an error;
 //  3. the environment: run.job_name is PRESCIENT_RUN_JOB_NAME. An empty variable counts as unset;
-//  4. a flag given on the command line, see [Flags] and [RunFlags]. An empty one counts as given.
+//  4. a flag given on the command line, see [Flags], [RunFlags] and their kin. An empty one counts as given.
 //
 // A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). This one spells out the defaults:
 //
@@ -19,7 +19,7 @@
 //	run:
 //	  workers: 64          # checks at once
 //	  connections: 8       # checks with a transaction at once
-//	  page: 1000           # rows at once
+//	  page: 2000           # rows at once
 //	  lease: 1m
 //	  grace: 20s
 //	  early: 5s
@@ -28,15 +28,51 @@
 //	jobs:
 //	  horizon: 43800h      # 5 years
 //	  max_payload: 65536   # bytes
+//	events:
+//	  to: "outbox:"        # a table in the same database; see package jobs/event
+//	  source: prescient    # who produces them, a URI reference
+//	  secret: ""           # whsec_..., signs what goes to webhooks and http_jobs
+//	  allow: ""            # 10.0.0.0/8, ::1: private addresses they may connect to
+//	daemon:
+//	  listen: ""           # localhost:8080; empty: no HTTP server
+//	  token: ""            # of the API of schedules; empty: no API
+//	spool:
+//	  dir: ""
 //	history:
 //	  keep: 0s             # 0: everything; or 90d
 //	log:
 //	  level: info
 //	  format: text
 //
+// Two more sections, of the file alone, bind jobs to what is not Go. They are lists, since the name of a job may have
+// dots and capitals; in TOML:
+//
+//	[[http_jobs]]                # see package jobs/httpjob
+//	name = "invoice.overdue"
+//	url = "https://billing.example.com/checks"
+//	secret = ""                  # empty: events.secret
+//	timeout = "30s"              # for the rows of one page
+//	rows = 500                   # in one request
+//	concurrency = 4              # requests at once
+//	max_checks = 5
+//	retry = 5
+//
+//	[[sql_jobs]]                 # see package jobs/sqljob
+//	name = "order.unshipped"
+//	query = """
+//	  select id::text as entity_key, jsonb_build_object('customer', customer) as event
+//	  from orders where id = any ($1::bigint[]) and shipped_at is null"""
+//	database = ""                # empty: the database of the jobs
+//	role = ""                    # empty: the user of the database
+//	type = ""                    # of the events; empty: the name
+//	timeout = "30s"              # statement_timeout
+//	concurrency = 2              # pages at once
+//	max_checks = 5
+//	retry = 5
+//
 // Nothing is guessed: a key that the file misspells, a number without its unit and a value out of range are
 // errors that name the key, its source and the rule, all of them at once.
 //
-// Secrets stay secret. No flag takes a password. [URL] shows the connection without it wherever it is printed,
+// Secrets stay secret. No flag takes a password. [Secret], [URL] and [Endpoint] hide it wherever they are printed,
 // logged or marshalled, and [Redact] does so for other connection strings.
 package config

@@ -16,12 +16,18 @@ func variable(key string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
+// ofChecks are the variables that a check of a spool gets: one that calls prescient itself passes them on.
+var ofChecks = []string{"SLOT", "NAME", "CHECK_COUNT", "ERROR_COUNT", "CAUGHT_UP"}
+
 // strangers returns a warning for each variable of an environment, as os.Environ returns it, that has the prefix and
 // is no setting: a misspelt one, or one of another program, so that it cannot be an error.
 func strangers(environ []string) []string {
 	known := map[string]bool{fileVariable: true}
 	for key := range fields(new(Config)) {
 		known[variable(key)] = true
+	}
+	for _, name := range ofChecks {
+		known[prefix+name] = true
 	}
 	var warnings []string
 	for _, assignment := range environ {

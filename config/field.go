@@ -9,15 +9,29 @@ import (
 	"time"
 )
 
-// fields yields every setting of c: its key, as in run.page, and a pointer to its field.
+// fields yields every setting of c that has a key of its own, as run.page has, and a pointer to its field. The sections
+// that are lists have none.
 func fields(c *Config) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		for section, settings := range reflect.ValueOf(c).Elem().Fields() {
-			for setting, value := range settings.Fields() {
-				key := section.Tag.Get("mapstructure") + "." + setting.Tag.Get("mapstructure")
-				if !yield(key, value.Addr().Interface()) {
+		for section, value := range reflect.ValueOf(c).Elem().Fields() {
+			if value.Kind() != reflect.Struct {
+				continue
+			}
+			for setting, field := range settings(value.Addr().Interface()) {
+				if !yield(section.Tag.Get("mapstructure")+"."+setting, field) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// settings yields the settings of a section, given a pointer to it: their names and pointers to their fields.
+func settings(section any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for setting, value := range reflect.ValueOf(section).Elem().Fields() {
+			if !yield(setting.Tag.Get("mapstructure"), value.Addr().Interface()) {
+				return
 			}
 		}
 	}
@@ -38,8 +52,14 @@ func set(target, value any) bool {
 		*target, err = strconv.Atoi(written)
 	case *time.Duration:
 		*target, err = ParseDuration(written)
+	case *Prefixes:
+		*target, err = parsePrefixes(written)
 	case *URL:
 		*target = NewURL(written)
+	case *Endpoint:
+		*target = NewEndpoint(written)
+	case *Secret:
+		*target = NewSecret(written)
 	default:
 		return false
 	}

@@ -65,15 +65,17 @@ func unknownKeys(v *viper.Viper, path string) []error {
 		section, setting, _ := strings.Cut(key, ".")
 		sections[section] = append(sections[section], setting)
 	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(sections)), maps.Keys(lists))
+	slices.Sort(names)
 	var problems []error
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
 		section, setting, nested := strings.Cut(key, ".")
 		known, exists := sections[section]
 		empty := exists && !nested && v.Get(key) == nil
-		if empty || slices.Contains(known, setting) {
+		if empty || slices.Contains(known, setting) || lists[section] != "" {
 			continue
 		}
-		hint := "the sections are " + strings.Join(slices.Sorted(maps.Keys(sections)), ", ")
+		hint := "the sections are " + strings.Join(names, ", ")
 		if exists {
 			hint = section + " has " + strings.Join(known, ", ")
 		}

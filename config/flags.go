@@ -49,6 +49,25 @@ func RunFlags(fs *pflag.FlagSet) {
 	}
 }
 
+// EventFlags registers the flag of a command that publishes events: --events-to. Like [Flags] it takes no password.
+func EventFlags(fs *pflag.FlagSet) {
+	fs.String("events-to", Default().Events.To.String(), "`URL` that events are published to, without a password: "+
+		"outbox:, stdout:, file:///PATH, https://..., nats://... or kafka://...")
+	bind(fs, "events-to", "events.to")
+}
+
+// DaemonFlags registers the flag of the daemon: --listen.
+func DaemonFlags(fs *pflag.FlagSet) {
+	fs.String("listen", "", "`HOST:PORT` of the HTTP server: health, and the API of schedules; default: no server")
+	bind(fs, "listen", "daemon.listen")
+}
+
+// SpoolFlags registers the flag of the commands that work in a spool directory: --dir.
+func SpoolFlags(fs *pflag.FlagSet) {
+	fs.String("dir", "", "spool `DIRECTORY`; default: spool.dir of the configuration")
+	bind(fs, "dir", "spool.dir")
+}
+
 // bind makes a flag the source of a key.
 func bind(fs *pflag.FlagSet, name, key string) {
 	fs.Lookup(name).Annotations = map[string][]string{annotation: {key}}

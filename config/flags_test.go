@@ -12,10 +12,11 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 	isolate(t)
 	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--log-format=json",
 		"--workers=8", "--connections=20", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--claim-delay=2s",
-		"--job-name=scan-29401665")
+		"--job-name=scan-29401665", "--events-to=stdout:", "--listen=:8080", "--dir=/var/spool/prescient")
 	want := Default()
 	want.Database = Database{NewURL("postgres://db/orders"), "checks"}
 	want.Run = changed.Run
+	want.Events.To, want.Daemon.Listen, want.Spool = NewEndpoint("stdout:"), changed.Daemon.Listen, changed.Spool
 	want.Log = changed.Log
 	diff(t, want, loaded.Config)
 
@@ -31,6 +32,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.page": "flag --page",
 		"run.lease": "flag --lease", "run.grace": "flag --grace", "run.early": "flag --early",
 		"run.claim_delay": "flag --claim-delay", "run.job_name": "flag --job-name",
+		"events.to": "flag --events-to", "daemon.listen": "flag --listen", "spool.dir": "flag --dir",
 	}, origins)
 }
 
@@ -46,7 +48,7 @@ func TestAnotherFlagOfTheSameNameIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff(t, 1000, loaded.Config.Run.Page)
+	diff(t, 2000, loaded.Config.Run.Page)
 }
 
 func TestTheHelpOfEveryFlagSaysItsDefault(t *testing.T) {

@@ -24,7 +24,7 @@ type Loaded struct {
 
 // Entry is one setting as prescient config show prints it.
 type Entry struct {
-	// Key is the setting's name, as in run.page.
+	// Key is the setting's name, as in run.page, or http_jobs[order.unshipped].url of a list.
 	Key string `json:"key"`
 
 	// Value is its value, with secrets masked as by [Redact].
@@ -34,8 +34,8 @@ type Entry struct {
 	Origin string `json:"origin"`
 }
 
-// Load reads all settings, see the package documentation for their sources. From fs it takes the flags that [Flags]
-// and [RunFlags] registered; a flag that fs lacks is not given, and fs may be nil.
+// Load reads all settings, see the package documentation for their sources. From fs it takes the flags that [Flags],
+// [RunFlags] and their kin registered; a flag that fs lacks is not given, and fs may be nil.
 //
 // The error joins all problems, one a line: each names the key, its source and the rule, and none shows a password.
 // With an error, only Warnings is filled.
@@ -48,7 +48,9 @@ func load(fs *pflag.FlagSet, places []string) (Loaded, error) {
 		problems = append(problems, from.read(key, field, &loaded.Config))
 		loaded.Entries = append(loaded.Entries, Entry{key, show(field), from.origin(key)})
 	}
-	if err := errors.Join(problems...); err != nil {
+	entries, more := from.lists(&loaded.Config)
+	loaded.Entries = append(loaded.Entries, entries...)
+	if err := errors.Join(append(problems, more...)...); err != nil {
 		return Loaded{Warnings: loaded.Warnings}, err
 	}
 	slices.SortFunc(loaded.Entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })

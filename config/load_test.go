@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 )
+
+// signing is a secret of Standard Webhooks.
+const signing = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // changed differs from the default in every setting; changedText is how people write it.
 var changed = Config{
@@ -17,7 +21,13 @@ var changed = Config{
 		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
 		Early: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, JobName: "scan-29401665",
 	},
-	Jobs:    Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
+	Jobs: Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
+	Events: Events{
+		To: NewEndpoint("https://app:s3cret@example.com/hook"), Source: "https://shop.example.com/orders",
+		Secret: NewSecret(signing), Allow: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+	},
+	Daemon:  Daemon{Listen: ":8080", Token: NewSecret("s3cret-s3cret-s3cret")},
+	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Keep: 90 * 24 * time.Hour},
 	Log:     Log{Level: "debug", Format: "json"},
 }
@@ -36,6 +46,13 @@ var changedText = map[string]string{
 	"run.job_name":     "scan-29401665",
 	"jobs.horizon":     "1d12h",
 	"jobs.max_payload": "1048576",
+	"events.to":        "https://app:s3cret@example.com/hook",
+	"events.source":    "https://shop.example.com/orders",
+	"events.secret":    signing,
+	"events.allow":     "10.0.0.0/8,::1",
+	"daemon.listen":    ":8080",
+	"daemon.token":     "s3cret-s3cret-s3cret",
+	"spool.dir":        "/var/spool/prescient",
 	"history.keep":     "90d",
 	"log.level":        "debug",
 	"log.format":       "json",
@@ -47,6 +64,9 @@ database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: c
 slots: {width: 5m}
 run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, job_name: scan-29401665}
 jobs: {horizon: 1d12h, max_payload: 1048576}
+events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allow: "10.0.0.0/8, ::1"}
+daemon: {listen: ":8080", token: s3cret-s3cret-s3cret}
+spool: {dir: /var/spool/prescient}
 history: {keep: 90d}
 log: {level: debug, format: json}
 `,
@@ -54,6 +74,8 @@ log: {level: debug, format: json}
 database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks"}
 slots.width = "5m"
 jobs = {horizon = "1d12h", max_payload = 1048576}
+daemon = {listen = ":8080", token = "s3cret-s3cret-s3cret"}
+spool.dir = "/var/spool/prescient"
 history.keep = "90d"
 log = {level = "debug", format = "json"}
 [run]
@@ -65,12 +87,20 @@ grace = "1m"
 early = "1.5s"
 claim_delay = "2s"
 job_name = "scan-29401665"
+[events]
+to = "https://app:s3cret@example.com/hook"
+source = "https://shop.example.com/orders"
+secret = "` + signing + `"
+allow = "10.0.0.0/8, ::1"
 `,
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks"},
 "slots": {"width": "5m"},
 "run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "job_name": "scan-29401665"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
+"events": {"to": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allow": "10.0.0.0/8, ::1"},
+"daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret"},
+"spool": {"dir": "/var/spool/prescient"},
 "history": {"keep": "90d"},
 "log": {"level": "debug", "format": "json"}
 }`,
@@ -216,8 +246,14 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		got = append(got, [2]string{entry.Key, entry.Value})
 	}
 	diff(t, [][2]string{
+		{"daemon.listen", ":8080"},
+		{"daemon.token", "***"},
 		{"database.schema", "checks"},
 		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},
+		{"events.allow", "10.0.0.0/8, ::1/128"},
+		{"events.secret", "***"},
+		{"events.source", "https://shop.example.com/orders"},
+		{"events.to", "https://app:***@example.com/hook"},
 		{"history.keep", "2160h"},
 		{"jobs.horizon", "36h"},
 		{"jobs.max_payload", "1048576"},
@@ -232,6 +268,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"run.page", "200"},
 		{"run.workers", "8"},
 		{"slots.width", "5m"},
+		{"spool.dir", "/var/spool/prescient"},
 	}, got)
 }
 

@@ -56,7 +56,27 @@ func redact(text string) (shown string, secret, ok bool) {
 
 func redactURL(text string) (shown string, secret, ok bool) {
 	u, err := url.Parse(text)
-	if err != nil || !unambiguous(u) {
+	if err != nil {
+		return "", false, false
+	}
+	return redactParsed(u)
+}
+
+// redactEndpoint is redact for a URL of any scheme. A user without a password may be a token.
+func redactEndpoint(text string) (shown string, secret, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" {
+		return "", false, text == ""
+	}
+	if _, has := u.User.Password(); !has && u.User.Username() != "" {
+		u.User, secret = url.User(Mask), true
+	}
+	shown, more, ok := redactParsed(u)
+	return shown, secret || more, ok
+}
+
+func redactParsed(u *url.URL) (shown string, secret, ok bool) {
+	if !unambiguous(u) {
 		return "", false, false
 	}
 	query, err := url.ParseQuery(u.RawQuery)
@@ -74,7 +94,7 @@ func redactURL(text string) (shown string, secret, ok bool) {
 			query[name], secret = []string{Mask}, true
 		}
 	}
-	if u.Host == "" {
+	if u.Host == "" && strings.HasPrefix(u.Scheme, "postgres") {
 		u.Path = cmp.Or(u.Path, "/") // without either, String would drop the // too
 	}
 	u.RawQuery = query.Encode()
@@ -83,9 +103,9 @@ func redactURL(text string) (shown string, secret, ok bool) {
 
 // unambiguous reports that no part of u can be a password, or the rest of one that a plain # / ? or @ cut in two.
 func unambiguous(u *url.URL) bool {
-	return u.Fragment == "" && !strings.Contains(u.EscapedPath()+u.RawQuery, "@") &&
+	return u.Fragment == "" && !strings.Contains(u.Opaque+u.EscapedPath()+u.RawQuery, "@") &&
 		!strings.Contains(u.User.Username(), ":") &&
-		!slices.ContainsFunc([]string{u.User.Username(), u.Host, u.Path}, secretValue.MatchString)
+		!slices.ContainsFunc([]string{u.User.Username(), u.Host, u.Path, u.Opaque}, secretValue.MatchString)
 }
 
 func redactPairs(text string) (shown string, secret, ok bool) {

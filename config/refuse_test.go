@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,12 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"run.claim_delay":  {"-1s", "2", "busy"},
 		"jobs.horizon":     {"0", "5y", "-1d"},
 		"jobs.max_payload": {"0", "64k", "-5"},
+		"events.to":        {"orders", "https://app:s3#cret@db", "http://%zz"},
+		"events.source":    {"a b", "%zz"},
+		"events.secret":    {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
+		"events.allow":     {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1"},
+		"daemon.listen":    {"8080", "localhost", "localhost:http", "localhost:65536"},
+		"daemon.token":     {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret"},
 		"history.keep":     {"-1d", "90"},
 		"log.level":        {"INFO", "trace", "info+2"},
 		"log.format":       {"xml", "JSON"},
@@ -31,8 +38,9 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 				t.Setenv(variable(key), value)
 				_, err := load(nil, nil)
 				contains(t, err, "set "+key+" from environment "+variable(key)+": got ", "want "+rules[key].want)
-				if key != "database.url" && !strings.Contains(err.Error(), `got "`) {
-					t.Errorf("the value is not shown: %v", err)
+				hidden := slices.Contains([]string{"database.url", "events.to", "events.secret", "daemon.token"}, key)
+				if hidden == strings.Contains(err.Error(), `got "`) {
+					t.Errorf("a secret is shown, or another value is not: %v", err)
 				}
 			})
 		}
@@ -70,7 +78,7 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
 		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, page, lease, grace, early, claim_delay, job_name"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
-		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are database, history, jobs, log, run, slots"},
+		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, run, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
 		"setting without one":     {"workers: 8", "workers", "the sections are"},
 		"value for a section":     {"run: 8", "run", "run has workers"},
@@ -138,6 +146,14 @@ func TestNoFlagTakesAPassword(t *testing.T) {
 			}
 		})
 	}
+	for _, url := range []string{"https://app:s3cret@example.com/hook", "nats://s3cret@db/x", "https://example.com/?token=s3cret"} {
+		isolate(t)
+		_, err := load(parse(t, "--events-to", url), nil)
+		contains(t, err, "set events.to from flag --events-to", "password", "PRESCIENT_EVENTS_TO", "configuration file")
+		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "PGPASSFILE") {
+			t.Errorf("the URL is shown, or the hint is for databases: %v", err)
+		}
+	}
 	for _, url := range []string{"", "postgres://app@db/orders", "host=db passfile=/run/pgpass", "service=orders"} {
 		isolate(t)
 		diff(t, NewURL(url), mustLoad(t, "--database-url", url).Config.Database.URL)
@@ -150,6 +166,9 @@ func TestARefusedValueNeverShowsAPassword(t *testing.T) {
 		"database.schema": "postgres://app:s3cret@db/orders",
 		"log.level":       "host=db password=s3cret",
 		"run.lease":       "postgres://app:s3cret@db/orders",
+		"events.to":       "https://app:s3cret#@example.com",
+		"events.secret":   "s3cret",
+		"daemon.token":    "s3cret",
 	} {
 		t.Run(key, func(t *testing.T) {
 			isolate(t)

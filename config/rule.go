@@ -1,25 +1,33 @@
 package config
 
 import (
+	"encoding/base64"
+	"net"
+	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// A rule is what a setting must be: in words for the operator, and as a test of the configuration that has the value.
-type rule struct {
+// A rule is what a setting must be: in words for the operator, and as a test of the configuration, or of the entry of a
+// list, that has the value.
+type rule[T any] struct {
 	want  string
-	holds func(c Config) bool
+	holds func(c T) bool
 }
 
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+var (
+	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+	token      = regexp.MustCompile(`^[!-~]{16,}$`)
+)
 
 // rules has one entry for every key of Config.
-var rules = map[string]rule{
+var rules = map[string]rule[Config]{
 	"database.url": {
 		"a postgres:// URL (with : / ? # @ in names and passwords percent-encoded) or key=value pairs",
-		func(c Config) bool { _, _, ok := redact(c.Database.URL.Reveal()); return ok },
+		func(c Config) bool { return isDatabase(c.Database.URL) },
 	},
 	"database.schema": {
 		"at most 63 lower-case letters, digits and _, not starting with a digit or pg_",
@@ -50,10 +58,10 @@ var rules = map[string]rule{
 		"a duration of at least 3s, such as 1m",
 		func(c Config) bool { return c.Run.Lease >= 3*time.Second },
 	},
-	"run.grace":       {"a duration, such as 20s", always},
-	"run.early":       {"a duration, such as 5s", always},
-	"run.claim_delay": {"a duration, such as 2s", always},
-	"run.job_name":    {"a text", always},
+	"run.grace":       {"a duration, such as 20s", always[Config]},
+	"run.early":       {"a duration, such as 5s", always[Config]},
+	"run.claim_delay": {"a duration, such as 2s", always[Config]},
+	"run.job_name":    {"a text", always[Config]},
 	"jobs.horizon": {
 		"a duration of more than 0, such as 1825d",
 		func(c Config) bool { return c.Jobs.Horizon > 0 },
@@ -62,7 +70,30 @@ var rules = map[string]rule{
 		"a whole number of bytes, at least 1",
 		func(c Config) bool { return c.Jobs.MaxPayload >= 1 },
 	},
-	"history.keep": {"0 for everything, or a duration, such as 90d", always},
+	"events.to": {
+		"a URL such as outbox:, stdout:, file:///var/log/events.jsonl or https://example.com/hook " +
+			"(with : / ? # @ in names and passwords percent-encoded)",
+		func(c Config) bool { return isEndpoint(c.Events.To) },
+	},
+	"events.source": {
+		"a URI reference, such as prescient or https://shop.example.com/orders",
+		func(c Config) bool { return isReference(c.Events.Source) },
+	},
+	"events.secret": {
+		`empty, or "whsec_" and the base64 of 24 to 64 bytes, or several such separated by spaces`,
+		func(c Config) bool { return areSigningSecrets(c.Events.Secret) },
+	},
+	"events.allow": {"IP addresses and CIDR prefixes separated by commas, such as 10.0.0.0/8, ::1", always[Config]},
+	"daemon.listen": {
+		"empty, or host:port, such as localhost:8080 or :8080",
+		func(c Config) bool { return c.Daemon.Listen == "" || isHostPort(c.Daemon.Listen) },
+	},
+	"daemon.token": {
+		"empty, or at least 16 visible ASCII characters",
+		func(c Config) bool { return c.Daemon.Token == Secret{} || token.MatchString(c.Daemon.Token.Reveal()) },
+	},
+	"spool.dir":    {"a directory", always[Config]},
+	"history.keep": {"0 for everything, or a duration, such as 90d", always[Config]},
 	"log.level": {
 		"debug, info, warn or error",
 		func(c Config) bool { return slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) },
@@ -74,4 +105,43 @@ var rules = map[string]rule{
 }
 
 // always is the rule of a setting whose type says it all.
-func always(Config) bool { return true }
+func always[T any](T) bool { return true }
+
+func isDatabase(u URL) bool {
+	_, _, ok := redact(u.Reveal())
+	return ok
+}
+
+func isEndpoint(e Endpoint) bool {
+	_, _, ok := redactEndpoint(e.Reveal())
+	return ok && e != Endpoint{}
+}
+
+func isReference(text string) bool {
+	_, err := url.Parse(text)
+	return err == nil && text != "" && !strings.ContainsAny(text, " \t")
+}
+
+func isHostPort(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// areSigningSecrets tells whether a text has the form of secrets of Standard Webhooks.
+func areSigningSecrets(secrets Secret) bool {
+	if secrets != (Secret{}) && strings.TrimSpace(secrets.Reveal()) == "" {
+		return false
+	}
+	for secret := range strings.FieldsSeq(secrets.Reveal()) {
+		encoded, found := strings.CutPrefix(secret, "whsec_")
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if !found || err != nil || len(key) < 24 || len(key) > 64 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,9 @@ func parse(t *testing.T, args ...string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("prescient", pflag.ContinueOnError)
 	Flags(fs)
 	RunFlags(fs)
+	EventFlags(fs)
+	DaemonFlags(fs)
+	SpoolFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +71,7 @@ func mustLoad(t *testing.T, args ...string) Loaded {
 
 func diff(t *testing.T, want, got any) {
 	t.Helper()
-	if d := cmp.Diff(want, got, cmpopts.EquateComparable(URL{})); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.EquateComparable(URL{}, Endpoint{}, Secret{}, netip.Prefix{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -9,10 +9,6 @@ import (
 	"github.com/spf13/viper"
 )
 
-var errPasswordFlag = errors.New("contains a password, which everybody on this machine can see in the process list; " +
-	"put the URL into PRESCIENT_DATABASE_URL or the configuration file, " +
-	"or leave the password to PGPASSFILE (~/.pgpass) or a service file")
-
 // sources is where values come from. Viper merges them by precedence; the rest remembers whose they are.
 type sources struct {
 	*viper.Viper
@@ -75,17 +71,30 @@ func (s sources) read(key string, field any, c *Config) error {
 	if !set(field, value) || !rules[key].holds(*c) {
 		return fmt.Errorf("set %s from %s: got %s, want %s", key, s.origin(key), printable(field, value), rules[key].want)
 	}
-	if url, ok := field.(*URL); ok && s.flags[key] != nil && url.hasSecret() {
-		return fmt.Errorf("set %s from %s: the value %w", key, s.origin(key), errPasswordFlag)
+	if hidden, ok := field.(secretive); ok && s.flags[key] != nil && hidden.hasSecret() {
+		return fmt.Errorf("set %s from %s: %w", key, s.origin(key), errPasswordFlag(key))
 	}
 	return nil
 }
 
+// errPasswordFlag is the error of a flag that has a password in it.
+func errPasswordFlag(key string) error {
+	text := "the value contains a password, which everybody on this machine can see in the process list; " +
+		"put the URL into " + variable(key) + " or the configuration file"
+	if key == "database.url" {
+		text += ", or leave the password to PGPASSFILE (~/.pgpass) or a service file"
+	}
+	return errors.New(text)
+}
+
+// secretive is a pointer to a field that may hold a secret.
+type secretive interface{ hasSecret() bool }
+
 // printable returns a refused value for a message, unless it may hold a password.
 func printable(field, value any) string {
-	_, isURL := field.(*URL)
+	_, hidden := field.(secretive)
 	text := fmt.Sprint(value)
-	if isURL || secretValue.MatchString(text) {
+	if hidden || secretValue.MatchString(text) {
 		return "a value not shown here, as it may hold a password"
 	}
 	return fmt.Sprintf("%q", text)

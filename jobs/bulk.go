@@ -57,11 +57,20 @@ func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 	return total, nil
 }
 
-// stream validates and encodes the rows, while a goroutine of its own writes the chunk before; once a row is bad it
-// only validates.
+// stream validates the rows, while a goroutine of its own writes the chunk before; once a row is bad it only validates.
 func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
-	w := writer{chunks: make(chan []any), failed: make(chan struct{}), done: make(chan struct{})}
-	go w.run(func(chunk []any) (Counts, error) { return c.writeChunk(ctx, tx, chunk) })
+	w := writer{chunks: make(chan []FutureJob), failed: make(chan struct{}), done: make(chan struct{})}
+	policy, _ := on.args()
+	fresh := policy == Keep.policy // until a row of the stream is found waiting
+	go w.run(func(chunk []FutureJob) (n Counts, err error) {
+		if fresh {
+			n, fresh, err = c.copyFresh(ctx, tx, chunk)
+		}
+		if !fresh && err == nil {
+			n, err = c.writeChunk(ctx, tx, c.columns(chunk, on))
+		}
+		return n, err
+	})
 	defer func() { _, _ = w.finish() }() // when the iterator panics, too
 
 	var bad BulkError
@@ -77,14 +86,14 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 			continue
 		}
 		if rows = append(rows, job); len(rows) == chunk {
-			if !w.send(c.columns(rows, on)) {
+			if !w.send(rows) {
 				break
 			}
-			rows = rows[:0]
+			rows = make([]FutureJob, 0, chunk)
 		}
 	}
 	if len(bad.Rows) == 0 && len(rows) > 0 {
-		w.send(c.columns(rows, on))
+		w.send(rows)
 	}
 	total, err := w.finish()
 	switch {
@@ -98,7 +107,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 
 // writer writes chunks on a goroutine of its own, until one fails.
 type writer struct {
-	chunks chan []any
+	chunks chan []FutureJob
 	failed chan struct{} // closed at the first error
 	done   chan struct{}
 	total  Counts
@@ -107,7 +116,7 @@ type writer struct {
 	once sync.Once
 }
 
-func (w *writer) run(write func(chunk []any) (Counts, error)) {
+func (w *writer) run(write func(chunk []FutureJob) (Counts, error)) {
 	defer close(w.done)
 	for chunk := range w.chunks {
 		n, err := write(chunk)
@@ -121,7 +130,7 @@ func (w *writer) run(write func(chunk []any) (Counts, error)) {
 }
 
 // send returns false when an earlier chunk has failed.
-func (w *writer) send(chunk []any) bool {
+func (w *writer) send(chunk []FutureJob) bool {
 	select {
 	case w.chunks <- chunk:
 		return true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -50,6 +51,63 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	}
 	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(7000, nil), jobs.Keep); err != nil || got != (jobs.Counts{Inserted: 1000, Kept: 6000}) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]jobs.Conflict{"keep": jobs.Keep, "the zero conflict": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			late := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "6500"}
+			late.SetCheckAt(grid.Default, slot(9))
+			if _, err := s.client.Enqueue(t.Context(), s.db, late, jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+			// One row of the second chunk waits; two of the fourth are given twice, and some have no key.
+			got, err := s.client.EnqueueAll(t.Context(), s.db, orders(16000, func(i int, job *jobs.FutureJob) {
+				switch {
+				case i == 15501 || i == 15502:
+					job.EntityKey = "15500"
+				case i%5000 == 7:
+					job.EntityKey, job.Anonymous = "7", true
+				}
+			}), on)
+			if want := (jobs.Counts{Inserted: 15997, Kept: 3}); err != nil || got != want {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+			kept, err := s.client.Show(t.Context(), s.db, "order", "6500")
+			if err != nil || len(kept) != 1 || !kept[0].NextCheckAt().Equal(slot(9)) {
+				t.Errorf("order 6500 has the rows %v, %v", kept, err)
+			}
+		})
+	}
+}
+
+func TestAStreamIsWrittenThroughWhateverIsADB(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	tx := s.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	plain := struct{ jobs.DB }{tx} // a wrapper of the application's, without prepared statements
+	if got, err := s.client.EnqueueAll(t.Context(), plain, orders(6000, nil), jobs.Keep); err != nil || got.Inserted != 6000 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestAStreamNeverGoesToASlotThatHasBegun(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(3, func(i int, job *jobs.FutureJob) {
+		job.SetCheckAt(grid.Default, time.Date(2001, time.January, 1+i, 0, 0, 0, 0, time.UTC))
+	}), jobs.Keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var past int
+	if err := s.db.Get(&past, `select count(*) from prescient.future_job where next_check_at <= clock_timestamp()`); err != nil || past != 0 {
+		t.Errorf("%d rows in slots that have begun, %v", past, err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -107,16 +106,6 @@ func inTx(ctx context.Context, db DB, fn func(tx DB) error) error {
 	if !ok {
 		return pgsql.ExplainMissing(fn(db))
 	}
-	tx, err := pool.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	if err := fn(tx); err != nil {
-		return pgsql.ExplainMissing(err)
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit transaction: %w", err)
-	}
-	return nil
+	begin := func() (*sql.Tx, error) { return pool.BeginTx(ctx, nil) }
+	return pgsql.Commit(begin, func(tx *sql.Tx) error { return pgsql.ExplainMissing(fn(tx)) })
 }

@@ -36,7 +36,7 @@ type FutureJob struct {
 	ErrorCount int
 	// LastError is the last error's text, or empty.
 	LastError string
-	// Spent is the run time of all checks so far.
+	// Spent is the run time of all checks so far, each counted as Ended.Duration is.
 	Spent time.Duration
 	// EnqueuedAt and EnqueuedBy are the instant (UTC) and the database role that wrote the row.
 	EnqueuedAt time.Time

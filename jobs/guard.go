@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type Verdict struct {
 	Move    Move      // empty when the row ends
 	Next    time.Time // the slot it moves to
 	Error   string    // what the check failed with, fit for the database
+
+	Payload json.RawMessage // replaces that of a row that moves, unless nil
 }
 
 // Before judges a row before its check: ok is false when the check must not run, and the verdict says why.
@@ -79,17 +82,14 @@ func (d *Definition) After(m Moment, job FutureJob, next *time.Time, err error) 
 	return Verdict{Move: MoveNext, Next: slot}
 }
 
-// maxBackOff is the longest pause after an error, in slots.
-const maxBackOff = 64
-
 func (d *Definition) failed(m Moment, job FutureJob, err error) Verdict {
 	text := errorText(err)
 	if job.ErrorCount+1 > d.Retry {
 		return Verdict{Outcome: Failed, Error: text}
 	}
-	pause := maxBackOff
-	if job.ErrorCount < 6 {
-		pause = 1 << job.ErrorCount
+	pause := d.MaxBackOff
+	if job.ErrorCount < 30 {
+		pause = min(pause, 1<<job.ErrorCount)
 	}
 	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.latest()), pause), Error: text}
 }

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,9 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "the seventh of eight", opts: []jobs.Option{jobs.Retry(8)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 6}, err: boom, want: retried(64)},
 		{name: "the thousandth", opts: []jobs.Option{jobs.Retry(2000)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 999}, err: boom, want: retried(64)},
 		{name: "no retry", opts: []jobs.Option{jobs.Retry(0)}, moment: inTime, err: boom, want: jobs.Verdict{Outcome: jobs.Failed, Error: "boom"}},
+		{name: "the fourth, with a limit of three slots", opts: []jobs.Option{jobs.MaxBackOff(3)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 3}, err: boom, want: retried(3)},
+		{name: "the billionth", opts: []jobs.Option{jobs.Retry(math.MaxInt), jobs.MaxBackOff(1)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 1e9}, err: boom, want: retried(1)},
+
 		{name: "an error and a time is an error", moment: inTime, next: slot(9), err: boom, want: retried(1)},
 		{name: "errors do not count as checks", moment: inTime, job: jobs.FutureJob{CheckCount: 4}, err: boom, want: retried(1)},
 		{name: "an error of a late run", moment: late, err: boom, want: retried(3)},

@@ -19,6 +19,7 @@ type Definition struct {
 	Timeout     time.Duration
 	Horizon     time.Duration
 	Retry       int
+	MaxBackOff  int           // slots
 	Deadline    time.Duration // 0: none
 	Concurrency int           // 0: bounded by the runner alone
 	Misfire     Misfire
@@ -32,6 +33,8 @@ const (
 	DefaultTimeout   = time.Minute
 	DefaultHorizon   = 5 * 365 * 24 * time.Hour
 	DefaultRetry     = 5
+
+	DefaultMaxBackOff = 64
 )
 
 // Misfire says what catch-up does with a row whose slot was missed.
@@ -60,9 +63,12 @@ func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeou
 // Horizon limits how far ahead of now a check may ask for the next. Default 5 years.
 func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizon = limit } }
 
-// Retry says how many errors in a row are tried again, 1, 2, 4 ... slots later (64 at the most), before the row ends
+// Retry says how many errors in a row are tried again, 1, 2, 4 ... slots later (see MaxBackOff), before the row ends
 // as Failed. 0: the first error ends it. Default 5.
 func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
+
+// MaxBackOff limits the pause after an error, in slots. 1: it is tried again in the next slot. Default 64.
+func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = slots } }
 
 // Deadline archives a row as DeadlinePassed, unchecked, when its check cannot start within that long after its slot.
 // Default: none.
@@ -96,6 +102,9 @@ type Registry struct {
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{jobs: map[string]*Definition{}} }
+
+// Clone returns a registry with the same jobs, to which others can be added.
+func (r *Registry) Clone() *Registry { return &Registry{jobs: maps.Clone(r.jobs)} }
 
 // Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a
 // mistake must not start.
@@ -142,7 +151,7 @@ func (r *Registry) Lookup(name string) *Definition {
 	}
 	return &Definition{
 		Name: name, shape: shape{check: unknown}, MaxChecks: DefaultMaxChecks, Timeout: DefaultTimeout,
-		Horizon: DefaultHorizon, Retry: DefaultRetry, Misfire: MisfireRun,
+		Horizon: DefaultHorizon, Retry: DefaultRetry, MaxBackOff: DefaultMaxBackOff, Misfire: MisfireRun,
 	}
 }
 
@@ -178,7 +187,8 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	if _, taken := r.jobs[d.Name]; taken {
 		panic(fmt.Sprintf("register job %q: the name is registered already", d.Name))
 	}
-	d.MaxChecks, d.Timeout, d.Horizon, d.Retry, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, DefaultRetry, MisfireRun
+	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
+	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
 	for _, opt := range opts {
 		opt(d)
 	}
@@ -191,6 +201,8 @@ func (r *Registry) add(d *Definition, opts []Option) {
 		panic(fmt.Sprintf("register job %q: Horizon(%s): must be positive", d.Name, d.Horizon))
 	case d.Retry < 0:
 		panic(fmt.Sprintf("register job %q: Retry(%d): must not be negative", d.Name, d.Retry))
+	case d.MaxBackOff < 1:
+		panic(fmt.Sprintf("register job %q: MaxBackOff(%d): must be at least 1", d.Name, d.MaxBackOff))
 	case d.Misfire != MisfireRun && d.Misfire != MisfireDefer && d.Misfire != MisfireSkip:
 		panic(fmt.Sprintf("register job %q: OnMisfire(%q): must be run, defer or skip", d.Name, d.Misfire))
 	}

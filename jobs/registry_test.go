@@ -34,6 +34,7 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"MaxChecks":          {func(r *jobs.Registry) { r.Register("job", done, jobs.MaxChecks(0)) }, `"job": MaxChecks(0)`},
 		"Timeout":            {func(r *jobs.Registry) { r.Register("job", done, jobs.Timeout(0)) }, `"job": Timeout(0s)`},
 		"Horizon":            {func(r *jobs.Registry) { r.RegisterTx("job", doneTx, jobs.Horizon(-time.Hour)) }, `"job": Horizon(-1h0m0s)`},
+		"MaxBackOff":         {func(r *jobs.Registry) { r.Register("job", done, jobs.MaxBackOff(0)) }, `"job": MaxBackOff(0)`},
 		"Retry":              {func(r *jobs.Registry) { r.Register("job", done, jobs.Retry(-1)) }, `"job": Retry(-1)`},
 		"Deadline":           {func(r *jobs.Registry) { r.Register("job", done, jobs.Deadline(0)) }, `"job": Deadline(0s)`},
 		"Concurrency":        {func(r *jobs.Registry) { r.Register("job", done, jobs.Concurrency(0)) }, `"job": Concurrency(0)`},
@@ -65,10 +66,10 @@ func TestOptionsChangeTheDefaults(t *testing.T) {
 	r := jobs.NewRegistry()
 	r.Register("plain", done)
 	r.RegisterTx("all", doneTx, jobs.MaxChecks(1), jobs.Timeout(time.Second), jobs.Horizon(time.Hour), jobs.Retry(0),
-		jobs.Deadline(time.Minute), jobs.Concurrency(3), jobs.OnMisfire(jobs.MisfireSkip))
+		jobs.Deadline(time.Minute), jobs.Concurrency(3), jobs.MaxBackOff(2), jobs.OnMisfire(jobs.MisfireSkip))
 	want := []*jobs.Definition{
-		{Name: "all", MaxChecks: 1, Timeout: time.Second, Horizon: time.Hour, Retry: 0, Deadline: time.Minute, Concurrency: 3, Misfire: jobs.MisfireSkip},
-		{Name: "plain", MaxChecks: 5, Timeout: time.Minute, Horizon: 5 * 365 * 24 * time.Hour, Retry: 5, Misfire: jobs.MisfireRun},
+		{Name: "all", MaxChecks: 1, Timeout: time.Second, Horizon: time.Hour, Retry: 0, MaxBackOff: 2, Deadline: time.Minute, Concurrency: 3, Misfire: jobs.MisfireSkip},
+		{Name: "plain", MaxChecks: 5, Timeout: time.Minute, Horizon: 5 * 365 * 24 * time.Hour, Retry: 5, MaxBackOff: 64, Misfire: jobs.MisfireRun},
 	}
 	var got []*jobs.Definition
 	for d := range r.All() {
@@ -85,6 +86,24 @@ func TestOptionsChangeTheDefaults(t *testing.T) {
 	}
 	for range r.All() {
 		break // is allowed
+	}
+}
+
+func TestACloneGrowsByItself(t *testing.T) {
+	t.Parallel()
+	r := jobs.NewRegistry()
+	r.Register("both", done)
+	clone := r.Clone()
+	clone.Register("clone", done)
+	r.Register("original", done)
+	for registry, want := range map[*jobs.Registry][]string{r: {"both", "original"}, clone: {"both", "clone"}} {
+		var got []string
+		for d := range registry.All() {
+			got = append(got, d.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +26,9 @@ type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *ti
 type Result struct {
 	Next *time.Time
 	Err  error
+	// Payload, unless it is nil, replaces the row's payload where the row goes on, to its next check or after an
+	// error: what the next check has to know. It is any JSON value.
+	Payload json.RawMessage
 }
 
 // BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by
@@ -64,7 +69,7 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 	switch s := d.shape; {
 	case s.check != nil:
 		next, err := s.check(ctx, rows[0])
-		return []Result{{next, err}}, nil
+		return []Result{{Next: next, Err: err}}, nil
 	case s.checkTx != nil:
 		next, err := s.checkTx(ctx, tx, rows[0])
 		return []Result{{Next: next}}, err
@@ -75,6 +80,11 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 	}
 	if err == nil && len(results) != len(rows) {
 		return nil, fmt.Errorf("the batch function returned %d results for %d rows", len(results), len(rows))
+	}
+	for i := range results {
+		if err := checkPayload(results[i].Payload); err != nil {
+			results[i] = Result{Err: errors.Join(results[i].Err, err)}
+		}
 	}
 	return results, err
 }

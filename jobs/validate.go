@@ -96,18 +96,24 @@ func (c *Client) validateTime(j FutureJob) error {
 }
 
 func (c *Client) validatePayload(j FutureJob) error {
-	switch {
-	case j.Payload == nil:
-		return nil
-	case len(j.Payload) > c.cfg.MaxPayload:
+	if len(j.Payload) > c.cfg.MaxPayload {
 		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes, is %d", c.cfg.MaxPayload, len(j.Payload))}
-	case !utf8.Valid(j.Payload):
+	}
+	return checkPayload(j.Payload)
+}
+
+// checkPayload returns a FieldError for what the database would refuse.
+func checkPayload(payload json.RawMessage) error {
+	switch {
+	case payload == nil:
+		return nil
+	case !utf8.Valid(payload):
 		return &FieldError{"payload", "must be valid UTF-8"}
-	case !json.Valid(j.Payload):
+	case !json.Valid(payload):
 		return &FieldError{"payload", "must be valid JSON"}
-	case !storableEscapes(j.Payload):
+	case !storableEscapes(payload):
 		return &FieldError{"payload", `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`}
-	case !storableNumbers(j.Payload):
+	case !storableNumbers(payload):
 		return &FieldError{"payload", fmt.Sprintf("must not contain a number of more than %d characters or with an exponent beyond %[1]d", maxNumber)}
 	}
 	return nil

@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 func TestABatchGetsManyRowsAndEachHasItsOwnResult(t *testing.T) {
@@ -103,6 +105,51 @@ func TestABatchWithATransactionCommitsItsWritesWithAllItsOutcomes(t *testing.T) 
 	}
 	if n := w.count(`select count(*) from alert`); n != 500 {
 		t.Errorf("%d alerts, want 500", n)
+	}
+}
+
+func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			switch job.EntityKey {
+			case "0":
+				results[i] = jobs.Result{Next: new(slot(2)), Payload: json.RawMessage(`{"seen": "it's 1"}`)}
+			case "1":
+				results[i] = jobs.Result{Err: errors.New("half done"), Payload: json.RawMessage(`[1, 2]`)}
+			case "2":
+				results[i] = jobs.Result{Next: new(slot(2))}
+			case "3":
+				results[i] = jobs.Result{Next: new(slot(2)), Payload: json.RawMessage(`{"nul": "\u0000"}`)}
+			}
+		}
+		return results, nil
+	}, jobs.Retry(1))
+	for i := range 5 {
+		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i), Payload: json.RawMessage(`"old"`)}
+		j.SetCheckAt(grid.Default, slot(1))
+		if _, err := w.client.Enqueue(t.Context(), w.db, j, jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result := w.run(slot(1))
+	if result.Finished != 1 || result.Rescheduled != 2 || result.Failed != 2 {
+		t.Errorf("%+v", result)
+	}
+	got := map[string]string{}
+	for _, job := range w.waiting() {
+		got[job.EntityKey] = string(job.Payload) + " " + job.LastError
+	}
+	want := map[string]string{
+		"0": `{"seen": "it's 1"} `,
+		"1": `[1, 2] half done`,
+		"2": `"old" `,
+		"3": `"old" payload: must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

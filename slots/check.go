@@ -49,8 +49,15 @@ func (f *flight) String() string {
 	return fmt.Sprintf("%d rows of %s", len(f.rows), f.lane.name)
 }
 
-// check runs one check on a goroutine of its own, which a check that never returns keeps to itself.
+// check runs a check on a goroutine of its own, which a check that never returns keeps to itself, and then those that
+// it makes room for.
 func (s *scan) check(f *flight) {
+	for f != nil {
+		f = s.checkOne(f)
+	}
+}
+
+func (s *scan) checkOne(f *flight) (next *flight) {
 	ctx, cancel := context.WithTimeoutCause(f.shard.ctx, f.lane.def.Timeout, errTimeout)
 	defer cancel()
 	var results []jobs.Result
@@ -60,23 +67,42 @@ func (s *scan) check(f *flight) {
 			s.cfg.Logger.ErrorContext(ctx, "check panicked", "check", f.String(), "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
-		switch {
-		case f.recorded:
-			s.release(f)
-			s.forget(f, f.rows)
-		case f.mine || s.settle(f):
-			s.release(f)
-			s.deliver(f, s.verdicts(ctx, f, results, err))
+		next = s.conclude(ctx, f, results, err)
+		if next != nil && err == errGoexit { //nolint:errorlint // this goroutine is about to end
+			go s.check(next)
 		}
 	}()
 	switch {
 	case ctx.Err() != nil: // the lease was lost meanwhile
-		f.recorded = true
+		f.recorded, err = true, nil
 	case f.lane.def.InTx():
 		results, err = s.checkTx(ctx, f)
-	default:
+	case f.lane.def.Batched():
 		results, err = f.lane.def.Call(ctx, nil, slices.Clone(f.rows)) // a clone, since the function may change it
+	default:
+		results, err = f.lane.def.Call(ctx, nil, f.rows)
 	}
+	return nil
+}
+
+// conclude takes note of what a check has returned, and returns the flight that takes its place.
+func (s *scan) conclude(ctx context.Context, f *flight, results []jobs.Result, err error) (next *flight) {
+	var verdicts []jobs.Verdict
+	if !f.recorded {
+		verdicts = s.verdicts(ctx, f, results, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case f.recorded:
+		next = s.release(f)
+		s.forget(f, f.rows)
+	case f.mine || !f.settled:
+		f.settled = true
+		next = s.release(f)
+		s.deliver(f, verdicts)
+	}
+	return next
 }
 
 // brief tells the rows where they stand. Call it with mu held.
@@ -101,6 +127,7 @@ func (s *scan) verdicts(ctx context.Context, f *flight, results []jobs.Result, e
 			result.Err = fmt.Errorf("%w after %s: %w", errTimeout, f.lane.def.Timeout, result.Err)
 		}
 		list[i] = f.lane.def.After(moment, row, result.Next, result.Err)
+		list[i].Payload = result.Payload
 	}
 	return list
 }
@@ -120,14 +147,17 @@ func (s *scan) abandon(f *flight) {
 	if !s.settle(f) {
 		return
 	}
-	s.release(f)
-	s.mu.Lock()
-	s.result.Abandoned++
-	many := s.result.Abandoned >= s.cfg.Workers
-	s.mu.Unlock()
 	err := fmt.Errorf("%w after %s: %w", errTimeout, f.lane.def.Timeout, errIgnored)
 	s.cfg.Logger.ErrorContext(s.work, "check abandoned", "check", f.String(), "timeout", f.lane.def.Timeout, "grace", s.cfg.Grace)
-	s.deliver(f, s.verdicts(s.work, f, nil, err))
+	verdicts := s.verdicts(s.work, f, nil, err)
+	s.mu.Lock()
+	if next := s.release(f); next != nil {
+		go s.check(next)
+	}
+	s.result.Abandoned++
+	many := s.result.Abandoned >= s.cfg.Workers
+	s.deliver(f, verdicts)
+	s.mu.Unlock()
 	if many {
 		s.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, s.cfg.Workers))
 	}
@@ -144,15 +174,9 @@ func (s *scan) overdue() []*flight {
 	return list
 }
 
-// forget lets a flight go without an outcome: it was not checked, is recorded already, or is not this runner's any
-// more. Rows that are still in the slot are found by the next pass.
+// forget lets a flight go without an outcome: it was not checked, is recorded already, or is not this runner's
+// any more. Rows that are still in the slot are found by the next pass. Call it with mu held.
 func (s *scan) forget(f *flight, rows []jobs.FutureJob) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forgetLocked(f, rows)
-}
-
-func (s *scan) forgetLocked(f *flight, rows []jobs.FutureJob) {
 	for _, row := range rows {
 		s.out--
 		s.land(f.shard, f.lane, row.ID)
@@ -177,7 +201,7 @@ func (s *scan) tryTx(ctx context.Context, f *flight) ([]jobs.Result, error) {
 		return nil, fmt.Errorf("begin transaction: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if err := limits(ctx, tx, 0, f.lane.def.Timeout+s.cfg.Grace); err != nil {
+	if _, err := tx.ExecContext(ctx, limits(0, f.lane.def.Timeout+s.cfg.Grace)); err != nil {
 		return nil, err
 	}
 	if err := s.lockRows(ctx, tx, f); err != nil {
@@ -229,13 +253,18 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 		return errIgnored
 	}
 	f.rows = rows
-	s.forgetLocked(f, others)
+	s.forget(f, others)
 	return nil
 }
 
 // commit records the outcome of a check in its own transaction.
 func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []jobs.Result) error {
-	n, err := s.record(ctx, tx, f.shard, f.outcomes(s.verdicts(ctx, f, results, nil)))
+	outcomes := make([]outcome, len(f.rows))
+	took := time.Since(f.started)
+	for i, v := range s.verdicts(ctx, f, results, nil) {
+		outcomes[i] = f.outcome(i, v, took)
+	}
+	n, err := s.record(ctx, tx, f.shard, outcomes)
 	if err == nil {
 		err = s.fenceShared(ctx, tx, f.shard, n)
 	}

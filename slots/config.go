@@ -30,7 +30,7 @@ type Config struct {
 	Workers int
 	// Connections is how many checks with a transaction run at once. Default 8.
 	Connections int
-	// Page is how many rows are read, and recorded, at once. Default 1000.
+	// Page is how many rows are read, and recorded, at once. Default 2000.
 	Page int
 	// Lease is how long a shard stays with a runner that is not heard of. The heartbeat is a third of it.
 	// Default 1 minute, at least 1 second.
@@ -65,7 +65,7 @@ type Progress struct {
 const (
 	DefaultWorkers     = 64
 	DefaultConnections = 8
-	DefaultPage        = 1000
+	DefaultPage        = 2000
 	DefaultLease       = time.Minute
 	DefaultGrace       = 20 * time.Second
 	DefaultEarly       = 5 * time.Second

@@ -31,31 +31,45 @@ func (g *gate) leave() *flight {
 	return f
 }
 
-// advance takes a flight through the gates of its lane, one after the other, and starts its check behind the last.
-// Call it with mu held.
-func (s *scan) advance(f *flight) {
+// advance takes a flight through the gates of its lane, one after the other, and tells whether it is behind the last:
+// its check is to be started. Call it with mu held.
+func (s *scan) advance(f *flight) bool {
 	for ; f.passed < len(f.lane.gates); f.passed++ {
 		if !f.lane.gates[f.passed].enter(f) {
-			return
+			return false
 		}
 	}
 	s.brief(f)
 	f.started = monotonic()
 	s.running[f] = struct{}{}
-	go s.check(f)
+	return true
 }
 
-// release takes a flight back out of its gates, and lets others through.
-func (s *scan) release(f *flight) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// start starts a check on a goroutine of its own, unless it has to wait at a gate. Call it with mu held.
+func (s *scan) start(f *flight) {
+	if s.advance(f) {
+		go s.check(f)
+	}
+}
+
+// release takes a flight back out of its gates, lets others through, and starts them. The last of them is returned
+// instead, for the caller to go on with. Call it with mu held.
+func (s *scan) release(f *flight) (next *flight) {
 	delete(s.running, f)
 	for _, g := range slices.Backward(f.lane.gates) {
-		if next := g.leave(); next != nil {
-			next.passed++
-			s.advance(next)
+		waiting := g.leave()
+		if waiting == nil {
+			continue
+		}
+		waiting.passed++
+		if s.advance(waiting) {
+			if next != nil {
+				go s.check(next)
+			}
+			next = waiting
 		}
 	}
+	return next
 }
 
 // ground lets go of the flights that wait at gates: the run is stopped, and they are not to start. Call it with mu
@@ -66,7 +80,7 @@ func (s *scan) ground() {
 			for _, passed := range f.lane.gates[:f.passed] {
 				passed.held-- // whoever waits there is grounded, too
 			}
-			s.forgetLocked(f, f.rows)
+			s.forget(f, f.rows)
 		}
 		g.waiting = nil
 	}

@@ -13,10 +13,10 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// claim takes shards: a small slot whole, of any other one at a time, so that the runner that is idle takes more.
+// claim takes shards: a slot of a page whole, of any other one at a time, so that the runner that is idle takes more.
 // With rows in flight up to their bound, and once the limit is reached, it takes none.
 func (s *scan) claim() (bool, error) {
-	whole := s.result.Planned <= int64(smallSlot*s.cfg.Page)
+	whole := s.result.Planned <= int64(s.cfg.Page)
 	if !s.hasRoom() || whole && s.holds() {
 		return false, nil
 	}
@@ -224,12 +224,12 @@ func (s *scan) handOut(p page) {
 	batches := map[string]*flight{}
 	complete := true
 	for i := range p.rows {
-		if complete = s.handOutRow(p.shard, &p.rows[i], batches); !complete {
+		if complete = s.handOutRow(p.shard, p.rows[i:], batches); !complete {
 			break
 		}
 	}
 	for _, f := range batches {
-		s.advance(f)
+		s.start(f)
 	}
 	p.shard.busy = p.shard.busy || p.busy
 	switch {
@@ -241,8 +241,9 @@ func (s *scan) handOut(p page) {
 	}
 }
 
-// handOutRow returns false when no more rows may be handed out.
-func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob, batches map[string]*flight) bool {
+// handOutRow hands out the first row of what is left of a page. It returns false when no more rows may be.
+func (s *scan) handOutRow(sh *shard, page []jobs.FutureJob, batches map[string]*flight) bool {
+	job := &page[0]
 	if s.stopped || s.shards[sh.shard] != sh {
 		return false
 	}
@@ -270,9 +271,13 @@ func (s *scan) handOutRow(sh *shard, job *jobs.FutureJob, batches map[string]*fl
 	s.takeOff(sh, l, job.ID)
 	switch key := l.batch(job); {
 	case act == actRecord:
-		s.deliverLocked(sh, outcome{id: job.ID, lane: l, verdict: verdict})
+		s.deliverOutcome(sh, outcome{id: job.ID, lane: l, verdict: verdict})
 	case key == "":
-		s.advance(&flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}})
+		rows := page[:1:1] // where it lies: most rows are gone before the page
+		if l.limited() {
+			rows = slices.Clone(rows)
+		}
+		s.start(&flight{shard: sh, lane: l, rows: rows})
 	case batches[key] == nil:
 		batches[key] = &flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}}
 	default:

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -29,49 +30,23 @@ const (
 	patience = 900 * time.Millisecond
 )
 
-// outcome is what became of a row, to be recorded.
-type outcome struct {
-	id       int64
-	lane     *lane
-	verdict  jobs.Verdict
-	ran      bool
-	lateness time.Duration
-	duration time.Duration
-}
-
-// tally counts what was recorded.
-type tally struct {
-	finished, rescheduled, failed, yielded int64
-}
-
-func (t tally) checked() int64 { return t.finished + t.rescheduled + t.failed }
-
-// outcomes pairs the rows with their verdicts. The run time of a batch is shared by its rows.
-func (f *flight) outcomes(verdicts []jobs.Verdict) []outcome {
-	list := make([]outcome, len(f.rows))
-	share := time.Since(f.started) / time.Duration(len(f.rows))
-	for i, row := range f.rows {
-		list[i] = outcome{id: row.ID, lane: f.lane, verdict: verdicts[i], ran: true, lateness: row.Lateness, duration: share}
-	}
-	return list
-}
-
-// deliver hands the outcomes of a check to the writers.
+// deliver hands the outcomes of a check to the writers. Call it with mu held.
 func (s *scan) deliver(f *flight, verdicts []jobs.Verdict) {
-	list := f.outcomes(verdicts)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, o := range list {
-		s.deliverLocked(f.shard, o)
+	took := time.Since(f.started)
+	for i := range f.rows {
+		s.deliverOutcome(f.shard, f.outcome(i, verdicts[i], took))
 	}
 }
 
-func (s *scan) deliverLocked(sh *shard, o outcome) {
+func (s *scan) deliverOutcome(sh *shard, o outcome) {
 	s.out--
 	if s.ended || s.shards[sh.shard] != sh {
 		s.land(sh, o.lane, o.id) // the check came too late, or its lease is lost: another run does it again
 		s.notify()
 		return
+	}
+	if sh.pending == nil {
+		sh.pending = make([]outcome, 0, min(sh.flying, s.batch))
 	}
 	if len(sh.pending) == 0 {
 		sh.oldest = monotonic()
@@ -139,8 +114,8 @@ func (s *scan) cut() batch {
 	due := s.ended || s.out == 0
 	for _, sh := range s.shards {
 		if len(sh.pending) >= s.batch {
-			full := slices.Clone(sh.pending[:s.batch])
-			sh.pending = append(sh.pending[:0], sh.pending[s.batch:]...)
+			full := sh.pending[:s.batch]
+			sh.pending = append([]outcome(nil), sh.pending[s.batch:]...)
 			s.pending -= len(full)
 			return batch{sh: full}
 		}
@@ -275,21 +250,29 @@ func (s *scan) recordFenced(tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, 
 // record writes outcomes of one shard in a transaction, which a fence must end. Rows that were cancelled or moved by
 // their owner meanwhile are left as they are.
 func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, error) {
+	slices.SortFunc(outcomes, func(a, b outcome) int { return cmp.Compare(a.id, b.id) })
+	like, rest := alike(outcomes)
 	var n tally
-	slices.SortFunc(outcomes, func(a, b outcome) int { return int(a.id - b.id) })
-	if args := s.finishArgs(sh, outcomes); args != nil {
-		var failed int64
-		if err := tx.QueryRowContext(ctx, pgsql.RowsFinish.In(s.schema), args...).Scan(&n.finished, &failed); err != nil {
+	for _, group := range like {
+		t, err := s.recordAlike(ctx, tx, sh, group)
+		if err != nil {
 			return n, err
 		}
-		n.failed += failed
+		n = n.plus(t)
 	}
-	if args := s.moveArgs(sh, outcomes); args != nil {
-		var failed int64
-		if err := tx.QueryRowContext(ctx, pgsql.RowsMove.In(s.schema), args...).Scan(&n.rescheduled, &failed); err != nil {
+	if args := s.finishArgs(sh, rest); args != nil {
+		var t tally
+		if err := tx.QueryRowContext(ctx, pgsql.RowsFinish.In(s.schema), args...).Scan(&t.finished, &t.failed); err != nil {
 			return n, err
 		}
-		n.failed += failed
+		n = n.plus(t)
+	}
+	if args := s.moveArgs(sh, rest); args != nil {
+		var t tally
+		if err := tx.QueryRowContext(ctx, pgsql.RowsMove.In(s.schema), args...).Scan(&t.rescheduled, &t.failed); err != nil {
+			return n, err
+		}
+		n = n.plus(t)
 	}
 	n.yielded = int64(len(outcomes)) - n.checked()
 	return n, nil
@@ -304,10 +287,8 @@ func (s *scan) fence(ctx context.Context, tx *sqlx.Tx, sh *shard, n tally) error
 
 // fenceShared is fence for a check with a transaction of its own: many of them commit at once.
 func (s *scan) fenceShared(ctx context.Context, tx *sqlx.Tx, sh *shard, n tally) error {
-	if _, err := tx.ExecContext(ctx, pgsql.TallyAdd.In(s.schema), s.ledger.slot, sh.shard, n.finished, n.rescheduled, n.failed); err != nil {
-		return err
-	}
-	return lost(tx.QueryRowContext(ctx, pgsql.LeaseFence.In(s.schema), s.ledger.slot, sh.shard, sh.token))
+	return lost(tx.QueryRowContext(ctx, pgsql.LeaseFence.In(s.schema), s.ledger.slot, sh.shard, sh.token,
+		n.finished, n.rescheduled, n.failed))
 }
 
 func lost(row *sql.Row) error {
@@ -317,58 +298,6 @@ func lost(row *sql.Row) error {
 		return ErrLeaseLost
 	}
 	return err
-}
-
-// finishArgs returns the parameters of rows_finish for those of the outcomes that end their row, sorted by id; nil
-// when there are none.
-func (s *scan) finishArgs(sh *shard, outcomes []outcome) []any {
-	var ids []int64
-	var ends []string
-	var errs []sql.NullString
-	var lateness, duration []sql.NullInt64
-	for _, o := range outcomes {
-		if o.verdict.Outcome == "" {
-			continue
-		}
-		ids = append(ids, o.id)
-		ends = append(ends, string(o.verdict.Outcome))
-		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
-		lateness = append(lateness, sql.NullInt64{Int64: o.lateness.Microseconds(), Valid: o.ran})
-		duration = append(duration, sql.NullInt64{Int64: o.duration.Microseconds(), Valid: o.ran})
-	}
-	if ids == nil {
-		return nil
-	}
-	return []any{
-		s.ledger.slot, sh.shard, ids[0], ids[len(ids)-1], pq.Array(ids), pq.Array(ends), pq.Array(errs),
-		pq.Array(lateness), pq.Array(duration), s.cfg.Name,
-	}
-}
-
-// moveArgs returns the parameters of rows_move, like finishArgs.
-func (s *scan) moveArgs(sh *shard, outcomes []outcome) []any {
-	var ids []int64
-	var kinds []string
-	var next []time.Time
-	var errs []sql.NullString
-	var duration []sql.NullInt64
-	for _, o := range outcomes {
-		if o.verdict.Outcome != "" {
-			continue
-		}
-		ids = append(ids, o.id)
-		kinds = append(kinds, string(o.verdict.Move))
-		next = append(next, o.verdict.Next)
-		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
-		duration = append(duration, sql.NullInt64{Int64: o.duration.Microseconds(), Valid: o.ran})
-	}
-	if ids == nil {
-		return nil
-	}
-	return []any{
-		s.ledger.slot, sh.shard, ids[0], ids[len(ids)-1], pq.Array(ids), pq.Array(kinds), pq.Array(next),
-		pq.Array(errs), pq.Array(duration),
-	}
 }
 
 // recordCarefully records the rows that nobody else has locked, taken in id order. The others are left to patient
@@ -457,35 +386,14 @@ func (s *scan) hasEnded() bool {
 // stops in its middle: its locks must not outlive its leases.
 func (s *scan) inTx(wait time.Duration, fn func(tx *sqlx.Tx) error) error {
 	return pgsql.InTx(s.work, s.cfg.DB, func(tx *sqlx.Tx) error {
-		if err := limits(s.work, tx, wait, s.cfg.Lease); err != nil {
+		if _, err := tx.ExecContext(s.work, pgsql.SlotIndexOnly+"; "+limits(wait, s.cfg.Lease)); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
 }
 
-func limits(ctx context.Context, tx *sqlx.Tx, lock, idle time.Duration) error {
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("%s; set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d",
-		pgsql.SlotIndexOnly, lock.Milliseconds(), idle.Milliseconds()))
-	return err
-}
-
-func (t tally) plus(u tally) tally {
-	return tally{t.finished + u.finished, t.rescheduled + u.rescheduled, t.failed + u.failed, t.yielded + u.yielded}
-}
-
-// expected is the tally of outcomes when all their rows are still in the slot.
-func expected(outcomes []outcome) tally {
-	var n tally
-	for _, o := range outcomes {
-		switch {
-		case o.verdict.Outcome == jobs.Failed || o.verdict.Move == jobs.MoveRetry:
-			n.failed++
-		case o.verdict.Outcome != "":
-			n.finished++
-		default:
-			n.rescheduled++
-		}
-	}
-	return n
+func limits(lock, idle time.Duration) string {
+	return fmt.Sprintf("set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d",
+		lock.Milliseconds(), idle.Milliseconds())
 }

@@ -63,7 +63,7 @@ func (r Result) LogValue() slog.Value {
 // and returns ErrStopped. The result is valid beside any error.
 func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	slot = slot.UTC()
-	if err := r.await(ctx, slot); err != nil {
+	if err := Await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
 		return Result{Slot: slot, Kind: KindRun}, err
 	}
 	return r.run(ctx, slot, KindRun, selection{judge: check})

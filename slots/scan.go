@@ -12,8 +12,6 @@ import (
 const (
 	// pagesInFlight bounds the rows in memory: read, being checked, or waiting to be recorded.
 	pagesInFlight = 4
-	// smallSlot is the number of pages up to which a runner takes a slot whole.
-	smallSlot = 2
 	// allShards is more than any slot has.
 	allShards = 1 << 15
 	// writers is how many transactions record at once, so that reading overlaps writing; more gives nothing.

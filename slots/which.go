@@ -6,20 +6,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Due returns the slot that a run started now is for.
+// Due returns the slot that a run started now is for; see the function Due.
+func (r *Runner) Due(jobName string) time.Time { return Due(r.Grid(), r.Now(), r.cfg.Early, jobName) }
+
+// Due returns the slot of a grid that a run started now is for.
 //
 // A Kubernetes CronJob names its Jobs <name>-<minutes since the Unix epoch> after the instant they were scheduled
 // for, so that a pod that starts late still runs its own slot: jobName, when it ends like that, gives the slot.
-// Otherwise, and for an empty jobName, it is now rounded down; up to Config.Early before a boundary it is that
-// boundary, for which Run waits.
-func (r *Runner) Due(jobName string) time.Time {
-	now := r.Now()
-	if at, ok := scheduledAt(jobName); ok && !at.After(now.Add(r.cfg.Early)) {
-		return r.Grid().Floor(at)
+// Otherwise, and for an empty jobName, it is now rounded down; up to early before a boundary it is that boundary, for
+// which Await waits.
+func Due(g grid.Grid, now time.Time, early time.Duration, jobName string) time.Time {
+	if at, ok := scheduledAt(jobName); ok && !at.After(now.Add(early)) {
+		return g.Floor(at)
 	}
-	return r.Grid().Floor(now.Add(r.cfg.Early))
+	return g.Floor(now.Add(early))
 }
 
 // scheduledAt reads the suffix of a Job's name, as in CronJobs of Kubernetes 1.21 and later. Eight digits cover the
@@ -36,25 +40,22 @@ func scheduledAt(jobName string) (time.Time, bool) {
 	return time.Unix(int64(minutes)*60, 0).UTC(), true
 }
 
-// await waits for a slot whose boundary is near, so that no check starts early, and refuses any other that is no
-// slot or lies ahead.
-func (r *Runner) await(ctx context.Context, slot time.Time) error {
-	if !r.Grid().Contains(slot) {
+// Await waits for a slot whose boundary is at most early ahead, so that no check starts before it, and refuses any
+// other that is no slot or lies ahead. It returns ErrStopped when ctx ends first.
+func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
+	if !g.Contains(slot) {
 		return fmt.Errorf("%s is not a slot: the width is %s; the slots around it are %s and %s", slot.Format(time.RFC3339Nano),
-			r.Grid().Width(), r.Grid().Floor(slot).Format(time.RFC3339), r.Grid().Next(slot).Format(time.RFC3339))
+			g.Width(), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))
 	}
-	if ahead := slot.Sub(r.Now()); ahead > r.cfg.Early {
+	if ahead := slot.Sub(now()); ahead > early {
 		return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.Format(time.RFC3339), ahead.Round(time.Second))
 	}
-	for {
-		ahead := slot.Sub(r.Now())
-		if ahead <= 0 {
-			return nil
-		}
+	for ahead := slot.Sub(now()); ahead > 0; ahead = slot.Sub(now()) {
 		select {
 		case <-time.After(ahead):
 		case <-ctx.Done():
 			return ErrStopped
 		}
 	}
+	return nil
 }

@@ -12,6 +12,10 @@
 //   - slot_lease: who works on which shard of an open slot, and until when. slot_tally, beside it, counts what checks
 //     with a transaction of their own have done.
 //
+// Beside them, schedule holds the recurring schedules, each active one with a row of future_job; schedule_drop counts the
+// events they dropped; event_outbox holds the events that were published to it, and event_consumer how far each
+// consumer has read.
+//
 // setting holds the width of the grid. The functions enqueue, enqueue_many, cancel, cancel_entity, reschedule and
 // push_back are for every client that speaks SQL; package jobs calls the same ones.
 //

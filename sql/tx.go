@@ -20,26 +20,37 @@ var ErrNotMigrated = errors.New("the database has no prescient schema of this ve
 // ErrNewer is returned where the schema is newer than the code.
 var ErrNewer = errors.New("the database was migrated by a newer version of prescient: install that version")
 
-// attempts is how often InTx runs its function when the server asks for another try.
-const attempts = 5
-
 // InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
 // transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.
 //
 // Every statement goes through a transaction, reads too: database/sql silently repeats an autocommit statement when
 // the connection drops, and a pooler in transaction mode mixes up the answers of parameterised statements outside one.
 func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	return Retry(func() error {
+		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, nil) }, fn)
+	})
+}
+
+// attempts is how often Retry runs its function when the server asks for another try.
+const attempts = 5
+
+// Retry runs fn, a whole transaction, anew while IsRetryable says so of its error.
+func Retry(fn func() error) error {
 	var err error
 	for range attempts {
-		if err = inTx(ctx, db, fn); !IsRetryable(err) {
+		if err = fn(); !IsRetryable(err) {
 			return err
 		}
 	}
 	return err
 }
 
-func inTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
-	tx, err := db.BeginTxx(ctx, nil)
+// Commit runs fn in the transaction that begin returns, which commits when fn returns nil.
+func Commit[T interface {
+	Commit() error
+	Rollback() error
+}](begin func() (T, error), fn func(tx T) error) error {
+	tx, err := begin()
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
@@ -56,8 +67,10 @@ func inTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 
 // SlotIndexOnly makes the planner of a transaction go through the slot index in its order. What is in a slot is no
 // matter of statistics: for one that they have not seen, or a filter they misjudge, it would rather collect and sort
-// a whole shard for every page, at ten times the cost, and step over dead entries without marking them.
-const SlotIndexOnly = "set local enable_bitmapscan = off; set local jit = off"
+// a whole shard for every page, or the table where most of it is due at once, at ten times the cost and more, and step
+// over dead entries without marking them. It is not for a transaction that runs statements of the application, too.
+const SlotIndexOnly = "set local enable_bitmapscan = off; set local enable_seqscan = off; set local enable_sort = off; " +
+	"set local max_parallel_workers_per_gather = 0; set local jit = off"
 
 // IsRetryable tells whether err ended a transaction that may succeed when repeated as a whole.
 func IsRetryable(err error) bool {
@@ -106,11 +119,10 @@ func Collect[T any](ctx context.Context, q Querier, query string, args []any, sc
 	defer func() { _ = rows.Close() }()
 	var list []T
 	for rows.Next() {
-		var v T
-		if err := scan(rows, &v); err != nil {
+		list = append(list, *new(T))
+		if err := scan(rows, &list[len(list)-1]); err != nil {
 			return nil, err
 		}
-		list = append(list, v)
 	}
 	return list, rows.Err()
 }

@@ -1,20 +1,24 @@
 -- Records missed slots that had nothing to do, from $1 up to but not including $2, and returns how many.
--- The probe is a lateral one: as a not exists it would become a hash of the whole table.
-with filled as (
-    insert into prescient.slot_run (slot, state, kind, planned, finished_at)
-    select s.slot, 'done', 'catch_up', 0, clock_timestamp()
+-- Only the gaps of the ledger are probed, and the probe is a lateral one: as a not exists it would become a hash of
+-- the whole table.
+with gap as materialized (
+    select s.slot
     from (
         select generate_series(prescient.slot_ceil(greatest($1, since), width), $2::timestamptz - interval '1 microsecond', width) as slot
         from (select since, width from prescient.setting limit 1) as setting
     ) as s
+    where not exists (select from prescient.slot_run r where r.slot = s.slot)
+), filled as (
+    insert into prescient.slot_run (slot, state, kind, planned, finished_at)
+    select gap.slot, 'done', 'catch_up', 0, clock_timestamp()
+    from gap
     left join lateral (
         select true as waits
         from prescient.future_job f
-        where f.next_check_at = s.slot
+        where f.next_check_at = gap.slot
         limit 1
     ) as probe on true
     where probe.waits is null
-        and not exists (select from prescient.slot_run r where r.slot = s.slot)
     on conflict (slot) do nothing
     returning slot
 )

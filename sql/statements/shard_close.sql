@@ -1,18 +1,19 @@
 -- Closes those of a runner's shards that have no rows left but those of paused jobs: the lease row goes, its counts
--- go to the ledger.
+-- go to the ledger. The probe is a subquery of its own: as a not exists it could become a hash of the whole table.
 with gone as (
     delete from prescient.slot_lease l
     using unnest($2::smallint[], $3::bigint[]) as mine (shard, token)
     where l.slot = $1
         and l.shard = mine.shard
         and l.token = mine.token
-        and not exists (
-            select
+        and (
+            select true
             from prescient.future_job f
             where f.next_check_at = $1
                 and f.shard = mine.shard
                 and f.job_exec <> all (array(select job_exec from prescient.paused_job))
-        )
+            limit 1
+        ) is null
     returning l.shard, l.finished, l.rescheduled, l.failed
 ), tallied as (
     delete from prescient.slot_tally t

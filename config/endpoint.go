@@ -1,0 +1,31 @@
+package config
+
+// Endpoint is a URL of any scheme that may hold a password, or a token in its place, such as
+// https://app:password@example.com/hook or outbox:. However it is printed, logged or marshalled, as part of a larger
+// value too, that is masked, and so are query parameters whose name or value looks like a secret; only Reveal gives
+// them away. A path is shown. The zero value is the empty string. Equal strings compare equal with ==.
+type Endpoint struct{ Secret }
+
+// NewEndpoint returns text as an Endpoint. It is not validated; Load does that.
+func NewEndpoint(text string) Endpoint { return Endpoint{NewSecret(text)} }
+
+// String returns the URL with its secrets masked; all of it is masked where it cannot be understood.
+func (e Endpoint) String() string {
+	shown, _, ok := redactEndpoint(e.Reveal())
+	if !ok {
+		return Mask
+	}
+	return shown
+}
+
+// GoString is String, for %#v.
+func (e Endpoint) GoString() string { return e.String() }
+
+// MarshalText is String, for encoding/json and log/slog.
+func (e Endpoint) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// hasSecret reports whether the URL holds a password or another secret, or cannot be understood.
+func (e Endpoint) hasSecret() bool {
+	_, secret, ok := redactEndpoint(e.Reveal())
+	return secret || !ok
+}

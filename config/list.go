@@ -1,0 +1,112 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// lists are the sections that are lists of tables, and how such a list is written. They come from the file alone. The
+// names of jobs are values there, not keys: keys are taken apart at dots, and lose their capitals.
+var lists = map[string]string{
+	"http_jobs": `[[http_jobs]] in TOML, "http_jobs: [{name: order.unshipped, url: https://example.com/checks}]" in YAML`,
+	"sql_jobs":  `[[sql_jobs]] in TOML, "sql_jobs: [{name: order.unshipped, query: select ...}]" in YAML`,
+}
+
+// lists reads the sections that are lists into c.
+func (s sources) lists(c *Config) (entries []Entry, problems []error) {
+	entries, problems = readList(s, "http_jobs", &c.HTTPJobs, defaultHTTPJob, httpRules)
+	more, wrong := readList(s, "sql_jobs", &c.SQLJobs, defaultSQLJob, sqlRules)
+	return append(entries, more...), slices.Concat(problems, wrong, s.boundTwice(c))
+}
+
+// readList reads the tables of a section, each over the defaults.
+func readList[T any](s sources, section string, list *[]T, defaults T, rules map[string]rule[T]) (entries []Entry, problems []error) {
+	value := s.Get(section)
+	tables, ok := value.([]any)
+	if !ok && value != nil {
+		return nil, []error{fmt.Errorf("set %s from file %s: want a list of tables: %s", section, s.file, lists[section])}
+	}
+	for i, value := range tables {
+		item := defaults
+		if table, ok := value.(map[string]any); ok {
+			problems = append(problems, fill(s, &item, table, place{section, i + 1, table["name"]}, rules)...)
+			entries = append(entries, itemEntries(s, section, &item, table)...)
+		} else {
+			problems = append(problems, fmt.Errorf("set entry %d of %s from file %s: want a table: %s", i+1, section, s.file, lists[section]))
+		}
+		*list = append(*list, item)
+	}
+	return entries, problems
+}
+
+// fill sets the settings of one table, and checks that each keeps its rule. One that is missing and has no default
+// breaks it.
+func fill[T any](s sources, item *T, table map[string]any, at place, rules map[string]rule[T]) (problems []error) {
+	var known []string
+	for name, field := range settings(item) {
+		known = append(known, name)
+		value, rule := table[name], rules[name]
+		switch {
+		case value == nil && !rule.holds(*item):
+			problems = append(problems, fmt.Errorf("set %s of %s from file %s: missing, want %s", name, at, s.file, rule.want))
+		case value != nil && (!set(field, value) || !rule.holds(*item)):
+			problems = append(problems, fmt.Errorf("set %s of %s from file %s: got %s, want %s", name, at, s.file, printable(field, value), rule.want))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if !slices.Contains(known, name) {
+			problems = append(problems, fmt.Errorf("set %s of %s from file %s: unknown key, correct or remove it; %s has %s",
+				name, at, s.file, at.section, strings.Join(known, ", ")))
+		}
+	}
+	return problems
+}
+
+// itemEntries shows one table, under the name of its job.
+func itemEntries(s sources, section string, item any, table map[string]any) (entries []Entry) {
+	for name, field := range settings(item) {
+		origin := "default"
+		if table[name] != nil {
+			origin = "file " + s.file
+		}
+		entries = append(entries, Entry{fmt.Sprintf("%s[%v].%s", section, table["name"], name), show(field), origin})
+	}
+	return entries
+}
+
+// boundTwice returns an error for each name of a job that an entry before has.
+func (s sources) boundTwice(c *Config) (problems []error) {
+	first := map[string]place{}
+	bind := func(at place) {
+		name, _ := at.name.(string)
+		if before, taken := first[name]; taken && name != "" {
+			problems = append(problems, fmt.Errorf("set name of %s from file %s: the name is bound by %s already, and a job has one binding",
+				at, s.file, before))
+			return
+		}
+		first[name] = at
+	}
+	for i, job := range c.HTTPJobs {
+		bind(place{"http_jobs", i + 1, job.Name})
+	}
+	for i, job := range c.SQLJobs {
+		bind(place{"sql_jobs", i + 1, job.Name})
+	}
+	return problems
+}
+
+// place is a table of a list, for messages.
+type place struct {
+	section string
+	number  int // the first one is 1
+	name    any // as the file has it
+}
+
+func (p place) String() string {
+	if p.name == nil {
+		return fmt.Sprintf("%s entry %d", p.section, p.number)
+	}
+	return fmt.Sprintf("%s entry %d (%v)", p.section, p.number, p.name)
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+var bound = struct {
+	http []HTTPJob
+	sql  []SQLJob
+}{
+	[]HTTPJob{
+		{
+			Name: "Order.Unshipped", URL: NewEndpoint("https://app:s3cret@example.com/checks"), Secret: NewSecret(signing),
+			Timeout: 5 * time.Second, Rows: 100, Concurrency: 1, MaxChecks: 20, Retry: 0,
+		},
+		{Name: "b", URL: NewEndpoint("http://localhost:8080"), Timeout: 30 * time.Second, Rows: 500, Concurrency: 4, MaxChecks: 5, Retry: 5},
+	},
+	[]SQLJob{{
+		Name: "c", Query: "select", Database: NewURL("postgres://app:s3cret@db/shop"), Role: "reader", Type: "com.example.c",
+		Timeout: time.Minute, Concurrency: 3, MaxChecks: 2, Retry: 1,
+	}},
+}
+
+func TestJobsAreBoundInAFileOfEachFormat(t *testing.T) {
+	for name, content := range map[string]string{
+		"jobs.yaml": `
+http_jobs:
+  - {name: Order.Unshipped, url: "https://app:s3cret@example.com/checks", secret: ` + signing + `, timeout: 5s, rows: 100,
+     concurrency: 1, max_checks: 20, retry: 0}
+  - name: b
+    url: http://localhost:8080
+    timeout:
+sql_jobs:
+  - {name: c, query: select, database: "postgres://app:s3cret@db/shop", role: reader, type: com.example.c, timeout: 1m,
+     concurrency: 3, max_checks: 2, retry: 1}
+`,
+		"jobs.toml": `
+[[http_jobs]]
+name = "Order.Unshipped"
+url = "https://app:s3cret@example.com/checks"
+secret = "` + signing + `"
+timeout = "5s"
+rows = 100
+concurrency = 1
+max_checks = 20
+retry = 0
+[[http_jobs]]
+name = "b"
+url = "http://localhost:8080"
+[[sql_jobs]]
+name = "c"
+query = "select"
+database = "postgres://app:s3cret@db/shop"
+role = "reader"
+type = "com.example.c"
+timeout = "1m"
+concurrency = 3
+max_checks = 2
+retry = 1
+`,
+		"jobs.json": `{
+"http_jobs": [
+	{"name": "Order.Unshipped", "url": "https://app:s3cret@example.com/checks", "secret": "` + signing + `", "timeout": "5s",
+	 "rows": 100, "concurrency": 1, "max_checks": 20, "retry": 0},
+	{"name": "b", "url": "http://localhost:8080"}],
+"sql_jobs": [{"name": "c", "query": "select", "database": "postgres://app:s3cret@db/shop", "role": "reader",
+	"type": "com.example.c", "timeout": "1m", "concurrency": 3, "max_checks": 2, "retry": 1}]
+}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := writeFile(t, isolate(t), name, content)
+			loaded := mustLoad(t, "--config", path)
+			diff(t, bound.http, loaded.Config.HTTPJobs)
+			diff(t, bound.sql, loaded.Config.SQLJobs)
+			diff(t, Entry{"http_jobs[Order.Unshipped].url", "https://app:***@example.com/checks", "file " + path},
+				entry(t, loaded, "http_jobs[Order.Unshipped].url"))
+			diff(t, Entry{"http_jobs[Order.Unshipped].secret", Mask, "file " + path}, entry(t, loaded, "http_jobs[Order.Unshipped].secret"))
+			diff(t, Entry{"http_jobs[b].timeout", "30s", "default"}, entry(t, loaded, "http_jobs[b].timeout"))
+			diff(t, Entry{"sql_jobs[c].database", "postgres://app:***@db/shop", "file " + path}, entry(t, loaded, "sql_jobs[c].database"))
+		})
+	}
+}
+
+func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
+	tests := map[string]struct {
+		content string
+		want    []string
+	}{
+		"missing name":       {"http_jobs: [{url: http://a}]", []string{"set name of http_jobs entry 1 from file", "missing, want " + wantName}},
+		"missing URL":        {"http_jobs: [{name: a}]", []string{"set url of http_jobs entry 1 (a) from", "missing, want an http://"}},
+		"missing query":      {"sql_jobs: [{name: a, query: }]", []string{"set query of sql_jobs entry 1 (a) from", "missing, want a query"}},
+		"empty name":         {`sql_jobs: [{name: "", query: q}]`, []string{"set name of sql_jobs entry 1 () from", `got "", want ` + wantName}},
+		"no number":          {"http_jobs: [{name: a, url: http://a}, {name: b.c, url: http://b, rows: many}]", []string{"set rows of http_jobs entry 2 (b.c) from", `got "many", want a whole number`}},
+		"no unit":            {"sql_jobs: [{name: a, query: q, timeout: 30}]", []string{`set timeout of sql_jobs entry 1 (a) from`, `got "30", want a duration`}},
+		"another scheme":     {"http_jobs: [{name: a, url: 'ftp://app:s3cret@db'}]", []string{"set url of http_jobs entry 1 (a)", "not shown", "want an http://"}},
+		"no secret":          {"http_jobs: [{name: a, url: http://a, secret: s3cret}]", []string{"set secret of", "not shown", "whsec_"}},
+		"unknown key":        {"http_jobs: [{name: a, url: http://a, path: /b}]", []string{"set path of http_jobs entry 1 (a) from", "unknown key, correct or remove it; http_jobs has name, url, secret,"}},
+		"name bound twice":   {"http_jobs: [{name: a, url: http://a}, {name: a, url: http://b}]", []string{"set name of http_jobs entry 2 (a) from", "bound by http_jobs entry 1 (a) already"}},
+		"name in both lists": {"http_jobs: [{name: a, url: http://a}]\nsql_jobs: [{name: b, query: q}, {name: a, query: q}]", []string{"set name of sql_jobs entry 2 (a)", "bound by http_jobs entry 1 (a) already"}},
+		"table of names":     {"http_jobs: {order.unshipped: {url: http://a}}", []string{"set http_jobs from file", "want a list of tables: [[http_jobs]] in TOML"}},
+		"text":               {"sql_jobs: all", []string{"set sql_jobs from file", "want a list of tables"}},
+		"list of texts":      {"sql_jobs: [{name: a, query: q}, all]", []string{"set entry 2 of sql_jobs from file", "want a table: [[sql_jobs]]"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := writeFile(t, isolate(t), "bad.yaml", test.content)
+			_, err := load(parse(t, "--config", path), nil)
+			contains(t, err, append(test.want, path)...)
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("a secret is shown: %v", err)
+			}
+			if n := strings.Count(err.Error(), "\n") + 1; n != 1 {
+				t.Errorf("%d problems, want 1:\n%v", n, err)
+			}
+		})
+	}
+}
+
+func TestAListWithoutContentIsEmpty(t *testing.T) {
+	path := writeFile(t, isolate(t), "empty.yaml", "http_jobs:\nsql_jobs: []\n")
+	diff(t, Default(), mustLoad(t, "--config", path).Config)
+}

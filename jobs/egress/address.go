@@ -1,0 +1,87 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// ErrAddress is the error of an address that neither is public nor in Config.Allow.
+var ErrAddress = errors.New("the address is private, link-local or otherwise special, and the configuration does not allow it")
+
+// azure is where Azure answers its virtual machines, beside the link-local address: metadata in the public range.
+var azure = netip.MustParsePrefix("168.63.129.16/32")
+
+// newTransport returns a transport that connects to allowed addresses alone, and by no proxy.
+func newTransport(cfg Config) *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: control(cfg.Allow)}
+	return &http.Transport{
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: cfg.Concurrency,
+		IdleConnTimeout:     90 * time.Second,
+	}
+}
+
+// control refuses a connection by the address that was resolved, before it is made.
+func control(allow []netip.Prefix) func(network, address string, _ syscall.RawConn) error {
+	var v4, v6 []netip.Prefix
+	for _, prefix := range allow {
+		if prefix.Addr().Is4() {
+			v4 = append(v4, prefix)
+		} else {
+			v6 = append(v6, prefix)
+		}
+	}
+	guardian := ssrf.New(
+		ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...), ssrf.WithDeniedV4Prefixes(azure),
+	)
+	return func(network, address string, conn syscall.RawConn) error {
+		if err := guardian.Safe(network, address, conn); err != nil {
+			return fmt.Errorf("%w: %w", ErrAddress, err)
+		}
+		return nil
+	}
+}
+
+// CheckURL refuses a URL that Post cannot send to: it must be http or https, with one host.
+func CheckURL(to *url.URL) error {
+	if (to.Scheme != "http" && to.Scheme != "https") || to.Hostname() == "" || strings.Contains(to.Host, ",") {
+		return fmt.Errorf("%s is no http or https URL with one host", Place(to))
+	}
+	return nil
+}
+
+// Place returns what of a URL is fit for messages: the scheme and the host.
+func Place(to *url.URL) string { return to.Scheme + "://" + to.Host }
+
+// maxRedirects is how many redirects are followed.
+const maxRedirects = 3
+
+var errRedirect = errors.New("the redirect is refused")
+
+// checkRedirect refuses a redirect that would lose the body or the encryption, or goes on and on.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	status, first := req.Response.StatusCode, via[0]
+	switch {
+	case req.Method != first.Method:
+		return fmt.Errorf("%w: %d to %s would lose the body, only 307 and 308 keep it: use the new URL", errRedirect, status, Place(req.URL))
+	case len(via) > maxRedirects:
+		return fmt.Errorf("%w: %d to %s is one more than the %d that are followed", errRedirect, status, Place(req.URL), maxRedirects)
+	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
+		return fmt.Errorf("%w: %d to %s would leave https", errRedirect, status, Place(req.URL))
+	}
+	if err := CheckURL(req.URL); err != nil {
+		return fmt.Errorf("%w: %d: %w", errRedirect, status, err)
+	}
+	return nil
+}

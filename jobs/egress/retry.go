@@ -1,0 +1,112 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sethvargo/go-retry"
+)
+
+// StatusError is an answer that is not 2xx. Find it with errors.As.
+type StatusError struct {
+	Status int
+	// Body is the beginning of the answer.
+	Body string
+	// RetryAfter is how long the answer asks to wait. 0: it does not say.
+	RetryAfter time.Duration
+}
+
+// Error returns the status, what it asks for, and the beginning of the answer.
+func (e *StatusError) Error() string {
+	text := strings.TrimSpace(fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status)))
+	if e.Status == http.StatusGone {
+		text += ", so the receiver wants no more: take its URL out of the configuration"
+	}
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf(", and asks to wait %s", e.RetryAfter)
+	}
+	if e.Body != "" {
+		text += fmt.Sprintf(": %q", e.Body)
+	}
+	return text
+}
+
+// Temporary tells whether the same request may be answered otherwise later.
+func (e *StatusError) Temporary() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return e.Status >= 500
+}
+
+// maxErrorBody is how many bytes of an answer an error shows.
+const maxErrorBody = 300
+
+func newStatusError(resp *http.Response) *StatusError {
+	begin, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // the status counts, and says enough
+	_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
+	return &StatusError{
+		Status:     resp.StatusCode,
+		Body:       strings.TrimSpace(string(begin)),
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After")),
+	}
+}
+
+// retryAfter reads the header, in seconds or as a date. 0: it is not there, is neither, or the time has come.
+func retryAfter(header string) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, at.Sub(now()))
+	}
+	return 0
+}
+
+// maxPause is the longest pause that Post makes, whatever an answer asks for.
+const maxPause = time.Minute
+
+var errTooLong = errors.New("the answer is too long")
+
+// retry calls try until it succeeds, fails for good, or there is no try or time left. Its error is the last one.
+func (c *Client) retry(ctx context.Context, try func() ([]byte, error)) (answer []byte, last error) {
+	doubling := retry.WithMaxRetries(uint64(c.cfg.Tries-1), retry.WithJitterPercent(20, retry.NewExponential(c.cfg.Pause)))
+	pauses := retry.BackoffFunc(func() (time.Duration, bool) {
+		pause, stop := doubling.Next()
+		if status, ok := errors.AsType[*StatusError](last); ok {
+			pause = max(pause, status.RetryAfter)
+		}
+		deadline, limited := ctx.Deadline()
+		return pause, stop || pause > maxPause || limited && pause >= time.Until(deadline)
+	})
+	err := retry.Do(ctx, pauses, func(context.Context) error {
+		answer, last = try()
+		if last != nil && temporary(last) {
+			return retry.RetryableError(last)
+		}
+		return last
+	})
+	if err != nil && last != nil && ctx.Err() != nil && !errors.Is(last, err) {
+		return nil, fmt.Errorf("%w; the last try: %w", err, last)
+	}
+	return answer, err
+}
+
+// temporary tells whether another try may help.
+func temporary(err error) bool {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status.Temporary()
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	return !errors.Is(err, ErrAddress) && !errors.Is(err, errRedirect) && !errors.Is(err, errTooLong)
+}

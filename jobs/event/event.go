@@ -1,0 +1,96 @@
+package event
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Event says that something happened, or that an instant has come. ID, Source and Type must be set.
+type Event struct {
+	// ID is the same whenever the event is published again. Of a schedule: "<schedule>-<unix seconds of Time>".
+	ID string
+	// Source is a URI reference that names the producer. IDs are unique within a source.
+	Source string
+	// Type says what happened, such as "com.example.order.unshipped".
+	Type string
+	// Subject is what the event is about: the id of the schedule. Events of one subject are published in order; those
+	// without one are in none.
+	Subject string
+	// Time is the nominal instant of the event: of a schedule, the one the crontab gives, not when it was published.
+	// Zero: not known.
+	Time time.Time
+	// GeneratedAt is when the event was made, by the database's clock. Zero: not known.
+	GeneratedAt time.Time
+	// Data is any JSON value, or nil.
+	Data json.RawMessage
+}
+
+// maxAttribute bounds ID, Source, Type and Subject, in bytes.
+const maxAttribute = 1000
+
+// Validate returns every rule of CloudEvents that an event breaks, each with the name of the attribute. ID, Source, Type
+// and Subject are at most 1000 bytes of text.
+func (e Event) Validate() error {
+	return errors.Join(
+		checkText("id", e.ID, true), checkText("source", e.Source, true), checkReference(e.Source), checkText("type", e.Type, true),
+		checkText("subject", e.Subject, false), checkTime("time", e.Time), checkTime("generatedat", e.GeneratedAt), checkData(e.Data),
+	)
+}
+
+func checkText(attribute, value string, required bool) error {
+	switch {
+	case strings.TrimSpace(value) == "" && (required || value != ""):
+		return fmt.Errorf("%s: must not be empty or blank", attribute)
+	case len(value) > maxAttribute:
+		return fmt.Errorf("%s: must be at most %d bytes, is %d", attribute, maxAttribute, len(value))
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%s: must be valid UTF-8", attribute)
+	case strings.ContainsFunc(value, isForbidden):
+		return fmt.Errorf("%s: must not contain a control character (such as NUL or a line break) or a noncharacter", attribute)
+	}
+	return nil
+}
+
+// isForbidden tells whether CloudEvents forbids a character in an attribute.
+func isForbidden(r rune) bool {
+	return r < 0x20 || r >= 0x7F && r <= 0x9F || r >= 0xFDD0 && r <= 0xFDEF || r&0xFFFE == 0xFFFE
+}
+
+func checkReference(source string) error {
+	if source == "" {
+		return nil // which checkText has told
+	}
+	if u, err := url.Parse(source); err != nil || u.String() == "" || strings.ContainsFunc(source, notInURI) {
+		return errors.New(`source: must be a URI reference, such as "/orders" or "https://example.com/orders"`)
+	}
+	return nil
+}
+
+// notInURI tells whether RFC 3986 wants a character percent-encoded.
+func notInURI(r rune) bool {
+	return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r)
+}
+
+func checkTime(attribute string, at time.Time) error {
+	if year := at.UTC().Year(); year < 0 || year > 9999 {
+		return fmt.Errorf("%s: must be of a year from 0 to 9999, is of %d", attribute, year)
+	}
+	return nil
+}
+
+func checkData(data json.RawMessage) error {
+	switch {
+	case data == nil:
+		return nil
+	case !utf8.Valid(data):
+		return errors.New("data: must be valid UTF-8")
+	case !json.Valid(data):
+		return errors.New("data: must be valid JSON")
+	}
+	return nil
+}

@@ -1,0 +1,378 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+func TestWhatArrivesIsTheEventThatWasSent(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	sent := made("billing.daily/ö", 7)
+	if err := w.open(w.url("events")).Publish(t.Context(), []event.Event{sent}); err != nil {
+		t.Fatal(err)
+	}
+	records := w.stored()
+	if len(records) != 1 {
+		t.Fatalf("%d records", len(records))
+	}
+	record := records[0]
+	if string(record.Key) != sent.Subject || len(record.Headers) != 1 || record.Headers[0].Key != "content-type" ||
+		string(record.Headers[0].Value) != "application/cloudevents+json" {
+		t.Errorf("key %q, headers %v", record.Key, record.Headers)
+	}
+	var got event.Event
+	if err := got.UnmarshalJSON(record.Value); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sent, got); diff != "" {
+		t.Error(diff)
+	}
+	var official cloudevents.Event
+	if err := official.UnmarshalJSON(record.Value); err != nil {
+		t.Fatal(err)
+	}
+	if err := official.Validate(); err != nil || official.ID() != sent.ID || official.Subject() != sent.Subject || !official.Time().Equal(sent.Time) {
+		t.Error(err, official)
+	}
+}
+
+func TestEventsOfASubjectKeepTheirOrderInOnePartition(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.open(w.url("events"))
+	subjects := []string{""}
+	for i := range 500 {
+		subjects = append(subjects, fmt.Sprint("schedule ", i))
+	}
+	many, want := batch(10, subjects...)
+	one, wantOne := batch(2000, "alone")
+	want["alone"] = wantOne["alone"]
+	failed := make(chan error)
+	go func() { failed <- p.Publish(t.Context(), many) }()
+	if err := errors.Join(p.Publish(t.Context(), one), <-failed); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, w.ids()); diff != "" {
+		t.Error(diff)
+	}
+	partitions := map[string]int32{}
+	for _, record := range w.stored() {
+		if before, known := partitions[string(record.Key)]; known && before != record.Partition {
+			t.Errorf("subject %q is in partitions %d and %d", record.Key, before, record.Partition)
+		}
+		partitions[string(record.Key)] = record.Partition
+	}
+}
+
+func TestMoreCallsThanClientsAreServed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.open(w.url("events"))
+	var subjects []string
+	for i := range 60 {
+		subjects = append(subjects, fmt.Sprint(i))
+	}
+	events, want := batch(1, subjects...)
+	result := make(chan error)
+	for i := range events {
+		go func() { result <- p.Publish(t.Context(), events[i:i+1]) }()
+	}
+	for range events {
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(want, w.ids()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAMissingTopicIsAnErrorThatSaysHowToCreateIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t, kfake.AllowAutoTopicCreation())
+	err := w.open(w.url("nowhere")).Publish(t.Context(), []event.Event{made("a", 0), made("a", 1), made("b", 0)})
+	errs := event.Errors(err, 3)
+	if !errors.Is(errs[0], kerr.UnknownTopicOrPartition) || !errors.Is(errs[1], event.ErrBehind) ||
+		!strings.Contains(fmt.Sprint(errs[2]), "kafka-topics.sh --bootstrap-server "+w.address+" --create --topic nowhere") {
+		t.Error(errs)
+	}
+	if w.cluster.TopicInfo("nowhere") != nil {
+		t.Error("the topic was created")
+	}
+}
+
+func TestAnEventThatIsTooLargeFailsAloneAndHoldsBackItsSubject(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		w    *world
+		size int
+	}{
+		"for the client": {setup(t), 2_000_000},
+		"for the broker": {setup(t, kfake.BrokerConfigs(map[string]string{"message.max.bytes": "2000"})), 30_000},
+	} {
+		events, want := batch(3, "a", "b", "c", "d", "e", "f")
+		large := made("large", 0)
+		large.Data = noise(test.size)
+		events = slices.Insert(events, 2, large)
+		events = append(events, made("large", 1))
+		errs := event.Errors(test.w.open(test.w.url("events")).Publish(t.Context(), events), len(events))
+		for i, err := range errs {
+			if (err != nil) != (events[i].Subject == "large") {
+				t.Errorf("%s: event %d of subject %s: %v", name, i, events[i].Subject, err)
+			}
+		}
+		if !errors.Is(errs[2], kerr.MessageTooLarge) || !errors.Is(errs[len(errs)-1], event.ErrBehind) {
+			t.Errorf("%s: %v", name, errs)
+		}
+		if diff := cmp.Diff(want, repeated(test.w.ids())); diff != "" {
+			t.Error(name, diff)
+		}
+	}
+}
+
+// noise is a JSON string that no codec makes much smaller.
+func noise(size int) []byte {
+	var text bytes.Buffer
+	text.WriteByte('"')
+	for state := uint64(1); text.Len() < size; {
+		state = state*6364136223846793005 + 1442695040888963407
+		fmt.Fprintf(&text, "%016x", state)
+	}
+	text.WriteByte('"')
+	return text.Bytes()
+}
+
+// repeated takes repeats that follow at once out of each list.
+func repeated(ids map[string][]string) map[string][]string {
+	for subject, list := range ids {
+		ids[subject] = slices.Compact(list)
+	}
+	return ids
+}
+
+func TestAnEventThatCannotBeSentFailsAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	invalid := made("a", 0)
+	invalid.Type = ""
+	events := []event.Event{invalid, made("a", 1), made("b", 0)}
+	errs := event.Errors(w.open(w.url("events")).Publish(t.Context(), events), len(events))
+	if errs[0] == nil || !errors.Is(errs[1], event.ErrBehind) || errs[2] != nil {
+		t.Error(errs)
+	}
+	if diff := cmp.Diff(map[string][]string{"b": {events[2].ID}}, w.ids()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestABrokerThatIsDownIsAnErrorUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var log lockedBuffer
+	p, err := event.Open(t.Context(), w.url("events"), event.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, want := batch(2, "a", "b")
+	after := []event.Event{made("a", 2), made("b", 2)}
+	for _, e := range after {
+		want[e.Subject] = append(want[e.Subject], e.ID)
+	}
+	if err := p.Publish(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	w.cluster.Close()
+	for range 3 {
+		publishFor(t, 300*time.Millisecond, p, after)
+	}
+	w.restart()
+	if err := p.Publish(t.Context(), after); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, repeated(w.ids())); diff != "" {
+		t.Error(diff)
+	}
+	if err := p.Close(); err != nil || !strings.Contains(log.String(), "connection refused") {
+		t.Errorf("%v; the log has not told why: %s", err, &log)
+	}
+}
+
+// lockedBuffer may be read while a client still writes to it.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(text)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// publishFor fails unless Publish ends in errors about when its context does.
+func publishFor(t *testing.T, limit time.Duration, p event.Publisher, events []event.Event) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	start := time.Now()
+	for i, err := range event.Errors(p.Publish(ctx, events), len(events)) {
+		if err == nil {
+			t.Errorf("event %d is reported as published", i)
+		}
+	}
+	if took := time.Since(start); took > limit+2*time.Second {
+		t.Errorf("Publish took %s under a context of %s", took, limit)
+	}
+}
+
+func TestABrokerThatIsRestartedDuringABatchIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.open(w.url("events"))
+	events, want := batch(2000, "a", "b", "c")
+	result := make(chan error)
+	go func() { result <- p.Publish(t.Context(), events) }()
+	w.waitForSome()
+	w.cluster.Close()
+	w.restart()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, repeated(w.ids())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// waitForSome returns when something was stored.
+func (w *world) waitForSome() {
+	for stored := int64(0); stored < 50; {
+		stored = 0
+		for _, partition := range w.cluster.PartitionInfos("events") {
+			stored += partition.HighWatermark
+		}
+	}
+}
+
+func TestABrokerThatGoesDownDuringABatchLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.open(w.url("events"))
+	events, want := batch(2000, "a", "b", "c")
+	result := make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { result <- p.Publish(ctx, events) }()
+	w.waitForSome()
+	w.cluster.Close()
+	cancel()
+	failed := map[string]bool{}
+	var again []event.Event
+	for i, err := range event.Errors(<-result, len(events)) {
+		if subject := events[i].Subject; failed[subject] != errors.Is(err, event.ErrBehind) {
+			t.Fatalf("event %d of %s: %v", i, subject, err)
+		}
+		if err != nil {
+			failed[events[i].Subject] = true
+			again = append(again, events[i])
+		}
+	}
+	if len(again) == 0 {
+		t.Fatal("the batch was published before the broker went down")
+	}
+	w.restart()
+	if err := p.Publish(t.Context(), again); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, repeated(w.ids())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheEndOfTheContextEndsAPublishThatNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.open(w.url("events"))
+	var mute atomic.Bool
+	mute.Store(true)
+	w.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		return nil, nil, mute.Load()
+	})
+	events, want := batch(2, "a", "b")
+	publishFor(t, 300*time.Millisecond, p, events)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	publishFor(t, 0, p, events)
+	if err := p.Publish(gone, events); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	mute.Store(false)
+	if err := p.Publish(t.Context(), events); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, w.ids()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCloseLosesNothingAndEndsThePublisher(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.open(w.url("events"))
+	events, want := batch(20, "a", "b", "c")
+	if err := errors.Join(p.Publish(t.Context(), events), p.Close(), p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, w.ids()); diff != "" {
+		t.Error(diff)
+	}
+	if err := p.Publish(t.Context(), events); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Error(err)
+	}
+}
+
+func TestPublishingNothingNeedsNoBroker(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.cluster.Close()
+	if err := w.open(w.url("events")).Publish(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestApplicationsWithoutKafkaDoNotLinkItsClient(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prescient-go/prescient/jobs", "github.com/prescient-go/prescient/jobs/event").Output()
+	if err != nil || len(out) == 0 {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(string(out)) {
+		if strings.HasPrefix(name, "github.com/twmb/") {
+			t.Errorf("linked: %s", name)
+		}
+	}
+}

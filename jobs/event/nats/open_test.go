@@ -1,0 +1,139 @@
+package nats_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+func TestOpenConnectsToNothing(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"nats://127.0.0.1:1/events", "tls://[::1]:1/events.*?stream=EVENTS", "nats://a:1,b,[::1]:2/events"} {
+		p, err := event.Open(t.Context(), url, event.Config{})
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAURLThatIsWrongIsRefusedAndNeverShowsThePassword(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"nats://me:secret@host":                            "name a subject",
+		"nats://me:secret@host/":                           "name a subject",
+		"nats://me:secret@/events":                         "the hosts must be",
+		"nats://me:secret@a,,b/events":                     "the hosts must be",
+		"nats://me:secret@:4222/events":                    "the hosts must be",
+		"nats://me:secret@host/a..b":                       `subject "a..b"`,
+		"nats://me:secret@host/a.":                         `subject "a."`,
+		"nats://me:secret@host/*":                          `subject "*"`,
+		"nats://me:secret@host/.*":                         `subject ".*"`,
+		"nats://me:secret@host/a.*.b":                      `subject "a.*.b"`,
+		"nats://me:secret@host/a.%3E":                      `subject "a.>"`,
+		"nats://me:secret@host/a%20b":                      `subject "a b"`,
+		"nats://me:secret@host/a%0Ab":                      `subject "a\nb"`,
+		"nats://me:secret@host/events#x":                   "%23",
+		"nats://me:secret@host/events?steam=X":             `unknown parameter "steam"`,
+		"nats://me:secret@host/events?stream=":             "stream once",
+		"nats://me:secret@host/events?stream=A&stream=B":   "stream once",
+		"nats://me:secret@host/events?stream=A;B":          "parameters cannot be read",
+		"nats://me:secret@host:x,other/events":             "the hosts must be",
+		"nats://me:secret@host/events?stream=A&password=X": `unknown parameter "password"`,
+	} {
+		p, err := event.Open(t.Context(), url, event.Config{})
+		if err == nil || p != nil {
+			t.Errorf("%s was opened", url)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v; want %s", url, err, want)
+		}
+	}
+}
+
+func TestTheURLSaysWhoTheClientIs(t *testing.T) {
+	t.Parallel()
+	users := setup(t, func(o *server.Options) { o.Username, o.Password = "me", "s@cret:1" })
+	tokens := setup(t, func(o *server.Options) { o.Authorization = "t@ken" })
+	for _, test := range []struct {
+		w     *world
+		user  string
+		admit bool
+	}{
+		{users, "me:s%40cret%3A1@", true},
+		{users, "me:wr%40ng@", false},
+		{users, "", false},
+		{tokens, "t%40ken@", true},
+		{tokens, "wr%40ng@", false},
+	} {
+		p := test.w.open(fmt.Sprintf("nats://%s127.0.0.1:%d/events", test.user, test.w.options.Port))
+		err := p.Publish(t.Context(), []event.Event{made("a", 0)})
+		switch {
+		case test.admit && err != nil:
+			t.Errorf("%s: %v", test.user, err)
+		case !test.admit && !errors.Is(err, nats.ErrAuthorization):
+			t.Errorf("%s: %v", test.user, err)
+		case err != nil && (strings.Contains(err.Error(), "wr@ng") || strings.Contains(err.Error(), "wr%40ng")):
+			t.Errorf("the error shows the secret: %v", err)
+		}
+	}
+}
+
+func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.stop()
+	w.options.Users = []*server.User{{Username: "me", Password: "pw", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"events"}}}}}
+	w.start()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	p := w.open(fmt.Sprintf("nats://me:pw@127.0.0.1:%d/events", w.options.Port))
+	err := p.Publish(ctx, []event.Event{made("a", 0)})
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Error(err)
+	}
+}
+
+func TestOneServerOfTheListIsEnough(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.open(fmt.Sprintf("nats://127.0.0.1:1,127.0.0.1:%d,127.0.0.1:2/events", w.options.Port))
+	for i := range 5 {
+		if err := p.Publish(t.Context(), []event.Event{made("a", i)}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheSchemeTLSInsistsOnACertificateThatIsTrusted(t *testing.T) {
+	t.Parallel()
+	plain := setup(t)
+	secure := setup(t, func(o *server.Options) { o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}} })
+	events := []event.Event{made("a", 0)}
+	tlsURL := func(w *world, host string) string { return fmt.Sprintf("tls://%s:%d/events", host, w.options.Port) }
+	if err := secure.open(tlsURL(secure, "127.0.0.1")).Publish(t.Context(), events); err != nil {
+		t.Error(err)
+	}
+	if err := secure.open(secure.url("events")).Publish(t.Context(), events); err != nil {
+		t.Errorf("scheme nats, and a server that asks for TLS: %v", err)
+	}
+	if err := secure.open(tlsURL(secure, "localhost")).Publish(t.Context(), events); !errors.Is(err, nats.ErrTLS) {
+		t.Errorf("a certificate for another host: %v", err)
+	}
+	if err := plain.open(tlsURL(plain, "127.0.0.1")).Publish(t.Context(), events); !errors.Is(err, nats.ErrSecureConnWanted) {
+		t.Errorf("a server without TLS: %v", err)
+	}
+}

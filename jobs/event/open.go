@@ -1,0 +1,98 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config is what the openers of publishers get beside the URL. Each takes what it needs.
+type Config struct {
+	// DB and Schema are the store of the jobs, for outbox.
+	DB     *sqlx.DB
+	Schema pgsql.Schema
+	// Secret signs what webhook sends, as Standard Webhooks has it ("whsec_" and base64). Empty: unsigned.
+	Secret string
+	// Allow are addresses that webhook may connect to although they are private, link-local or otherwise special.
+	Allow []netip.Prefix
+	// Logger gets warnings. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Opener opens a publisher. It gets the URL parsed, with a list of hosts as it stands in URL.Host, and must refuse what
+// it does not know in it. Its errors must not
+// show a secret, such as the user or the query.
+type Opener func(ctx context.Context, to *url.URL, cfg Config) (Publisher, error)
+
+var (
+	mu      sync.Mutex
+	openers = map[string]Opener{}
+)
+
+// Register makes a scheme known; packages of publishers call it from init. It panics when the scheme is taken.
+func Register(scheme string, open Opener) {
+	mu.Lock()
+	defer mu.Unlock()
+	if _, taken := openers[scheme]; taken {
+		panic(fmt.Sprintf("register publisher %q: the scheme is registered already", scheme))
+	}
+	openers[scheme] = open
+}
+
+// Open opens the publisher that a URL stands for. The caller closes it. Of the URL its error shows the scheme, and what
+// the package of the scheme finds fit to be shown: never a password or a token.
+func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
+	u, err := parse(to)
+	if err != nil {
+		return nil, fmt.Errorf("open publisher: %w: it must begin with one of %s (it is not shown, as it may hold a password)", err, schemes())
+	}
+	mu.Lock()
+	open := openers[u.Scheme]
+	mu.Unlock()
+	if open == nil {
+		return nil, fmt.Errorf("open publisher: scheme %q is not linked into this binary; it has %s", u.Scheme, schemes())
+	}
+	publisher, err := open(ctx, u, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open publisher of scheme %q: %w", u.Scheme, err)
+	}
+	return publisher, nil
+}
+
+// hostList finds a host that is a list with commas, as brokers have it.
+var hostList = regexp.MustCompile(`^[^:/?#]+://(?:[^/?#]*@)?([^/?#@]*,[^/?#@]*)(?:[/?#]|$)`)
+
+// parse parses a URL. A list of hosts becomes its Host as it stands: url.Parse refuses one where each has a port.
+func parse(to string) (*url.URL, error) {
+	hosts := ""
+	if span := hostList.FindStringSubmatchIndex(to); span != nil {
+		hosts = to[span[2]:span[3]]
+		to = to[:span[2]] + "hosts" + to[span[3]:]
+	}
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme == "" {
+		return nil, errors.New("not a URL")
+	}
+	if hosts != "" {
+		u.Host = hosts
+	}
+	return u, nil
+}
+
+func schemes() string {
+	mu.Lock()
+	defer mu.Unlock()
+	return strings.Join(slices.Sorted(maps.Keys(openers)), ", ")
+}

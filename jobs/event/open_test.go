@@ -1,0 +1,87 @@
+package event_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+func init() {
+	for _, scheme := range []string{"test-a", "test-b"} {
+		event.Register(scheme, func(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, error) {
+			return opened{to, cfg.Secret}, nil
+		})
+	}
+	event.Register("refusing", func(context.Context, *url.URL, event.Config) (event.Publisher, error) {
+		return nil, errors.New("no such topic")
+	})
+}
+
+// opened is a publisher that knows what it was opened with.
+type opened struct {
+	to     *url.URL
+	secret string
+}
+
+func (opened) Publish(context.Context, []event.Event) error { return nil }
+func (opened) Close() error                                 { return nil }
+
+func TestAURLIsOpenedByThePackageOfItsScheme(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]url.URL{
+		"test-a:":                          {Scheme: "test-a"},
+		"test-b:///var/log/events.jsonl":   {Scheme: "test-b", Path: "/var/log/events.jsonl"},
+		"test-a://host:4222/a?b=c":         {Scheme: "test-a", Host: "host:4222", Path: "/a", RawQuery: "b=c"},
+		"test-a://a:1,b/topic":             {Scheme: "test-a", Host: "a:1,b", Path: "/topic"},
+		"test-a://a,b:2,[::1]:3":           {Scheme: "test-a", Host: "a,b:2,[::1]:3"},
+		"test-a://me:p%2Cw@a:1,b:2/t?u=,v": {Scheme: "test-a", User: url.UserPassword("me", "p,w"), Host: "a:1,b:2", Path: "/t", RawQuery: "u=,v"},
+		"test-a://me:p,w@a:1/t,u":          {Scheme: "test-a", User: url.UserPassword("me", "p,w"), Host: "a:1", Path: "/t,u"},
+		"TEST-A:":                          {Scheme: "test-a"},
+	} {
+		publisher, err := event.Open(t.Context(), text, event.Config{Secret: "s"})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got := publisher.(opened)
+		if diff := cmp.Diff(want, *got.to, cmp.AllowUnexported(url.Userinfo{})); diff != "" || got.secret != "s" {
+			t.Errorf("%s: %s, secret %q", text, diff, got.secret)
+		}
+	}
+}
+
+func TestAnErrorOfOpenShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                    "must begin with one of refusing, test-a, test-b",
+		"topic":                               "must begin with one of ",
+		"://hunter2@host":                     "must begin with one of ",
+		"refusing://me:hunter2@host:port/t":   "must begin with one of ",
+		"refusing://me:hun%zzter2@a:1,b:2/t":  "must begin with one of ",
+		"carrier-pigeon://me:hunter2@host/t":  `scheme "carrier-pigeon" is not linked into this binary; it has refusing, test-a, test-b`,
+		"refusing://me:hunter2@host/hunter2":  `open publisher of scheme "refusing": no such topic`,
+		"refusing://hunter2@a:1,b:2/?hunter2": `open publisher of scheme "refusing": no such topic`,
+	} {
+		_, err := event.Open(t.Context(), text, event.Config{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hun") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestASchemeThatIsTakenPanics(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, `"test-a": the scheme is registered already`) {
+			t.Errorf("panicked with %q", text)
+		}
+	}()
+	event.Register("test-a", func(context.Context, *url.URL, event.Config) (event.Publisher, error) { return nil, nil })
+}

@@ -1,0 +1,13 @@
+// Package outbox publishes events into a table of the database that holds the jobs, in the transaction that gives rise
+// to them: they exist if and only if it commits. Nothing has to be installed.
+//
+//	publisher, err := event.Open(ctx, "outbox:", event.Config{DB: db})
+//
+// Consumers read the table in the order of its positions, with [Outbox.Read] or the command events tail, and
+// acknowledge how far they have come with [Outbox.Ack], so that [Outbox.Prune] knows what nobody needs any more.
+//
+// A reader sees an event when no earlier one can come any more: a transaction anywhere on the server that has written
+// something and goes on holds it back. In return no event is ever missed by a reader that goes on from the last
+// position it has seen, and an event that was written after another one was committed comes after it. Events of one
+// transaction keep their order.
+package outbox

@@ -1,0 +1,81 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Scheme is that of the only URL of an outbox, "outbox:".
+const Scheme = "outbox"
+
+func init() { event.Register(Scheme, open) }
+
+func open(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, error) {
+	if to.String() != Scheme+":" {
+		return nil, errors.New(`the URL of the outbox is "outbox:" and nothing more: it is in the database of the jobs`)
+	}
+	if cfg.DB == nil {
+		return nil, errors.New("the outbox needs the database of the jobs")
+	}
+	return New(cfg.DB, cfg.Schema), nil
+}
+
+// Outbox is a table of events. It is safe for concurrent use.
+type Outbox struct {
+	db     *sqlx.DB
+	schema pgsql.Schema
+}
+
+var _ event.TxPublisher = (*Outbox)(nil)
+
+// New returns the outbox of a database.
+func New(db *sqlx.DB, schema pgsql.Schema) *Outbox { return &Outbox{db, schema} }
+
+// Close does nothing: the database is the caller's.
+func (o *Outbox) Close() error { return nil }
+
+// Publish writes events in a transaction of its own. Where one is bad none is written.
+func (o *Outbox) Publish(ctx context.Context, events []event.Event) error {
+	return pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.PublishTx(ctx, tx, events) })
+}
+
+// PublishTx writes events in a transaction: they exist if and only if it commits. Where one is bad none is written.
+func (o *Outbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	columns := make([]pq.StringArray, 7)
+	for i, e := range events {
+		if err := e.Validate(); err != nil {
+			return fmt.Errorf("event %d of %d, id %q: %w", i+1, len(events), e.ID, err)
+		}
+		for c, text := range []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.GeneratedAt), string(e.Data)} {
+			columns[c] = append(columns[c], text)
+		}
+	}
+	args := make([]any, len(columns))
+	for c := range columns {
+		args[c] = columns[c]
+	}
+	if _, err := tx.ExecContext(ctx, pgsql.EventInsert.In(o.schema), args...); err != nil {
+		return fmt.Errorf("write events to the outbox: %w", pgsql.ExplainMissing(err))
+	}
+	return nil
+}
+
+// timestamp is an instant as the database reads it, or empty.
+func timestamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return string(pq.FormatTimestamp(at.UTC()))
+}

@@ -1,0 +1,345 @@
+package outbox_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+type world struct {
+	t   *testing.T
+	db  *sqlx.DB
+	box *outbox.Outbox
+}
+
+func setup(t *testing.T) *world {
+	t.Helper()
+	db := pgtest.New(t)
+	return &world{t, db, outbox.New(db, "")}
+}
+
+func happened(subject string, n int) event.Event {
+	return event.Event{ID: fmt.Sprintf("%s-%d", subject, n), Source: "test", Type: "happened", Subject: subject}
+}
+
+func (w *world) publish(tx *sqlx.Tx, events ...event.Event) {
+	w.t.Helper()
+	if err := w.box.PublishTx(w.t.Context(), tx, events); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) read(after outbox.Position, limit int) []outbox.Stored {
+	w.t.Helper()
+	list, err := w.box.Read(w.t.Context(), after, limit)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// readAll reads until there are n events: other tests on the server hold them back for a moment.
+func (w *world) readAll(n int) (list []outbox.Stored) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); len(list) < n; {
+		if list = w.read(outbox.Position{}, 1_000_000); time.Now().After(deadline) {
+			w.t.Fatalf("%d events, want %d", len(list), n)
+		}
+	}
+	return list
+}
+
+func ids(list []outbox.Stored) string {
+	var all []string
+	for _, s := range list {
+		all = append(all, s.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWhatIsPublishedIsReadInItsOrder(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	whole := event.Event{
+		ID: "ü \"\\{},'NULL", Source: "/shop?a=1", Type: "order.placed", Subject: "42",
+		Time: time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC), GeneratedAt: time.Date(2030, 3, 1, 12, 15, 0, 0, time.UTC),
+		Data: json.RawMessage(`{"b":1.50, "a":"\u0000", "b":2}`),
+	}
+	least := event.Event{ID: "2", Source: "s", Type: "t"}
+	if err := w.box.Publish(t.Context(), []event.Event{whole, least}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.box.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	got := w.readAll(2)
+	if diff := cmp.Diff([]event.Event{whole, least}, []event.Event{got[0].Event, got[1].Event}); diff != "" {
+		t.Error(diff)
+	}
+	if got[0].WrittenAt.IsZero() || got[0].Position == got[1].Position {
+		t.Errorf("%+v", got)
+	}
+	if first := w.read(outbox.Position{}, 1); ids(first) != whole.ID || ids(w.read(first[0].Position, 9)) != "2" {
+		t.Errorf("in pages: %v", first)
+	}
+}
+
+func TestABadEventSpoilsItsBatchBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	err := w.box.Publish(t.Context(), []event.Event{happened("a", 1), {ID: "b", Type: "t"}})
+	if err == nil || !strings.Contains(err.Error(), `event 2 of 2, id "b": source`) {
+		t.Errorf("got %v", err)
+	}
+	if got := w.read(outbox.Position{}, 9); len(got) != 0 {
+		t.Errorf("%d events", len(got))
+	}
+}
+
+func TestEventsExistIfAndOnlyIfTheirTransactionCommits(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	lost := w.db.MustBegin()
+	w.publish(lost, happened("lost", 1))
+	if err := lost.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.box.Publish(t.Context(), []event.Event{happened("kept", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(w.readAll(1)); got != "kept-1" {
+		t.Errorf("read %s", got)
+	}
+}
+
+// The trap of every outbox: the transaction with the lower position commits after the reader has gone past it.
+// Not in parallel: no transaction of another test may bring out the last event.
+func TestAReaderMissesNothingOfATransactionThatCommitsLater(t *testing.T) {
+	w := setup(t)
+	slow, quick := w.db.MustBegin(), w.db.MustBegin()
+	w.publish(slow, happened("slow", 1))
+	w.publish(quick, happened("quick", 1))
+	if err := quick.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	first := w.read(outbox.Position{}, 9)
+	if len(first) != 0 {
+		t.Errorf("%s is read, though an earlier position may still be committed", ids(first))
+	}
+	w.publish(slow, happened("slow", 2))
+	if err := slow.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(w.readAll(3)); got != "slow-1 quick-1 slow-2" && got != "slow-1 slow-2 quick-1" {
+		t.Errorf("read %s", got)
+	}
+}
+
+// The transaction that began first writes last, after the other one has committed: what it writes comes after.
+// Not in parallel: no transaction of another test may bring out the last event.
+func TestAnEventIsReadAfterWhatWasCommittedBeforeItWasWritten(t *testing.T) {
+	w := setup(t)
+	early := w.db.MustBegin()
+	if _, err := early.ExecContext(t.Context(), `select pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.box.Publish(t.Context(), []event.Event{happened("a", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	w.publish(early, happened("a", 2))
+	if err := early.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(w.readAll(2)); got != "a-1 a-2" {
+		t.Errorf("read %s", got)
+	}
+}
+
+func TestAReaderBesideManyWritersSeesEveryEventOnceAndEachSubjectInOrder(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const writers, rounds = 8, 60
+	if _, err := w.db.ExecContext(t.Context(), `create table counter (subject int primary key, n int); insert into counter select n, 0 from generate_series(0, 2) as n`); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			for n := range rounds {
+				if err := w.writeNext((i + n) % 3); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	last := map[string]int{}
+	var after outbox.Position
+	seen := 0
+	for deadline := time.Now().Add(60 * time.Second); seen < writers*rounds && !t.Failed() && time.Now().Before(deadline); {
+		for _, s := range w.read(after, 7) {
+			var n int
+			if _, err := fmt.Sscanf(s.ID, s.Subject+"-%d", &n); err != nil || n != last[s.Subject]+1 {
+				t.Errorf("%s after %d, %v", s.ID, last[s.Subject], err)
+			}
+			last[s.Subject] = n
+			after = s.Position
+			seen++
+		}
+	}
+	<-done
+	if seen != writers*rounds {
+		t.Errorf("%d events were read, want %d", seen, writers*rounds)
+	}
+}
+
+// writeNext publishes the next event of a subject, whose number a row gives: several transactions wait for that row,
+// each with something written already.
+func (w *world) writeNext(subject int) error {
+	return pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(w.t.Context(), `select pg_current_xact_id()`); err != nil {
+			return err
+		}
+		var n int
+		if err := tx.GetContext(w.t.Context(), &n, `update counter set n = n + 1 where subject = $1 returning n`, subject); err != nil {
+			return err
+		}
+		return w.box.PublishTx(w.t.Context(), tx, []event.Event{happened(fmt.Sprint("s", subject), n)})
+	})
+}
+
+func TestAConsumerGoesForwardAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	if err := w.box.Publish(ctx, []event.Event{happened("a", 1), happened("a", 2)}); err != nil {
+		t.Fatal(err)
+	}
+	list := w.readAll(2)
+	for _, step := range []struct{ upTo, want outbox.Position }{
+		{list[0].Position, list[0].Position}, {list[1].Position, list[1].Position}, {list[0].Position, list[1].Position},
+	} {
+		c, err := w.box.Ack(ctx, "billing", step.upTo)
+		if err != nil || c.Position != step.want || c.AckedAt.IsZero() {
+			t.Errorf("ack %s: %+v, %v; want %s", step.upTo, c, err, step.want)
+		}
+	}
+	if c, err := w.box.Consumer(ctx, "billing"); err != nil || c.Position != list[1].Position {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := w.box.Consumer(ctx, "nobody"); !errors.Is(err, outbox.ErrNoConsumer) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := w.box.Ack(ctx, "billing", outbox.Position{Mark: 1 << 60}); !errors.Is(err, outbox.ErrAhead) {
+		t.Errorf("an ack of the future: %v", err)
+	}
+	for _, name := range []string{"", "a\nb", strings.Repeat("x", 201)} {
+		if _, err := w.box.Ack(ctx, name, list[0].Position); err == nil || !strings.Contains(err.Error(), "name of a consumer") {
+			t.Errorf("consumer %q: %v", name, err)
+		}
+	}
+}
+
+func TestPruneDeletesWhatEveryConsumerHasAcknowledgedOrWhatIsOld(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	prune := func(before time.Time, want int64) {
+		t.Helper()
+		if n, err := w.box.Prune(ctx, before); n != want || err != nil {
+			t.Errorf("%d pruned, %v; want %d", n, err, want)
+		}
+	}
+	const events = 25_000 // more than one transaction deletes
+	var list []event.Event
+	for n := range events {
+		list = append(list, happened("a", n))
+	}
+	if err := w.box.Publish(ctx, list); err != nil {
+		t.Fatal(err)
+	}
+	all := w.readAll(events)
+	prune(time.Time{}, 0)
+	ack := func(consumer string, n int) {
+		t.Helper()
+		if _, err := w.box.Ack(ctx, consumer, all[n-1].Position); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ack("slow", 10)
+	ack("quick", 20_500)
+	prune(time.Time{}, 10)
+	ack("slow", 20_100)
+	prune(time.Time{}, 20_090)
+	if err := w.box.Forget(ctx, "slow"); err != nil {
+		t.Fatal(err)
+	}
+	prune(time.Time{}, 400)
+	prune(all[0].WrittenAt, 0)
+	prune(all[0].WrittenAt.Add(time.Hour), events-20_500)
+	if err := w.box.Forget(ctx, "slow"); !errors.Is(err, outbox.ErrNoConsumer) {
+		t.Errorf("forget nobody: %v", err)
+	}
+	if consumers, err := w.box.Consumers(ctx); err != nil || len(consumers) != 1 || consumers[0].Name != "quick" {
+		t.Errorf("%+v, %v", consumers, err)
+	}
+}
+
+func TestTheOutboxIsOpenedByItsURL(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p, err := event.Open(t.Context(), "outbox:", event.Config{DB: w.db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := p.(event.TxPublisher); !ok || p.Close() != nil {
+		t.Errorf("%T", p)
+	}
+	if _, err := event.Open(t.Context(), "outbox:", event.Config{}); err == nil {
+		t.Error("opened without a database")
+	}
+	for _, url := range []string{"outbox://other/db", "outbox:x", "outbox:?a=1", "outbox:#x"} {
+		if _, err := event.Open(t.Context(), url, event.Config{DB: w.db}); err == nil {
+			t.Errorf("%s was opened", url)
+		}
+	}
+}
+
+func TestPositionsAreReadAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, p := range []outbox.Position{{}, {7311, 42}, {1<<64 - 1, 1<<63 - 1}} {
+		if got, err := outbox.ParsePosition(p.String()); got != p || err != nil {
+			t.Errorf("%s: %v, %v", p, got, err)
+		}
+	}
+	for _, text := range []string{"", "1", "-", "1-", "-1", "1--1", "01-1", "+1-1", "1-1 ", "1-9223372036854775808", "18446744073709551616-1", "a-b"} {
+		if got, err := outbox.ParsePosition(text); err == nil {
+			t.Errorf("%q is %s", text, got)
+		}
+	}
+}
+
+func FuzzParsePosition(f *testing.F) {
+	f.Add("7311-42")
+	f.Fuzz(func(t *testing.T, text string) {
+		if p, err := outbox.ParsePosition(text); err == nil && p.String() != text {
+			t.Errorf("%q is %s", text, p)
+		}
+	})
+}

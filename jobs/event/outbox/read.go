@@ -1,0 +1,154 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Stored is an event in the outbox.
+type Stored struct {
+	event.Event
+	Position  Position
+	WrittenAt time.Time // by the database's clock, in UTC
+}
+
+// Read returns the events after a position, at most limit of them. To go on, give it the position of the last one.
+// Nothing means that there is nothing yet; see the package documentation for when an event is seen.
+func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
+	err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+		args := []any{fmt.Sprint(after.Mark), after.Number, limit}
+		list, err = pgsql.Collect(ctx, tx, pgsql.EventRead.In(o.schema), args, scan)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the outbox: %w", pgsql.ExplainMissing(err))
+	}
+	return list, nil
+}
+
+func scan(row *sql.Rows, s *Stored) error {
+	var at, generated sql.NullTime
+	err := row.Scan(&s.Position.Mark, &s.Position.Number, &s.ID, &s.Source, &s.Type, &s.Subject, &at, &generated,
+		(*[]byte)(&s.Data), &s.WrittenAt)
+	if at.Valid {
+		s.Time = at.Time.UTC()
+	}
+	if generated.Valid {
+		s.GeneratedAt = generated.Time.UTC()
+	}
+	s.WrittenAt = s.WrittenAt.UTC()
+	return err
+}
+
+// Consumer is somebody who reads the outbox.
+type Consumer struct {
+	Name     string
+	Position Position // everything up to here is acknowledged
+	AckedAt  time.Time
+}
+
+// ErrAhead is returned for a position that lies ahead of what can be read.
+var ErrAhead = errors.New("the position lies ahead of what can be read: give one that events tail has printed")
+
+// ErrNoConsumer is returned for a consumer that has acknowledged nothing.
+var ErrNoConsumer = errors.New("there is no such consumer")
+
+// Ack records that a consumer has dealt with every event up to and including a position, and returns how far it is.
+// A consumer that is further stays there; one that is not known yet is made.
+func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consumer, error) {
+	c := Consumer{Name: consumer}
+	err := checkConsumer(consumer)
+	if err == nil {
+		err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+			row := tx.QueryRowContext(ctx, pgsql.EventAck.In(o.schema), consumer, fmt.Sprint(upTo.Mark), upTo.Number)
+			return row.Scan(&c.Position.Mark, &c.Position.Number, &c.AckedAt)
+		})
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrAhead
+	}
+	if err != nil {
+		return Consumer{}, fmt.Errorf("acknowledge %s for consumer %q: %w", upTo, consumer, pgsql.ExplainMissing(err))
+	}
+	c.AckedAt = c.AckedAt.UTC()
+	return c, nil
+}
+
+// Forget removes a consumer: Prune does not wait for it any more. ErrNoConsumer: there was none.
+func (o *Outbox) Forget(ctx context.Context, consumer string) error {
+	err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.EventForget.In(o.schema), consumer).Scan(&consumer)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNoConsumer
+	}
+	if err != nil {
+		return fmt.Errorf("forget consumer %q: %w", consumer, pgsql.ExplainMissing(err))
+	}
+	return nil
+}
+
+// Consumers lists who reads the outbox, in the order of their names.
+func (o *Outbox) Consumers(ctx context.Context) ([]Consumer, error) { return o.consumers(ctx, nil) }
+
+// Consumer returns one of them, or ErrNoConsumer.
+func (o *Outbox) Consumer(ctx context.Context, name string) (Consumer, error) {
+	list, err := o.consumers(ctx, name)
+	if err != nil {
+		return Consumer{}, err
+	}
+	if len(list) == 0 {
+		return Consumer{}, fmt.Errorf("read consumer %q: %w", name, ErrNoConsumer)
+	}
+	return list[0], nil
+}
+
+func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err error) {
+	err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+		list, err = pgsql.Collect(ctx, tx, pgsql.EventConsumers.In(o.schema), []any{name}, func(row *sql.Rows, c *Consumer) error {
+			err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt)
+			c.AckedAt = c.AckedAt.UTC()
+			return err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list consumers: %w", pgsql.ExplainMissing(err))
+	}
+	return list, nil
+}
+
+func checkConsumer(name string) error {
+	const most = 200
+	e := event.Event{ID: name, Source: "-", Type: "-"}
+	if len(name) > most || e.Validate() != nil {
+		return fmt.Errorf("the name of a consumer must be 1 to %d bytes of printable text", most)
+	}
+	return nil
+}
+
+// pruned is how many events one transaction deletes.
+const pruned = 10_000
+
+// Prune deletes the events that every consumer has acknowledged, where there is a consumer, and those that were written
+// before an instant, whoever has not read them; the zero time is before all. It returns how many there were.
+func (o *Outbox) Prune(ctx context.Context, before time.Time) (int64, error) {
+	var total int64
+	for n := int64(1); n > 0; total += n {
+		err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+			return tx.QueryRowContext(ctx, pgsql.EventPrune.In(o.schema), before, pruned).Scan(&n)
+		})
+		if err != nil {
+			return total, fmt.Errorf("prune the outbox: %w", pgsql.ExplainMissing(err))
+		}
+	}
+	return total, nil
+}

@@ -1,0 +1,100 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Publisher sends events. It is safe for concurrent use.
+type Publisher interface {
+	// Publish sends a batch, in order for each Subject, and returns when it is known what became of every event: nil
+	// when all are safe with the receiver, a *PartialError that tells of each one, any other error when none is known to
+	// be safe. Once an event of a Subject has failed, no later one of that Subject in the batch is sent; its error is
+	// ErrBehind.
+	Publish(ctx context.Context, events []Event) error
+	// Close gives back what the publisher holds. Nothing that Publish returned nil for is lost.
+	Close() error
+}
+
+// TxPublisher is a Publisher that can send within a transaction: the events exist if and only if it commits.
+type TxPublisher interface {
+	Publisher
+	PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error
+}
+
+// ErrBehind is the error of an event that was not sent since an earlier one of its Subject failed.
+var ErrBehind = errors.New("not sent: an earlier event of the subject failed")
+
+// PartialError tells what became of each event of a batch.
+type PartialError struct {
+	// Errs has one entry for each event of the batch, in order: nil for one that was published.
+	Errs []error
+}
+
+// Partial makes what Publish returns of what became of each event of its batch: nil when no entry is an error, else a
+// *PartialError with errs.
+func Partial(errs []error) error {
+	if e := (&PartialError{Errs: errs}); len(e.Unwrap()) > 0 {
+		return e
+	}
+	return nil
+}
+
+// Error names the number of events that failed, and the first error.
+func (e *PartialError) Error() string {
+	failed := e.Unwrap()
+	if len(failed) == 0 {
+		return "no event failed"
+	}
+	return fmt.Sprintf("%d of %d events were not published; the first error: %v", len(failed), len(e.Errs), failed[0])
+}
+
+// Unwrap returns the errors of the events that failed.
+func (e *PartialError) Unwrap() []error {
+	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
+}
+
+// BySubject returns the indices of the events of each subject, in their order; the subjects in that of their first event.
+func BySubject(events []Event) [][]int {
+	var chains [][]int
+	of := map[string]int{} // subject to its place in chains
+	for i, e := range events {
+		n, known := of[e.Subject]
+		if !known {
+			n = len(chains)
+			of[e.Subject] = n
+			chains = append(chains, nil)
+		}
+		chains[n] = append(chains[n], i)
+	}
+	return chains
+}
+
+// InOrder sends the events of a chain, given by their indices, up to the first that fails. errs gets the error of each.
+func InOrder(chain []int, errs []error, send func(i int) error) {
+	for n, i := range chain {
+		if errs[i] = send(i); errs[i] != nil {
+			Behind(chain[n+1:], errs)
+			return
+		}
+	}
+}
+
+// Behind notes that events were not sent since one before them failed.
+func Behind(chain []int, errs []error) {
+	for _, i := range chain {
+		errs[i] = ErrBehind
+	}
+}
+
+// Errors spreads what Publish returned over the n events of its batch: nil for each one that was published.
+func Errors(err error, n int) []error {
+	if partial, ok := errors.AsType[*PartialError](err); ok && len(partial.Errs) == n {
+		return partial.Errs
+	}
+	return slices.Repeat([]error{err}, n)
+}

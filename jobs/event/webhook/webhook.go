@@ -1,0 +1,110 @@
+// Package webhook publishes events by HTTP: one signed POST for each (https: and http:). Import it to link it.
+//
+// The body is the CloudEvent as JSON, of the type application/cloudevents+json. The headers webhook-id, which is the
+// event's ID, percent-encoded where it has to be, webhook-timestamp and webhook-signature are those of Standard Webhooks
+// 1.0; the receiver tells by the id what it has already. Which answers are tried again, which redirects are followed and
+// which addresses are allowed, is told by package egress. The whole URL, with its query, is the receiver's.
+//
+// Up to 16 events are under way at once, those of one subject one after the other. When 16 have failed in a row, each
+// after all its tries, the receiver is taken to be down and the rest of the batch is not sent.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+func init() {
+	event.Register("https", open)
+	event.Register("http", open)
+}
+
+type publisher struct {
+	to     *url.URL
+	client *egress.Client
+}
+
+func open(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, error) {
+	if err := egress.CheckURL(to); err != nil {
+		return nil, err
+	}
+	client, err := egress.New(egress.Config{Secret: cfg.Secret, Allow: cfg.Allow})
+	if err != nil {
+		return nil, err
+	}
+	return &publisher{to: to, client: client}, nil
+}
+
+// Close gives back the connections.
+func (p *publisher) Close() error {
+	p.client.Close()
+	return nil
+}
+
+// Publish sends a batch. An event was published when its answer was 2xx.
+func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
+	b := batch{publisher: p}
+	errs := make([]error, len(events))
+	waiting := queues(events)
+	var wg sync.WaitGroup
+	for range min(egress.DefaultConcurrency, len(waiting)) {
+		wg.Go(func() {
+			for queue := range waiting {
+				event.InOrder(queue, errs, func(i int) error { return b.post(ctx, events[i]) })
+			}
+		})
+	}
+	wg.Wait()
+	return event.Partial(errs)
+}
+
+// batch is a call of Publish.
+type batch struct {
+	*publisher
+	failed atomic.Int64 // events in a row
+}
+
+// queues yields the indexes of the events of each subject, in order, and of each event without one by itself.
+func queues(events []event.Event) chan []int {
+	all := make(chan []int, len(events))
+	for _, queue := range event.BySubject(events) {
+		size := len(queue)
+		if events[queue[0]].Subject == "" {
+			size = 1
+		}
+		for part := range slices.Chunk(queue, size) {
+			all <- part
+		}
+	}
+	close(all)
+	return all
+}
+
+// maxFailed is how many events in a row may fail before the rest of a batch is given up: as many as are under way.
+const maxFailed = egress.DefaultConcurrency
+
+var errDown = fmt.Errorf("not sent: the %d events before it failed", maxFailed)
+
+func (b *batch) post(ctx context.Context, e event.Event) error {
+	if b.failed.Load() >= maxFailed {
+		return errDown
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode event %q: %w", e.ID, err)
+	}
+	if _, err := b.client.Post(ctx, b.to, egress.Message{ID: e.ID, ContentType: event.ContentType, Body: body}); err != nil {
+		b.failed.Add(1)
+		return fmt.Errorf("publish event %q: %w", e.ID, err)
+	}
+	b.failed.Store(0)
+	return nil
+}

@@ -1,0 +1,135 @@
+package httpjob
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/egress"
+)
+
+// Config says which job goes to which service. Name and URL must be set; every other zero field means its default.
+type Config struct {
+	// Name is the job_exec.
+	Name string
+	// URL is where the rows are posted to, http or https.
+	URL string
+	// Secret signs each request; see egress.Config. Empty: unsigned.
+	Secret string
+	// Allow are addresses that the service may have although they are private or otherwise special.
+	Allow []netip.Prefix
+	// Timeout is what the service gets for the rows of one page, all tries included. Default 30 s.
+	Timeout time.Duration
+	// Rows is how many rows one request has at the most; the requests of a page go one after the other. Default 500.
+	Rows int
+	// Concurrency is how many requests a runner has open at once. Default 4.
+	Concurrency int
+}
+
+// Defaults of Config.
+const (
+	DefaultTimeout     = 30 * time.Second
+	DefaultRows        = 500
+	DefaultConcurrency = 4
+)
+
+// tries is how often a request is sent within the timeout; after that its rows wait for a later slot.
+const tries = 3
+
+// An answer may have this many bytes, and as many more for each row.
+const (
+	maxAnswer    = 64 << 10
+	maxAnswerRow = 4 << 10
+)
+
+// Register adds the job to a registry. opts may set anything but jobs.Timeout and jobs.Concurrency. It connects
+// nowhere. It returns an error that names the setting where one is wrong, and panics as jobs.Registry.Register does.
+func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.Rows = cmp.Or(cfg.Rows, DefaultRows)
+	cfg.Concurrency = cmp.Or(cfg.Concurrency, DefaultConcurrency)
+	s, err := newService(cfg)
+	if err != nil {
+		return fmt.Errorf("bind job %q to a service: %w", cfg.Name, err)
+	}
+	registry.RegisterBatch(cfg.Name, s.check, append(slices.Clone(opts), jobs.Timeout(cfg.Timeout), jobs.Concurrency(cfg.Concurrency))...)
+	return nil
+}
+
+// service is where the rows of a job go.
+type service struct {
+	job    string
+	to     *url.URL
+	rows   int
+	client *egress.Client
+}
+
+func newService(cfg Config) (*service, error) {
+	if cfg.Timeout < 0 || cfg.Rows < 0 || cfg.Concurrency < 0 {
+		return nil, errors.New("the timeout, the rows and the concurrency must be positive")
+	}
+	to, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, errors.New("the URL cannot be parsed: percent-encode special characters (it is not shown, as it may hold a password)")
+	}
+	if err := egress.CheckURL(to); err != nil {
+		return nil, err
+	}
+	client, err := egress.New(egress.Config{
+		Secret: cfg.Secret, Allow: cfg.Allow, Timeout: cfg.Timeout, Tries: tries, Concurrency: cfg.Concurrency,
+		MaxAnswer: maxAnswer + int64(cfg.Rows)*maxAnswerRow,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &service{job: cfg.Name, to: to, rows: cfg.Rows, client: client}, nil
+}
+
+// check is the job's function.
+func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	results := make([]jobs.Result, 0, len(batch))
+	for rows := range slices.Chunk(batch, s.rows) {
+		answered, err := s.ask(ctx, rows)
+		if err != nil {
+			answered = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
+		}
+		results = append(results, answered...)
+	}
+	return results, nil
+}
+
+// ask makes one request. An error is that of all its rows.
+func (s *service) ask(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	body, err := json.Marshal(newRequest(s.job, rows))
+	if err != nil {
+		return nil, fmt.Errorf("encode the rows: %w", err)
+	}
+	answer, err := s.client.Post(ctx, s.to, egress.Message{ID: messageID(s.job, rows), ContentType: "application/json", Body: body})
+	if err != nil {
+		return nil, err
+	}
+	results, err := decode(answer, rows)
+	if err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", egress.Place(s.to), err)
+	}
+	return results, nil
+}
+
+// messageID is the same for the same rows in the same state.
+func messageID(job string, rows []jobs.FutureJob) string {
+	hash := sha256.New()
+	_, _ = fmt.Fprintf(hash, "%q %d", job, rows[0].Slot.UnixMicro()) // a hash never fails
+	for _, row := range rows {
+		_, _ = fmt.Fprintf(hash, " %d/%d/%d", row.ID, row.CheckCount, row.ErrorCount)
+	}
+	return "msg_" + hex.EncodeToString(hash.Sum(nil)[:16])
+}

@@ -1,0 +1,351 @@
+package httpjob_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/jobs/httpjob"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+var (
+	noon     = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
+	loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+)
+
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// slot returns the n-th slot after noon.
+func slot(n int) time.Time { return grid.Default.Add(noon, n) }
+
+// world is a service, and the rows it is asked about.
+type world struct {
+	t      *testing.T
+	db     *sqlx.DB
+	client *jobs.Client
+	server *httptest.Server
+
+	mu     sync.Mutex
+	got    []*http.Request
+	bodies []string
+}
+
+// setup starts a service that answers a request body with a status and a body.
+func setup(t *testing.T, answer func(r request) (int, any)) *world {
+	t.Helper()
+	w := &world{t: t, db: pgtest.New(t)}
+	var err error
+	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Now: func() time.Time { return noon }}); err != nil {
+		t.Fatal(err)
+	}
+	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.mu.Lock()
+		w.got, w.bodies = append(w.got, req), append(w.bodies, string(body))
+		w.mu.Unlock()
+		var r request
+		if err := json.Unmarshal(body, &r); err != nil {
+			t.Error(err)
+		}
+		status, said := answer(r)
+		rw.WriteHeader(status)
+		if err := json.NewEncoder(rw).Encode(said); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(w.server.Close)
+	return w
+}
+
+// request is what a service reads.
+type request struct {
+	Job  string
+	Slot time.Time
+	Rows []struct {
+		ID        int64
+		EntityKey string `json:"entity_key"`
+	}
+}
+
+type result map[string]any
+
+// each answers every row.
+func each(say func(key string) result) func(r request) (int, any) {
+	return func(r request) (int, any) {
+		var results []result
+		for _, row := range r.Rows {
+			said := say(row.EntityKey)
+			said["id"] = row.ID
+			results = append(results, said)
+		}
+		return http.StatusOK, map[string]any{"results": results}
+	}
+}
+
+func (w *world) due(list ...jobs.FutureJob) {
+	w.t.Helper()
+	for _, job := range list {
+		job.JobExec, job.EntityName = "overdue", "invoice"
+		if job.GroupKey == "" {
+			job.GroupKey = "g" // one shard, so that all are in one batch
+		}
+		job.SetCheckAt(grid.Default, slot(1))
+		if _, err := w.client.Enqueue(w.t.Context(), w.db, job, jobs.Keep); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) config(change ...func(*httpjob.Config)) httpjob.Config {
+	cfg := httpjob.Config{Name: "overdue", URL: w.server.URL + "/checks", Secret: secret, Allow: loopback}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return cfg
+}
+
+// run runs a slot.
+func (w *world) run(at time.Time, cfg httpjob.Config, opts ...jobs.Option) slots.Result {
+	w.t.Helper()
+	registry := jobs.NewRegistry()
+	if err := httpjob.Register(registry, cfg, opts...); err != nil {
+		w.t.Fatal(err)
+	}
+	runner, err := slots.NewRunner(w.t.Context(), slots.Config{
+		DB: w.db, Registry: registry, Now: func() time.Time { return at.Add(1500 * time.Millisecond) }, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	result, err := runner.Run(w.t.Context(), at)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+// state tells what became of each entity's row: the outcome, or the slot and the error of one that waits.
+func (w *world) state() map[string]string {
+	w.t.Helper()
+	state := map[string]string{}
+	ended, err := w.client.History(w.t.Context(), w.db, jobs.HistoryFilter{Limit: 1000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range ended {
+		state[e.EntityKey] = string(e.Outcome)
+	}
+	waiting, err := w.client.List(w.t.Context(), w.db, jobs.Filter{Limit: 1000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, j := range waiting {
+		state[j.EntityKey] = strings.TrimSpace(j.NextCheckAt().Format(time.TimeOnly) + " " + j.LastError)
+	}
+	return state
+}
+
+func diff(t *testing.T, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func invoices(keys ...string) (list []jobs.FutureJob) {
+	for _, key := range keys {
+		list = append(list, jobs.FutureJob{EntityKey: key})
+	}
+	return list
+}
+
+func TestTheServiceDecidesWhatBecomesOfEachRow(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(key string) result {
+		switch key {
+		case "later":
+			return result{"next": slot(3).Add(-time.Minute)}
+		case "broken":
+			return result{"error": "the ledger does not answer"}
+		}
+		return result{"next": nil}
+	}))
+	w.due(invoices("paid", "later", "broken")...)
+	w.run(slot(1), w.config())
+	diff(t, map[string]string{"paid": "done", "later": "12:45:00", "broken": "12:30:00 the ledger does not answer"}, w.state())
+	diff(t, 1, len(w.got))
+}
+
+func TestTheRequestTellsAllAboutTheRows(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(string) result { return result{} }))
+	w.due(jobs.FutureJob{EntityKey: "42", ItemKey: "second", GroupKey: "ada", Payload: json.RawMessage(`{"amount": 120}`)})
+	w.run(slot(1), w.config())
+	var id int64
+	if err := w.db.GetContext(t.Context(), &id, `select id from prescient.future_job_history`); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, fmt.Sprintf(`{"job":"overdue","slot":"2030-03-01T12:15:00Z","rows":[{"id":%d,"entity_name":"invoice","entity_key":"42",`+
+		`"item_key":"second","group_key":"ada","payload":{"amount":120},"first_check_at":"2030-03-01T12:15:00Z","check_count":0,`+
+		`"error_count":0,"last_error":"","caught_up":false,"lateness_seconds":1.5}]}`, id), w.bodies[0])
+	diff(t, []string{"POST", "/checks", "application/json"}, []string{w.got[0].Method, w.got[0].URL.Path, w.got[0].Header.Get("Content-Type")})
+}
+
+func TestRequestsAreSigned(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(string) result { return result{} }))
+	w.due(invoices("1")...)
+	w.run(slot(1), w.config())
+	header := w.got[0].Header
+	var seconds int64
+	if _, err := fmt.Sscan(header.Get(egress.HeaderTimestamp), &seconds); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := egress.NewSigner(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := http.Header{}
+	signer.Sign(want, header.Get(egress.HeaderID), time.Unix(seconds, 0), []byte(w.bodies[0]))
+	diff(t, want.Get(egress.HeaderSignature), header.Get(egress.HeaderSignature))
+}
+
+func TestARequestThatComesAgainHasTheSameID(t *testing.T) {
+	t.Parallel()
+	status := http.StatusServiceUnavailable
+	w := setup(t, func(request) (int, any) { return status, "closed for lunch" })
+	w.due(invoices("1", "2")...)
+	w.run(slot(1), w.config())
+	ids := map[string]int{}
+	for _, r := range w.got {
+		ids[r.Header.Get(egress.HeaderID)]++
+	}
+	if len(ids) != 1 || len(w.got) != 3 {
+		t.Errorf("%d requests with the ids %v, want 3 with one", len(w.got), ids)
+	}
+	for key, state := range w.state() {
+		if !strings.HasPrefix(state, "12:30:00 post to http://127.0.0.1") || !strings.Contains(state, "status 503") || !strings.Contains(state, "closed for lunch") {
+			t.Errorf("row %s: %s", key, state)
+		}
+	}
+	// In the next slot the rows are in another state, and it is another request.
+	status = http.StatusBadRequest
+	w.run(slot(2), w.config())
+	if last := w.got[len(w.got)-1].Header.Get(egress.HeaderID); ids[last] > 0 {
+		t.Errorf("the id %s is used again", last)
+	}
+}
+
+func TestARequestHasNoMoreRowsThanItMayAndAFailedOneFailsItsRowsAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(r request) (int, any) {
+		if r.Rows[0].EntityKey == "3" {
+			return http.StatusRequestEntityTooLarge, "too much"
+		}
+		return each(func(string) result { return result{} })(r)
+	})
+	w.due(invoices("1", "2", "3", "4", "5")...)
+	w.run(slot(1), w.config(func(c *httpjob.Config) { c.Rows = 2 }))
+	diff(t, 3, len(w.got))
+	state := w.state()
+	for _, key := range []string{"3", "4"} {
+		if !strings.Contains(state[key], "status 413") {
+			t.Errorf("row %s: %s", key, state[key])
+		}
+		delete(state, key)
+	}
+	diff(t, map[string]string{"1": "done", "2": "done", "5": "done"}, state)
+}
+
+func TestAnAnswerThatIsNoneFailsTheRowsOfItsRequest(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(request) (int, any) { return http.StatusOK, "fine" })
+	w.due(invoices("1", "2")...)
+	w.run(slot(1), w.config())
+	for key, state := range w.state() {
+		if !strings.HasPrefix(state, "12:30:00 answer of http://127.0.0.1") || !strings.Contains(state, "not JSON of the form") {
+			t.Errorf("row %s: %s", key, state)
+		}
+	}
+}
+
+func TestAServiceThatHangsIsLeftAfterTheTimeout(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	w := setup(t, func(request) (int, any) {
+		<-release
+		return http.StatusOK, nil
+	})
+	defer close(release)
+	w.due(invoices("1")...)
+	w.run(slot(1), w.config(func(c *httpjob.Config) { c.Timeout = 50 * time.Millisecond }))
+	if got := w.state()["1"]; !strings.HasPrefix(got, "12:30:00 timeout after 50ms: post to http://127.0.0.1") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestAPrivateAddressIsRefusedUnlessItIsAllowed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(string) result { return result{} }))
+	w.due(invoices("1")...)
+	w.run(slot(1), w.config(func(c *httpjob.Config) { c.Allow = nil }))
+	if got := w.state()["1"]; !strings.Contains(got, egress.ErrAddress.Error()) {
+		t.Errorf("%s", got)
+	}
+	diff(t, 0, len(w.got))
+}
+
+func TestTheOptionsOfTheJobHold(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(key string) result {
+		if key == "fails" {
+			return result{"error": "no"}
+		}
+		return result{"next": slot(9)}
+	}))
+	w.due(invoices("fails", "goes on")...)
+	w.run(slot(1), w.config(), jobs.Retry(0), jobs.MaxChecks(1))
+	diff(t, map[string]string{"fails": "failed", "goes on": "max_checks"}, w.state())
+}
+
+func TestAMistakeInABindingIsRefusedWithoutShowingSecrets(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cfg  httpjob.Config
+		want string
+	}{
+		"no URL":            {httpjob.Config{Name: "a"}, "no http or https URL"},
+		"another scheme":    {httpjob.Config{Name: "a", URL: "ftp://u:s3cret@example.com/s3cret"}, "no http or https URL"},
+		"a URL cut in two":  {httpjob.Config{Name: "a", URL: "https://u:s3%cret@example.com"}, "cannot be parsed"},
+		"a bad secret":      {httpjob.Config{Name: "a", URL: "https://example.com", Secret: "s3cret"}, "whsec_"},
+		"negative rows":     {httpjob.Config{Name: "a", URL: "https://example.com", Rows: -1}, "must be positive"},
+		"a negative number": {httpjob.Config{Name: "a", URL: "https://example.com", Concurrency: -1}, "must be positive"},
+	} {
+		err := httpjob.Register(jobs.NewRegistry(), test.cfg)
+		if err == nil || !strings.HasPrefix(err.Error(), `bind job "a" to a service: `) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package httpjob
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// request is what a service is asked.
+type request struct {
+	Job  string    `json:"job"`
+	Slot time.Time `json:"slot"`
+	Rows []row     `json:"rows"`
+}
+
+type row struct {
+	ID              int64           `json:"id"`
+	EntityName      string          `json:"entity_name"`
+	EntityKey       string          `json:"entity_key"`
+	ItemKey         string          `json:"item_key"`
+	GroupKey        string          `json:"group_key"`
+	Payload         json.RawMessage `json:"payload"`
+	FirstCheckAt    time.Time       `json:"first_check_at"`
+	CheckCount      int             `json:"check_count"`
+	ErrorCount      int             `json:"error_count"`
+	LastError       string          `json:"last_error"`
+	CaughtUp        bool            `json:"caught_up"`
+	LatenessSeconds float64         `json:"lateness_seconds"`
+}
+
+func newRequest(job string, rows []jobs.FutureJob) request {
+	r := request{Job: job, Slot: rows[0].Slot, Rows: make([]row, len(rows))}
+	for i, j := range rows {
+		r.Rows[i] = row{
+			ID: j.ID, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey, GroupKey: j.GroupKey,
+			Payload: j.Payload, FirstCheckAt: j.FirstCheckAt(), CheckCount: j.CheckCount, ErrorCount: j.ErrorCount,
+			LastError: j.LastError, CaughtUp: j.CaughtUp, LatenessSeconds: j.Lateness.Seconds(),
+		}
+	}
+	return r
+}

@@ -1,0 +1,233 @@
+package schedule
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// AnyVersion changes a schedule whatever its version is.
+const AnyVersion = 0
+
+// Update replaces what is said about a schedule, all of it but a zero Anchor. version is the one that the caller has
+// read; when it is not the current one the error is ErrVersion. An update that changes nothing raises no version.
+func (s *Store) Update(ctx context.Context, db jobs.DB, spec Spec, version int) (Schedule, error) {
+	return s.changeOne(ctx, db, "update", edit{spec.ID, version, func(Spec) Spec { return spec }})
+}
+
+// Pause lets a schedule publish nothing until Resume.
+func (s *Store) Pause(ctx context.Context, db jobs.DB, id string, version int) (Schedule, error) {
+	return s.setPaused(ctx, db, "pause", id, version, true)
+}
+
+// Resume ends a pause: the next instant is the first one after now.
+func (s *Store) Resume(ctx context.Context, db jobs.DB, id string, version int) (Schedule, error) {
+	return s.setPaused(ctx, db, "resume", id, version, false)
+}
+
+func (s *Store) setPaused(ctx context.Context, db jobs.DB, verb, id string, version int, paused bool) (Schedule, error) {
+	return s.changeOne(ctx, db, verb, edit{id, version, func(spec Spec) Spec {
+		spec.Paused = paused
+		return spec
+	}})
+}
+
+// Delete removes a schedule. Nothing of it is published after the transaction has committed.
+func (s *Store) Delete(ctx context.Context, db jobs.DB, id string, version int) error {
+	err := s.inTx(ctx, db, func(tx jobs.DB) error {
+		current, err := s.lock(ctx, tx, []string{id})
+		if err == nil {
+			_, err = current.find(id, version)
+		}
+		if err == nil {
+			err = s.remove(ctx, tx, []string{id})
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete schedule %q: %w", id, err)
+	}
+	return nil
+}
+
+// remove deletes schedules that are locked. Their rows of future_job go first: a run that holds one ends before.
+func (s *Store) remove(ctx context.Context, tx jobs.DB, ids []string) error {
+	for _, stmt := range []pgsql.Statement{pgsql.ScheduleCancel, pgsql.ScheduleDelete} {
+		var n int64
+		if err := tx.QueryRowContext(ctx, stmt.In(s.schema), pq.StringArray(ids)).Scan(&n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// edit is a change of one schedule.
+type edit struct {
+	id      string
+	version int
+	apply   func(Spec) Spec
+}
+
+func (s *Store) changeOne(ctx context.Context, db jobs.DB, verb string, e edit) (changed Schedule, err error) {
+	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+		if err := s.change(ctx, tx, []edit{e}); err != nil {
+			return err
+		}
+		changed, err = s.Get(ctx, tx, e.id)
+		return err
+	})
+	if err != nil {
+		return Schedule{}, fmt.Errorf("%s schedule %q: %w", verb, e.id, err)
+	}
+	return changed, nil
+}
+
+// locked are schedules, by id, that a transaction has locked, each with the row of future_job that stands for it.
+type locked map[string]Schedule
+
+// lock locks schedules and then their rows of future_job. A run takes rows alone, and never waits for one, so nobody
+// waits for another in a circle.
+func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, error) {
+	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)}, func(row *sql.Rows, v *Schedule) error {
+		return v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt)
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := locked{}
+	for _, v := range list {
+		v.State = Ended
+		all[v.ID] = v
+	}
+	rows, err := collect(ctx, s, tx, pgsql.ScheduleWait, []any{pq.StringArray(ids)}, text)
+	for _, id := range rows {
+		if v, ok := all[id]; ok {
+			v.State = Active
+			all[id] = v
+		}
+	}
+	return all, err
+}
+
+func (l locked) find(id string, version int) (Schedule, error) {
+	switch v, ok := l[id]; {
+	case !ok:
+		return v, ErrNotFound
+	case version != AnyVersion && version != v.Version:
+		return v, fmt.Errorf("%w: it is %d, not %d", ErrVersion, v.Version, version)
+	default:
+		return v, nil
+	}
+}
+
+// change applies edits, each of another schedule.
+func (s *Store) change(ctx context.Context, tx jobs.DB, edits []edit) error {
+	now, err := s.now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(edits))
+	for i, e := range edits {
+		ids[i] = e.id
+	}
+	current, err := s.lock(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	specs, err := s.edited(ctx, tx, current, edits)
+	if err != nil {
+		return err
+	}
+	var c changes
+	for _, spec := range specs {
+		if err := s.plan(&c, current[spec.ID], spec, now); err != nil {
+			return about(specs, spec.ID, err)
+		}
+	}
+	return s.write(ctx, tx, c)
+}
+
+// edited returns the specs that edits ask for.
+func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []edit) ([]Spec, error) {
+	specs := make([]Spec, len(edits))
+	for i, e := range edits {
+		was, err := current.find(e.id, e.version)
+		if err != nil {
+			return nil, about(specs, e.id, err)
+		}
+		if specs[i], _, err = e.apply(was.Spec).after(was.Spec).normal(s.cfg.MaxPayload); err != nil {
+			return nil, about(specs, e.id, err)
+		}
+	}
+	return specs, s.normalize(ctx, tx, specs)
+}
+
+// normalize replaces payloads by what the database makes of them, so that those that are the same look the same.
+func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
+	payloads := make(pq.StringArray, len(specs))
+	for i, spec := range specs {
+		payloads[i] = string(spec.Payload)
+	}
+	normal, err := collect(ctx, s, tx, pgsql.ScheduleNormal, []any{payloads}, text)
+	if err != nil {
+		return explainPayload(err)
+	}
+	for i := range normal {
+		specs[i].Payload = nil
+		if normal[i] != "" {
+			specs[i].Payload = json.RawMessage(normal[i])
+		}
+	}
+	return nil
+}
+
+// changes is what is to be written.
+type changes struct {
+	specs  []Spec
+	move   []jobs.FutureJob // a new row, which waits for another instant
+	cancel []string
+}
+
+// plan adds what turns a schedule into another. Where the instants stay the same, so does the row that waits.
+func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
+	if spec.same(was.Spec) {
+		return nil
+	}
+	c.specs = append(c.specs, spec)
+	switch {
+	case spec.Paused && was.State == Active:
+		c.cancel = append(c.cancel, spec.ID)
+	case !spec.Paused && (was.Paused || !spec.sameTimeline(was.Spec)):
+		row, err := s.prepare(&spec, now)
+		if err != nil {
+			return err
+		}
+		c.move = append(c.move, *row)
+	}
+	return nil
+}
+
+// write writes changes of schedules that are locked. A row that moves is a new one, so a run that has read the one
+// before finds it gone.
+func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
+	if len(c.specs) == 0 {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, pgsql.ScheduleUpdate.In(s.schema), columns(c.specs)...); err != nil {
+		return err
+	}
+	if len(c.cancel) > 0 {
+		var n int64
+		if err := tx.QueryRowContext(ctx, pgsql.ScheduleCancel.In(s.schema), pq.StringArray(c.cancel)).Scan(&n); err != nil {
+			return err
+		}
+	}
+	return s.enqueue(ctx, tx, c.move, jobs.Replace)
+}

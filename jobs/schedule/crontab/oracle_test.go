@@ -1,0 +1,290 @@
+package crontab_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
+)
+
+// The oracle looks at the clocks of a zone minute after minute and applies the rule of the package documentation to
+// what it has seen. It shares nothing with the implementation: no parser, no search, no offsets.
+
+func TestACrontabIsWhatTheClocksOfItsZoneShow(t *testing.T) {
+	t.Parallel()
+	for zone, year := range map[string]int{
+		"UTC":                  2099, // no leap year, and 2100 neither
+		"Europe/Berlin":        2027,
+		"America/New_York":     2047, // a leap year beyond the years that zone files list
+		"Australia/Lord_Howe":  2026, // by half an hour
+		"Antarctica/Troll":     2025, // by two hours
+		"America/Sao_Paulo":    2017, // at midnight, which the clocks skip
+		"Africa/Cairo":         2023, // likewise, and after years without summer time
+		"Asia/Gaza":            2024, // twice back and forth in spring
+		"Africa/Casablanca":    2031, // back for Ramadan
+		"Pacific/Apia":         2011, // a day does not exist
+		"Pacific/Kwajalein":    1993, // likewise
+		"America/Caracas":      2007, // a zone that moves by half an hour
+		"Asia/Kathmandu":       1985, // by a quarter of an hour
+		"America/Scoresbysund": 2023, // a zone that moves and changes its rule
+		"Europe/Lisbon":        1992, // likewise
+	} {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			clocks := watch(t, zone, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(year+2, 1, 1, 0, 0, 0, 0, time.UTC))
+			random := rand.New(rand.NewPCG(uint64(year), 1))
+			for range 25 {
+				expr := anExpression(random)
+				if want := clocks.oracle(expr); !agree(t, random, clocks, expr.String(), want) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// agree compares a crontab with its instants, asked for in every way.
+func agree(t *testing.T, random *rand.Rand, clocks *clocks, expr string, want []time.Time) bool {
+	t.Helper()
+	c, err := crontab.Parse(expr, clocks.zone, time.Time{})
+	if err != nil {
+		t.Errorf("%s", err)
+		return false
+	}
+	for _, window := range clocks.windows(len(want)) {
+		want := want[after(want, window[0]):after(want, window[1])]
+		if got := slices.Collect(c.Between(window[0], window[1])); !slices.Equal(got, want) {
+			t.Errorf("%q in %s (-oracle +crontab):\n%.2000s", expr, clocks.zone, cmp.Diff(want, got))
+			return false
+		}
+	}
+	for range 20 {
+		at := clocks.anInstant(random)
+		earlier, later := after(want, at.Add(-1)), after(want, at)
+		if next, ok := c.Next(at); later < len(want) && (!ok || !next.Equal(want[later])) {
+			t.Errorf("%q in %s: Next(%s) = %s, want %s", expr, clocks.zone, at, next, want[later])
+			return false
+		}
+		if prev, ok := c.Prev(at); earlier > 0 && (!ok || !prev.Equal(want[earlier-1])) {
+			t.Errorf("%q in %s: Prev(%s) = %s, want %s", expr, clocks.zone, at, prev, want[earlier-1])
+			return false
+		}
+		if n := 3; later >= n {
+			if diff := cmp.Diff(want[later-n:later], c.Latest(n, clocks.start.Add(-1), at)); diff != "" {
+				t.Errorf("%q in %s: the latest up to %s (-oracle +crontab):\n%s", expr, clocks.zone, at, diff)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// after returns the index of the first instant after another.
+func after(instants []time.Time, at time.Time) int {
+	return sort.Search(len(instants), func(i int) bool { return instants[i].After(at) })
+}
+
+// clocks is what the clocks of a zone have shown, each minute.
+type clocks struct {
+	zone    string
+	start   time.Time
+	changes []time.Time // of the time
+	shown   []int       // by minutes since start: the local time, in minutes since 1970
+	first   []int       // by minutes since the first local time: when it was first shown, an index of shown, or never
+}
+
+const never = -1
+
+func watch(t *testing.T, zone string, start, end time.Time) *clocks {
+	t.Helper()
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	minutes := int(end.Sub(start) / time.Minute)
+	c := &clocks{zone: zone, start: start, shown: make([]int, 0, minutes), first: make([]int, 0, minutes+2*24*60)}
+	for at := start; at.Before(end); at = at.Add(time.Minute) {
+		local := at.In(location)
+		year, month, day := local.Date()
+		hour, minute, second := local.Clock()
+		if second != 0 {
+			t.Fatalf("%s: it is %s", zone, local)
+		}
+		i := len(c.shown)
+		c.shown = append(c.shown, int(time.Date(year, month, day, hour, minute, 0, 0, time.UTC).Unix()/60))
+		if i > 0 && c.shown[i] != c.shown[i-1]+1 {
+			c.changes = append(c.changes, at)
+		}
+		for len(c.first) <= c.shown[i]-c.shown[0] {
+			c.first = append(c.first, never)
+		}
+		if first := &c.first[c.shown[i]-c.shown[0]]; *first == never {
+			*first = i
+		}
+	}
+	return c
+}
+
+func (c *clocks) at(minutes int) time.Time { return c.start.Add(time.Duration(minutes) * time.Minute) }
+
+// windows returns where to compare: everywhere, or around the changes of time where there are too many instants.
+func (c *clocks) windows(instants int) [][2]time.Time {
+	end := c.at(len(c.shown) - 1)
+	if instants < 20_000 {
+		return [][2]time.Time{{c.start.Add(-1), end}}
+	}
+	const day = 24 * time.Hour
+	windows := [][2]time.Time{{c.start.Add(-1), c.start.Add(day)}, {end.Add(-day), end}}
+	for _, change := range c.changes {
+		windows = append(windows, [2]time.Time{change.Add(-day), change.Add(2 * day)})
+	}
+	return windows
+}
+
+// anInstant is anywhere, often a whole minute, and often in the hours around a change of time.
+func (c *clocks) anInstant(random *rand.Rand) time.Time {
+	at := c.start.Add(time.Duration(random.Int64N(int64(len(c.shown)) * int64(time.Minute))))
+	if n := len(c.changes); n > 0 && random.IntN(2) == 0 {
+		at = c.changes[random.IntN(n)].Add(time.Duration(random.Int64N(int64(4*time.Hour))) - 2*time.Hour)
+	}
+	if random.IntN(2) == 0 {
+		at = at.Truncate(time.Minute)
+	}
+	return at
+}
+
+// oracle returns the instants of an expression, oldest first.
+func (c *clocks) oracle(e expression) []time.Time {
+	matches := e.matcher()
+	fires := make([]bool, len(c.shown))
+	for i, minute := range c.shown {
+		fires[i] = !e.fixed && matches(minute)
+	}
+	for i := range c.first {
+		if !e.fixed || !matches(c.shown[0]+i) {
+			continue
+		}
+		for c.first[i] == never {
+			i++ // right after the gap
+		}
+		fires[c.first[i]] = true
+	}
+	var instants []time.Time
+	for i, fires := range fires {
+		if fires {
+			instants = append(instants, c.at(i))
+		}
+	}
+	return instants
+}
+
+// expression is five fields as they are written, and the values they stand for.
+type expression struct {
+	texts  [5]string
+	values [5][60]bool
+	fixed  bool // neither minute nor hour has a wildcard or a step
+	either bool // both days are restricted
+}
+
+func (e expression) String() string { return strings.Join(e.texts[:], " ") }
+
+// matcher tells whether a local time, in minutes, matches. It remembers days, as there are 1440 questions about each.
+func (e expression) matcher() func(minute int) bool {
+	days := map[int]bool{}
+	return func(minute int) bool {
+		if !e.values[0][minute%60] || !e.values[1][minute/60%24] {
+			return false
+		}
+		day := minute / (24 * 60)
+		known, ok := days[day]
+		if !ok {
+			date := time.Unix(int64(minute)*60, 0).UTC()
+			inMonth, inWeek := e.values[2][date.Day()], e.values[4][int(date.Weekday())]
+			known = e.values[3][int(date.Month())] && (inMonth && inWeek || e.either && (inMonth || inWeek))
+			days[day] = known
+		}
+		return known
+	}
+}
+
+// anExpression makes up an expression that can fire.
+func anExpression(random *rand.Rand) expression {
+	var e expression
+	for i, f := range []struct {
+		low, high int
+		names     string
+		any       int // how many of ten are a plain *
+	}{
+		{low: 0, high: 59, any: 1},
+		{low: 0, high: 23, any: 3},
+		{low: 1, high: 31, any: 6},
+		{low: 1, high: 12, names: "jan feb mar apr may jun jul aug sep oct nov dec", any: 8},
+		{low: 0, high: 7, names: "SUN Mon tue wed thu fri sat", any: 6},
+	} {
+		e.texts[i] = "*"
+		for value := f.low; value <= f.high; value++ {
+			e.values[i][value] = true
+		}
+		if random.IntN(10) >= f.any {
+			e.texts[i], e.values[i] = aList(random, f.low, f.high, strings.Fields(f.names))
+		}
+	}
+	e.values[4][0] = e.values[4][0] || e.values[4][7]
+	e.fixed = !strings.ContainsAny(e.texts[0]+e.texts[1], "*/")
+	e.either = !strings.Contains(e.texts[2], "*") && !strings.Contains(e.texts[4], "*")
+	if !e.values[2][28] && !e.either {
+		e.texts[2] += ",28" // no 30 February
+		e.values[2][28] = true
+	}
+	return e
+}
+
+// aList makes up a field, mostly of one item.
+func aList(random *rand.Rand, low, high int, names []string) (string, [60]bool) {
+	var items []string
+	var values [60]bool
+	for {
+		from := low + random.IntN(high-low+1)
+		to := from + random.IntN(high-from+1)
+		step := 1 + random.IntN(to-from+1)
+		text := func(value int) string {
+			if value-low < len(names) && random.IntN(2) == 0 {
+				return names[value-low]
+			}
+			return strconv.Itoa(value)
+		}
+		switch random.IntN(6) {
+		case 0: // *, as an item
+			from, to, step = low, high, 1
+			items = append(items, "*")
+		case 1: // */7
+			from, to, step = low, high, 1+random.IntN(high-low+1)
+			items = append(items, "*/"+strconv.Itoa(step))
+		case 2: // 3-59/7
+			items = append(items, strconv.Itoa(from)+"-"+strconv.Itoa(to)+"/"+strconv.Itoa(step))
+		case 3: // 3/7
+			to = high
+			step = 1 + random.IntN(to-from+1)
+			items = append(items, strconv.Itoa(from)+"/"+strconv.Itoa(step))
+		case 4: // 3-5
+			step = 1
+			items = append(items, text(from)+"-"+text(to))
+		default:
+			to, step = from, 1
+			items = append(items, text(from))
+		}
+		for value := from; value <= to; value += step {
+			values[value] = true
+		}
+		if random.IntN(3) > 0 {
+			return strings.Join(items, ","), values
+		}
+	}
+}

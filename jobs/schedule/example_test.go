@@ -1,0 +1,84 @@
+package schedule_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// What the examples below are given by their application.
+var (
+	ctx   = context.Background()
+	db    *sqlx.DB
+	tx    *sql.Tx
+	store *schedule.Store
+)
+
+// In the transaction that stores the report, let it be sent every weekday at 9 in Berlin.
+func ExampleStore_Create() {
+	created, err := store.Create(ctx, tx, schedule.Spec{
+		ID: "report-42", Crontab: "0 9 * * mon-fri", Timezone: "Europe/Berlin", Payload: json.RawMessage(`{"report": 42}`),
+		Deadline: 2 * time.Hour, Misfire: schedule.Latest,
+	})
+	if errors.Is(err, schedule.ErrExists) {
+		slog.Info("it was there already")
+		return
+	}
+	slog.Info("the first one is due", "at", created.Next, "slot", created.Slot, "error", err)
+}
+
+// Change what was read, and nothing that somebody else has changed meanwhile.
+func ExampleStore_Update() {
+	report, err := store.Get(ctx, db, "report-42")
+	if err != nil {
+		slog.Error("read the schedule", "error", err)
+		return
+	}
+	report.Crontab = "0 10 * * mon-fri"
+	_, err = store.Update(ctx, db, report.Spec, report.Version)
+	if errors.Is(err, schedule.ErrVersion) {
+		slog.Warn("somebody was quicker; read it again", "error", err)
+	}
+}
+
+// Publish the schedules that are due, beside the other jobs of a binary, to the outbox in the same database.
+func ExampleRegister() {
+	registry := jobs.NewRegistry()
+	schedule.Register(registry, &schedule.Publishing{Publisher: outbox.New(db, ""), Source: "https://example.com/reports"})
+}
+
+// Publish them to wherever a URL says.
+func ExampleRegister_url() {
+	publisher, err := event.Open(ctx, "outbox:", event.Config{DB: db})
+	if err != nil {
+		slog.Error("open the publisher", "error", err)
+		return
+	}
+	defer func() { _ = publisher.Close() }()
+	schedule.Register(jobs.NewRegistry(), &schedule.Publishing{Publisher: publisher})
+}
+
+// A preview needs no database.
+func ExamplePreview() {
+	spec := schedule.Spec{Crontab: "30 2 * * *", Timezone: "Europe/Berlin"}
+	from := time.Date(2026, time.March, 28, 0, 0, 0, 0, time.UTC)
+	instants, err := schedule.Preview(spec, grid.Default, from, from.AddDate(0, 0, 3))
+	if err != nil {
+		slog.Error("bad crontab", "error", err)
+		return
+	}
+	for at, slot := range instants {
+		slog.Info("due", "at", at, "slot", slot)
+	}
+}

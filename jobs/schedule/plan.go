@@ -1,0 +1,114 @@
+package schedule
+
+import (
+	"hash/fnv"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// timeline is the instants of a schedule, and how they are put into slots.
+type timeline struct {
+	crontab  crontab.Crontab
+	offset   time.Duration
+	misfire  Misfire
+	deadline time.Duration // 0: none
+}
+
+// offset is the part of the spread by which the instants of a schedule are put off: the 64-bit FNV-1a hash of the id
+// modulo the spread in seconds.
+func offset(id string, spread time.Duration) time.Duration {
+	if spread < time.Second {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // never fails
+	return time.Duration(h.Sum64()%uint64(spread/time.Second)) * time.Second
+}
+
+func newTimeline(s Spec, c crontab.Crontab) timeline {
+	return timeline{crontab: c, offset: offset(s.ID, s.Spread), misfire: s.Misfire, deadline: s.Deadline}
+}
+
+// plan is what a check of a schedule does, as intervals of nominal instants that are open at their beginning: it drops
+// those from `from` to `cut` and publishes those from `cut` to `last`. The row then waits for the first one after it.
+type plan struct {
+	from, cut, last time.Time
+}
+
+// plan says what a check does for a row that waits for the instant `at`, in the run of a slot that is at `now`. The
+// last slot that has begun counts as the current one: its instants are not missed.
+func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
+	current := g.Floor(now)
+	if current.Before(slot) {
+		current = slot
+	}
+	from := at.Add(-time.Second)
+	p := plan{from: from, cut: from, last: current.Add(-t.offset)}
+	if p.last.Before(at) { // it was moved here by hand
+		p.last = from
+		return p
+	}
+	if t.deadline > 0 {
+		inTime := g.Previous(g.Ceil(now.Add(-t.deadline))).Add(-t.offset)
+		p.cut = earlier(later(p.cut, inTime), p.last)
+	}
+	missed := g.Previous(current).Add(-t.offset) // up to here
+	if p.cut.Before(missed) {
+		p.cut = t.cutMissed(p.cut, missed)
+	}
+	return p
+}
+
+// cutMissed applies the policy to the missed instants after from.
+func (t timeline) cutMissed(from, missed time.Time) time.Time {
+	keep := MaxMissed
+	switch t.misfire {
+	case Skip:
+		return missed
+	case Latest:
+		keep = 1
+	}
+	newest := t.crontab.Latest(keep, from, missed)
+	if len(newest) < keep {
+		return from
+	}
+	return newest[0].Add(-time.Second)
+}
+
+// maxCounted bounds what is counted one by one.
+const maxCounted = 10_000
+
+// count returns the number of instants after from, up to and including to. Beyond maxCounted it goes by the rate of
+// those counted.
+func count(c crontab.Crontab, from, to time.Time) int64 {
+	if !from.Before(to) {
+		return 0
+	}
+	var n int64
+	var first time.Time
+	for at := range c.Between(from, to) {
+		if n++; n == 1 {
+			first = at
+		}
+		if n == maxCounted {
+			return n + int64(to.Sub(at).Seconds()*(maxCounted-1)/at.Sub(first).Seconds())
+		}
+	}
+	return n
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,230 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// JobExec is the job that publishes schedules.
+	JobExec = "schedule"
+	// EntityName is the entity of the rows of JobExec; their entity_key is the id of the schedule.
+	EntityName = "schedule"
+	// EventType is the type of every event of a schedule.
+	EventType = "prescient.schedule.due"
+	// DefaultSource is the source of the events where Publishing sets none.
+	DefaultSource = "prescient"
+	// DefaultTimeout is how long the schedules of one page may take where Publishing sets nothing else.
+	DefaultTimeout = 5 * time.Minute
+)
+
+// Publishing says where the events of schedules go. Publisher must be set; every other zero field means its default.
+type Publishing struct {
+	// Publisher takes the events; one that is an event.TxPublisher in the transaction that moves the schedules on.
+	Publisher event.Publisher
+	// Source is that of every event, a URI reference. Default: DefaultSource.
+	Source string
+	// Schema holds the schedules. Default "prescient".
+	Schema pgsql.Schema
+	// Timeout is how long the schedules of a page may take. A publisher gets four fifths of it; what it has not
+	// confirmed by then is tried again in the next slot. Default: DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Register registers the job that publishes schedules. It keeps to, whose Publisher may be another one in the next run.
+// It panics like jobs.Registry.Register.
+//
+// The job's transaction holds the rows of its schedules before it reads the schedules, and while it publishes. Whoever
+// changes a schedule holds its row, too, so either the change waits for the events, or the events are those of the
+// changed schedule.
+func Register(registry *jobs.Registry, to *Publishing) {
+	registry.RegisterBatchTx(JobExec, to.run,
+		jobs.MaxChecks(math.MaxInt32), jobs.Horizon(longestPause), jobs.Retry(math.MaxInt32), jobs.MaxBackOff(1),
+		jobs.Timeout(cmp.Or(to.Timeout, DefaultTimeout)))
+}
+
+// longestPause is about as long as a duration can be. Five fields make one of 40 years at the most: 29 February on one
+// day of the week.
+const longestPause = 290 * 365 * 24 * time.Hour
+
+// waiting is the payload of a row of future_job.
+type waiting struct {
+	At int64 `json:"at"` // Unix seconds of the nominal instant that is published next
+}
+
+func waitFor(at time.Time) json.RawMessage { return fmt.Appendf(nil, `{"at": %d}`, at.Unix()) }
+
+// due is a schedule as a run reads it.
+type due struct {
+	timeline
+	payload json.RawMessage
+	err     error // its crontab is none, for this binary
+}
+
+func (to *Publishing) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	if to.Publisher == nil {
+		return nil, errors.New("publish schedules: no publisher is set")
+	}
+	g, schedules, err := to.read(ctx, tx, rows)
+	if err != nil {
+		return nil, fmt.Errorf("read the schedules that are due: %w", err)
+	}
+	b := &batch{to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)), dropped: map[string]int64{}}
+	publishing, cancel := context.WithTimeout(ctx, cmp.Or(to.Timeout, DefaultTimeout)/5*4)
+	defer cancel()
+	for i, row := range rows {
+		s, ok := schedules[row.EntityKey]
+		if !ok {
+			continue // it is gone or paused: the row ends
+		}
+		if err := b.check(publishing, i, s); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.flush(publishing); err != nil {
+		return nil, err
+	}
+	return b.results, b.count(ctx)
+}
+
+// read returns the grid and the schedules of rows that the transaction has locked.
+func (to *Publishing) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (grid.Grid, map[string]due, error) {
+	g, _, err := settings(ctx, tx, to.Schema)
+	if err != nil {
+		return g, nil, err
+	}
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.EntityKey
+	}
+	specs, err := pgsql.Collect(ctx, tx, pgsql.ScheduleDue.In(to.Schema), []any{pq.StringArray(ids)}, func(row *sql.Rows, s *Spec) error {
+		return s.scan(row)
+	})
+	if err != nil {
+		return g, nil, err
+	}
+	schedules := make(map[string]due, len(specs))
+	for _, s := range specs {
+		c, err := crontab.Parse(s.Crontab, s.Timezone, s.Anchor)
+		schedules[s.ID] = due{timeline: newTimeline(s, c), payload: s.Payload, err: err}
+	}
+	return g, schedules, nil
+}
+
+// batch is what becomes of the rows of one call.
+type batch struct {
+	to      *Publishing
+	tx      *sqlx.Tx
+	grid    grid.Grid
+	rows    []jobs.FutureJob
+	results []jobs.Result
+	dropped map[string]int64
+
+	events []event.Event // not published yet
+	owners []int         // the row of each
+	down   error         // the publisher took nothing; it is not asked again
+}
+
+// chunk is how many events are handed to the publisher at once.
+const chunk = 1000
+
+// check plans one row and collects its events.
+func (b *batch) check(ctx context.Context, i int, s due) error {
+	row := b.rows[i]
+	state, err := jobs.Payload[waiting](row)
+	if err == nil {
+		err = s.err
+	}
+	if err != nil {
+		b.results[i].Err = err
+		return nil
+	}
+	now := row.Slot.Add(row.Lateness)
+	p := s.plan(b.grid, row.Slot, now, time.Unix(state.At, 0).UTC())
+	if n := count(s.crontab, p.from, p.cut); n > 0 {
+		b.dropped[row.EntityKey] = n
+	}
+	if next, ok := s.crontab.Next(p.last); ok {
+		b.results[i] = jobs.Result{Next: new(next.Add(s.offset)), Payload: waitFor(next)}
+	}
+	for at := range s.crontab.Between(p.cut, p.last) {
+		b.events = append(b.events, event.Event{
+			ID: fmt.Sprintf("%s-%d", row.EntityKey, at.Unix()), Source: cmp.Or(b.to.Source, DefaultSource), Type: EventType,
+			Subject: row.EntityKey, Time: at, GeneratedAt: now, Data: s.payload,
+		})
+		b.owners = append(b.owners, i)
+		if len(b.events) < chunk {
+			continue
+		}
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
+		if b.results[i].Err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// flush publishes what was collected. The row of an event that fails waits for that event again.
+func (b *batch) flush(ctx context.Context) error {
+	if len(b.events) == 0 {
+		return nil
+	}
+	if in, ok := b.to.Publisher.(event.TxPublisher); ok {
+		if err := in.PublishTx(ctx, b.tx, b.events); err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+	} else {
+		b.publish(ctx)
+	}
+	b.events, b.owners = b.events[:0], b.owners[:0]
+	return nil
+}
+
+func (b *batch) publish(ctx context.Context) {
+	err := b.down
+	if err == nil {
+		err = b.to.Publisher.Publish(ctx, b.events)
+	}
+	if _, partial := errors.AsType[*event.PartialError](err); !partial {
+		b.down = err
+	}
+	for n, err := range event.Errors(err, len(b.events)) {
+		if i := b.owners[n]; err != nil && b.results[i].Err == nil {
+			b.results[i] = jobs.Result{Err: fmt.Errorf("publish: %w", err), Payload: waitFor(b.events[n].Time)}
+		}
+	}
+}
+
+// count records what was dropped. The rows move on with the same transaction, past what was counted.
+func (b *batch) count(ctx context.Context) error {
+	if len(b.dropped) == 0 {
+		return nil
+	}
+	var ids []string
+	var counts []int64
+	for id, n := range b.dropped {
+		ids, counts = append(ids, id), append(counts, n)
+	}
+	_, err := b.tx.ExecContext(ctx, pgsql.ScheduleDrop.In(b.to.Schema), pq.StringArray(ids), pq.Int64Array(counts))
+	if err != nil {
+		return fmt.Errorf("count what was dropped: %w", err)
+	}
+	return nil
+}

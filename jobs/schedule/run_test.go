@@ -1,0 +1,450 @@
+package schedule_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// sameIDs compares two lists of ids as sets in which each is once.
+func sameIDs(t *testing.T, want, got []string) {
+	t.Helper()
+	want, got = slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))
+	if slices.Equal(want, got) {
+		return
+	}
+	t.Errorf("%d ids, want %d", len(got), len(want))
+	if len(want)+len(got) < 1000 {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestEveryInstantBetweenTwoSlotsIsAnEventAtTheSlotAfterIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("report")
+	spec.Payload = json.RawMessage(`{"n": 1}`)
+	w.create(spec)
+	w.clock.Set(slot(1).Add(time.Second))
+	if _, err := w.runner().Run(t.Context(), slot(1)); err != nil {
+		t.Fatal(err)
+	}
+	at := noon.Add(5 * time.Minute)
+	want := event.Event{
+		ID: fmt.Sprintf("report-%d", at.Unix()), Source: "prescient", Type: "prescient.schedule.due", Subject: "report",
+		Time: at, GeneratedAt: slot(1).Add(time.Second), Data: json.RawMessage(`{"n": 1}`),
+	}
+	got := w.published()
+	if times(got) != "12:05 12:10 12:15" {
+		t.Fatalf("published %s", times(got))
+	}
+	if diff := cmp.Diff(want, got[0]); diff != "" {
+		t.Error(diff)
+	}
+	w.run(slot(2))
+	if got := times(w.published()); got != "12:05 12:10 12:15 12:20 12:25 12:30" {
+		t.Errorf("published %s", got)
+	}
+	s := w.get("report")
+	if s.State != schedule.Active || !s.Next.Equal(noon.Add(35*time.Minute)) || !s.Slot.Equal(slot(3)) || s.Version != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestASlotWithoutAnInstantIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create(schedule.Spec{ID: "daily", Crontab: "7 3 * * *", Timezone: "Asia/Tokyo"}) // 18:07 UTC
+	if result := w.run(slot(1)); result.Planned != 0 {
+		t.Errorf("%+v", result)
+	}
+	if s := w.get("daily"); !s.Slot.Equal(slot(25)) || !s.Next.Equal(noon.Add(6*time.Hour+7*time.Minute)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Four slots are missed, 1 to 4; it is caught up on in the fifth, which is the schedule's own too.
+func TestWhatAnOutageBringsIsThePolicysToSay(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	tests := map[string]struct {
+		spec    schedule.Spec
+		want    string
+		dropped int64
+	}{
+		"all":      {schedule.Spec{Crontab: "10 * * * *", Misfire: schedule.All}, "12:10 13:10", 0},
+		"default":  {schedule.Spec{Crontab: "*/30 * * * *"}, "12:30 13:00", 0},
+		"latest":   {schedule.Spec{Crontab: "*/10 * * * *", Misfire: schedule.Latest}, "13:00 13:10", 5},
+		"skip":     {schedule.Spec{Crontab: "*/10 * * * *", Misfire: schedule.Skip}, "13:10", 6},
+		"deadline": {schedule.Spec{Crontab: "*/10 * * * *", Deadline: 31 * time.Minute}, "12:40 12:50 13:00 13:10", 3},
+		"too late": {schedule.Spec{Crontab: "*/10 * * * *", Deadline: 15 * time.Minute}, "13:10", 6},
+		"all late": {schedule.Spec{Crontab: "*/10 * * * *", Deadline: 59 * time.Second}, "", 7},
+		"both":     {schedule.Spec{Crontab: "*/10 * * * *", Deadline: 40 * time.Minute, Misfire: schedule.Latest}, "13:00 13:10", 5},
+	}
+	for id, test := range tests {
+		test.spec.ID = id
+		w.create(test.spec)
+	}
+	w.catchUp(slot(5).Add(time.Minute))
+	got := map[string][]event.Event{}
+	for _, e := range w.published() {
+		got[e.Subject] = append(got[e.Subject], e)
+	}
+	for id, test := range tests {
+		if times(got[id]) != test.want {
+			t.Errorf("%s: published %q, want %q", id, times(got[id]), test.want)
+		}
+		if n := w.get(id).Dropped; n != test.dropped {
+			t.Errorf("%s: %d dropped, want %d", id, n, test.dropped)
+		}
+	}
+}
+
+func TestTheTimelineDoesNotDrift(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clock.Set(noon.Add(3*time.Minute + 500*time.Millisecond))
+	w.create(schedule.Spec{ID: "a", Crontab: "@every 40m"})
+	w.create(schedule.Spec{ID: "b", Crontab: "@every 40m", Anchor: noon.Add(-time.Hour)})
+	for n := 1; n < 5; n++ {
+		w.catchUp(slot(3*n - 1).Add(time.Duration(n) * time.Minute)) // each slot late, by more each time
+	}
+	got := map[string]string{}
+	for _, e := range w.published() {
+		got[e.Subject] += e.Time.Format("15:04 ")
+	}
+	want := map[string]string{"a": "12:43 13:23 14:03 14:43 ", "b": "12:20 13:00 13:40 14:20 "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnInstantThatFiresOnceEndsTheSchedule(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	at := noon.Add(20 * time.Minute)
+	spec := schedule.Spec{ID: "once", Crontab: fmt.Sprintf("@at %d", at.Unix())}
+	w.create(spec)
+	w.run(slot(1))
+	w.run(slot(2))
+	w.run(slot(3))
+	if got := times(w.published()); got != "12:20" {
+		t.Errorf("published %q", got)
+	}
+	if s := w.get("once"); s.State != schedule.Ended || !s.Next.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	if n := w.count(`select count(*) from prescient.future_job_history where entity_key = 'once' and outcome = 'done'`); n != 1 {
+		t.Errorf("%d rows ended as done", n)
+	}
+	// Another crontab brings it back to life; another payload does not.
+	spec.Payload = json.RawMessage(`1`)
+	if s := w.update(spec); s.State != schedule.Ended || s.Version != 2 {
+		t.Errorf("%+v", s)
+	}
+	spec.Crontab = "@hourly"
+	if s := w.update(spec); s.State != schedule.Active || !s.Next.Equal(noon.Add(time.Hour)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSpreadPutsOffTheSlotAndNotTheNominalTime(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const schedules = 200
+	bySlot := map[string]int{}
+	for i := range schedules {
+		s := w.create(schedule.Spec{ID: fmt.Sprint(i), Crontab: "0 * * * *", Spread: time.Hour})
+		bySlot[s.Slot.Format("15:04")]++
+		if !s.Next.Equal(noon.Add(time.Hour)) {
+			t.Errorf("next is %s", s.Next)
+		}
+	}
+	for _, at := range []string{"13:15", "13:30", "13:45", "14:00"} {
+		if n := bySlot[at]; n < 30 {
+			t.Errorf("%d of %d are due at %s: %v", n, schedules, at, bySlot)
+		}
+	}
+	for n := 1; n <= 8; n++ {
+		w.run(slot(n))
+	}
+	for _, e := range w.published() {
+		if !e.Time.Equal(noon.Add(time.Hour)) || e.GeneratedAt.Before(e.Time) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n := len(w.published()); n != schedules {
+		t.Errorf("%d events", n)
+	}
+	if n := w.count(`select coalesce(sum(dropped), 0) from prescient.schedule_drop`); n != 0 {
+		t.Errorf("%d dropped", n)
+	}
+}
+
+// 31 March 2030: Berlin goes from 2:00 to 3:00 at 01:00 UTC. 27 October 2030: from 3:00 to 2:00 at 01:00 UTC.
+func TestSummerTime(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		from time.Time
+		want map[string]string
+	}{
+		"begins": {
+			time.Date(2030, time.March, 30, 23, 45, 0, 0, time.UTC),
+			map[string]string{"fixed": "01:00 ", "elapsed": "00:00 00:30 01:00 01:30 02:00 "},
+		},
+		"ends": {
+			time.Date(2030, time.October, 26, 23, 45, 0, 0, time.UTC),
+			map[string]string{"fixed": "00:30 ", "elapsed": "00:00 00:30 01:00 01:30 02:00 "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.clock.Set(test.from)
+			w.create(schedule.Spec{ID: "fixed", Crontab: "30 2 * * *", Timezone: "Europe/Berlin"})
+			w.create(schedule.Spec{ID: "elapsed", Crontab: "CRON_TZ=Europe/Berlin */30 * * * *"})
+			for n := 1; n <= 9; n++ {
+				w.run(test.from.Add(time.Duration(n) * 15 * time.Minute))
+			}
+			got := map[string]string{}
+			for _, e := range w.published() {
+				got[e.Subject] += e.Time.Format("15:04 ")
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAPublisherThatIsDownForThreeSlotsGetsEverythingOnceInOrderAfterwards(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	broker := &memory{}
+	w.to = broker
+	for id, spec := range map[string]schedule.Spec{
+		"all": {}, "latest": {Misfire: schedule.Latest}, "skip": {Misfire: schedule.Skip}, "deadline": {Deadline: 20 * time.Minute},
+	} {
+		spec.ID, spec.Crontab = id, "*/5 * * * *"
+		w.create(spec)
+	}
+	w.run(slot(1))
+	broker.down = errors.New("connection refused")
+	for n := 2; n <= 4; n++ {
+		if result := w.run(slot(n)); result.Failed != 4 {
+			t.Errorf("slot %d: %+v", n, result)
+		}
+	}
+	if s := w.get("all"); s.ErrorCount != 3 || s.LastError != "publish: connection refused" {
+		t.Errorf("%+v", s)
+	}
+	broker.down = nil
+	w.run(slot(5))
+	w.run(slot(6))
+	for id, want := range map[string]struct {
+		times   string
+		dropped int64
+	}{
+		"all":      {"12:05 12:10 12:15 12:20 12:25 12:30 12:35 12:40 12:45 12:50 12:55 13:00 13:05 13:10 13:15 13:20 13:25 13:30", 0},
+		"latest":   {"12:05 12:10 12:15 13:00 13:05 13:10 13:15 13:20 13:25 13:30", 8},
+		"skip":     {"12:05 12:10 12:15 13:05 13:10 13:15 13:20 13:25 13:30", 9},
+		"deadline": {"12:05 12:10 12:15 12:50 12:55 13:00 13:05 13:10 13:15 13:20 13:25 13:30", 6},
+	} {
+		if got := times(broker.of(id)); got != want.times {
+			t.Errorf("%s: published %s, want %s", id, got, want.times)
+		}
+		if s := w.get(id); s.Dropped != want.dropped || s.ErrorCount != 0 {
+			t.Errorf("%s: %d dropped, want %d; %+v", id, s.Dropped, want.dropped, s)
+		}
+	}
+}
+
+func TestWhatAPublisherTookIsNotRepeatedAndOneScheduleHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	broker := &memory{fail: func(e event.Event) error {
+		if e.Subject == "bad" && e.Time.Equal(noon.Add(10*time.Minute)) {
+			return errors.New("too large")
+		}
+		return nil
+	}}
+	w.to = broker
+	w.create(every("bad"))
+	w.create(every("good"))
+	result := w.run(slot(1))
+	if result.Failed != 1 || result.Rescheduled != 1 {
+		t.Errorf("%+v", result)
+	}
+	if s := w.get("bad"); !s.Next.Equal(noon.Add(10*time.Minute)) || s.LastError != "publish: too large" {
+		t.Errorf("%+v", s)
+	}
+	broker.fail = nil
+	w.run(slot(2))
+	for _, id := range []string{"bad", "good"} {
+		if got := times(broker.of(id)); got != "12:05 12:10 12:15 12:20 12:25 12:30" {
+			t.Errorf("%s: published %s", id, got)
+		}
+	}
+}
+
+// slow publishes one event in a call, and then nothing more until its time is up.
+type slow struct{ memory }
+
+func (s *slow) Publish(ctx context.Context, events []event.Event) error {
+	err := s.memory.Publish(ctx, events[:1])
+	<-ctx.Done()
+	errs := slices.Repeat([]error{ctx.Err()}, len(events))
+	errs[0] = err
+	return event.Partial(errs)
+}
+
+func TestAPublisherThatIsTooSlowMakesProgress(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	broker := &slow{}
+	w.to, w.timeout = broker, 2*time.Second
+	w.create(every("a"))
+	for n := 1; n <= 3; n++ {
+		if result := w.run(slot(n)); result.Failed != 1 || result.Abandoned != 0 {
+			t.Errorf("%+v", result)
+		}
+	}
+	if got := times(broker.of("a")); got != "12:05 12:10 12:15" {
+		t.Errorf("published %s", got)
+	}
+	if s := w.get("a"); !s.Next.Equal(noon.Add(20*time.Minute)) || s.LastError != "publish: context deadline exceeded" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAWholeMonthOfOutageIsBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create(schedule.Spec{ID: "minutely", Crontab: "* * * * *"})
+	w.create(schedule.Spec{ID: "daily", Crontab: "0 13 * * *", Misfire: schedule.Latest})
+	now := noon.AddDate(0, 0, 30)
+	w.catchUp(now)
+	got := map[string]int{}
+	for _, e := range w.published() {
+		got[e.Subject]++
+	}
+	const minutes = 30 * 24 * 60
+	// 15 of the minutely ones are of the slot that has just begun.
+	want := map[string]int{"minutely": schedule.MaxMissed + 15, "daily": 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := w.get("minutely").Dropped; n != minutes-schedule.MaxMissed-15 {
+		t.Errorf("%d dropped", n)
+	}
+	if n := w.get("daily").Dropped; n != 29 {
+		t.Errorf("%d dropped", n)
+	}
+}
+
+// A wider grid takes the waiting rows along. A narrower one leaves them where they wait, and what its slots before that
+// would have published is missed.
+func TestAnotherWidthRepeatsNothingAndLosesNothingThatThePolicyKeeps(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create(every("a"))
+	w.create(schedule.Spec{ID: "skip", Crontab: "*/20 * * * *", Misfire: schedule.Skip})
+	width := func(width time.Duration) {
+		t.Helper()
+		err := pgsql.InTx(t.Context(), w.db, func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), pgsql.SetWidth.In(""), width.Seconds(), w.clock.Now())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(slot(1))
+	width(time.Hour)
+	w.run(noon.Add(time.Hour))
+	width(5 * time.Minute)
+	for n := 1; n <= 13; n++ {
+		w.run(noon.Add(time.Hour + time.Duration(n)*5*time.Minute))
+	}
+	got := map[string]string{}
+	for _, e := range w.published() {
+		got[e.Subject] += e.Time.Format("15:04 ")
+	}
+	want := map[string]string{
+		"a": "12:05 12:10 12:15 12:20 12:25 12:30 12:35 12:40 12:45 12:50 12:55 13:00 " +
+			"13:05 13:10 13:15 13:20 13:25 13:30 13:35 13:40 13:45 13:50 13:55 14:00 14:05 ",
+		"skip": "12:20 12:40 13:00 14:00 ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// The store was made before: the database rounds to the width of now.
+	if s := w.create(schedule.Spec{ID: "new", Crontab: "23 * * * *"}); !s.Slot.Equal(noon.Add(145 * time.Minute)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestARowThatWasMovedByHandPublishesNothingEarly(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create(schedule.Spec{ID: "a", Crontab: "0 * * * *"})
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Now: w.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := jobs.Key{JobExec: schedule.JobExec, EntityName: schedule.EntityName, EntityKey: "a"}
+	if _, _, err := client.Reschedule(t.Context(), w.db, key, slot(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.run(slot(1))
+	if got := w.published(); len(got) != 0 {
+		t.Errorf("published %s", times(got))
+	}
+	w.run(slot(4))
+	if got := times(w.published()); got != "13:00" {
+		t.Errorf("published %s", got)
+	}
+	if _, err := client.Cancel(t.Context(), w.db, key); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.get("a"); s.State != schedule.Ended {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestARowThatNoScheduleStandsBehindEndsAndABrokenOneIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, id := range []string{"gone", "paused", "broken", "no instant"} {
+		w.create(every(id))
+	}
+	for _, query := range []string{
+		`delete from prescient.schedule where id = 'gone'`,
+		`update prescient.schedule set paused = true where id = 'paused'`,
+		`update prescient.schedule set timezone = 'Europe/Atlantis' where id = 'broken'`,
+		`update prescient.future_job set payload = null where entity_key = 'no instant'`,
+	} {
+		if _, err := w.db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result := w.run(slot(1))
+	if result.Finished != 2 || result.Failed != 2 || len(w.published()) != 0 {
+		t.Errorf("%+v, published %s", result, times(w.published()))
+	}
+	if s := w.get("broken"); !s.Slot.Equal(slot(2)) || s.ErrorCount != 1 {
+		t.Errorf("%+v", s)
+	}
+}

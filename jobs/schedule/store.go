@@ -1,0 +1,333 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config of a Store. The zero value is the default.
+type Config struct {
+	// Schema holds the tables. Default "prescient".
+	Schema string
+	// MaxPayload limits a payload, in bytes. Default jobs.DefaultMaxPayload.
+	MaxPayload int
+	// Now is what instants are compared with, for a replay of the past or the future. Default: the database's clock.
+	Now func() time.Time
+}
+
+// Store creates, changes and reads schedules. It holds no connection and is safe for concurrent use.
+//
+// Its methods take a transaction of the caller, or a pool, which gets a transaction of their own; see jobs.DB. After an
+// error in a transaction of the caller's, that is to be rolled back. Errors of bad input join a jobs.FieldError for
+// each field.
+type Store struct {
+	cfg    Config
+	schema pgsql.Schema
+	client *jobs.Client
+}
+
+// NewStore returns pgsql.ErrNotMigrated where the schema is missing.
+func NewStore(ctx context.Context, db *sqlx.DB, cfg Config) (*Store, error) {
+	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, jobs.DefaultMaxPayload)
+	// A crontab may have its next instant in many years, such as 29 February on a Sunday.
+	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema, Horizon: math.MaxInt64, Now: cfg.Now})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{cfg: cfg, schema: pgsql.Schema(cfg.Schema), client: client}, nil
+}
+
+// bulk is how many schedules are written by one statement.
+const bulk = 5000
+
+// Create adds a schedule, whose first instant is the first one after now. ErrExists: its id is taken.
+func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Schedule, err error) {
+	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+		if err := s.create(ctx, tx, []Spec{spec}); err != nil {
+			return err
+		}
+		created, err = s.Get(ctx, tx, spec.ID)
+		return err
+	})
+	if err != nil {
+		return Schedule{}, fmt.Errorf("create schedule %q: %w", spec.ID, err)
+	}
+	return created, nil
+}
+
+// CreateAll adds any number of schedules as they come, in bounded memory and one transaction, and returns how many.
+func (s *Store) CreateAll(ctx context.Context, db jobs.DB, all iter.Seq[Spec]) (int64, error) {
+	var n int64
+	err := s.inTx(ctx, db, func(tx jobs.DB) error {
+		n = 0
+		chunk := make([]Spec, 0, bulk)
+		flush := func() error {
+			err := s.create(ctx, tx, chunk)
+			n += int64(len(chunk))
+			chunk = chunk[:0]
+			return err
+		}
+		for spec := range all {
+			if chunk = append(chunk, spec); len(chunk) == bulk {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+		return flush()
+	})
+	if err != nil {
+		return 0, fmt.Errorf("create schedules: %w", err)
+	}
+	return n, nil
+}
+
+// create writes schedules and the rows of future_job that stand for them.
+func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
+	if len(specs) == 0 {
+		return nil
+	}
+	now, err := s.now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	var rows []jobs.FutureJob
+	var errs []error
+	normal := make([]Spec, len(specs))
+	for i, spec := range specs {
+		row, err := s.prepare(&spec, now)
+		if err != nil {
+			if errs = append(errs, about(specs, spec.ID, err)); len(errs) == maxListed {
+				break
+			}
+		}
+		if normal[i] = spec; row != nil {
+			rows = append(rows, *row)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	ids, err := collect(ctx, s, tx, pgsql.ScheduleInsert, columns(normal), text)
+	if err != nil {
+		return explainPayload(err)
+	}
+	if len(ids) < len(specs) {
+		return about(specs, firstMissing(normal, ids), ErrExists)
+	}
+	return s.enqueue(ctx, tx, rows, jobs.Keep)
+}
+
+// maxListed bounds the schedules that the error of a bulk call names.
+const maxListed = 20
+
+// prepare checks a spec, fills in what it leaves out, and returns the row of future_job that stands for it: nil when
+// it is paused.
+func (s *Store) prepare(spec *Spec, now time.Time) (*jobs.FutureJob, error) {
+	if spec.Anchor.IsZero() {
+		spec.Anchor = now.Truncate(time.Second)
+	}
+	normal, parsed, err := spec.normal(s.cfg.MaxPayload)
+	if err != nil {
+		return nil, err
+	}
+	*spec = normal
+	first, ok := parsed.Next(now)
+	switch {
+	case !ok:
+		return nil, &jobs.FieldError{Field: "crontab", Rule: fmt.Sprintf("it would never fire: %q has no instant after %s", spec.Crontab, now.Format(time.RFC3339))}
+	case spec.Paused:
+		return nil, nil
+	}
+	row := jobs.FutureJob{JobExec: JobExec, EntityName: EntityName, EntityKey: spec.ID, Payload: waitFor(first)}
+	row.SetCheckAt(seconds, first.Add(offset(spec.ID, spec.Spread)))
+	return &row, nil
+}
+
+// seconds is a grid on which every instant of a schedule is. The slot is left to the database, whose width may have
+// changed since the Store was made.
+var seconds, _ = grid.New(time.Second)
+
+func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.FutureJob, on jobs.Conflict) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	counts, err := s.client.EnqueueMany(ctx, tx, rows, on)
+	if err == nil && counts.Kept > 0 {
+		return fmt.Errorf("%d checks of job %q wait that belong to no schedule: cancel them first, with jobs cancel %s ID", counts.Kept, JobExec, EntityName)
+	}
+	return err
+}
+
+// Get returns a schedule, or ErrNotFound.
+func (s *Store) Get(ctx context.Context, db jobs.DB, id string) (Schedule, error) {
+	list, err := s.list(ctx, db, Filter{Limit: 1}, pq.StringArray{id})
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Schedule{}, fmt.Errorf("read schedule %q: %w", id, err)
+	}
+	return list[0], nil
+}
+
+// Filter narrows a list of schedules. Zero fields do not narrow.
+type Filter struct {
+	// Prefix is the beginning of the ids.
+	Prefix string
+	// After is the last id of the page before.
+	After string
+	State State
+	Limit int // default 100
+}
+
+// List returns schedules in the order of their ids, byte by byte.
+func (s *Store) List(ctx context.Context, db jobs.DB, f Filter) ([]Schedule, error) {
+	list, err := s.list(ctx, db, f, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	return list, nil
+}
+
+func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids any) (list []Schedule, err error) {
+	for _, text := range []string{f.Prefix, f.After} {
+		if err := checkText("id", text); err != nil {
+			return nil, err
+		}
+	}
+	state := sql.NullString{String: string(f.State), Valid: f.State != ""}
+	args := []any{f.After, f.Prefix, state, cmp.Or(f.Limit, 100), ids}
+	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+		list, err = collect(ctx, s, tx, pgsql.ScheduleList, args, scanSchedule)
+		return err
+	})
+	return list, err
+}
+
+func scanSchedule(row *sql.Rows, s *Schedule) error {
+	var slot sql.NullTime
+	var next []byte
+	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &slot, &next, &s.ErrorCount, &s.LastError)
+	if err != nil {
+		return err
+	}
+	s.CreatedAt, s.UpdatedAt = s.CreatedAt.UTC(), s.UpdatedAt.UTC()
+	switch {
+	case s.Paused:
+		s.State = Paused
+	case !slot.Valid:
+		s.State = Ended
+	default:
+		s.State, s.Slot = Active, slot.Time.UTC()
+		var w waiting
+		if err := json.Unmarshal(next, &w); err == nil { // else a row that was put there by hand
+			s.Next = time.Unix(w.At, 0).UTC()
+		}
+	}
+	return nil
+}
+
+// scan reads a row that begins with the columns of a spec, but for paused; more takes the columns after them.
+func (s *Spec) scan(row *sql.Rows, more ...any) error {
+	var deadline sql.NullInt64
+	var spread int64
+	dest := []any{&s.ID, &s.Crontab, &s.Timezone, (*[]byte)(&s.Payload), &deadline, &spread, &s.Misfire, &s.Anchor}
+	if err := row.Scan(append(dest, more...)...); err != nil {
+		return fmt.Errorf("read schedule: %w", err)
+	}
+	s.Deadline, s.Spread = time.Duration(deadline.Int64)*time.Second, time.Duration(spread)*time.Second
+	s.Anchor = s.Anchor.UTC()
+	return nil
+}
+
+// columns are the parameters of schedule_insert and schedule_update: one array a column.
+func columns(specs []Spec) []any {
+	n := len(specs)
+	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
+	deadlines, spreads := make(pq.Int64Array, n), make(pq.Int64Array, n)
+	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
+	for i, s := range specs {
+		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
+		deadlines[i], spreads[i] = int64(s.Deadline/time.Second), int64(s.Spread/time.Second)
+		misfires[i], anchors[i], paused[i] = string(s.Misfire), s.Anchor.Format(time.RFC3339), s.Paused
+	}
+	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused}
+}
+
+// Grid returns the slots of the database, for Preview.
+func (s *Store) Grid(ctx context.Context, db jobs.DB) (g grid.Grid, err error) {
+	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+		g, _, err = settings(ctx, tx, s.schema)
+		return err
+	})
+	return g, err
+}
+
+// now is the clock that instants are compared with.
+func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
+	if s.cfg.Now != nil {
+		return s.cfg.Now().UTC(), nil
+	}
+	_, now, err := settings(ctx, tx, s.schema)
+	return now, err
+}
+
+// settings reads the grid and the clock in a transaction: a Store, and a run, may be older than the width.
+func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid, now time.Time, err error) {
+	var width int64
+	var ignored any
+	if err = tx.QueryRowContext(ctx, pgsql.ReadSettings.In(schema)).Scan(&width, &ignored, &ignored, &now); err == nil {
+		g, err = grid.New(time.Duration(width) * time.Second)
+	}
+	if err != nil {
+		return g, now, fmt.Errorf("read settings: %w", err)
+	}
+	return g, now.UTC(), nil
+}
+
+// about adds to the error of one of many schedules which one it is.
+func about(all []Spec, id string, err error) error {
+	if len(all) == 1 {
+		return err
+	}
+	return fmt.Errorf("schedule %q: %w", id, err)
+}
+
+// firstMissing returns the first id that is not among those that were written.
+func firstMissing(specs []Spec, ids []string) string {
+	slices.Sort(ids)
+	for _, s := range specs {
+		i, found := slices.BinarySearch(ids, s.ID)
+		if !found {
+			return s.ID
+		}
+		ids = slices.Delete(ids, i, i+1) // the next one of this id was given twice
+	}
+	return ""
+}
+
+// explainPayload says what the database refuses of valid JSON: \u0000, half a surrogate pair, or a number out of all
+// proportion.
+func explainPayload(err error) error {
+	if e := pq.As(err, pqerror.UntranslatableCharacter, pqerror.InvalidTextRepresentation, pqerror.NumericValueOutOfRange); e != nil {
+		return &jobs.FieldError{Field: "payload", Rule: "PostgreSQL cannot store it: " + e.Message}
+	}
+	return err
+}

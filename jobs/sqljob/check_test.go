@@ -1,0 +1,46 @@
+package sqljob_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/sqljob"
+)
+
+func TestAQueryThatCanRunPassesItsCheckWithoutRunning(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, query := range map[string]string{
+		"as people write it": unshipped,
+		"with a semicolon":   unshipped + ";\n",
+		"with a comment":     unshipped + " -- the end",
+		"that is slow":       `select k as entity_key, '{}'::json as event from unnest($1::text[]) k, pg_sleep(60)`,
+		"a common table":     `with k as (select unnest($1::text[]) as k) select k as entity_key, now() as next from k`,
+	} {
+		if err := sqljob.Check(t.Context(), w.config(query, func(c *sqljob.Config) { c.Timeout = 5 * time.Second })); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAQueryThatCannotRunFailsItsCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const good = `select k as entity_key, now() as next from unnest($1::text[]) k`
+	for name, test := range map[string]struct{ query, role, want string }{
+		"a typo":           {query: "select k as entity_key\n, now() as next form x where k = any ($1)", want: `syntax error at or near "form" at position 2:17`},
+		"no parameter":     {query: `select 'a' as entity_key, now() as next`, want: "parameter"},
+		"two parameters":   {query: `select k as entity_key, $2::timestamptz as next from unnest($1::text[]) k`, want: "parameter"},
+		"two statements":   {query: good + "; select 1", want: "multiple commands"},
+		"no query":         {query: `delete from orders where id::text = any ($1::text[])`, want: "syntax error"},
+		"it writes":        {query: `with k as (delete from orders where id::text = any ($1::text[]) returning 1) select '' as entity_key, now() as next from k`, want: "data-modifying"},
+		"a misspelt field": {query: `select k as entity_keys, now() as next from unnest($1::text[]) k`, want: `column "entity_keys" is not known`},
+		"a missing role":   {query: good, role: "nobody", want: `role "nobody" does not exist`},
+	} {
+		err := sqljob.Check(t.Context(), w.config(test.query, func(c *sqljob.Config) { c.Role = test.role }))
+		if err == nil || !strings.HasPrefix(err.Error(), `query of job "unshipped": `) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v\nwant %s", name, err, test.want)
+		}
+	}
+}

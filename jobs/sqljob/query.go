@@ -1,0 +1,183 @@
+package sqljob
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// answer is what the query says about a key.
+type answer struct {
+	event json.RawMessage // nil: none
+	next  *time.Time
+	err   error // the query contradicts itself
+}
+
+// ask runs the query for keys. Keys that need nothing are not in what it returns.
+func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]answer, err error) {
+	asked := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		asked[key] = true
+	}
+	err = b.readOnly(ctx, func(tx *sqlx.Tx) error {
+		answers = map[string]answer{}
+		rows, err := tx.QueryContext(ctx, b.Query, pq.Array(keys))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		return b.read(rows, asked, answers)
+	})
+	return answers, err
+}
+
+// readOnly runs fn in a transaction in which a query can neither write nor take longer than it may.
+func (b *binding) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+	limits := fmt.Sprintf("set transaction read only; set local statement_timeout = %d", b.Timeout.Milliseconds())
+	if b.Role != "" {
+		limits += "; set local role " + pq.QuoteIdentifier(b.Role)
+	}
+	db, err := b.DB(ctx)
+	if err != nil {
+		return err
+	}
+	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, limits); err != nil {
+			return fmt.Errorf("limit the transaction: %w", err)
+		}
+		return fn(tx)
+	})
+}
+
+// read fills in answers.
+func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string]answer) error {
+	cols, err := columnsOf(rows)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		key, a, err := cols.scan(rows)
+		if err != nil {
+			return err
+		}
+		if !asked[key] {
+			return fmt.Errorf("it returned entity_key %q, which is none of those in $1: it must return keys as they were given, and no others", key)
+		}
+		if _, twice := answers[key]; twice {
+			a = answer{err: fmt.Errorf("the query returned entity_key %q more than once", key)}
+		}
+		answers[key] = a
+	}
+	return rows.Err()
+}
+
+// columns are the places of the known columns in a row; -1: it is not there.
+type columns struct{ key, event, next, count int }
+
+// columnsOf refuses what is not as the package documentation has it.
+func columnsOf(rows *sql.Rows) (columns, error) {
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return columns{}, err
+	}
+	c := columns{-1, -1, -1, len(types)}
+	places := map[string]*int{"entity_key": &c.key, "event": &c.event, "next": &c.next}
+	var problems []error
+	for i, column := range types {
+		name, kind := column.Name(), column.DatabaseTypeName()
+		place := places[name]
+		switch {
+		case place == nil:
+			problems = append(problems, fmt.Errorf("column %q is not known: want entity_key, event and next", name))
+			continue
+		case *place >= 0:
+			problems = append(problems, fmt.Errorf("column %q is there twice", name))
+		case name == "event" && kind != "JSON" && kind != "JSONB":
+			problems = append(problems, fmt.Errorf("column event is of type %s: want json or jsonb", strings.ToLower(kind)))
+		case name == "next" && kind != "TIMESTAMPTZ":
+			problems = append(problems, fmt.Errorf("column next is of type %s: want timestamptz", strings.ToLower(kind)))
+		}
+		*place = i
+	}
+	if c.key < 0 {
+		problems = append(problems, errors.New("column entity_key is missing"))
+	}
+	if c.event < 0 && c.next < 0 {
+		problems = append(problems, errors.New("columns event and next are missing: nothing would come of it"))
+	}
+	return c, errors.Join(problems...)
+}
+
+// scan reads a row.
+func (c columns) scan(rows *sql.Rows) (key string, a answer, err error) {
+	var name sql.NullString
+	var data []byte
+	var next any // a time, or a text such as infinity
+	dest := make([]any, c.count)
+	dest[c.key] = &name
+	if c.event >= 0 {
+		dest[c.event] = &data
+	}
+	if c.next >= 0 {
+		dest[c.next] = &next
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return "", answer{}, err
+	}
+	if !name.Valid {
+		return "", answer{}, errors.New("it returned a row whose entity_key is null")
+	}
+	a.event = data
+	switch next := next.(type) {
+	case nil:
+	case time.Time:
+		a.next = &next
+	default:
+		a = answer{err: fmt.Errorf("the query returned next %s for entity_key %q: want a finite instant, or null", next, name.String)}
+	}
+	return name.String, a, nil
+}
+
+// Check finds out whether the query of cfg can run, without running it: whether the server understands it, the role may
+// be taken and the columns are right. It needs of cfg what concerns the query. A binding that fails harms its own rows
+// alone, whose errors tell the same.
+func Check(ctx context.Context, cfg Config) error {
+	b := &binding{withDefaults(cfg)}
+	err := b.readOnly(ctx, func(tx *sqlx.Tx) error {
+		stmt, err := tx.PreparexContext(ctx, b.Query)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stmt.Close() }()
+		return checkColumns(ctx, tx, b.Query)
+	})
+	if err != nil {
+		return fmt.Errorf("query of job %q: %w", cfg.Name, err)
+	}
+	return nil
+}
+
+// checkColumns opens a cursor, which runs nothing until something is fetched, and refuses what is no query.
+func checkColumns(ctx context.Context, tx *sqlx.Tx, query string) error {
+	if _, err := tx.ExecContext(ctx, "declare prescient_check no scroll cursor for "+query, pq.Array([]string{})); err != nil {
+		return err
+	}
+	rows, err := tx.QueryContext(ctx, "fetch 0 from prescient_check")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	if _, err := columnsOf(rows); err != nil {
+		return err
+	}
+	return rows.Err()
+}

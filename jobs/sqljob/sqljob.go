@@ -1,0 +1,144 @@
+package sqljob
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+// Config says which job is which query. Name, Query, DB, Publisher and Source must be set; every other zero field means
+// its default.
+type Config struct {
+	// Name is the job_exec.
+	Name string
+	// Query gets the keys as $1, an array of texts.
+	Query string
+	// DB returns where the query runs, a pool that lives on; while it returns an error, that is every row's. The pool is
+	// not the runner's, even for the same database: a slow query would hold what the runner needs to keep its leases.
+	DB func(ctx context.Context) (*sqlx.DB, error)
+	// Role is what the query runs as; the user of DB must be allowed to take it. Default: that user.
+	Role string
+	// Timeout limits the query, in steps of a millisecond. Default 30 s.
+	Timeout time.Duration
+	// Concurrency is how many pages a runner has in hand at once. Default 2.
+	Concurrency int
+	// Publisher gets the events. With an event.TxPublisher they must go to the database of the jobs.
+	Publisher event.Publisher
+	// Source and Type are those of the events. Type defaults to Name.
+	Source string
+	Type   string
+}
+
+// Defaults of Config.
+const (
+	DefaultTimeout     = 30 * time.Second
+	DefaultConcurrency = 2
+)
+
+// publishTime is what a page gets beside its query, to have its events published.
+const publishTime = 30 * time.Second
+
+// Register adds the job to a registry. opts may set anything but jobs.Timeout and jobs.Concurrency. It does not touch
+// the database: see Check. It returns an error that names the field where one is missing, and panics as
+// jobs.Registry.Register does.
+func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
+	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 {
+		return fmt.Errorf("bind job %q to a query: Query, DB, Publisher and Source must be set, and Timeout not negative", cfg.Name)
+	}
+	b := &binding{withDefaults(cfg)}
+	opts = append(slices.Clone(opts), jobs.Timeout(b.Timeout+publishTime), jobs.Concurrency(b.Concurrency))
+	if publisher, ok := cfg.Publisher.(event.TxPublisher); ok {
+		registry.RegisterBatchTx(cfg.Name, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			return b.check(ctx, batch, func(events []event.Event) error { return publisher.PublishTx(ctx, tx, events) })
+		}, opts...)
+		return nil
+	}
+	registry.RegisterBatch(cfg.Name, func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return b.check(ctx, batch, func(events []event.Event) error { return cfg.Publisher.Publish(ctx, events) })
+	}, opts...)
+	return nil
+}
+
+func withDefaults(cfg Config) Config {
+	cfg.Timeout = max(time.Millisecond, cmp.Or(cfg.Timeout, DefaultTimeout))
+	cfg.Concurrency = cmp.Or(cfg.Concurrency, DefaultConcurrency)
+	cfg.Type = cmp.Or(cfg.Type, cfg.Name)
+	return cfg
+}
+
+// binding is a job and its query.
+type binding struct{ Config }
+
+// check is the job's function: it asks the query about a page, and publishes what it says.
+func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish func([]event.Event) error) ([]jobs.Result, error) {
+	answers, err := b.ask(ctx, keys(batch))
+	if err != nil {
+		return nil, fmt.Errorf("query of job %q: %w", b.Name, err)
+	}
+	results := make([]jobs.Result, len(batch))
+	var events []event.Event
+	var of []int // the rows of the events
+	for i, job := range batch {
+		answer, returned := answers[job.EntityKey]
+		if !returned {
+			continue
+		}
+		results[i] = jobs.Result{Next: answer.next, Err: answer.err}
+		if answer.err == nil && answer.event != nil {
+			events, of = append(events, b.event(job, answer)), append(of, i)
+		}
+	}
+	if len(events) == 0 {
+		return results, nil
+	}
+	err = publish(events)
+	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
+		return nil, fmt.Errorf("publish the events: %w", err)
+	}
+	for n, err := range event.Errors(err, len(events)) {
+		if err != nil {
+			results[of[n]] = jobs.Result{Err: fmt.Errorf("publish the event: %w", err)}
+		}
+	}
+	return results, nil
+}
+
+// keys returns the entity keys of a batch, each once.
+func keys(batch []jobs.FutureJob) []string {
+	list := make([]string, len(batch))
+	for i, job := range batch {
+		list[i] = job.EntityKey
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// event is made at the start of the check, by the clock that slots are compared with.
+func (b *binding) event(job jobs.FutureJob, a answer) event.Event {
+	return event.Event{
+		ID: eventID(job), Source: b.Source, Type: b.Type, Subject: job.EntityKey,
+		Time: job.Slot, GeneratedAt: job.Slot.Add(job.Lateness), Data: a.event,
+	}
+}
+
+// eventID is the same whenever the same check of a row is repeated: after a crash in the same slot, after an error in a
+// later one. Anonymous rows have no key of their own, and are told apart by their id.
+func eventID(job jobs.FutureJob) string {
+	hash := sha256.New()
+	_, _ = fmt.Fprintf(hash, "%q %q %q %q %d %d", // a hash never fails
+		job.JobExec, job.EntityName, job.EntityKey, job.ItemKey, job.FirstCheckAt().UnixMicro(), job.CheckCount)
+	if job.Anonymous {
+		_, _ = fmt.Fprintf(hash, " %d", job.ID)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}

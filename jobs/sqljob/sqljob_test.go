@@ -1,0 +1,277 @@
+package sqljob_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/sqljob"
+)
+
+func TestAnOrderThatIsNotShippedIsAnEventAndTheOthersAreDone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into orders values (1, 'ada', null, null), (2, 'bob', now(), null), (3, 'eve', null, $1)`, slot(3).Add(-time.Minute))
+	w.due(slot(1), "1", "2", "3", "4")
+	w.run(slot(1), w.config(unshipped))
+
+	diff(t, map[string]string{"1": "done", "2": "done", "3": "12:45:00", "4": "done"}, w.state())
+	want := []event.Event{
+		{Source: "shop", Type: "unshipped", Subject: "1", Time: slot(1), GeneratedAt: slot(1), Data: raw(`{"customer": "ada"}`)},
+		{Source: "shop", Type: "unshipped", Subject: "3", Time: slot(1), GeneratedAt: slot(1), Data: raw(`{"customer": "eve"}`)},
+	}
+	got := w.publisher.published()
+	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(event.Event{}, "ID")); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if len(got) == 2 && (len(got[0].ID) != 32 || got[0].ID == got[1].ID) {
+		t.Errorf("ids %q and %q", got[0].ID, got[1].ID)
+	}
+}
+
+func TestTheNextLookIsAnotherEvent(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into orders values (1, 'ada', null, $1)`, slot(2))
+	w.due(slot(1), "1")
+	cfg := w.config(unshipped, func(c *sqljob.Config) { c.Type = "com.example.unshipped" })
+	w.run(slot(1), cfg)
+	w.exec(`update orders set look_again = null`)
+	w.run(slot(2), cfg)
+	diff(t, map[string]string{"1": "done"}, w.state())
+	got := w.publisher.published()
+	if len(got) != 2 || got[0].ID == got[1].ID || got[0].Type != "com.example.unshipped" {
+		t.Errorf("%+v, want two events", got)
+	}
+}
+
+func TestAKeyWithoutAnEventIsOnlyLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.due(slot(1), "1", "2")
+	w.run(slot(1), w.config(`select k as entity_key, null::json as event,
+		case k when '1' then timestamptz '2030-03-01 13:00+00' end as next from unnest($1::text[]) k`))
+	diff(t, map[string]string{"1": "13:00:00", "2": "done"}, w.state())
+	diff(t, 0, len(w.publisher.published()))
+}
+
+func TestRowsOfOneEntityShareTheAnswerAndHaveEventsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into orders values (1, 'ada', null, null)`)
+	w.due(slot(1), "1")
+	w.enqueue(jobs.FutureJob{EntityKey: "1", ItemKey: "b"}, slot(1))
+	w.enqueue(jobs.FutureJob{EntityKey: "1", Anonymous: true}, slot(1))
+	w.enqueue(jobs.FutureJob{EntityKey: "1", Anonymous: true}, slot(1))
+	w.run(slot(1), w.config(unshipped))
+	ids := map[string]bool{}
+	for _, e := range w.publisher.published() {
+		ids[e.ID+" of "+e.Subject] = true
+	}
+	if len(ids) != 4 {
+		t.Errorf("events %v, want 4 of subject 1", slices.Collect(maps.Keys(ids)))
+	}
+}
+
+func TestTheEventOfARowThatIsRepeatedHasTheSameID(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into orders values (1, 'ada', null, null)`)
+	w.due(slot(1), "1")
+	var seen []string
+	w.publisher.refuse = func(e event.Event) error {
+		seen = append(seen, e.ID)
+		return errors.New("the reply was lost")
+	}
+	w.run(slot(1), w.config(unshipped))
+	diff(t, map[string]string{"1": "12:30:00 publish the event: the reply was lost"}, w.state())
+	w.publisher.refuse = nil
+	w.run(slot(2), w.config(unshipped))
+	diff(t, map[string]string{"1": "done"}, w.state())
+	diff(t, seen, []string{w.publisher.published()[0].ID})
+}
+
+func TestAnEventThatIsRefusedIsTheErrorOfItsRowAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into orders values (1, 'ada', null, null), (2, 'bob', null, null)`)
+	w.due(slot(1), "1", "2")
+	w.publisher.refuse = func(e event.Event) error {
+		if e.Subject == "2" {
+			return errors.New("too large")
+		}
+		return nil
+	}
+	// One shard, so that both are in one batch.
+	w.exec(`update prescient.future_job set group_key = 'g'`)
+	w.run(slot(1), w.config(unshipped))
+	diff(t, map[string]string{"1": "done", "2": "12:30:00 publish the event: too large"}, w.state())
+}
+
+func TestEventsAreWrittenInTheTransactionOfTheOutcome(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`create table published (id text primary key, subject text not null check (subject <> '3'))`)
+	w.exec(`insert into orders select n, 'ada', null, null from generate_series(1, 3) n`)
+	cfg := w.config(unshipped, func(c *sqljob.Config) { c.Publisher = &table{} })
+	w.due(slot(1), "1", "2")
+	w.run(slot(1), cfg)
+	diff(t, map[string]string{"1": "done", "2": "done"}, w.state())
+
+	// One that the table refuses takes the whole batch back, to be tried again.
+	w.due(slot(2), "3")
+	w.run(slot(2), cfg)
+	if got := w.state()["3"]; !strings.HasPrefix(got, "12:45:00 publish the events: pq: new row") {
+		t.Errorf("row 3: %s", got)
+	}
+	var subjects []string
+	if err := w.db.SelectContext(t.Context(), &subjects, `select subject from published order by 1`); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, []string{"1", "2"}, subjects)
+}
+
+func TestWhatAQueryMayNotDoIsAnErrorOfItsRows(t *testing.T) {
+	t.Parallel()
+	const one = `select k as entity_key, '{}'::jsonb as event from unnest($1::text[]) k`
+	tests := map[string]struct {
+		query  string
+		change func(*sqljob.Config)
+		want   string
+	}{
+		"a typo":            {query: "select id::text as entity_key,\n 1 as event form orders where id = any ($1)", want: "query of job \"unshipped\": pq: syntax error at or near \"form\" at position 2:13"},
+		"a missing table":   {query: `select k as entity_key, '{}'::json as event from bills where k = any ($1::text[])`, want: `relation "bills" does not exist`},
+		"it writes":         {query: `with gone as (delete from orders returning id) select id::text as entity_key, '{}'::json as event from gone where id::text = any ($1::text[])`, want: "read-only transaction"},
+		"it takes too long": {query: one + ", pg_sleep(60)", change: func(c *sqljob.Config) { c.Timeout = 10 * time.Millisecond }, want: "statement timeout"},
+		"no entity_key":     {query: `select k as key, '{}'::json as event from unnest($1::text[]) k`, want: `column "key" is not known: want entity_key, event and next`},
+		"an unknown column": {query: `select k as entity_key, '{}'::json as event, 1 as prio from unnest($1::text[]) k`, want: `column "prio" is not known`},
+		"a column twice":    {query: `select k as entity_key, '{}'::json as event, '{}'::json as event from unnest($1::text[]) k`, want: `column "event" is there twice`},
+		"keys alone":        {query: `select k as entity_key from unnest($1::text[]) k`, want: "event and next are missing"},
+		"event is a text":   {query: `select k as entity_key, k as event from unnest($1::text[]) k`, want: "column event is of type text: want json or jsonb"},
+		"next has no zone":  {query: `select k as entity_key, timestamp '2030-01-01' as next from unnest($1::text[]) k`, want: "column next is of type timestamp: want timestamptz"},
+		"next is infinite":  {query: `select k as entity_key, timestamptz 'infinity' as next from unnest($1::text[]) k`, want: `the query returned next infinity for entity_key "1": want a finite instant`},
+		"a key is null":     {query: `select nullif(k, '1') as entity_key, '{}'::json as event from unnest($1::text[]) k`, want: "a row whose entity_key is null"},
+		"a key of others":   {query: `select '7' as entity_key, '{}'::json as event where $1::text[] is not null`, want: `it returned entity_key "7", which is none of those in $1`},
+		"a key twice":       {query: `select k as entity_key, '{}'::json as event from unnest($1::text[] || $1::text[]) k`, want: `the query returned entity_key "1" more than once`},
+		"a missing role":    {query: one, change: func(c *sqljob.Config) { c.Role = "nobody there" }, want: `limit the transaction: pq: role "nobody there" does not exist`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.due(slot(1), "1")
+			cfg := w.config(test.query)
+			if test.change != nil {
+				test.change(&cfg)
+			}
+			w.run(slot(1), cfg)
+			if got := w.state()["1"]; !strings.HasPrefix(got, "12:30:00 ") || !strings.Contains(got, test.want) {
+				t.Errorf("%s\nwant an error with %s", got, test.want)
+			}
+			diff(t, 0, len(w.publisher.published()))
+		})
+	}
+}
+
+func TestAKeyReturnedTwiceIsTheErrorOfItsRowsAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.due(slot(1), "1", "2")
+	w.run(slot(1), w.config(`select k as entity_key, '{}'::json as event from unnest($1::text[] || '{1}'::text[]) k where k = any ($1)`))
+	diff(t, map[string]string{"1": `12:30:00 the query returned entity_key "1" more than once`, "2": "done"}, w.state())
+}
+
+func TestAQueryRunsOnceForAPage(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	keys := make([]string, 300)
+	for i := range keys {
+		keys[i] = strings.Repeat("k", i+1)
+	}
+	w.due(slot(1), keys...)
+	w.exec(`update prescient.future_job set group_key = 'g'`)
+	// The event tells how many keys the query was given.
+	w.run(slot(1), w.config(`select k as entity_key, to_json(cardinality($1::text[])) as event from unnest($1::text[]) k`))
+	for _, e := range w.publisher.published() {
+		diff(t, raw("300"), e.Data)
+	}
+	diff(t, 300, len(w.publisher.published()))
+}
+
+func TestTheQueryRunsUnderItsRole(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const role = "prescient sqljob reader"
+	w.exec(`create role "` + role + `"`)
+	w.exec(`create schema shop`)
+	w.exec(`grant usage on schema shop to "` + role + `"`)
+	w.exec(`alter table orders set schema shop`)
+	t.Cleanup(func() {
+		if _, err := w.db.Exec(`drop owned by "` + role + `"; drop role "` + role + `"`); err != nil {
+			t.Error(err)
+		}
+	})
+	w.exec(`insert into shop.orders values (1, 'ada', null, null)`)
+	w.due(slot(1), "1")
+	cfg := w.config(strings.ReplaceAll(unshipped, "orders", "shop.orders"), func(c *sqljob.Config) { c.Role = role })
+	w.run(slot(1), cfg)
+	if got := w.state()["1"]; !strings.Contains(got, "permission denied for table orders") {
+		t.Errorf("without a grant: %s", got)
+	}
+	w.exec(`grant select on shop.orders to "` + role + `"`)
+	w.run(slot(2), cfg)
+	diff(t, map[string]string{"1": "done"}, w.state())
+	var user string
+	if err := w.pool.GetContext(t.Context(), &user, `select current_user`); err != nil || user == role {
+		t.Errorf("the connection keeps the role: %s, %v", user, err)
+	}
+}
+
+func TestTheOptionsOfTheJobHold(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.due(slot(1), "1")
+	w.run(slot(1), w.config("nonsense"), jobs.Retry(0))
+	diff(t, map[string]string{"1": "failed"}, w.state())
+}
+
+func TestADatabaseThatCannotBeReachedIsAnErrorUntilItCan(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into orders values (1, 'ada', null, null)`)
+	w.due(slot(1), "1")
+	cfg := w.config(unshipped, func(c *sqljob.Config) {
+		c.DB = func(context.Context) (*sqlx.DB, error) { return nil, errors.New("no route to host") }
+	})
+	w.run(slot(1), cfg)
+	diff(t, map[string]string{"1": `12:30:00 query of job "unshipped": no route to host`}, w.state())
+	w.run(slot(2), w.config(unshipped))
+	diff(t, map[string]string{"1": "done"}, w.state())
+}
+
+func TestABindingThatLacksSomethingIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, change := range map[string]func(*sqljob.Config){
+		"query":     func(c *sqljob.Config) { c.Query = "" },
+		"database":  func(c *sqljob.Config) { c.DB = nil },
+		"publisher": func(c *sqljob.Config) { c.Publisher = nil },
+		"source":    func(c *sqljob.Config) { c.Source = "" },
+		"timeout":   func(c *sqljob.Config) { c.Timeout = -1 },
+	} {
+		err := sqljob.Register(jobs.NewRegistry(), w.config(unshipped, change))
+		if err == nil || !strings.Contains(err.Error(), `bind job "unshipped" to a query: `) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}

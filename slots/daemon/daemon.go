@@ -1,0 +1,198 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// step is the longest pause of the loop: how late it notices that a clock was set, that the machine has slept, or
+	// that a runner which shares the slot has died.
+	step = 10 * time.Second
+	// firstPause is that after the first question that the database does not answer; it doubles up to step.
+	firstPause = 500 * time.Millisecond
+)
+
+// monotonic is for measuring, and never says what time it is: that is Config.Runner.Now's or the database's to say.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// Run runs slots until ctx ends, and then returns nil when everything that was begun is recorded or handed back. An
+// address that cannot be listened on, and a configuration that makes no sense, are errors at once; a database that
+// does not answer is not. slots.ErrAbandoned means that the process should end, as a failure.
+func Run(ctx context.Context, cfg Config) error {
+	d, err := newDaemon(cfg)
+	if err != nil {
+		return err
+	}
+	return d.run(ctx)
+}
+
+func (d *daemon) run(ctx context.Context) error {
+	ctx, d.stop = context.WithCancel(ctx)
+	defer d.stop()
+	closeServer, err := d.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeServer()
+	d.work.Go(func() { d.feedWatchdog(ctx) })
+
+	for ctx.Err() == nil {
+		pause, err := d.runOnce(ctx)
+		d.wait(ctx, d.note(ctx, pause, err))
+	}
+
+	d.log.InfoContext(ctx, "daemon is stopping; what runs is given its grace period")
+	d.notifyStopping()
+	d.work.Wait()
+	d.log.InfoContext(ctx, "daemon has stopped")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
+
+// runOnce asks the database for the time, and begins what is due by it. It returns how long nothing else will be.
+func (d *daemon) runOnce(ctx context.Context) (pause time.Duration, err error) {
+	setting, err := pgsql.ReadSetting(ctx, d.cfg.Runner.DB, d.schema)
+	if err != nil {
+		return 0, err
+	}
+	now := setting.Now()
+	if d.cfg.Runner.Now != nil {
+		now = d.cfg.Runner.Now()
+	}
+	d.enter(setting.Grid, setting.Grid.Floor(now))
+	d.beginRun(ctx)
+	d.beginCatchUp(ctx)
+	return min(step, setting.Grid.Next(now).Sub(now)), nil
+}
+
+// note keeps how the question to the database went, and logs when that changes. It returns how long to pause.
+func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.Duration {
+	if ctx.Err() != nil {
+		return 0
+	}
+	d.mu.Lock()
+	was, ready, since := d.down, d.ready, d.downSince
+	d.turned, d.down, d.ready = monotonic(), err, d.ready || err == nil
+	if err != nil && was == nil {
+		d.downSince, d.failures = d.turned, 0
+	}
+	if err != nil {
+		pause = min(step, firstPause<<min(d.failures, 10))
+		d.failures++
+	}
+	d.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		d.log.ErrorContext(ctx, "the database cannot be used; trying again", "error", err)
+	case err == nil && was != nil:
+		d.log.InfoContext(ctx, "the database can be used again", "after", time.Since(since))
+	}
+	if err == nil && !ready {
+		d.log.InfoContext(ctx, "daemon is ready")
+		d.notifyReady()
+	}
+	d.notifyStatus()
+	return pause
+}
+
+// wait returns after pause, when somebody wakes the loop, or when ctx ends.
+func (d *daemon) wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(max(pause, time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.wake:
+	case <-ctx.Done():
+	}
+}
+
+// beginRun begins the run of the current slot, unless that goes on, is over, or must wait for the run of another.
+func (d *daemon) beginRun(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	slot := d.current
+	switch {
+	case d.done.Equal(slot) || d.running[slot]:
+		return
+	case len(d.running) >= d.cfg.Slots:
+		d.late = slot
+		return
+	}
+	d.late = time.Time{}
+	d.running[slot] = true
+	d.work.Go(func() {
+		result, err := d.runSlot(ctx, slot)
+		d.endRun(ctx, result, err)
+	})
+}
+
+func (d *daemon) runSlot(ctx context.Context, slot time.Time) (slots.Result, error) {
+	r, err := slots.NewRunner(ctx, d.cfg.Runner)
+	if err != nil {
+		return slots.Result{Slot: slot, Kind: slots.KindRun}, err
+	}
+	return r.Run(ctx, slot)
+}
+
+// endRun keeps how a run ended. One that left the slot open, to others or after an error, is begun again by a later
+// turn of the loop.
+func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
+	err = stoppedBy(ctx, result.State != "", err)
+	d.mu.Lock()
+	delete(d.running, result.Slot)
+	done := err == nil && result.State == slots.StateDone
+	if done {
+		d.done, d.catchUp.due = result.Slot, true
+	}
+	if !errors.Is(err, slots.ErrStopped) {
+		d.last, d.lastErr = &result, err
+	}
+	more := done || !d.late.IsZero() // the loop has something to begin
+	d.mu.Unlock()
+	d.logRun(ctx, result, err)
+	d.give(ctx, err)
+	if more {
+		d.wakeUp()
+	}
+}
+
+func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
+	switch {
+	case err != nil && !errors.Is(err, slots.ErrStopped):
+		d.log.LogAttrs(ctx, slog.LevelError, "slot run failed", slog.Any("", result), slog.Any("error", err))
+	case result.Checked > 0:
+		d.log.LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
+	default: // an empty slot, or one that others are at
+		d.log.LogAttrs(ctx, slog.LevelDebug, "slot run", slog.Any("", result))
+	}
+}
+
+// give takes the error of a run or a catch-up. Abandoned checks stop the daemon; when it is being stopped, whatever
+// could not be recorded is its failure.
+func (d *daemon) give(ctx context.Context, err error) {
+	abandoned := errors.Is(err, slots.ErrAbandoned)
+	if err == nil || !abandoned && (ctx.Err() == nil || errors.Is(err, slots.ErrStopped)) {
+		return
+	}
+	d.mu.Lock()
+	d.failed = errors.Join(d.failed, err)
+	d.mu.Unlock()
+	if abandoned {
+		d.stop()
+	}
+}
+
+// stoppedBy is ErrStopped for any error of a slot that was not opened because ctx ended.
+func stoppedBy(ctx context.Context, opened bool, err error) error {
+	if err != nil && ctx.Err() != nil && !opened {
+		return slots.ErrStopped
+	}
+	return err
+}

@@ -1,0 +1,420 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+)
+
+func TestRowsAreCheckedInTheirSlotsAsTheseBegin(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	seen := w.record("job")
+	want := map[string]int{}
+	for n := range 3 {
+		slot := w.slot(2 + n)
+		w.due(slot, "job", 5)
+		for key := range 5 {
+			want[fmt.Sprint(slot.Unix(), " ", key)] = 1
+		}
+	}
+	_, end := w.start()
+	eventually(t, "every row to be recorded", func() bool { return w.ended() == len(want) })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, keys(seen())); diff != "" {
+		t.Error(diff)
+	}
+	onTime := 0
+	for _, job := range seen() {
+		if !job.CaughtUp {
+			onTime++
+		}
+	}
+	if onTime == 0 {
+		t.Error("catch-up did it all")
+	}
+	if n := w.count(`select count(*) from prescient.future_job_history where finished_at < slot`); n != 0 {
+		t.Errorf("%d rows were checked early", n)
+	}
+}
+
+func TestAfterTheStartTheSlotThatHasBegunIsRunAndEarlierOnesAreCaughtUpOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	seen := w.record("job")
+	for n := range 3 {
+		w.due(w.slot(-n), "job", 1)
+	}
+	if err := w.ledger.Begin(t.Context(), w.slot(-3)); err != nil {
+		t.Fatal(err)
+	}
+	_, end := w.start()
+	eventually(t, "every row to be recorded", func() bool { return w.ended() == 3 })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	for _, job := range seen() {
+		if want := !job.Slot.Equal(w.slot(0)); job.CaughtUp != want {
+			t.Errorf("slot %s: caught up %t, want %t", job.Slot, job.CaughtUp, want)
+		}
+	}
+	if n := w.count(`select count(*) from prescient.slot_run where state = 'done'`); n != 4 {
+		t.Errorf("%d slots are done in the ledger, want 4: the empty one, too", n)
+	}
+}
+
+func TestStragglersAreCaughtUpOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	w.record("job")
+	w.start()
+	first := w.slot(1)
+	eventually(t, "a slot to be done", func() bool {
+		return w.count(`select count(*) from prescient.slot_run where slot = $1 and state = 'done'`, first) == 1
+	})
+	w.due(first, "job", 1)
+	eventually(t, "the straggler to be recorded", func() bool { return w.ended() == 1 })
+}
+
+// The longest pause of the loop is much shorter in slots of a second, which is what lets the test be short.
+func TestAClockThatStepsForwardLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	seen := w.record("job")
+	var ahead atomic.Int64
+	start := time.Now()
+	base := w.slot(0)
+	d, _ := w.start(func(c *Config) {
+		c.Runner.Now = func() time.Time { return base.Add(time.Since(start) + time.Duration(ahead.Load())) }
+	})
+	eventually(t, "the daemon to be at work", func() bool { h := d.health(false); return h.Last != nil && !h.CatchingUp })
+	for n := range 5 {
+		w.due(w.grid.Add(base, 600*(n+1)), "job", 1)
+	}
+	ahead.Store(int64(2 * time.Hour))
+	eventually(t, "every row to be checked", func() bool { return len(seen()) == 5 })
+	eventually(t, "the daemon to be well again", func() bool { return len(d.health(false).Problems) == 0 })
+}
+
+func TestAClockThatStepsBackRunsNothingTwice(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	seen := w.record("job")
+	var ahead atomic.Int64
+	start := time.Now()
+	base := w.slot(0)
+	w.due(w.grid.Add(base, 1), "job", 10)
+	w.start(func(c *Config) {
+		c.Runner.Now = func() time.Time { return base.Add(time.Since(start) + time.Duration(ahead.Load())) }
+	})
+	eventually(t, "the rows to be recorded", func() bool { return w.ended() == 10 })
+	ahead.Store(int64(-time.Hour))
+	w.due(w.grid.Add(base, -3590), "job", 1)
+	eventually(t, "a row of an hour ago to be recorded", func() bool { return w.ended() == 11 })
+	for key, n := range keys(seen()) {
+		if n != 1 {
+			t.Errorf("%s was checked %d times", key, n)
+		}
+	}
+}
+
+func TestTwoDaemonsShareASlotAndCheckEveryRowOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	const rows = 200
+	w.due(w.slot(0), "job", rows)
+	var mu sync.Mutex
+	checked := map[string]int{}
+	var both sync.WaitGroup // every check waits until both daemons are at work
+	both.Add(2)
+	for range 2 {
+		atWork := sync.OnceFunc(both.Done)
+		registry := jobs.NewRegistry()
+		registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+			atWork()
+			both.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			checked[job.EntityKey]++
+			return nil, nil
+		})
+		w.start(func(c *Config) { c.Runner.Registry, c.Runner.Page = registry, 10 })
+	}
+	eventually(t, "every row to be recorded", func() bool { return w.ended() == rows })
+	mu.Lock()
+	defer mu.Unlock()
+	for key, n := range checked {
+		if n != 1 {
+			t.Errorf("order %s was checked %d times", key, n)
+		}
+	}
+	if len(checked) != rows {
+		t.Errorf("%d rows were checked, want %d", len(checked), rows)
+	}
+}
+
+func TestALongRunHoldsUpNeitherTheNextSlotNorIsItCaughtUpOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	seen := w.record("job")
+	release := make(chan struct{})
+	var late atomic.Int64
+	w.registry.Register("long", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		<-release
+		if job.CaughtUp {
+			late.Add(1)
+		}
+		return nil, nil
+	})
+	first := w.slot(2)
+	w.due(first, "long", 40) // of which the run holds a few, and the rest is free to be claimed
+	w.due(w.grid.Add(first, 1), "job", 1)
+	w.due(w.grid.Add(first, 3), "job", 1)
+	d, _ := w.start(func(c *Config) { c.Runner.Page, c.Runner.Workers = 2, 2 })
+	eventually(t, "later slots to be run", func() bool { return len(seen()) == 2 })
+	if running := d.health(false).Running; len(running) == 0 || !running[0].Equal(first) {
+		t.Errorf("running: %v, want %s", running, first)
+	}
+	close(release)
+	eventually(t, "every row to be recorded", func() bool { return w.ended() == 42 })
+	if late.Load() != 0 {
+		t.Errorf("%d rows of the long run were taken for missed ones", late.Load())
+	}
+}
+
+func TestASlotThatFindsNoRoomIsAProblemUntilItIsCaughtUpOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	release := make(chan struct{})
+	w.registry.Register("long", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-release
+		return nil, nil
+	})
+	w.due(w.slot(1), "long", 1)
+	d, _ := w.start(func(c *Config) { c.Slots = 1 })
+	eventually(t, "a slot to find no room", func() bool { return len(d.health(false).Problems) > 0 })
+	close(release)
+	eventually(t, "the daemon to be well again", func() bool {
+		h := d.health(false)
+		return len(h.Problems) == 0 && h.Missed == 0 && w.ended() == 1
+	})
+}
+
+func TestOfTwoDaemonsOneIsKilledInMidSlotAndTheOtherFinishes(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	const rows = 20
+	w.due(w.slot(0), "held", rows)
+	victim := w.startProcess()
+	eventually(t, "the first to hold the slot", func() bool { return w.count(`select count(*) from trace`) > 0 })
+	heir := w.startProcess()
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait()
+	w.db.MustExec(`insert into released default values`)
+	eventually(t, "every row to be recorded", func() bool { return w.ended() == rows })
+	if n := w.count(`select count(*) from prescient.future_job_history where runner like '%:' || $1::int`, heir.Process.Pid); n != rows {
+		t.Errorf("the other has recorded %d rows, want %d", n, rows)
+	}
+	if n := w.count(`select take_overs from prescient.slot_run where slot = $1`, w.slot(0)); n == 0 {
+		t.Error("nobody took over")
+	}
+	w.terminate(heir, func() {})
+}
+
+func TestSIGTERMLetsARunningCheckFinishAndRecordsIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	w.due(w.slot(0), "held", 1)
+	p := w.startProcess()
+	eventually(t, "the check to be running", func() bool { return w.count(`select count(*) from trace`) == 1 })
+	w.terminate(p, func() { w.db.MustExec(`insert into released default values`) })
+	if w.ended() != 1 {
+		t.Errorf("the check was not recorded\n%s", &p.log)
+	}
+}
+
+func TestACheckThatOutlastsTheGraceAfterSIGTERMIsLeftToTheNextDaemon(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	w.due(w.slot(0), "held", 1)
+	p := w.startProcess()
+	eventually(t, "the check to be running", func() bool { return w.count(`select count(*) from trace`) == 1 })
+	w.terminate(p, func() {})
+	if n := w.count(`select count(*) from prescient.future_job where error_count = 0`); n != 1 {
+		t.Errorf("the row does not wait any more\n%s", &p.log)
+	}
+	if n := w.count(`select count(*) from prescient.slot_lease where allocated_until is not null`); n != 0 {
+		t.Errorf("%d shards were not handed back\n%s", n, &p.log)
+	}
+	w.db.MustExec(`insert into released default values`)
+	w.startProcess()
+	eventually(t, "the row to be recorded", func() bool { return w.ended() == 1 })
+}
+
+func TestACheckThatIgnoresItsTimeoutEndsTheDaemonAsAFailure(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	w.registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-release
+		return nil, nil
+	}, jobs.Timeout(10*time.Millisecond))
+	w.due(w.slot(0), "stuck", 1)
+	err := Run(t.Context(), w.config(func(c *Config) { c.Runner.Grace = 10 * time.Millisecond }))
+	if !errors.Is(err, slots.ErrAbandoned) {
+		t.Errorf("Run returned %v, want ErrAbandoned", err)
+	}
+}
+
+func TestADatabaseThatIsStoppedAndStartedAgainCostsNoRow(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	db, err := pgsql.Open(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(pgsql.Migrate(t.Context(), db, pgsql.DefaultSchema), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w := setupOn(t, time.Second, server.URL())
+	w.record("job")
+	log := &lines{}
+	d, end := w.start(func(c *Config) { c.Runner.Logger = log.logger() })
+	eventually(t, "the daemon to be well", func() bool { h := d.health(false); return h.Last != nil && len(h.Problems) == 0 })
+	for n := range 10 {
+		w.due(w.slot(1+n), "job", 1)
+	}
+
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	down := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.down != nil && d.failures > 2
+	}
+	eventually(t, "the daemon to notice", down)
+	if problems := d.health(false).Problems; len(problems) == 0 {
+		t.Error("no problem without a database")
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "every row to be recorded", func() bool { return w.ended() == 10 })
+	eventually(t, "the daemon to be well again", func() bool { return len(d.health(false).Problems) == 0 })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if n := log.count("the database cannot be used; trying again"); n != 1 {
+		t.Errorf("that the database is gone was logged %d times, want once", n)
+	}
+	if n := log.count("the database can be used again"); n != 1 {
+		t.Errorf("that the database is back was logged %d times, want once", n)
+	}
+}
+
+// startServer starts a PostgreSQL of the test's own, which it may stop.
+func startServer(t *testing.T) *embedded.Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "daemon")
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	server, err := embedded.Open(embedded.Config{Dir: filepath.Join(dir, "pg"), Settings: map[string]string{"fsync": "off"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Stop(context.Background()), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+func TestHistoryIsPrunedWhereItIsNotKept(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	if err := w.ledger.Begin(t.Context(), w.slot(-100)); err != nil {
+		t.Fatal(err)
+	}
+	w.db.MustExec(`
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot, check_count,
+			error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
+		select n, 'job', 'order', '1', now(), now(), 0, 0, '0', now(), 'me', 'done', now() - n * interval '80 days'
+		from generate_series(0, 1) as n`)
+	w.start(func(c *Config) { c.Keep = 40 * day })
+	eventually(t, "the old row and the old slots to be dropped", func() bool {
+		return w.ended() == 1 && w.count(`select count(*) from prescient.slot_run where slot < now() - interval '41 days'`) == 0 &&
+			w.count(`select count(*) from prescient.setting where since > now() - interval '42 days'`) == 1
+	})
+}
+
+func TestSpansLeaveOutWhatIsBeingRun(t *testing.T) {
+	t.Parallel()
+	at := func(n int) time.Time { return grid.Default.Add(grid.Min, n) }
+	for name, test := range map[string]struct {
+		since, until time.Time
+		running      []time.Time
+		want         []span
+	}{
+		"nothing runs":            {at(1), at(5), nil, []span{{at(1), at(5)}}},
+		"from the beginning":      {time.Time{}, at(5), nil, []span{{time.Time{}, at(5)}}},
+		"one in the midst":        {at(1), at(5), []time.Time{at(3)}, []span{{at(1), at(3)}, {at(4), at(5)}}},
+		"at both ends":            {at(1), at(5), []time.Time{at(1), at(4)}, []span{{at(2), at(4)}}},
+		"side by side":            {time.Time{}, at(5), []time.Time{at(2), at(3)}, []span{{time.Time{}, at(2)}, {at(4), at(5)}}},
+		"outside":                 {at(2), at(5), []time.Time{at(1), at(5), at(6)}, []span{{at(2), at(5)}}},
+		"nothing but what runs":   {at(1), at(2), []time.Time{at(1)}, nil},
+		"nothing has begun since": {at(2), at(2), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := spans(grid.Default, test.since, test.until, test.running)
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(span{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAConfigurationThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	for name, change := range map[string]func(*Config){
+		"no database":    func(c *Config) { c.Runner.DB = nil },
+		"no registry":    func(c *Config) { c.Runner.Registry = nil },
+		"slots":          func(c *Config) { c.Slots = -1 },
+		"keep":           func(c *Config) { c.Keep = -time.Hour },
+		"schema":         func(c *Config) { c.Runner.Schema = "No" },
+		"listen nowhere": func(c *Config) { c.Listen = "256.0.0.1:1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := Run(t.Context(), w.config(change)); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prescient-go/prescient/slots"
+)
+
+// Health is how a daemon is, as /healthz tells it in JSON. Instants are in UTC.
+type Health struct {
+	// Problems are for a person to look at, in words. None: all is well.
+	Problems []string `json:"problems"`
+	// Last is the run that ended last, null before the first.
+	Last *LastRun `json:"last"`
+	// Running are the slots that are being run by this daemon.
+	Running []time.Time `json:"running"`
+	// Next is the next boundary, null before the database has answered for the first time.
+	Next *time.Time `json:"next"`
+	// Missed is how many slots began while this daemon could not run them, until catch-up is through.
+	Missed int64 `json:"missed"`
+	// CatchingUp tells that catch-up is at work.
+	CatchingUp bool `json:"catching_up"`
+}
+
+// LastRun is what this daemon did for a slot.
+type LastRun struct {
+	Slot        time.Time   `json:"slot"`
+	State       slots.State `json:"state"` // open: others are at it; empty: it could not be opened
+	Planned     int64       `json:"planned"`
+	Checked     int64       `json:"checked"`
+	Finished    int64       `json:"finished"`
+	Rescheduled int64       `json:"rescheduled"`
+	Failed      int64       `json:"failed"`
+	Seconds     float64     `json:"seconds"`
+}
+
+func (d *daemon) health(stopping bool) Health {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := Health{Problems: d.problems(), Running: d.busy(), Missed: d.catchUp.missed, CatchingUp: d.catchUp.busy}
+	if stopping {
+		h.Problems = append(h.Problems, "the daemon is stopping")
+	}
+	if h.Running == nil {
+		h.Running = []time.Time{} // null as JSON otherwise
+	}
+	if !d.current.IsZero() {
+		h.Next = new(d.grid.Next(d.current))
+	}
+	if r := d.last; r != nil {
+		h.Last = &LastRun{r.Slot, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Took.Seconds()}
+	}
+	return h
+}
+
+// problems is for Health. Call it with mu held.
+func (d *daemon) problems() []string {
+	list := []string{}
+	note := func(is bool, format string, args ...any) {
+		if is {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	note(!d.ready && d.down == nil, "the database has not answered yet")
+	note(d.down != nil, "the database cannot be used: %v", d.down)
+	note(!d.late.IsZero(), "slot %s waits for the run of another: %d slots are being run, which is the most at once",
+		d.late.Format(time.RFC3339), len(d.running))
+	note(d.lastErr != nil, "the last run failed: %v", d.lastErr)
+	note(d.catchUp.missed > 0, "%d slots began without a run here and are not caught up on yet", d.catchUp.missed)
+	note(d.catchUp.err != nil && !errors.Is(d.catchUp.err, slots.ErrStopped), "catch-up failed: %v", d.catchUp.err)
+	return list
+}
+
+// handler serves /healthz, /livez and, on every other path, Config.Handler.
+func (d *daemon) handler(ctx context.Context) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		h := d.health(ctx.Err() != nil)
+		answer(w, len(h.Problems) == 0, h)
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		alive := ctx.Err() != nil || d.alive(d.patience)
+		answer(w, alive, map[string]bool{"alive": alive})
+	})
+	if d.cfg.Handler != nil {
+		mux.Handle("/", d.cfg.Handler)
+	}
+	return mux
+}
+
+func answer(w http.ResponseWriter, ok bool, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
+}
+
+const (
+	// headerTime is what a client gets to send the head of a request.
+	headerTime = 10 * time.Second
+	// closingTime is what requests get to finish when the daemon has stopped.
+	closingTime = 5 * time.Second
+)
+
+// serve begins to serve where Config says so. The server goes on while the daemon stops; end ends it.
+func (d *daemon) serve(ctx context.Context) (end func(), err error) {
+	if d.cfg.Listen == "" {
+		return func() {}, nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", d.cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("serve health: %w", err)
+	}
+	server := &http.Server{
+		Handler: d.handler(ctx), ReadHeaderTimeout: headerTime,
+		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			d.log.ErrorContext(ctx, "the HTTP server ended", "error", err)
+		}
+	}()
+	d.log.InfoContext(ctx, "listening", "address", listener.Addr().String())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+	}, nil
+}

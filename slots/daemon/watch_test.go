@@ -1,0 +1,241 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// lines is a log that a test reads.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) count(message string) int { return strings.Count(l.String(), message) }
+
+// address waits until the daemon listens, and returns where.
+func (l *lines) address(t *testing.T) string {
+	t.Helper()
+	var address string
+	eventually(t, "the daemon to listen", func() bool {
+		_, rest, found := strings.Cut(l.String(), "msg=listening address=")
+		address, _, _ = strings.Cut(rest, "\n")
+		return found
+	})
+	return address
+}
+
+func get(t *testing.T, url string, v any) int {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return response.StatusCode
+}
+
+func TestHealthIsServedBesideTheHandlerOfTheCaller(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	w.record("job")
+	w.due(w.slot(0), "job", 3)
+	log := &lines{}
+	_, end := w.start(func(c *Config) {
+		c.Listen = "127.0.0.1:0"
+		c.Runner.Logger = log.logger()
+		c.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, `"`+r.URL.Path+`"`) })
+	})
+	base := "http://" + log.address(t)
+	var h Health
+	eventually(t, "the daemon to be well", func() bool { return get(t, base+"/healthz", &h) == http.StatusOK && h.Last != nil })
+	if !h.Last.Slot.Equal(w.slot(0)) || h.Last.Checked != 3 || h.Last.State != "done" || !h.Next.Equal(w.slot(1)) || len(h.Problems) != 0 {
+		t.Errorf("health: %+v", h)
+	}
+	var path string
+	if code := get(t, base+"/schedules", &path); code != http.StatusOK || path != "/schedules" {
+		t.Errorf("the caller's handler: %d %q", code, path)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", strings.TrimPrefix(base, "http://")); err == nil {
+		t.Error("it listens though it has stopped")
+	}
+}
+
+func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	if err := w.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := w.start()
+	handler := d.handler(t.Context())
+	ask := func(path string) (int, string) {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		return answer.Code, answer.Body.String()
+	}
+	eventually(t, "the reason", func() bool {
+		code, text := ask("/healthz")
+		return code == http.StatusServiceUnavailable && strings.Contains(text, "the database cannot be used: ")
+	})
+	if code, text := ask("/livez"); code != http.StatusOK {
+		t.Errorf("/livez: %d %s", code, text)
+	}
+	if code, _ := ask("/other"); code != http.StatusNotFound {
+		t.Errorf("a path that is not there: %d", code)
+	}
+}
+
+// manager is systemd: the socket that it listens on, and what it was told.
+type manager struct {
+	mu   sync.Mutex
+	told []string
+}
+
+// newManager must be called from a test that is not parallel: the socket is in the environment.
+func newManager(t *testing.T, watchdog string) *manager {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("WATCHDOG_USEC", watchdog)
+	m := &manager{}
+	go func() {
+		buffer := make([]byte, 4096)
+		for {
+			n, err := conn.Read(buffer)
+			if err != nil {
+				return
+			}
+			m.mu.Lock()
+			m.told = append(m.told, string(buffer[:n]))
+			m.mu.Unlock()
+		}
+	}()
+	return m
+}
+
+// heard counts what was told that begins like this.
+func (m *manager) heard(prefix string) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.told {
+		if strings.HasPrefix(s, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSystemdIsToldHowTheDaemonIs(t *testing.T) {
+	m := newManager(t, "200000")
+	w := setup(t, time.Second)
+	w.record("job")
+	w.due(w.slot(2), "job", 3)
+	_, end := w.start(func(c *Config) { c.Systemd = true })
+	eventually(t, "READY=1", func() bool { return m.heard("READY=1") == 1 })
+	eventually(t, "the watchdog to be fed", func() bool { return m.heard("WATCHDOG=1") > 3 })
+	eventually(t, "the status", func() bool { return m.heard("STATUS=slot ") > 0 })
+	if n := m.heard("STOPPING=1"); n != 0 {
+		t.Errorf("stopping was told %d times before the end", n)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "STOPPING=1", func() bool { return m.heard("STOPPING=1") == 1 })
+}
+
+func TestSystemdsWatchdogIsFedNoMoreWhenTheLoopHangs(t *testing.T) {
+	m := newManager(t, "100000")
+	w := setup(t, time.Second)
+	var hang atomicChannel
+	d, err := newDaemon(w.config(func(c *Config) {
+		c.Systemd = true
+		start, base := time.Now(), w.slot(0)
+		c.Runner.Now = func() time.Time {
+			hang.wait()
+			return base.Add(time.Since(start))
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.patience = 5 * time.Second
+	w.startDaemon(d)
+	eventually(t, "the watchdog to be fed", func() bool { return m.heard("WATCHDOG=1") > 3 })
+	release := hang.close()
+	defer release()
+	eventually(t, "the loop to be given up", func() bool { return !d.alive(d.patience) })
+	answer := httptest.NewRecorder()
+	d.handler(context.Background()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/livez", nil))
+	if answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("/livez: %d", answer.Code)
+	}
+	fed := m.heard("WATCHDOG=1")
+	for begin := time.Now(); time.Since(begin) < time.Second; time.Sleep(50 * time.Millisecond) {
+		if n := m.heard("WATCHDOG=1"); n > fed+1 { // one may have been under way
+			t.Fatalf("fed %d times more while the loop hangs", n-fed)
+		}
+	}
+}
+
+// atomicChannel holds up whoever waits on it between close and release.
+type atomicChannel struct {
+	mu     sync.Mutex
+	closed chan struct{}
+}
+
+func (c *atomicChannel) wait() {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed != nil {
+		<-closed
+	}
+}
+
+func (c *atomicChannel) close() (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	closed := make(chan struct{})
+	c.closed = closed
+	return func() { close(closed) }
+}

@@ -1,0 +1,235 @@
+package spool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/spool"
+)
+
+// Runs as processes of their own, which can be killed and stopped: the test binary itself, told by this variable which
+// spool to run slot 1 of.
+const runnerProcess = "PRESCIENT_TEST_SPOOL"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(runnerProcess); dir != "" {
+		os.Exit(runProcess(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// runProcess runs slot 1 until it is done or gets SIGTERM, and prints its result.
+func runProcess(dir string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	s, err := spool.Open(spool.Config{Dir: dir, Now: func() time.Time { return slot(1) }, Workers: 8, Grace: 300 * time.Millisecond})
+	if err != nil {
+		slog.Error("open", "error", err)
+		return 1
+	}
+	result, err := s.Run(ctx, slot(1))
+	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
+		return 1
+	}
+	switch {
+	case errors.Is(err, slots.ErrStopped):
+		return 4
+	case err != nil:
+		slog.Error("run", "error", err)
+		return 1
+	}
+	return 0
+}
+
+// noon is when every test begins.
+var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// slot returns the n-th slot after noon.
+func slot(n int) time.Time { return grid.Default.Add(noon, n) }
+
+// world is a spool of its own, a clock that a test steps by hand, and a directory in which executables leave traces.
+type world struct {
+	t     testing.TB
+	dir   string
+	trace string
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func setup(t testing.TB) *world {
+	t.Helper()
+	return &world{t: t, dir: t.TempDir(), trace: t.TempDir(), now: noon}
+}
+
+func (w *world) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) set(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = now
+}
+
+// open returns the spool, with changes to its configuration.
+func (w *world) open(change ...func(*spool.Config)) *spool.Spool {
+	w.t.Helper()
+	cfg := spool.Config{Dir: w.dir, Now: w.Now, Workers: 8, Grace: time.Second, Logger: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := spool.Open(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// path is where an executable of a slot is.
+func (w *world) path(slot time.Time, name string) string {
+	return filepath.Join(w.dir, slot.Format("0601021504"), name)
+}
+
+// put drops a script into a slot, as people do it by hand. In it $T is the directory of traces.
+func (w *world) put(slot time.Time, name, script string) {
+	w.t.Helper()
+	w.write(w.path(slot, name), fmt.Sprintf("#!/bin/sh\nT='%s'\n%s\n", w.trace, script), 0o755)
+}
+
+// write keeps parallel tests from forking meanwhile: a child that has the file open makes it "text file busy".
+func (w *world) write(path, content string, mode fs.FileMode) {
+	w.t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), mode), os.Chmod(path, mode))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run steps the clock to a slot and runs it.
+func (w *world) run(at time.Time, change ...func(*spool.Config)) spool.Result {
+	w.t.Helper()
+	w.set(at)
+	result, err := w.open(change...).Run(w.t.Context(), at)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+// list returns what waits, as "12:15 missed name".
+func (w *world) list() []string {
+	w.t.Helper()
+	files, err := w.open().List()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	list := []string{}
+	for _, f := range files {
+		list = append(list, fmt.Sprintf("%s %s %s", f.Slot.Format("15:04"), f.State, f.Name))
+	}
+	return list
+}
+
+// history returns what ended.
+func (w *world) history() []spool.Ended {
+	w.t.Helper()
+	list, err := w.open().History(1 << 20)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// read returns the content of a file; of one that does not exist it is empty.
+func (w *world) read(path string) string {
+	w.t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// traces counts the lines of a file of traces.
+func (w *world) traces(name string) map[string]int {
+	w.t.Helper()
+	counts := map[string]int{}
+	for line := range strings.Lines(w.read(filepath.Join(w.trace, name))) {
+		counts[strings.TrimSpace(line)]++
+	}
+	return counts
+}
+
+// tree lists every file and directory of the spool, without history.
+func (w *world) tree() []string {
+	w.t.Helper()
+	list := []string{}
+	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == w.dir {
+			return err
+		}
+		if entry.Name() == "history" {
+			return filepath.SkipDir
+		}
+		list = append(list, strings.TrimPrefix(path, w.dir+"/"))
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// start starts a run of slot 1 as a process of its own.
+func (w *world) start() *exec.Cmd {
+	w.t.Helper()
+	p := exec.Command(os.Args[0])
+	p.Env = append(os.Environ(), runnerProcess+"="+w.dir)
+	p.Stdout, p.Stderr = &strings.Builder{}, &strings.Builder{}
+	if err := p.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+// finish waits for the process and returns its result and its exit code.
+func (w *world) finish(p *exec.Cmd) (result spool.Result, code int) {
+	w.t.Helper()
+	_ = p.Wait()
+	if err := json.Unmarshal([]byte(p.Stdout.(*strings.Builder).String()), &result); err != nil {
+		w.t.Fatalf("%v: %s", err, p.Stderr)
+	}
+	return result, p.ProcessState.ExitCode()
+}
+
+// eventually waits until something is so.
+func (w *world) eventually(what string, shown func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !shown(); {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

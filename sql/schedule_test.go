@@ -1,0 +1,67 @@
+package sql_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestScheduleTableKeepsItsRules(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "insert into prescient.schedule (id, crontab, anchor) values ('a', '@daily', '2030-03-01')")
+	for change, code := range map[string]pqerror.Code{
+		"id = ''":                       pqerror.CheckViolation,
+		"id = repeat('ü', 101)":         pqerror.CheckViolation,
+		"misfire = 'sometimes'":         pqerror.CheckViolation,
+		"deadline = '0'":                pqerror.CheckViolation,
+		"spread = '-1 second'":          pqerror.CheckViolation,
+		"spread = '24 hours 1 second'":  pqerror.CheckViolation,
+		"anchor = 'infinity'":           pqerror.CheckViolation,
+		"anchor = '1969-12-31 00:00Z'":  pqerror.CheckViolation,
+		"anchor = null":                 pqerror.NotNullViolation,
+		"payload = '{'":                 pqerror.InvalidTextRepresentation,
+		"paused = null":                 pqerror.NotNullViolation,
+		"crontab = null, timezone = ''": pqerror.NotNullViolation,
+	} {
+		refused(t, db, code, "update prescient.schedule set "+change)
+	}
+	refused(t, db, pqerror.UniqueViolation, "insert into prescient.schedule (id, crontab, anchor) values ('a', '@daily', '2030-03-01')")
+	refused(t, db, pqerror.CheckViolation, "insert into prescient.event_consumer (name, mark, position) values ('', '1', 1)")
+}
+
+// A run, a page and a reader must cost what they return, however many schedules and events there are.
+func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, `insert into prescient.schedule (id, crontab, anchor) select 's' || n, '@daily', '2030-03-01' from generate_series(1, 20000) as n`)
+	exec(t, db, `insert into prescient.future_job (job_exec, entity_name, entity_key, first_check_at, next_check_at)
+		select 'schedule', 'schedule', id, '`+noon+`', '`+noon+`' from prescient.schedule`)
+	exec(t, db, `insert into prescient.event_outbox (mark, id, source, type) select n::text::xid8, n, 's', 't' from generate_series(1, 20000) as n`)
+	exec(t, db, "analyze")
+	ids := pq.StringArray{"s1", "s77", "s4711"}
+	for name, test := range map[string]struct {
+		stmt  pgsql.Statement
+		args  []any
+		table string
+	}{
+		"schedule_due":    {pgsql.ScheduleDue, []any{ids}, "schedule"},
+		"schedule_lock":   {pgsql.ScheduleLock, []any{ids}, "schedule"},
+		"schedule_wait":   {pgsql.ScheduleWait, []any{ids}, "future_job"},
+		"schedule_delete": {pgsql.ScheduleDelete, []any{ids}, "schedule"},
+		"one schedule":    {pgsql.ScheduleList, []any{"", "", nil, 1, pq.StringArray{"s77"}}, "future_job"},
+		"a page":          {pgsql.ScheduleList, []any{"s77", "", nil, 100, nil}, "future_job"},
+		"a prefix":        {pgsql.ScheduleList, []any{"", "s777", nil, 100, nil}, "schedule"},
+		"event_read":      {pgsql.EventRead, []any{"100", 7, 100}, "event_outbox"},
+		"event_prune":     {pgsql.EventPrune, []any{noon, 100}, "event_outbox"},
+	} {
+		if plan := explain(t, db, test.stmt, test.args...); strings.Contains(plan, "Seq Scan on "+test.table+" ") {
+			t.Errorf("%s reads all of %s:\n%s", name, test.table, plan)
+		}
+	}
+}

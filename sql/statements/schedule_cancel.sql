@@ -1,0 +1,3 @@
+-- Ends the rows of future_job that stand for schedules.
+select count(*) filter (where prescient.cancel('schedule', 'schedule', id))
+from unnest($1::text[]) as g (id)

@@ -1,0 +1,20 @@
+-- A page of schedules after id $1, with the row of future_job that stands for each. $2: the beginning of the ids;
+-- $3: only those in this state, or null; $5: these ids alone, or null.
+select
+    s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
+    s.misfire, s.anchor, s.paused, s.version, s.created_at, s.updated_at,
+    coalesce((select d.dropped from prescient.schedule_drop d where d.id = s.id), 0) as dropped,
+    f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error
+from prescient.schedule s
+left join prescient.future_job f
+    on f.entity_name = 'schedule'
+    and f.entity_key = s.id collate "default"
+    and f.job_exec = 'schedule'
+    and f.item_key = ''
+where s.id > $1
+    and s.id >= $2
+    and s.id < $2 || chr(1114111)
+    and ($3::text is null or $3 = case when s.paused then 'paused' when f.id is null then 'ended' else 'active' end)
+    and ($5::text[] is null or s.id = any ($5))
+order by s.id
+limit $4
