@@ -37,7 +37,7 @@ func enqueue(ctx context.Context, b *bench) error {
 	e := &enqueuing{b, s, r, client}
 	few := max(100, b.rows/5)
 	if b.short {
-		few = max(100, b.rows/20)
+		few = max(100, b.rows/40)
 	}
 	if err := e.single(ctx, few); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,6 +30,7 @@ var workloads = []workload{
 	{"realistic", "each check looks up its order and raises an alert for 5 %", realistic},
 	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack},
 	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale},
+	{"schedules", "create schedules, and publish those of one slot to the outbox", schedules},
 	{"enqueue", "one by one and in bulk, against COPY and River", enqueue},
 }
 
@@ -52,6 +54,7 @@ type options struct {
 }
 
 func main() {
+	debug.SetGCPercent(400)        // as cmd.Main has it; for the peers in Go, too
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away, such as head, must not leave the server behind
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -104,7 +107,7 @@ func run(ctx context.Context, args []string) (err error) {
 
 func parse(args []string) (o options, chosen []workload, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, under 5 minutes")
+	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, about 5 minutes")
 	flags.StringVar(&o.only, "only", "", "the workloads to run, with commas between; default all")
 	flags.IntVar(&o.rows, "rows", 100_000, "due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")

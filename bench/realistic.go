@@ -72,7 +72,7 @@ func realistic(ctx context.Context, b *bench) error {
 			},
 		}
 	}
-	few := max(100, rows/20) // a commit for each row takes long, and its rate does not depend on it
+	few := max(100, rows/50) // a commit for each row takes long, and its rate does not depend on it
 	const once = "exactly once in the database"
 	sides := []side{
 		own("prescient, in batches with a transaction", once, rows, registerBatchTx(checkOrders)),
