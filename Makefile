@@ -2,7 +2,10 @@
 
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build demo test lint bench bench-full postgres clean
+# how long make test-long fuzzes each target
+FUZZTIME = 20s
+
+.PHONY: help build demo test test-long lint bench bench-full postgres clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,11 +19,20 @@ demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an
 test: postgres ## every test, with the race detector, on a PostgreSQL that the tests start themselves
 	go test -race -timeout 20m ./...
 
+test-long: postgres ## what takes longer than make test should: 100,000 schedules beside their oracle, and every fuzz target
+	go test -count 1 -run Oracle ./jobs/schedule/...
+	@for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		done; \
+	done
+
 lint: ## golangci-lint at a pinned version; the benchmark, a module of its own, is vetted
 	go run $(GOLANGCI_LINT) run ./...
 	cd bench && go vet ./...
 
-bench: postgres ## prescient beside other queues, the short set: under 5 minutes
+bench: postgres ## prescient beside other queues, the short set: about 5 minutes
 	cd bench && go run . -short
 
 bench-full: postgres ## every workload of the benchmark: hours, and 30 GB of disk

@@ -82,8 +82,9 @@ func (a *App) root() *cobra.Command {
 	root.SetErr(a.Err)
 	config.Flags(root.PersistentFlags())
 	root.AddCommand(
-		newRun(a), newCatchUp(a), newStatus(a),
-		newSlots(a), newJobs(a), newHistory(a),
+		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a),
+		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
+		newSpool(a),
 		newMigrate(a), newDB(a), newConfig(a), newDemo(a), newVersion(a),
 	)
 	for _, command := range a.extra {

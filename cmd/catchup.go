@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type catchUpOptions struct {
@@ -53,6 +53,7 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
 	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay")
+	config.EventFlags(fs)
 	return c
 }
 
@@ -69,9 +70,9 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 	if o.spread > 1 && o.mode != slots.ModeDefer {
 		return usagef("--spread is for --mode %s alone", slots.ModeDefer)
 	}
-	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
+	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		bars := a.bars()
-		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, bars))
+		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, registry, bars))
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,11 @@
 //		cmd.Main(registry)
 //	}
 //
+// Runs also know the jobs that the settings bind to a service or a query, and the one of recurring schedules (see
+// checks.go). Events may go to the outbox, files and webhooks; to a broker, when its package is imported:
+//
+//	import _ "github.com/prescient-go/prescient/jobs/event/kafka"
+//
 // Every command is an options struct, a constructor that reads it from arguments and flags, and a function that does
 // the work; one file holds the commands of a group. What they share is App: the streams, the configuration, the log
 // and the way to the database.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -33,7 +34,7 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 		if err != nil {
 			return err
 		}
-		if names := a.jobNames(); len(names) > 0 && !slices.Contains(names, job) {
+		if names := a.jobNames(); len(names) > 0 && job != schedule.JobExec && !slices.Contains(names, job) {
 			a.log.WarnContext(ctx, "this binary has no such job: is the name right?", "job", job)
 		}
 		view := struct {
@@ -49,10 +50,16 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 	})
 }
 
-// jobNames is the jobs that are linked into the binary: the stock one has none.
+// jobNames is the jobs that are linked into the binary or bound by the settings: the stock one may have none.
 func (a *App) jobNames() (names []string) {
 	for d := range a.registry.All() {
 		names = append(names, d.Name)
+	}
+	for _, job := range a.Config().HTTPJobs {
+		names = append(names, job.Name)
+	}
+	for _, job := range a.Config().SQLJobs {
+		names = append(names, job.Name)
 	}
 	return names
 }

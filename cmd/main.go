@@ -4,12 +4,17 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/jobs"
 )
+
+// gcPercent is for a heap of a few megabytes through which millions of rows pass: with Go's default, a third of what a
+// run costs this process is collecting garbage. The environment variable GOGC goes before it.
+const gcPercent = 400
 
 // Main is the whole command line of a binary with the jobs of registry: it runs the command that os.Args names and
 // exits with its Code. SIGINT and SIGTERM stop the command in good order; a second one kills it. extra adds commands;
@@ -18,6 +23,9 @@ import (
 func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 
 	app := New(registry, extra...)
 	app.global = true

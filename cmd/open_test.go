@@ -24,7 +24,7 @@ func TestARunnerAndItsPoolAreAsTheSettingsSay(t *testing.T) {
 	if got := db.Stats().MaxOpenConnections; got != 24 {
 		t.Errorf("the pool has %d connections, want 24", got)
 	}
-	cfg := a.runnerConfig(db, nil)
+	cfg := a.runnerConfig(db, a.registry, nil)
 	if cfg.Connections != 20 || cfg.ClaimDelay != 2*time.Second || cfg.Early >= 0 || cfg.Grace != settings.Run.Grace {
 		t.Errorf("the runner's configuration: %+v", cfg)
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type runOptions struct {
@@ -40,13 +41,14 @@ It writes nothing to stdout, unless asked for JSON, and one line "slot run" to t
 	})
 	c.Flags().Var(&o.slot, "slot", "the slot to run; default: the one that has begun last")
 	config.RunFlags(c.Flags())
+	config.EventFlags(c.Flags())
 	return c
 }
 
 func runSlot(ctx context.Context, a *App, o runOptions) error {
-	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
+	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		bars := a.bars()
-		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, bars))
+		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, registry, bars))
 		if err != nil {
 			return err
 		}
@@ -67,18 +69,14 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 	})
 }
 
-// runnerConfig is the configuration of a runner. There 0 means the default, and below 0 means none; in the settings
-// 0 means none.
-func (a *App) runnerConfig(db *sqlx.DB, bars *bars) slots.Config {
+// none turns the 0 of a setting, which means none, into what means that where 0 is the default.
+func none(d time.Duration) time.Duration { return cmp.Or(d, -1) }
+
+// runnerConfig is the configuration of a runner.
+func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slots.Config {
 	cfg := a.Config()
-	none := func(d time.Duration) time.Duration {
-		if d == 0 {
-			return -1
-		}
-		return d
-	}
 	return slots.Config{
-		DB: db, Schema: cfg.Database.Schema, Registry: a.registry,
+		DB: db, Schema: cfg.Database.Schema, Registry: registry,
 		Workers: cfg.Run.Workers, Connections: cfg.Run.Connections, Page: cfg.Run.Page,
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: a.log, Progress: bars.show,

@@ -1,0 +1,205 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/httpjob"
+	"github.com/prescient-go/prescient/jobs/sqljob"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// bind adds to registry the jobs that the settings bind to a service or a query; what the queries find goes to
+// publisher. The caller calls release when the registry is not used any more. A name that registry has already is an
+// error of usage. A query that cannot run is logged, and harms the rows of its own job alone.
+func (a *App) bind(ctx context.Context, registry *jobs.Registry, publisher event.Publisher) (release func(), err error) {
+	if err := a.checkNames(registry); err != nil {
+		return nil, err
+	}
+	for _, job := range a.Config().HTTPJobs {
+		if err := a.bindHTTP(registry, job); err != nil {
+			return nil, &ExitError{Code: Usage, Err: err}
+		}
+	}
+	queries, release := a.queries()
+	for i, job := range a.Config().SQLJobs {
+		queries[i].Publisher = publisher
+		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry)); err != nil {
+			release()
+			return nil, &ExitError{Code: Usage, Err: err}
+		}
+	}
+	for i, err := range checkQueries(ctx, queries) {
+		if err != nil {
+			a.log.ErrorContext(ctx, "a job cannot run: its rows will fail, others run", "job", queries[i].Name, "error", err)
+		}
+	}
+	return release, nil
+}
+
+// checkNames refuses to bind a name that is a Go job of the binary.
+func (a *App) checkNames(registry *jobs.Registry) error {
+	taken := map[string]bool{}
+	for d := range registry.All() {
+		taken[d.Name] = true
+	}
+	var problems []error
+	refuse := func(section, name string) {
+		if taken[name] {
+			problems = append(problems, fmt.Errorf("%s binds the job %q, which this binary has in Go: take one of them out, or rename it", section, name))
+		}
+	}
+	for _, job := range a.Config().HTTPJobs {
+		refuse("http_jobs", job.Name)
+	}
+	for _, job := range a.Config().SQLJobs {
+		refuse("sql_jobs", job.Name)
+	}
+	if len(problems) > 0 {
+		return &ExitError{Code: Usage, Err: fmt.Errorf("configuration: %w", errors.Join(problems...))}
+	}
+	return nil
+}
+
+func (a *App) bindHTTP(registry *jobs.Registry, job config.HTTPJob) error {
+	events := a.Config().Events
+	secret := job.Secret
+	if secret == (config.Secret{}) {
+		secret = events.Secret
+	}
+	return httpjob.Register(registry, httpjob.Config{
+		Name: job.Name, URL: job.URL.Reveal(), Secret: secret.Reveal(), Allow: events.Allow,
+		Timeout: job.Timeout, Rows: job.Rows, Concurrency: job.Concurrency,
+	}, jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry))
+}
+
+// queries returns the jobs that the settings bind to a query, without a publisher. Those on one database share a pool.
+func (a *App) queries() (list []sqljob.Config, release func()) {
+	pools := map[config.URL]*pool{}
+	for _, job := range a.Config().SQLJobs {
+		p := pools[job.Database]
+		if p == nil {
+			p = &pool{address: func(context.Context) (string, error) { return job.Database.Reveal(), nil }}
+			if job.Database == (config.URL{}) {
+				p.address = a.address
+			}
+			pools[job.Database] = p
+		}
+		p.size += job.Concurrency
+		list = append(list, sqljob.Config{
+			Name: job.Name, Query: job.Query, DB: p.open, Role: job.Role, Timeout: job.Timeout, Concurrency: job.Concurrency,
+			Source: a.Config().Events.Source, Type: job.Type,
+		})
+	}
+	return list, func() {
+		for _, p := range pools {
+			p.close()
+		}
+	}
+}
+
+// pool is opened when it is first asked for: a database that is down when a daemon starts is there later.
+type pool struct {
+	address func(ctx context.Context) (string, error)
+	size    int
+
+	mu sync.Mutex
+	db *sqlx.DB
+}
+
+func (p *pool) open(ctx context.Context) (*sqlx.DB, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.db != nil {
+		return p.db, nil
+	}
+	url, err := p.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Patient, since each query has a timeout of its own.
+	db, err := pgsql.Open(ctx, url, pgsql.Patient())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(p.size)
+	db.SetMaxIdleConns(p.size)
+	p.db = db
+	return db, nil
+}
+
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.db != nil {
+		_ = p.db.Close()
+	}
+}
+
+// checkTime is how long a run waits at its start to learn whether queries can run.
+const checkTime = 5 * time.Second
+
+// checkQueries returns what is wrong with each query, or nil.
+func checkQueries(ctx context.Context, queries []sqljob.Config) []error {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	errs := make([]error, len(queries))
+	var wg sync.WaitGroup
+	for i, query := range queries {
+		wg.Go(func() { errs[i] = sqljob.Check(ctx, query) })
+	}
+	wg.Wait()
+	return errs
+}
+
+func newConfigCheck(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "check",
+		Short: "Check that the queries of sql_jobs can run",
+		Long: `Check that the settings are right, and that the queries of sql_jobs can run: the server understands them, the role
+may be taken, the columns are those that are known. No query is run. Exits 3 when one cannot.`,
+		Example: `  prescient config check --config /etc/prescient/prescient.yaml`,
+		Args:    exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return checkConfig(c.Context(), a) },
+	})
+}
+
+// queryView is a query that was checked, as JSON.
+type queryView struct {
+	Job      string `json:"job"`
+	Database string `json:"database"` // empty: that of the jobs
+	Problem  string `json:"problem"`  // empty: none
+}
+
+func checkConfig(ctx context.Context, a *App) error {
+	if err := a.checkNames(a.registry); err != nil {
+		return err
+	}
+	queries, release := a.queries()
+	defer release()
+	var views []queryView
+	var found error
+	for i, err := range checkQueries(ctx, queries) {
+		job := a.Config().SQLJobs[i]
+		view := queryView{Job: job.Name, Database: job.Database.String()}
+		if err != nil {
+			view.Problem, found = err.Error(), &ExitError{Code: Found}
+		}
+		views = append(views, view)
+	}
+	err := printList(a, views, table.Row{"JOB", "DATABASE", "PROBLEM"}, func(v queryView) table.Row {
+		return table.Row{v.Job, v.Database, v.Problem}
+	})
+	return cmp.Or(err, found)
+}

@@ -1,0 +1,58 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary; those of brokers are not
+	_ "github.com/prescient-go/prescient/jobs/event/outbox"
+	_ "github.com/prescient-go/prescient/jobs/event/webhook"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// withChecks is withDB for commands that run checks. The registry has the jobs of the binary, those that the settings
+// bind to a service or a query, and the one of schedules; events go to where events.to says.
+func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
+	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) (err error) {
+		publisher, err := a.publisher(ctx, db)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, publisher.Close()) }()
+		registry := a.registry.Clone()
+		release, err := a.bind(ctx, registry, publisher)
+		if err != nil {
+			return err
+		}
+		defer release()
+		a.registerSchedules(registry, publisher)
+		return fn(db, registry)
+	})
+}
+
+func (a *App) publisher(ctx context.Context, db *sqlx.DB) (event.Publisher, error) {
+	events := a.Config().Events
+	publisher, err := event.Open(ctx, events.To.Reveal(), event.Config{
+		DB: db, Schema: a.schema(), Secret: events.Secret.Reveal(), Allow: events.Allow, Logger: a.log,
+	})
+	if err != nil {
+		return nil, &ExitError{Code: Usage, Err: fmt.Errorf("events.to (%s): %w", a.origin("events.to"), err)}
+	}
+	return publisher, nil
+}
+
+// registerSchedules adds the job of schedules, unless the binary has one of its own, with a publisher of its own.
+func (a *App) registerSchedules(registry *jobs.Registry, publisher event.Publisher) {
+	for d := range registry.All() {
+		if d.Name == schedule.JobExec {
+			return
+		}
+	}
+	schedule.Register(registry, &schedule.Publishing{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()})
+}

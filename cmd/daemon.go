@@ -1,0 +1,77 @@
+package cmd
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/slots/daemon"
+)
+
+func newDaemon(a *App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "daemon",
+		Short: "Run every slot as it begins, and catch up in between: no cron needed",
+		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons, on any machines, share
+each slot by its leases, with runs that cron starts, too; one that dies is replaced by the others.
+
+A slot that takes longer than the width goes on beside the next one. Each of the two, and catch-up, has --workers and
+--connections of its own, so the daemon needs up to 3 x (--connections + 4) connections. Where history.keep is set it
+also does once a day what "history prune" does.
+
+On SIGTERM it finishes what it is checking, within --grace, records it and exits 0. It exits 1 when a check has ignored
+its timeout: only the end of the process ends that, so let it be started again. Without a database it does not
+start; later on it waits for one.
+
+With --listen it serves
+  /healthz  200 or, with the problems in its JSON, 503: no database, a slot missed, a run failed
+  /livez    503 only when the daemon hangs, so that restarting it helps
+  /schedules, /preview, where daemon.token is set: recurring schedules, for clients that know the token
+and under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
+		Example: `  prescient daemon
+  prescient daemon --listen localhost:8080 --log-format json
+  curl -fsS localhost:8080/healthz`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), a) },
+	}
+	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
+	config.DaemonFlags(c.Flags())
+	config.EventFlags(c.Flags())
+	return c
+}
+
+func runDaemon(ctx context.Context, a *App) error {
+	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
+		api, err := a.schedulesAPI(ctx, db)
+		if err != nil {
+			return err
+		}
+		cfg := daemon.Config{
+			Runner:  a.runnerConfig(db, registry, nil),
+			Keep:    a.Config().History.Keep,
+			Listen:  a.Config().Daemon.Listen,
+			Handler: api,
+			Systemd: true,
+		}
+		db.SetMaxOpenConns(cfg.Pool())
+		return daemon.Run(ctx, cfg)
+	})
+}
+
+// schedulesAPI returns the handler of the schedules; nil where no daemon.token is set.
+func (a *App) schedulesAPI(ctx context.Context, db *sqlx.DB) (http.Handler, error) {
+	token := a.Config().Daemon.Token.Reveal()
+	if token == "" {
+		return nil, nil
+	}
+	store, err := a.schedules(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Config{Store: store, DB: db, Token: token, Logger: a.log})
+}

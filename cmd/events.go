@@ -1,0 +1,276 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newEvents(a *App) *cobra.Command {
+	return group("events", "Read the events in the outbox, and say how far they have been read",
+		newEventsTail(a), newEventsAck(a), newEventsConsumers(a), newEventsPrune(a))
+}
+
+func (a *App) withOutbox(ctx context.Context, fn func(box *outbox.Outbox, now time.Time) error) error {
+	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
+		return fn(outbox.New(db, a.schema()), setting.Now())
+	})
+}
+
+// position is a flag that takes a position in the outbox.
+type position struct{ outbox.Position }
+
+// Type is the placeholder in help.
+func (p *position) Type() string { return "POSITION" }
+
+// String is empty for the position before all events.
+func (p *position) String() string {
+	if p.Position == (outbox.Position{}) {
+		return ""
+	}
+	return p.Position.String()
+}
+
+// Set parses a position.
+func (p *position) Set(text string) (err error) {
+	p.Position, err = outbox.ParsePosition(text)
+	return err
+}
+
+type eventsTailOptions struct {
+	after    position
+	consumer string
+	limit    count
+	follow   bool
+}
+
+func newEventsTail(a *App) *cobra.Command {
+	var o eventsTailOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "tail",
+		Short: "Print the events in the outbox, one a line, the oldest first",
+		Long: `Print the events in the outbox, one a line, the oldest first: its position, its time, its id and its data; with
+--output json a CloudEvent with its position, one a line. It begins after --after, or after what --consumer has
+acknowledged, or with the oldest. With --follow it goes on until it is stopped.
+
+A transaction that has written something and is not over, anywhere on the server, holds back the events after it.`,
+		Example: `  prescient events tail --follow
+  prescient events tail --consumer billing --limit 500 --output json
+  prescient events tail --after 7311-42`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.follow && !c.Flags().Changed("limit") {
+				o.limit = 0
+			}
+			return tailEvents(c.Context(), a, o)
+		},
+	})
+	fs := c.Flags()
+	fs.Var(&o.after, "after", "begin after this one")
+	fs.StringVar(&o.consumer, "consumer", "", "begin after what the consumer of this `NAME` has acknowledged")
+	countVar(fs, &o.limit, "limit", 100, "number of events at the most; with --follow no limit unless it is given")
+	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
+	c.MarkFlagsMutuallyExclusive("after", "consumer")
+	return c
+}
+
+const (
+	// tailPage is how many events are read at once.
+	tailPage = 1000
+	// tailPause is how long --follow waits when there is nothing more.
+	tailPause = time.Second
+)
+
+func tailEvents(ctx context.Context, a *App, o eventsTailOptions) error {
+	return a.withOutbox(ctx, func(box *outbox.Outbox, _ time.Time) error {
+		after, err := tailStart(ctx, box, o)
+		if err != nil {
+			return err
+		}
+		for left := int(o.limit); ; {
+			n := tailPage
+			if o.limit > 0 {
+				n = min(n, left)
+			}
+			page, err := box.Read(ctx, after, n)
+			if o.follow && ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := printEvents(a, page); err != nil {
+				return err
+			}
+			if len(page) > 0 {
+				after = page[len(page)-1].Position
+			}
+			if left -= len(page); o.limit > 0 && left == 0 || !o.follow && len(page) < n {
+				return nil
+			}
+			if len(page) == n {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(tailPause):
+			}
+		}
+	})
+}
+
+// tailStart is the position to begin after. A consumer that has acknowledged nothing begins with the oldest event.
+func tailStart(ctx context.Context, box *outbox.Outbox, o eventsTailOptions) (outbox.Position, error) {
+	if o.consumer == "" {
+		return o.after.Position, nil
+	}
+	c, err := box.Consumer(ctx, o.consumer)
+	if errors.Is(err, outbox.ErrNoConsumer) {
+		err = nil
+	}
+	return c.Position, err
+}
+
+func printEvents(a *App, page []outbox.Stored) error {
+	lines := make([]string, len(page))
+	for i, s := range page {
+		if a.output == outputJSON {
+			line, err := eventLine(s)
+			if err != nil {
+				return err
+			}
+			lines[i] = line
+			continue
+		}
+		lines[i] = fmt.Sprint(s.Position, "  ", cell(s.Time), "  ", cell(s.ID), "  ", cell(string(s.Data)))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return a.lines(lines...)
+}
+
+// eventLine is a CloudEvent with its position as an attribute of ours.
+func eventLine(s outbox.Stored) (string, error) {
+	text, err := json.Marshal(s.Event)
+	if err != nil {
+		return "", fmt.Errorf("event %s: %w", s.Position, err)
+	}
+	return fmt.Sprintf(`{"position":%q,%s`, s.Position.String(), text[1:]), nil
+}
+
+type eventsAckOptions struct {
+	consumer string
+	upTo     position
+	forget   bool
+}
+
+func newEventsAck(a *App) *cobra.Command {
+	var o eventsAckOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "ack",
+		Short: "Record how far a consumer has read the outbox",
+		Long: `Record that a consumer has dealt with every event up to and including a position that "events tail" has printed.
+It goes forward alone. The first ack makes the consumer known; from then on "events prune" waits for it, until --forget.`,
+		Example: `  prescient events ack --consumer billing --up-to 7311-42
+  prescient events ack --consumer billing --forget`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return ackEvents(c.Context(), a, o) },
+	})
+	c.Flags().StringVar(&o.consumer, "consumer", "", "`NAME` of the consumer")
+	c.Flags().Var(&o.upTo, "up-to", "the last event that it has dealt with")
+	c.Flags().BoolVar(&o.forget, "forget", false, "there is no such consumer any more")
+	_ = c.MarkFlagRequired("consumer")
+	c.MarkFlagsOneRequired("up-to", "forget")
+	c.MarkFlagsMutuallyExclusive("up-to", "forget")
+	return c
+}
+
+func ackEvents(ctx context.Context, a *App, o eventsAckOptions) error {
+	return a.withOutbox(ctx, func(box *outbox.Outbox, _ time.Time) error {
+		if o.forget {
+			return box.Forget(ctx, o.consumer)
+		}
+		consumer, err := box.Ack(ctx, o.consumer, o.upTo.Position)
+		if err != nil {
+			return err
+		}
+		return printConsumers(a, []outbox.Consumer{consumer})
+	})
+}
+
+func newEventsConsumers(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:     "consumers",
+		Short:   "List who reads the outbox, and how far they are",
+		Example: `  prescient events consumers`,
+		Args:    exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withOutbox(c.Context(), func(box *outbox.Outbox, _ time.Time) error {
+				list, err := box.Consumers(c.Context())
+				if err != nil {
+					return err
+				}
+				return printConsumers(a, list)
+			})
+		},
+	})
+}
+
+// consumerView is outbox.Consumer as JSON.
+type consumerView struct {
+	Consumer string          `json:"consumer"`
+	Position outbox.Position `json:"position"`
+	AckedAt  time.Time       `json:"acked_at"`
+}
+
+func printConsumers(a *App, list []outbox.Consumer) error {
+	views := make([]consumerView, len(list))
+	for i, c := range list {
+		views[i] = consumerView{c.Name, c.Position, c.AckedAt}
+	}
+	return printList(a, views, table.Row{"CONSUMER", "POSITION", "ACKED AT"}, func(v consumerView) table.Row {
+		return table.Row{v.Consumer, v.Position.String(), v.AckedAt}
+	})
+}
+
+func newEventsPrune(a *App) *cobra.Command {
+	var keep time.Duration
+	c := a.withOutput(&cobra.Command{
+		Use:   "prune",
+		Short: "Delete the events that nobody needs any more",
+		Long: `Delete the events that every consumer has acknowledged, where there is a consumer; and, with --keep, those that were
+written longer ago, whoever has not read them.`,
+		Example: `  prescient events prune
+  prescient events prune --keep 7d`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return pruneEvents(c.Context(), a, keep) },
+	})
+	config.DurationVar(c.Flags(), &keep, "keep", 0, "delete what was written longer ago; 0: only what was acknowledged")
+	return c
+}
+
+func pruneEvents(ctx context.Context, a *App, keep time.Duration) error {
+	return a.withOutbox(ctx, func(box *outbox.Outbox, now time.Time) error {
+		var before time.Time
+		if keep > 0 {
+			before = now.Add(-keep)
+		}
+		n, err := box.Prune(ctx, before)
+		view := struct {
+			Deleted int64 `json:"deleted"`
+		}{n}
+		return errors.Join(err, a.print(view, func() error { return a.table(nil, table.Row{"deleted", n}) }))
+	})
+}

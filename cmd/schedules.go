@@ -1,0 +1,157 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newSchedules(a *App) *cobra.Command {
+	return group("schedules", "Read and change recurring schedules",
+		newSchedulesCreate(a), newSchedulesList(a), newSchedulesShow(a), newSchedulesUpdate(a), newSchedulesDelete(a),
+		newSchedulesPause(a), newSchedulesResume(a), newSchedulesPreview(a), newSchedulesApply(a))
+}
+
+func (a *App) schedules(ctx context.Context, db *sqlx.DB) (*schedule.Store, error) {
+	cfg := a.Config()
+	return schedule.NewStore(ctx, db, schedule.Config{Schema: cfg.Database.Schema, MaxPayload: cfg.Jobs.MaxPayload})
+}
+
+// withSchedules is withDB for commands about schedules.
+func (a *App) withSchedules(ctx context.Context, fn func(db *sqlx.DB, s *schedule.Store) error, opts ...pgsql.Option) error {
+	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
+		store, err := a.schedules(ctx, db)
+		if err != nil {
+			return err
+		}
+		err = fn(db, store)
+		if errors.Is(err, schedule.ErrNotFound) {
+			return fmt.Errorf("%w; list them with: %s schedules list", err, a.Name)
+		}
+		return err
+	}, opts...)
+}
+
+// scheduleView is schedule.Schedule as JSON.
+type scheduleView struct {
+	ID         string           `json:"id"`
+	State      schedule.State   `json:"state"`
+	Next       *time.Time       `json:"next"` // null unless active
+	Slot       *time.Time       `json:"slot"` // of Next
+	Crontab    string           `json:"crontab"`
+	Timezone   string           `json:"timezone"`
+	Payload    json.RawMessage  `json:"payload"`
+	Deadline   duration         `json:"deadline"` // 0s: none
+	Spread     duration         `json:"spread"`
+	Misfire    schedule.Misfire `json:"misfire"`
+	Anchor     time.Time        `json:"anchor"`
+	Version    int              `json:"version"`
+	Dropped    int64            `json:"dropped"`
+	ErrorCount int              `json:"error_count"`
+	LastError  string           `json:"last_error"`
+	CreatedAt  time.Time        `json:"created_at"`
+	UpdatedAt  time.Time        `json:"updated_at"`
+}
+
+func newScheduleView(s schedule.Schedule) scheduleView {
+	view := scheduleView{
+		ID: s.ID, State: s.State, Crontab: s.Crontab, Timezone: s.Timezone, Payload: s.Payload,
+		Deadline: duration(s.Deadline), Spread: duration(s.Spread), Misfire: s.Misfire, Anchor: s.Anchor, Version: s.Version,
+		Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if s.State == schedule.Active {
+		view.Next, view.Slot = &s.Next, &s.Slot
+	}
+	return view
+}
+
+type schedulesListOptions struct {
+	filter schedule.Filter
+	limit  count
+}
+
+func newSchedulesList(a *App) *cobra.Command {
+	var o schedulesListOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "list",
+		Short: "List schedules in the order of their ids",
+		Example: `  prescient schedules list --prefix report-
+  prescient schedules list --state paused --output json | jq '.[].id'
+  prescient schedules list --limit 1000 --after report-4711  # the next page`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return listSchedules(c.Context(), a, o) },
+	})
+	fs := c.Flags()
+	fs.StringVar(&o.filter.Prefix, "prefix", "", "only ids that begin with this `TEXT`")
+	fs.StringVar(&o.filter.After, "after", "", "only ids after this `ID`")
+	fs.Var(choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state", "only those that are active, paused or ended")
+	countVar(fs, &o.limit, "limit", 100, "number of schedules at the most")
+	return c
+}
+
+func listSchedules(ctx context.Context, a *App, o schedulesListOptions) error {
+	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) error {
+		o.filter.Limit = int(o.limit)
+		list, err := s.List(ctx, db, o.filter)
+		if err != nil {
+			return err
+		}
+		views := make([]scheduleView, len(list))
+		for i, v := range list {
+			views[i] = newScheduleView(v)
+		}
+		header := table.Row{"ID", "STATE", "NEXT", "CRONTAB", "TIMEZONE", "VERSION", "DROPPED", "LAST ERROR"}
+		return printList(a, views, header, func(v scheduleView) table.Row {
+			return table.Row{v.ID, string(v.State), v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
+		})
+	})
+}
+
+func newSchedulesShow(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:     "show ID",
+		Short:   "Show one schedule",
+		Example: `  prescient schedules show report-42`,
+		Args:    exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
+				found, err := s.Get(c.Context(), db, args[0])
+				return printSchedule(a, found, err)
+			})
+		},
+	})
+}
+
+// printSchedule prints what a call has returned.
+func printSchedule(a *App, s schedule.Schedule, err error) error {
+	if err != nil {
+		return err
+	}
+	v := newScheduleView(s)
+	return a.print(v, func() error {
+		return a.table(nil,
+			table.Row{"id", v.ID}, table.Row{"state", string(v.State)}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
+			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
+			table.Row{"deadline", orNone(v.Deadline)}, table.Row{"spread", orNone(v.Spread)}, table.Row{"misfire", string(v.Misfire)},
+			table.Row{"anchor", v.Anchor}, table.Row{"version", v.Version}, table.Row{"dropped", v.Dropped},
+			table.Row{"errors in a row", v.ErrorCount}, table.Row{"last error", v.LastError},
+			table.Row{"created", v.CreatedAt}, table.Row{"updated", v.UpdatedAt},
+		)
+	})
+}
+
+func orNone(d duration) any {
+	if d == 0 {
+		return "none"
+	}
+	return d
+}

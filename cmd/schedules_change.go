@@ -1,0 +1,167 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// specFlags are the flags that say what a schedule is.
+type specFlags struct {
+	spec    schedule.Spec
+	anchor  instant
+	payload string
+	c       *cobra.Command
+}
+
+func (f *specFlags) flags(c *cobra.Command) {
+	f.c = c
+	fs := c.Flags()
+	fs.StringVar(&f.spec.Crontab, "crontab", "", "`EXPR` of five fields, or @daily and kin, \"@every 90m\", \"@at 1647067401\"")
+	fs.StringVar(&f.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
+	fs.StringVar(&f.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
+	config.DurationVar(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than that after its slot; 0: none")
+	config.DurationVar(fs, &f.spec.Spread, "spread", 0, "put the schedule off by a fixed part of that, given by its id")
+	f.spec.Misfire = schedule.All
+	fs.Var(choice(&f.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
+	fs.Var(&f.anchor, "anchor", "the first instant of @every; default: when it is created")
+}
+
+// apply changes a spec by the flags that were given.
+func (f *specFlags) apply(a *App, spec *schedule.Spec) (err error) {
+	set := map[string]func(){
+		"crontab":  func() { spec.Crontab = f.spec.Crontab },
+		"timezone": func() { spec.Timezone = f.spec.Timezone },
+		"payload":  func() { spec.Payload, err = readPayload(a, f.payload) },
+		"deadline": func() { spec.Deadline = f.spec.Deadline },
+		"spread":   func() { spec.Spread = f.spec.Spread },
+		"misfire":  func() { spec.Misfire = f.spec.Misfire },
+		"anchor":   func() { spec.Anchor = f.anchor.at },
+	}
+	for name, take := range set {
+		if f.c.Flags().Changed(name) {
+			take()
+		}
+	}
+	return err
+}
+
+func newSchedulesCreate(a *App) *cobra.Command {
+	var f specFlags
+	var paused bool
+	c := a.withOutput(&cobra.Command{
+		Use:   "create ID",
+		Short: "Create a schedule, whose first instant is the first one after now",
+		Example: `  prescient schedules create report-42 --crontab '0 9 * * mon-fri' --timezone Europe/Berlin --payload '{"report": 42}'
+  prescient schedules create cleanup --crontab '@every 90m' --misfire latest
+  prescient schedules create sale --crontab '@at 1893456000' --deadline 1h`,
+		Args: exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			spec := schedule.Spec{ID: args[0], Paused: paused}
+			if err := f.apply(a, &spec); err != nil {
+				return err
+			}
+			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
+				created, err := s.Create(c.Context(), db, spec)
+				return printSchedule(a, created, err)
+			})
+		},
+	})
+	f.flags(c)
+	c.Flags().BoolVar(&paused, "paused", false, "publish nothing until it is resumed")
+	_ = c.MarkFlagRequired("crontab")
+	return c
+}
+
+func newSchedulesUpdate(a *App) *cobra.Command {
+	var f specFlags
+	var version count
+	c := a.withOutput(&cobra.Command{
+		Use:   "update ID",
+		Short: "Change what the flags name, and nothing else",
+		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor or spread starts with the first
+instant after now; any other change leaves the instant that waits.`,
+		Example: `  prescient schedules update report-42 --crontab '0 10 * * mon-fri'
+  prescient schedules update report-42 --payload '{"report": 43}' --version 2`,
+		Args: exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return updateSchedule(c.Context(), a, args[0], &f, int(version))
+		},
+	})
+	f.flags(c)
+	versionVar(c, &version)
+	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "spread", "misfire", "anchor")
+	return c
+}
+
+// updateSchedule changes the version that it has read, so that nothing is lost that somebody else changes meanwhile.
+func updateSchedule(ctx context.Context, a *App, id string, f *specFlags, version int) error {
+	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) error {
+		was, err := s.Get(ctx, db, id)
+		if err != nil {
+			return err
+		}
+		spec := was.Spec
+		if err := f.apply(a, &spec); err != nil {
+			return err
+		}
+		if version == schedule.AnyVersion {
+			version = was.Version
+		}
+		updated, err := s.Update(ctx, db, spec, version)
+		return printSchedule(a, updated, err)
+	})
+}
+
+func versionVar(c *cobra.Command, version *count) {
+	c.Flags().Var(version, "version", "only when this is its version; default: whatever it is")
+	c.Flags().Lookup("version").DefValue = ""
+}
+
+func newSchedulesDelete(a *App) *cobra.Command {
+	var version count
+	c := &cobra.Command{
+		Use:     "delete ID",
+		Short:   "Delete a schedule; nothing of it is published any more",
+		Example: `  prescient schedules delete report-42`,
+		Args:    exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
+				return s.Delete(c.Context(), db, args[0], int(version))
+			})
+		},
+	}
+	versionVar(c, &version)
+	return c
+}
+
+func newSchedulesPause(a *App) *cobra.Command {
+	return changeSchedule(a, "pause", "Let a schedule publish nothing until it is resumed", (*schedule.Store).Pause)
+}
+
+func newSchedulesResume(a *App) *cobra.Command {
+	return changeSchedule(a, "resume", "End a pause; the next instant is the first one after now", (*schedule.Store).Resume)
+}
+
+func changeSchedule(a *App, verb, short string, change func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error)) *cobra.Command {
+	var version count
+	c := a.withOutput(&cobra.Command{
+		Use:     verb + " ID",
+		Short:   short,
+		Example: "  prescient schedules " + verb + " report-42",
+		Args:    exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
+				changed, err := change(s, c.Context(), db, args[0], int(version))
+				return printSchedule(a, changed, err)
+			})
+		},
+	})
+	versionVar(c, &version)
+	return c
+}

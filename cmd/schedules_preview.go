@@ -1,0 +1,104 @@
+package cmd
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"iter"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type schedulesPreviewOptions struct {
+	spec             schedule.Spec
+	from, to, anchor instant
+	width            time.Duration
+}
+
+func newSchedulesPreview(a *App) *cobra.Command {
+	var o schedulesPreviewOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "preview",
+		Short: "Print the instants of a crontab, one a line, and the slots they fall into",
+		Long: `Print the instants of a crontab from --from up to but not including --to, one a line, in UTC, and after a tab the
+slot in which each is published. It needs no database when --width or slots.width says how far apart slots are.`,
+		Example: `  prescient schedules preview --crontab '30 2 * * *' --timezone Europe/Berlin --from 2026-03-27 --to 2026-04-01
+  prescient schedules preview --crontab '@every 90m' --anchor 2026-01-01 --from 2026-03-01 --to 2026-03-02 --width 15m`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return previewSchedule(c.Context(), a, o) },
+	})
+	fs := c.Flags()
+	fs.StringVar(&o.spec.Crontab, "crontab", "", "`EXPR` as in create")
+	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
+	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --from")
+	fs.Var(&o.from, "from", "first instant")
+	fs.Var(&o.to, "to", "instant to stop before")
+	config.DurationVar(fs, &o.width, "width", 0, "distance between two slots; default: that of the database")
+	for _, name := range []string{"crontab", "from", "to"} {
+		_ = c.MarkFlagRequired(name)
+	}
+	return c
+}
+
+func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) error {
+	o.spec.Anchor = o.from.at
+	if o.anchor.given() {
+		o.spec.Anchor = o.anchor.at
+	}
+	g, err := a.previewGrid(ctx, o.width)
+	if err != nil {
+		return err
+	}
+	instants, err := schedule.Preview(o.spec, g, o.from.at, o.to.at)
+	if err != nil {
+		return err
+	}
+	if a.output != outputJSON {
+		return printInstants(ctx, a, instants)
+	}
+	type view struct {
+		Instant time.Time `json:"instant"`
+		Slot    time.Time `json:"slot"`
+	}
+	views := []view{}
+	for at, slot := range instants {
+		views = append(views, view{at, slot})
+	}
+	return a.print(views, nil)
+}
+
+// printInstants prints as it goes: there may be any number.
+func printInstants(ctx context.Context, a *App, instants iter.Seq2[time.Time, time.Time]) error {
+	w := bufio.NewWriter(a.Out)
+	for at, slot := range instants {
+		if ctx.Err() != nil {
+			break
+		}
+		if _, err := w.WriteString(at.Format(time.RFC3339) + "\t" + slot.Format(time.RFC3339) + "\n"); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// previewGrid is that of a width, of the settings, or of the database.
+func (a *App) previewGrid(ctx context.Context, width time.Duration) (g grid.Grid, err error) {
+	if width = cmp.Or(width, a.Config().Slots.Width); width != 0 {
+		if g, err = grid.New(width); err != nil {
+			return g, usagef("--width: %w", err)
+		}
+		return g, nil
+	}
+	err = a.withDB(ctx, func(_ *sqlx.DB, s pgsql.Setting) error {
+		g = s.Grid
+		return nil
+	})
+	return g, err
+}

@@ -1,0 +1,121 @@
+// Package sqlcheck tests the example as it is: its tables, its configuration, and the stock binary.
+package sqlcheck
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// asBinary makes the test binary be prescient.
+const asBinary = "SQL_CHECK_TEST_AS_BINARY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asBinary) != "" {
+		cmd.Main(jobs.NewRegistry())
+		return
+	}
+	os.Exit(pgtest.Main(m))
+}
+
+// event is what of an event this test looks at.
+type event struct {
+	Source, Type, Subject string
+	Data                  data
+}
+
+type data struct {
+	Order           int
+	Customer, Level string
+}
+
+func TestAnOrderThatIsNotShippedIsAnEventAndThenAnother(t *testing.T) {
+	url := pgtest.URL(t)
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	tables, err := os.ReadFile("tables.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // roles belong to the server, not to the test's database
+		if _, err := db.Exec(`drop owned by order_reader; drop role order_reader`); err != nil {
+			t.Error(err)
+		}
+	})
+	db.MustExec(string(tables))
+	prescient := func(args ...string) string {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), os.Args[0], args...)
+		c.Env = append(os.Environ(), asBinary+"=1", "PRESCIENT_DATABASE_URL="+url, "PRESCIENT_CONFIG=prescient.yaml", "PRESCIENT_EVENTS_TO=stdout:")
+		var stdout, stderr bytes.Buffer
+		c.Stdout, c.Stderr = &stdout, &stderr
+		if err := c.Run(); err != nil {
+			t.Fatalf("prescient %s: %v\n%s%s", strings.Join(args, " "), err, &stdout, &stderr)
+		}
+		return stdout.String()
+	}
+	prescient("config", "check")
+
+	db.MustExec(`insert into public.orders (customer, placed_at) select c, now() - interval '48 hours' from unnest('{ada,bob}'::text[]) c`)
+	db.MustExec(`update public.orders set shipped_at = now() where customer = 'bob'`)
+	db.MustExec(`insert into public.orders (customer, placed_at) values ('eve', now() - interval '121 hours')`)
+	want := []event{
+		{"https://shop.example.com/orders", "com.example.order.unshipped", "1", data{1, "ada", "primary"}},
+		{"https://shop.example.com/orders", "com.example.order.unshipped", "3", data{3, "eve", "final"}},
+	}
+	// The slot that they wait for has come, an hour ago.
+	due := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
+	db.MustExec(`update prescient.future_job set next_check_at = $1`, due)
+	diff(t, want, events(t, prescient("run", "--slot", due.Format(time.RFC3339))))
+
+	// Ada's order is looked at again, three days later, and never again.
+	db.MustExec(`update public.orders set placed_at = placed_at - interval '72 hours'`)
+	due = due.Add(15 * time.Minute)
+	if moved, err := db.MustExec(`update prescient.future_job set next_check_at = $1`, due).RowsAffected(); moved != 1 || err != nil {
+		t.Errorf("%d orders wait for another look, want ada's (%v)", moved, err)
+	}
+	want = []event{{"https://shop.example.com/orders", "com.example.order.unshipped", "1", data{1, "ada", "final"}}}
+	diff(t, want, events(t, prescient("run", "--slot", due.Format(time.RFC3339))))
+	var outcomes string
+	if err := db.GetContext(t.Context(), &outcomes, `select string_agg(entity_key || ' ' || outcome, ', ' order by entity_key) from prescient.future_job_history`); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "1 done, 2 done, 3 done", outcomes)
+}
+
+// events reads JSON lines, in the order of their subjects: orders are in different shards.
+func events(t *testing.T, lines string) (list []event) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		var e event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		list = append(list, e)
+	}
+	if len(list) == 2 && list[0].Subject > list[1].Subject {
+		list[0], list[1] = list[1], list[0]
+	}
+	return list
+}
+
+func diff(t *testing.T, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
