@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 func TestWhatIsCreatedIsRead(t *testing.T) {
@@ -107,6 +108,35 @@ func TestAnIDIsTakenOnce(t *testing.T) {
 		}
 	}
 	if n := w.count(`select count(*) from prescient.schedule`); n != 1 {
+		t.Errorf("%d schedules", n)
+	}
+}
+
+// An iterator may be good for one pass only: a second try would create what is left of it and call that success.
+func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExecContext(t.Context(), `
+		create sequence tries;
+		create function deadlock_once() returns trigger language plpgsql as $$
+		begin
+			if nextval('tries') = 1 then
+				raise exception 'interrupted' using errcode = 'deadlock_detected';
+			end if;
+			return new;
+		end $$;
+		create trigger deadlock_once before insert on prescient.schedule
+		for each row when (new.id = '4000') execute function deadlock_once()`)
+	n := 0
+	created, err := w.store.CreateAll(t.Context(), w.db, func(yield func(schedule.Spec) bool) {
+		for n < 9000 && yield(every(fmt.Sprint(n))) {
+			n++
+		}
+	})
+	if !pgsql.IsRetryable(err) || created != 0 {
+		t.Errorf("%d created, %v", created, err)
+	}
+	if n := w.count(`select count(*) from prescient.schedule`); n != 0 {
 		t.Errorf("%d schedules", n)
 	}
 }

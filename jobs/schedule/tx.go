@@ -8,18 +8,27 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// inTx runs fn in db when that is a transaction, else in one of its own: anew when the server asks for another try.
+// inTx is inTxOnce, done anew when the server asks for another try. Where db is a transaction it never does: that one
+// is lost, and its owner's to repeat.
 func (s *Store) inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
-	pool, ok := db.(interface {
-		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
-	})
-	if !ok {
+	if _, own := db.(pool); !own {
+		return inTxOnce(ctx, db, fn)
+	}
+	return pgsql.Retry(func() error { return inTxOnce(ctx, db, fn) })
+}
+
+// inTxOnce runs fn in db when that is a transaction, else in one of its own.
+func inTxOnce(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
+	p, own := db.(pool)
+	if !own {
 		return pgsql.ExplainMissing(fn(db))
 	}
-	begin := func() (*sql.Tx, error) { return pool.BeginTx(ctx, nil) }
-	return pgsql.ExplainMissing(pgsql.Retry(func() error {
-		return pgsql.Commit(begin, func(tx *sql.Tx) error { return fn(tx) })
-	}))
+	begin := func() (*sql.Tx, error) { return p.BeginTx(ctx, nil) }
+	return pgsql.Commit(begin, func(tx *sql.Tx) error { return pgsql.ExplainMissing(fn(tx)) })
+}
+
+type pool interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
 
 // collect runs a statement and returns its rows, each as scan fills it in.
