@@ -110,8 +110,30 @@ func Payload[T any](j FutureJob) (T, error) {
 	return v, nil
 }
 
-// ScanJob reads a row of the statements page_read, job_list or job_show. It is for the packages of this module.
-func ScanJob(row *sql.Rows, j *FutureJob) error { return j.scan(row) }
+// ScanDue returns what reads the rows of a slot, from the statements page_read, page_read_group and page_read_groups.
+// It is for the packages of this module.
+func ScanDue(slot time.Time) func(row *sql.Rows, j *FutureJob) error {
+	var item, group, lastError sql.NullString
+	var first sql.NullTime
+	var spent sql.NullInt64
+	return func(row *sql.Rows, j *FutureJob) error {
+		err := row.Scan(&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount,
+			&j.ErrorCount, &lastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt, &j.EnqueuedBy)
+		if err != nil {
+			return fmt.Errorf("read future job: %w", err)
+		}
+		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
+		j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = slot, slot, j.EnqueuedAt.UTC()
+		if first.Valid {
+			j.firstCheckAt = first.Time.UTC()
+		}
+		j.Spent = time.Duration(spent.Int64) * time.Microsecond
+		return nil
+	}
+}
+
+// scanJob reads a row of the statements job_list or job_show.
+func scanJob(row *sql.Rows, j *FutureJob) error { return j.scan(row) }
 
 // scan reads a row that begins with the columns of a future job; more takes the columns after them.
 func (j *FutureJob) scan(row *sql.Rows, more ...any) error {

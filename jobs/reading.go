@@ -22,7 +22,7 @@ type Filter struct {
 func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error) {
 	from, to := span(f.From, f.To)
 	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100)}
-	jobs, err := list(ctx, c, db, pgsql.JobList, args, ScanJob)
+	jobs, err := list(ctx, c, db, pgsql.JobList, args, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
@@ -31,7 +31,7 @@ func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error)
 
 // Show returns the waiting checks of one entity, but not the anonymous ones.
 func (c *Client) Show(ctx context.Context, db DB, entityName, entityKey string) ([]FutureJob, error) {
-	jobs, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey}, ScanJob)
+	jobs, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey}, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("show the jobs of %s %s: %w", entityName, entityKey, err)
 	}

@@ -2,10 +2,12 @@ package slots_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -246,6 +248,69 @@ func TestACheckIsToldWhereItStands(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A page leaves out what the reader knows; the row that a check gets has it all.
+func TestACheckIsGivenTheWholeRow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var mu sync.Mutex
+	seen := map[int64]jobs.FutureJob{}
+	look := func(job jobs.FutureJob) jobs.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		job.Slot, job.Lateness = time.Time{}, 0
+		seen[job.ID] = job
+		switch {
+		case job.CheckCount+job.ErrorCount > 0:
+			return jobs.Result{}
+		case job.ItemKey == "fails":
+			time.Sleep(3 * time.Millisecond)
+			return jobs.Result{Err: errors.New("broken")}
+		default:
+			return jobs.Result{Next: new(slot(2))}
+		}
+	}
+	lookAtAll := func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		var results []jobs.Result
+		for _, row := range rows {
+			results = append(results, look(row))
+		}
+		return results, nil
+	}
+	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		r := look(job)
+		return r.Next, r.Err
+	})
+	w.registry.RegisterBatch("batch", lookAtAll)
+	w.registry.RegisterGroup("family", []string{"group"}, func(ctx context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		return lookAtAll(ctx, rows)
+	})
+	for i, job := range []string{"one", "batch", "group"} {
+		for _, row := range []jobs.FutureJob{
+			{ItemKey: "fails", GroupKey: "g", Payload: json.RawMessage(`{"a": 1}`)},
+			{ItemKey: "moves"},
+			{},
+			{Anonymous: true},
+		} {
+			row.JobExec, row.EntityName, row.EntityKey = job, "order", fmt.Sprint(i)
+			row.SetCheckAt(slotGrid, slot(1))
+			if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := range 2 {
+		clear(seen)
+		want := map[int64]jobs.FutureJob{}
+		for _, row := range w.waiting() {
+			want[row.ID] = row
+		}
+		w.run(slot(n + 1))
+		if diff := cmp.Diff(want, seen, cmp.AllowUnexported(jobs.FutureJob{})); diff != "" || len(seen) != 12 {
+			t.Errorf("slot %d: %s", n+1, diff)
+		}
 	}
 }
 

@@ -190,7 +190,8 @@ func (s *scan) readPages(tx *sqlx.Tx, shards []*shard, turnedAway []string) ([]p
 func (s *scan) readRows(tx *sqlx.Tx, sh *shard, turnedAway []string, limit int) ([]jobs.FutureJob, error) {
 	not := append(turnedAway, s.grouped...)
 	args := []any{s.ledger.slot, sh.shard, sh.after, limit, pq.Array(not), nullable(s.sel.job)}
-	return pgsql.Collect(s.work, tx, pgsql.PageRead.In(s.schema), args, jobs.ScanJob)
+	rows := make([]jobs.FutureJob, 0, min(int64(limit), s.result.Planned))
+	return pgsql.Append(s.work, tx, rows, pgsql.PageRead.In(s.schema), args, jobs.ScanDue(s.ledger.slot))
 }
 
 // readGroups reads whole groups in their order: a full page is completed to the end of its last group.
@@ -199,14 +200,14 @@ func (s *scan) readGroups(tx *sqlx.Tx, sh *shard, turnedAway []string, limit int
 		return slices.Contains(turnedAway, job) || s.sel.job != "" && s.sel.job != job
 	})
 	args := []any{s.ledger.slot, sh.shard, pq.Array(only), sh.afterGroup, limit}
-	rows, err = pgsql.Collect(s.work, tx, pgsql.PageReadGroups.In(s.schema), args, jobs.ScanJob)
+	rows, err = pgsql.Collect(s.work, tx, pgsql.PageReadGroups.In(s.schema), args, jobs.ScanDue(s.ledger.slot))
 	if err != nil || len(rows) < limit {
 		return rows, true, err
 	}
 	group := rows[len(rows)-1].Group()
 	whole := slices.IndexFunc(rows, func(row jobs.FutureJob) bool { return row.Group() == group })
 	args = []any{s.ledger.slot, sh.shard, pq.Array(only), group}
-	rest, err := pgsql.Collect(s.work, tx, pgsql.PageReadGroup.In(s.schema), args, jobs.ScanJob)
+	rest, err := pgsql.Collect(s.work, tx, pgsql.PageReadGroup.In(s.schema), args, jobs.ScanDue(s.ledger.slot))
 	return append(rows[:whole], rest...), false, err
 }
 

@@ -112,12 +112,16 @@ type Querier interface {
 
 // Collect runs a query and returns its rows, each as scan fills it in.
 func Collect[T any](ctx context.Context, q Querier, query string, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
+	return Append(ctx, q, nil, query, args, scan)
+}
+
+// Append is Collect for a list that there is room in already.
+func Append[T any](ctx context.Context, q Querier, list []T, query string, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var list []T
 	for rows.Next() {
 		list = append(list, *new(T))
 		if err := scan(rows, &list[len(list)-1]); err != nil {

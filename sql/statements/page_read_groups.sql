@@ -1,10 +1,9 @@
 -- Rows of jobs ($3) that are checked by group, in the order of their groups after group $4. The sort is over the rows
--- of one shard of one slot.
+-- of one shard of one slot. See page_read for the columns.
 select
-    id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
-    coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count,
-    error_count, coalesce(last_error, '') as last_error,
-    (extract(epoch from spent) * 1000000)::bigint as spent, payload, enqueued_at, enqueued_by
+    id, job_exec, entity_name, entity_key, item_key, group_key, nullif(first_check_at, next_check_at) as first_check_at,
+    check_count, error_count, last_error, nullif((date_part('epoch', spent) * 1000000)::bigint, 0) as spent, payload,
+    enqueued_at, enqueued_by
 from prescient.future_job
 where next_check_at = $1
     and shard = $2
