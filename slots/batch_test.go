@@ -188,6 +188,33 @@ func TestARowThatIsLockedElsewhereLeavesItsBatchAndIsCheckedLater(t *testing.T) 
 	}
 }
 
+// Nothing from before the run is in progress, so the run does not look for late rows; but it knows which it has left.
+func TestARowThatWasLockedDuringTheRunIsCheckedByIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var business *sqlx.Tx
+	w.registry.Register("first", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		business = w.db.MustBegin()
+		_, _, err := w.client.Reschedule(ctx, business, jobs.Key{JobExec: "second", EntityName: "order", EntityKey: "1"}, slot(9))
+		return nil, err
+	})
+	w.registry.RegisterBatchTx("second", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		_ = business.Rollback()
+		return make([]jobs.Result, len(batch)), nil
+	})
+	for _, row := range []jobs.FutureJob{{JobExec: "first", EntityKey: "0"}, {JobExec: "second", EntityKey: "1"}, {JobExec: "second", EntityKey: "2"}} {
+		row.EntityName, row.GroupKey = "order", "one shard"
+		row.SetCheckAt(slotGrid, slot(1))
+		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result := w.run(slot(1), func(c *slots.Config) { c.Workers = 1 })
+	if result.Finished != 3 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}
+
 func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

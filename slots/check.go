@@ -174,8 +174,15 @@ func (s *scan) overdue() []*flight {
 	return list
 }
 
+// leave takes note that rows of a shard which were read may still be in the slot.
+func (s *scan) leave(sh *shard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh.left = true
+}
+
 // forget lets a flight go without an outcome: it was not checked, is recorded already, or is not this runner's
-// any more. Rows that are still in the slot are found by the next pass. Call it with mu held.
+// any more. Call it with mu held, and set shard.left where its rows are still in the slot, for the next pass.
 func (s *scan) forget(f *flight, rows []jobs.FutureJob) {
 	for _, row := range rows {
 		s.out--
@@ -253,6 +260,7 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 		return errIgnored
 	}
 	f.rows = rows
+	f.shard.left = true
 	s.forget(f, others)
 	return nil
 }
@@ -288,6 +296,7 @@ func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []job
 	default:
 		// The reply was lost. If the commit was too, the rows are still in the slot and the next pass finds them.
 		s.cfg.Logger.WarnContext(ctx, "commit without a reply", "check", f.String(), "error", err)
+		s.leave(f.shard)
 		f.recorded = true
 	}
 	return nil

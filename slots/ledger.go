@@ -34,11 +34,12 @@ const (
 
 // ledger is one runner's hold on one slot: the statements on slot_run and slot_lease. All methods commit.
 type ledger struct {
-	db     *sqlx.DB
-	schema pgsql.Schema
-	slot   time.Time
-	runner string
-	lease  time.Duration
+	db      *sqlx.DB
+	schema  pgsql.Schema
+	slot    time.Time
+	runner  string
+	lease   time.Duration
+	horizon string // number of a transaction after the slot was opened; set by open
 }
 
 // claim is a shard that a runner holds.
@@ -46,6 +47,10 @@ type claim struct {
 	shard   int16
 	token   int64
 	expired bool // taken over from a runner that was not heard of
+	// settled: the transactions from before the slot was opened had ended when the shard was claimed. Only they bring
+	// rows into the slot, but for a statement that chose the slot just before it began and came to write just after.
+	settled bool
+	gone    int64 // for close: no row with an id up to this one is left; 0: nothing is known
 }
 
 // open opens the slot, or joins it when it is open. With stragglers it opens a slot that is done for the rows that
@@ -62,7 +67,10 @@ func (l *ledger) open(ctx context.Context, kind Kind, stragglers bool) (state St
 		if errors.Is(err, sql.ErrNoRows) {
 			err = tx.QueryRowContext(ctx, pgsql.SlotState.In(l.schema), l.slot).Scan(&state, &planned)
 		}
-		return err
+		if err != nil || state != StateOpen {
+			return err
+		}
+		return tx.QueryRowContext(ctx, pgsql.SlotHorizon.In(l.schema)).Scan(&l.horizon)
 	})
 	if err != nil {
 		return "", 0, fmt.Errorf("open slot %s: %w", l.slot.Format(time.RFC3339), err)
@@ -75,9 +83,9 @@ func (l *ledger) claim(ctx context.Context, limit int) ([]claim, error) {
 	var claims []claim
 	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		var err error
-		args := []any{l.slot, limit, l.runner, l.lease.Microseconds()}
+		args := []any{l.slot, limit, l.runner, l.lease.Microseconds(), nullable(l.horizon)}
 		claims, err = pgsql.Collect(ctx, tx, pgsql.LeaseClaim.In(l.schema), args, func(row *sql.Rows, c *claim) error {
-			return row.Scan(&c.shard, &c.token, &c.expired)
+			return row.Scan(&c.shard, &c.token, &c.expired, &c.settled)
 		})
 		return err
 	})
@@ -125,6 +133,10 @@ func (l *ledger) shardsTx(ctx context.Context, tx *sqlx.Tx, stmt pgsql.Statement
 
 // close closes those of the shards that have no rows left, and returns them. The last shard closes the slot.
 func (l *ledger) close(ctx context.Context, claims []claim) (closed []int16, done bool, err error) {
+	gone := make([]int64, len(claims))
+	for i, c := range claims {
+		gone[i] = c.gone
+	}
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly); err != nil {
 			return err
@@ -133,7 +145,7 @@ func (l *ledger) close(ctx context.Context, claims []claim) (closed []int16, don
 			return err
 		}
 		var err error
-		if closed, err = l.shardsTx(ctx, tx, pgsql.ShardClose, claims); err != nil || len(closed) == 0 {
+		if closed, err = l.shardsTx(ctx, tx, pgsql.ShardClose, claims, pq.Array(gone)); err != nil || len(closed) == 0 {
 			return err
 		}
 		var state State

@@ -328,3 +328,32 @@ func TestAStaleTokenDoesNotFitAShardThatWasOpenedAgain(t *testing.T) {
 		t.Errorf("a token from before the slot was closed: %v, want ErrLeaseLost", err)
 	}
 }
+
+// Not in parallel: no transaction of another test may be in progress.
+func TestAShardIsSettledOnceWhateverBeganBeforeItsSlotWasOpenedHasEnded(t *testing.T) {
+	m := newMatrix(t)
+	early := m.db.MustBegin()
+	if _, err := early.ExecContext(t.Context(), `select pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	m.open(m.mine, false)
+	if m.claim(m.mine).settled {
+		t.Error("settled, though a transaction from before may still write")
+	}
+	after := m.db.MustBegin()
+	defer func() { _ = after.Rollback() }()
+	if _, err := after.ExecContext(t.Context(), `select pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := early.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	m.expire()
+	if !m.claim(m.mine).settled {
+		t.Error("not settled, though only a transaction from after is in progress")
+	}
+	m.expire()
+	if m.claim(m.other).settled {
+		t.Error("settled for a runner that does not know when the slot was opened")
+	}
+}

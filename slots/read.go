@@ -109,7 +109,7 @@ func (s *scan) mayRead() bool {
 // beginPass reads a shard again from its beginning.
 func (s *scan) beginPass(sh *shard) {
 	sh.after, sh.afterGroup, sh.groups = 0, "", false
-	sh.passed, sh.busy, sh.cleared = false, false, s.cleared
+	sh.passed, sh.busy, sh.left, sh.cleared = false, false, false, s.cleared
 }
 
 // unread returns the shards whose pass has not ended, in order.
@@ -365,7 +365,11 @@ func (s *scan) closable() []claim {
 	var list []claim
 	for _, sh := range s.shards {
 		if (sh.passed || limited) && (!sh.busy || limited) && sh.flying == 0 && !sh.resting {
-			list = append(list, sh.claim)
+			c := sh.claim
+			if c.settled && !sh.left && !limited && !s.sel.partial && len(s.grouped) == 0 {
+				c.gone = sh.after // all rows up to here were read, and recorded; others come after them, if any
+			}
+			list = append(list, c)
 		}
 	}
 	return list

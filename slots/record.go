@@ -349,6 +349,7 @@ func (s *scan) recordPatiently(sh *shard, outcomes []outcome) {
 		err := s.waitAndRecord(sh, o)
 		if err != nil {
 			s.cfg.Logger.WarnContext(s.work, "a check was done but not recorded, and will be done again", "id", o.id, "error", err)
+			s.leave(sh)
 		}
 		s.landBatch(batch{sh: {o}})
 	}

@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -89,5 +90,40 @@ func TestEightRunnersCheckEachRowOnce(t *testing.T) {
 	run, err := w.ledger.Show(t.Context(), slot(1))
 	if err != nil || run.State != slots.StateDone || run.Checked != rows || run.Finished != rows {
 		t.Errorf("the ledger: %+v, %v", run, err)
+	}
+}
+
+// The row with the lowest id is committed when the reader has long been past it: the run finds it before it closes.
+func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	late, err := w.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(key string) jobs.FutureJob {
+		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: key, GroupKey: "one shard"}
+		j.SetCheckAt(slotGrid, slot(1))
+		return j
+	}
+	if _, err := w.client.Enqueue(t.Context(), late, row("late"), jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if _, err := w.client.Enqueue(t.Context(), w.db, row(fmt.Sprint(i)), jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var commit sync.Once
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		commit.Do(func() {
+			if err := late.Commit(); err != nil {
+				t.Error(err)
+			}
+		})
+		return nil, nil
+	})
+	if got := w.run(slot(1)); got.Checked != 21 || got.State != slots.StateDone {
+		t.Errorf("%+v", got)
 	}
 }

@@ -81,6 +81,7 @@ type shard struct {
 	busy       bool      // this pass left rows of busy lanes for the next
 	cleared    int       // scan.cleared when this pass began
 	flying     int       // its rows handed out and not recorded yet
+	left       bool      // rows that this pass has read may still be in the slot
 	pending    []outcome // its outcomes that wait for a writer
 	oldest     time.Time // when the first of them came
 	closing    bool      // it is being closed: its lease row may be gone

@@ -56,7 +56,7 @@ func TestStatementsOfARunReadTheSlotIndexAlone(t *testing.T) {
 			"page_read_groups":  {pgsql.PageReadGroups, []any{slot, 3, texts, "1", 1000}, `next_check_at = .*shard = `},
 			"slot_open":         {pgsql.SlotOpen, []any{slot, "run"}, `next_check_at = .*shard = `},
 			"slot_reopen":       {pgsql.SlotReopen, []any{slot}, `next_check_at = `},
-			"shard_close":       {pgsql.ShardClose, []any{slot, pq.Int64Array{3}, pq.Int64Array{1}}, `next_check_at = .*shard = `},
+			"shard_close":       {pgsql.ShardClose, []any{slot, pq.Int64Array{3}, pq.Int64Array{1}, pq.Int64Array{0}}, `next_check_at = .*shard = `},
 			"slot_waiting":      {pgsql.SlotWaiting, []any{slot}, `next_check_at = `},
 			"past_slots":        {pgsql.PastSlots, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at >`},
 			"ledger_trouble":    {pgsql.LedgerTrouble, []any{noon, "2030-07-01 12:00:00Z"}, `next_check_at = `},

@@ -78,6 +78,7 @@ var (
 	ReadSettings     = read("read_settings")
 	ShardClose       = read("shard_close")
 	SlotClose        = read("slot_close")
+	SlotHorizon      = read("slot_horizon")
 	SlotList         = read("slot_list")
 	SlotLock         = read("slot_lock")
 	SlotOpen         = read("slot_open")

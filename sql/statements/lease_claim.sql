@@ -1,4 +1,5 @@
 -- Takes up to $2 free or expired shards of a slot. Rows that another runner is claiming are passed over.
+-- settled: every transaction from before $5, when the slot was open already, has ended, and what it wrote can be read.
 with free as (
     select slot, shard, allocated_until is not null as expired
     from prescient.slot_lease
@@ -19,5 +20,7 @@ with free as (
     set take_overs = take_overs + (select count(*) from claimed where expired)
     where slot = $1 and exists (select from claimed where expired)
 )
-select shard, token, expired
+select
+    shard, token, expired,
+    coalesce(pg_snapshot_xmin(pg_current_snapshot()) >= $5::text::xid8, false) as settled
 from claimed

@@ -1,8 +1,9 @@
 -- Closes those of a runner's shards that have no rows left but those of paused jobs: the lease row goes, its counts
--- go to the ledger. The probe is a subquery of its own: as a not exists it could become a hash of the whole table.
+-- go to the ledger. The probe is a subquery of its own: as a not exists it could become a hash of the whole table. It
+-- begins after the ids ($4) that are known to be gone, whose dead index entries it would step over one by one.
 with gone as (
     delete from prescient.slot_lease l
-    using unnest($2::smallint[], $3::bigint[]) as mine (shard, token)
+    using unnest($2::smallint[], $3::bigint[], $4::bigint[]) as mine (shard, token, gone)
     where l.slot = $1
         and l.shard = mine.shard
         and l.token = mine.token
@@ -11,6 +12,7 @@ with gone as (
             from prescient.future_job f
             where f.next_check_at = $1
                 and f.shard = mine.shard
+                and f.id > mine.gone
                 and f.job_exec <> all (array(select job_exec from prescient.paused_job))
             limit 1
         ) is null
