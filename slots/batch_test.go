@@ -153,6 +153,53 @@ func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 	}
 }
 
+// The rows of a page are finished as one range of ids. One of them is cancelled meanwhile, and a row that nobody has
+// checked comes into the range: their number is the same.
+func TestOnlyWhatWasCheckedIsFinished(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("job", slot(1), 2000)
+	page := func() (ids []int64) { // of the largest shard, so that it is of more rows than are worth a statement
+		err := w.db.SelectContext(t.Context(), &ids, `
+			select id from prescient.future_job
+			where shard = (select shard from prescient.future_job group by shard order by count(*) desc limit 1)
+			order by id`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}()
+	gap, cancelled := page[40], page[50]
+	w.db.MustExecContext(t.Context(), `
+		create table late as select * from prescient.future_job where id = $1`, gap)
+	w.db.MustExecContext(t.Context(), `delete from prescient.future_job where id = $1`, gap)
+	w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		for _, job := range batch {
+			if job.ID != cancelled {
+				continue
+			}
+			if _, err := w.client.Cancel(ctx, w.db, job.Key()); err != nil {
+				t.Error(err)
+			}
+			w.db.MustExecContext(ctx, `
+				insert into prescient.future_job (id, job_exec, entity_name, entity_key, first_check_at, next_check_at)
+				overriding system value
+				select id, job_exec, entity_name, entity_key, first_check_at, next_check_at from late`)
+		}
+		return make([]jobs.Result, len(batch)), nil
+	})
+	result := w.run(slot(1), func(c *slots.Config) { c.Page = 1000 })
+	if result.Finished != 1998 || result.Yielded != 1 {
+		t.Errorf("%+v", result)
+	}
+	if got := w.outcomes(); got[jobs.Done] != 1998 || got[jobs.Cancelled] != 1 {
+		t.Errorf("%v", got)
+	}
+	if left := w.waiting(); len(left) != 1 || left[0].ID != gap {
+		t.Errorf("%d rows wait, want the one that came late", len(left))
+	}
+}
+
 func TestARowThatIsLockedElsewhereLeavesItsBatchAndIsCheckedLater(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

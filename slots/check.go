@@ -272,7 +272,7 @@ func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []job
 	for i, v := range s.verdicts(ctx, f, results, nil) {
 		outcomes[i] = f.outcome(i, v, took)
 	}
-	n, err := s.record(ctx, tx, f.shard, outcomes)
+	n, err := s.record(ctx, tx, f.shard, outcomes, false)
 	if err == nil {
 		err = s.fenceShared(ctx, tx, f.shard, n)
 	}

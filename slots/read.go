@@ -109,6 +109,7 @@ func (s *scan) mayRead() bool {
 // beginPass reads a shard again from its beginning.
 func (s *scan) beginPass(sh *shard) {
 	sh.after, sh.afterGroup, sh.groups = 0, "", false
+	sh.ids, sh.filtered = nil, false
 	sh.passed, sh.busy, sh.left, sh.cleared = false, false, false, s.cleared
 }
 
@@ -233,6 +234,7 @@ func (s *scan) handOut(p page) {
 		s.start(f)
 	}
 	p.shard.busy = p.shard.busy || p.busy
+	p.shard.filtered = p.shard.filtered || p.busy || len(s.grouped) > 0 || s.sel.job != ""
 	switch {
 	case !complete || !p.last:
 	case !p.shard.groups && len(s.grouped) > 0:
@@ -256,8 +258,10 @@ func (s *scan) handOutRow(sh *shard, page []jobs.FutureJob, batches map[string]*
 		sh.afterGroup = job.Group()
 	} else {
 		sh.after = job.ID
+		sh.ids = append(sh.ids, job.ID)
 	}
-	if _, again := s.flying[job.ID]; again {
+	if of, again := s.flying[job.ID]; again {
+		sh.left = sh.left || of != sh // from when this runner held the shard before: its outcome is nobody's
 		return true
 	}
 	l := s.lane(job.JobExec)

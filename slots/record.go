@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -114,6 +113,7 @@ func (s *scan) cut() batch {
 	due := s.ended || s.out == 0
 	for _, sh := range s.shards {
 		if len(sh.pending) >= s.batch {
+			slices.SortFunc(sh.pending, byID) // checks end out of order, but a range is a batch without gaps
 			full := sh.pending[:s.batch]
 			sh.pending = append([]outcome(nil), sh.pending[s.batch:]...)
 			s.pending -= len(full)
@@ -205,7 +205,8 @@ func (s *scan) commitBatch(b batch) error {
 	})
 }
 
-// tryBatch drops the shards whose lease is lost and records the others.
+// tryBatch drops the shards whose lease is lost and records the others. Where a range was not what it seemed, this run
+// goes by ids from now on: a job may be paused, or its rows be cancelled, in many more places.
 func (s *scan) tryBatch(b batch) (tally, error) {
 	for {
 		var total tally
@@ -213,7 +214,7 @@ func (s *scan) tryBatch(b batch) (tally, error) {
 		err := s.inTx(lockTimeout, func(tx *sqlx.Tx) error {
 			total = tally{}
 			for _, sh := range s.held(b) {
-				n, err := s.recordFenced(tx, sh, b[sh])
+				n, err := s.recordFenced(tx, sh, b[sh], true)
 				if err != nil {
 					lost = sh
 					return err
@@ -222,11 +223,21 @@ func (s *scan) tryBatch(b batch) (tally, error) {
 			}
 			return nil
 		})
-		if !errors.Is(err, ErrLeaseLost) {
+		switch {
+		case errors.Is(err, errNotWhole):
+			s.goByID()
+		case errors.Is(err, ErrLeaseLost):
+			s.lose(lost)
+		default:
 			return total, err
 		}
-		s.lose(lost)
 	}
+}
+
+func (s *scan) goByID() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID = true
 }
 
 // held returns the shards of a batch that are still this runner's, in order, so that two writers never wait for each
@@ -239,8 +250,8 @@ func (s *scan) held(b batch) []*shard {
 }
 
 // recordFenced writes outcomes of one shard in a transaction, and the fence.
-func (s *scan) recordFenced(tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, error) {
-	n, err := s.record(s.work, tx, sh, outcomes)
+func (s *scan) recordFenced(tx *sqlx.Tx, sh *shard, outcomes []outcome, ranges bool) (tally, error) {
+	n, err := s.record(s.work, tx, sh, outcomes, ranges)
 	if err != nil {
 		return n, err
 	}
@@ -248,13 +259,13 @@ func (s *scan) recordFenced(tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, 
 }
 
 // record writes outcomes of one shard in a transaction, which a fence must end. Rows that were cancelled or moved by
-// their owner meanwhile are left as they are.
-func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []outcome) (tally, error) {
-	slices.SortFunc(outcomes, func(a, b outcome) int { return cmp.Compare(a.id, b.id) })
+// their owner meanwhile are left as they are; with ranges, that is found out by an errNotWhole.
+func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []outcome, ranges bool) (tally, error) {
+	slices.SortFunc(outcomes, byID)
 	like, rest := alike(outcomes)
 	var n tally
 	for _, group := range like {
-		t, err := s.recordAlike(ctx, tx, sh, group)
+		t, err := s.recordAlike(ctx, tx, sh, group, ranges)
 		if err != nil {
 			return n, err
 		}
@@ -313,7 +324,7 @@ func (s *scan) recordCarefully(sh *shard, outcomes []outcome) (rest []outcome, e
 			isFree := func(o outcome) bool { return slices.Contains(free, o.id) }
 			rest = slices.DeleteFunc(slices.Clone(outcomes), isFree)
 			mine := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return !isFree(o) })
-			n, err = s.recordFenced(tx, sh, mine)
+			n, err = s.recordFenced(tx, sh, mine, false)
 			return err
 		})
 	})
@@ -360,7 +371,7 @@ func (s *scan) waitAndRecord(sh *shard, o outcome) error {
 		var n tally
 		err := s.retry(func() error {
 			return s.inTx(patience, func(tx *sqlx.Tx) (err error) {
-				n, err = s.recordFenced(tx, sh, []outcome{o})
+				n, err = s.recordFenced(tx, sh, []outcome{o}, false)
 				return err
 			})
 		})

@@ -127,3 +127,34 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// The runner reads the row again while its first check, whose outcome is nobody's by now, still goes on.
+func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	started, release := make(chan struct{}, 2), make(chan struct{})
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		started <- struct{}{}
+		<-release
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	finished := w.background(slot(1), func(c *slots.Config) { c.Lease = time.Second })
+	<-started
+	w.db.MustExecContext(t.Context(), `
+		update prescient.slot_lease
+		set token = nextval('prescient.slot_token'), allocated_until = clock_timestamp() - interval '1 second'`)
+	w.eventually("the shard to be claimed again", func() bool {
+		var again bool
+		if err := w.db.GetContext(t.Context(), &again, `select bool_or(allocated_until > clock_timestamp()) from prescient.slot_lease`); err != nil {
+			t.Fatal(err)
+		}
+		return again
+	})
+	time.Sleep(100 * time.Millisecond) // for the reader, which comes to the row within a millisecond
+	close(release)
+	if result := <-finished; result.Finished != 1 || result.TakenOver != 1 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}

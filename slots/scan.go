@@ -55,6 +55,7 @@ type scan struct {
 	out     int              // of them those whose outcome is not known yet
 	pending int              // of them those whose outcome waits for a writer
 	batch   int              // rows that are recorded at once
+	byID    bool             // record no ranges of rows
 
 	cleared int   // how often a busy lane got room again
 	taken   int64 // rows handed out in all, for the limit
@@ -75,6 +76,8 @@ type shard struct {
 	cancel     context.CancelCauseFunc
 	until      time.Time // local monotonic instant before which the lease does not end
 	after      int64     // id of the last row read in this pass
+	ids        []int64   // of the rows read in this pass, in order
+	filtered   bool      // this pass has left out rows of some jobs
 	groups     bool      // this pass has come to the rows of groups, which are read in the order of groups
 	afterGroup string    // last group read in this pass
 	passed     bool      // this pass has read to the end
