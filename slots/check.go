@@ -61,13 +61,15 @@ func (s *scan) checkOne(f *flight) (next *flight) {
 	ctx, cancel := context.WithTimeoutCause(f.shard.ctx, f.lane.def.Timeout, errTimeout)
 	defer cancel()
 	var results []jobs.Result
-	err := errGoexit // unless the function returns or panics
+	began := monotonic() // later than f.started where goroutines wait for a processor
+	err := errGoexit     // unless the function returns or panics
 	defer func() {
+		took := time.Since(began) // not what conclude waits for
 		if p := recover(); p != nil {
 			s.cfg.Logger.ErrorContext(ctx, "check panicked", "check", f.String(), "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
-		next = s.conclude(ctx, f, results, err)
+		next = s.conclude(ctx, f, results, err, took)
 		if next != nil && err == errGoexit { //nolint:errorlint // this goroutine is about to end
 			go s.check(next)
 		}
@@ -86,7 +88,7 @@ func (s *scan) checkOne(f *flight) (next *flight) {
 }
 
 // conclude takes note of what a check has returned, and returns the flight that takes its place.
-func (s *scan) conclude(ctx context.Context, f *flight, results []jobs.Result, err error) (next *flight) {
+func (s *scan) conclude(ctx context.Context, f *flight, results []jobs.Result, err error, took time.Duration) (next *flight) {
 	var verdicts []jobs.Verdict
 	if !f.recorded {
 		verdicts = s.verdicts(ctx, f, results, err)
@@ -100,7 +102,7 @@ func (s *scan) conclude(ctx context.Context, f *flight, results []jobs.Result, e
 	case f.mine || !f.settled:
 		f.settled = true
 		next = s.release(f)
-		s.deliver(f, verdicts)
+		s.deliver(f, verdicts, took)
 	}
 	return next
 }
@@ -156,7 +158,7 @@ func (s *scan) abandon(f *flight) {
 	}
 	s.result.Abandoned++
 	many := s.result.Abandoned >= s.cfg.Workers
-	s.deliver(f, verdicts)
+	s.deliver(f, verdicts, time.Since(f.started))
 	s.mu.Unlock()
 	if many {
 		s.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, s.cfg.Workers))
