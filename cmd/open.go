@@ -58,6 +58,9 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if err != nil {
 		return nil, err
 	}
+	if a.Config().Database.Prepare == "on" {
+		opts = append(opts, pgsql.Prepared())
+	}
 	db, err := pgsql.Open(ctx, url, opts...)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ type Database struct {
 	// Schema holds the tables: at most 63 lower-case letters, digits and _, not starting with a digit or pg_.
 	// Default: "prescient".
 	Schema string `mapstructure:"schema"`
+
+	// Prepare is on where connections may keep prepared statements, see pgsql.Prepared: checks with a transaction of
+	// their own run at twice the rate. Not through a pooler in transaction mode. Default: "off".
+	Prepare string `mapstructure:"prepare"`
 }
 
 // Slots says how the grid is expected to be.
@@ -128,7 +132,7 @@ type Log struct {
 // Default returns the configuration of an empty environment without a file or a flag. It is valid.
 func Default() Config {
 	return Config{
-		Database: Database{Schema: "prescient"},
+		Database: Database{Schema: "prescient", Prepare: "off"},
 		Run: Run{
 			Workers:     64,
 			Connections: 8,

@@ -14,6 +14,7 @@
 //	database:
 //	  url: ""              # empty: the private PostgreSQL that prescient runs itself
 //	  schema: prescient
+//	  prepare: "off"       # on: keep prepared statements; not through a pooler in transaction mode
 //	slots:
 //	  width: 0s            # 0: whatever the database says
 //	run:

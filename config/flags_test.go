@@ -14,7 +14,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 		"--workers=8", "--connections=20", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--claim-delay=2s",
 		"--job-name=scan-29401665", "--events-to=stdout:", "--listen=:8080", "--dir=/var/spool/prescient")
 	want := Default()
-	want.Database = Database{NewURL("postgres://db/orders"), "checks"}
+	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
 	want.Run = changed.Run
 	want.Events.To, want.Daemon.Listen, want.Spool = NewEndpoint("stdout:"), changed.Daemon.Listen, changed.Spool
 	want.Log = changed.Log

@@ -15,7 +15,7 @@ const signing = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // changed differs from the default in every setting; changedText is how people write it.
 var changed = Config{
-	Database: Database{URL: NewURL("postgres://app:s3cret@db/orders?sslmode=verify-full"), Schema: "checks"},
+	Database: Database{URL: NewURL("postgres://app:s3cret@db/orders?sslmode=verify-full"), Schema: "checks", Prepare: "on"},
 	Slots:    Slots{Width: 5 * time.Minute},
 	Run: Run{
 		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
@@ -35,6 +35,7 @@ var changed = Config{
 var changedText = map[string]string{
 	"database.url":     "postgres://app:s3cret@db/orders?sslmode=verify-full",
 	"database.schema":  "checks",
+	"database.prepare": "on",
 	"slots.width":      "5m",
 	"run.workers":      "8",
 	"run.connections":  "20",
@@ -60,7 +61,7 @@ var changedText = map[string]string{
 
 var changedFiles = map[string]string{
 	"all.yaml": `
-database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks}
+database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks, prepare: on}
 slots: {width: 5m}
 run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, job_name: scan-29401665}
 jobs: {horizon: 1d12h, max_payload: 1048576}
@@ -71,7 +72,7 @@ history: {keep: 90d}
 log: {level: debug, format: json}
 `,
 	"all.toml": `
-database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks"}
+database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks", prepare = "on"}
 slots.width = "5m"
 jobs = {horizon = "1d12h", max_payload = 1048576}
 daemon = {listen = ":8080", token = "s3cret-s3cret-s3cret"}
@@ -94,7 +95,7 @@ secret = "` + signing + `"
 allow = "10.0.0.0/8, ::1"
 `,
 	"all.json": `{
-"database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks"},
+"database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks", "prepare": "on"},
 "slots": {"width": "5m"},
 "run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "job_name": "scan-29401665"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
@@ -248,6 +249,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 	diff(t, [][2]string{
 		{"daemon.listen", ":8080"},
 		{"daemon.token", "***"},
+		{"database.prepare", "on"},
 		{"database.schema", "checks"},
 		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},
 		{"events.allow", "10.0.0.0/8, ::1/128"},

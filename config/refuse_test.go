@@ -11,6 +11,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 	bad := map[string][]string{
 		"database.url":     {"orders", "https://db/orders", "postgres://u:p%zz@db", "postgres://u:a#b@db/x", "host=db port"},
 		"database.schema":  {"Prescient", "1st", "pg_checks", "my-schema", strings.Repeat("s", 64), `x"; drop`},
+		"database.prepare": {"yes", "ON", "true"},
 		"slots.width":      {"-15m", "7h", "500ms", "48h", "15"},
 		"run.workers":      {"0", "-1", "many", "1.9", "99999999999999999999"},
 		"run.connections":  {"0", "-1", "1001", "few"},

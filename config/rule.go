@@ -35,6 +35,10 @@ var rules = map[string]rule[Config]{
 			return schemaName.MatchString(c.Database.Schema) && !strings.HasPrefix(c.Database.Schema, "pg_")
 		},
 	},
+	"database.prepare": {
+		"on or off",
+		func(c Config) bool { return c.Database.Prepare == "on" || c.Database.Prepare == "off" },
+	},
 	"slots.width": {
 		"0 for the database's width, or whole seconds that divide 24h, such as 15m",
 		func(c Config) bool {

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 func TestARunChecksTheRowsOfItsSlotAndNoOthers(t *testing.T) {
@@ -156,5 +158,49 @@ func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
 	close(release)
 	if result := <-finished; result.Finished != 1 || result.TakenOver != 1 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
+	}
+}
+
+func TestARunWorksWithPreparedStatements(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	prepared, err := pgsql.Open(t.Context(), w.url, pgsql.Prepared())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = prepared.Close() })
+	w.db.MustExecContext(t.Context(), `create table seen (key text)`)
+	next := func(job jobs.FutureJob) *time.Time {
+		if job.CheckCount == 2 {
+			return nil
+		}
+		return new(job.Slot.Add(15 * time.Minute))
+	}
+	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) { return next(job), nil })
+	w.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, `insert into seen (key) values ($1)`, job.EntityKey)
+		return next(job), err
+	})
+	w.registry.RegisterBatch("batch", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(rows))
+		for i, row := range rows {
+			results[i].Next = next(row)
+		}
+		return results, nil
+	})
+	for _, job := range []string{"one", "tx", "batch"} {
+		w.enqueue(job, slot(1), 200)
+	}
+	for n := 1; n <= 3; n++ {
+		if got := w.run(slot(n), func(c *slots.Config) { c.DB = prepared }); got.Checked != 600 || got.Failed != 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 600}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+	var seen int
+	if err := w.db.GetContext(t.Context(), &seen, `select count(*) from seen`); err != nil || seen != 600 {
+		t.Errorf("%d writes of checks, want 600 (%v)", seen, err)
 	}
 }

@@ -36,6 +36,10 @@ type stmt interface {
 	driver.StmtQueryContext
 }
 
+// maxPrepared bounds what a connection keeps prepared, since the statements of checks go through it, too: an
+// application may make a new text for every call. Ours are fewer.
+const maxPrepared = 250
+
 // preparedConn prepares each statement that has parameters when it first comes, for as long as the connection lives.
 type preparedConn struct {
 	pqConn
@@ -43,30 +47,34 @@ type preparedConn struct {
 }
 
 func (c *preparedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if len(args) == 0 {
-		return c.pqConn.QueryContext(ctx, query, args)
-	}
-	s, err := c.prepare(ctx, query)
+	s, err := c.prepare(ctx, query, args)
 	if err != nil {
 		return nil, err
+	}
+	if s == nil {
+		return c.pqConn.QueryContext(ctx, query, args)
 	}
 	return s.QueryContext(ctx, args)
 }
 
 func (c *preparedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if len(args) == 0 {
-		return c.pqConn.ExecContext(ctx, query, args)
-	}
-	s, err := c.prepare(ctx, query)
+	s, err := c.prepare(ctx, query, args)
 	if err != nil {
 		return nil, err
+	}
+	if s == nil {
+		return c.pqConn.ExecContext(ctx, query, args)
 	}
 	return s.ExecContext(ctx, args)
 }
 
-func (c *preparedConn) prepare(ctx context.Context, query string) (stmt, error) {
+// prepare returns a statement that is prepared; nil for one that is to go as it is.
+func (c *preparedConn) prepare(ctx context.Context, query string, args []driver.NamedValue) (stmt, error) {
 	if s, ok := c.prepared[query]; ok {
 		return s, nil
+	}
+	if len(args) == 0 || len(c.prepared) == maxPrepared {
+		return nil, nil
 	}
 	base, err := c.PrepareContext(ctx, query)
 	if err != nil {
