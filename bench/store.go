@@ -179,6 +179,19 @@ func (s *store) runner(ctx context.Context, registry *jobs.Registry, slot time.T
 	})
 }
 
+// prepared is s through connections that keep prepared statements, as those of pgx do. Close its db.
+func (s *store) prepared(ctx context.Context) (*store, error) {
+	db, err := pgsql.Open(ctx, s.url, pgsql.Patient(), pgsql.Prepared())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	direct, d := *s, *s.database
+	d.db, direct.database = db, &d
+	return &direct, nil
+}
+
 // runnerNow is runner on the clock of the database.
 func (s *store) runnerNow(ctx context.Context) (*slots.Runner, error) {
 	return slots.NewRunner(ctx, slots.Config{DB: s.db, Registry: register(finish), Logger: slog.New(slog.DiscardHandler)})
