@@ -19,6 +19,12 @@
 // its lease: the last statement of every transaction that records something finds no lease row with that token, and
 // the transaction is rolled back.
 //
+// Before a shard is closed it is looked through for rows that were committed behind its reader. That is a walk over the
+// dead index entries of all that was in it, so it is done only where a transaction from before the slot was opened was
+// still in progress when the shard was claimed; else the look begins after the last row that was read. Only such a
+// transaction brings rows into a slot that runs, but for a statement that chose the slot right before its boundary and
+// waited for a lock across it. What that brings, and what comes after the close, are stragglers, for catch-up.
+//
 // The slot's instant is a parameter everywhere. Leases use the database's clock, always; everything that compares
 // with slots uses Config.Now, or the database's clock where that is nil.
 //
