@@ -14,27 +14,18 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
 func TestOpenConnectsToNothing(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{
-		"kafka://127.0.0.1:1/events", "kafka://a:1,b,[::1]:2/events?tls=false", "kafka://me:pw@host/events?sasl=scram-sha-512&tls=true",
-	} {
-		p, err := event.Open(t.Context(), url, event.Config{})
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	eventtest.OpensUnconnected(t, "kafka://127.0.0.1:1/events", "kafka://a:1,b,[::1]:2/events?tls=false",
+		"kafka://me:pw@host/events?sasl=scram-sha-512&tls=true")
 }
 
 func TestAURLThatIsWrongIsRefusedAndNeverShowsThePassword(t *testing.T) {
 	t.Parallel()
-	for url, want := range map[string]string{
+	eventtest.Refused(t, map[string]string{
 		"kafka://me:secret@host":                              "name one topic",
 		"kafka://me:secret@host/":                             "name one topic",
 		"kafka://me:secret@host/a/b":                          "name one topic",
@@ -54,16 +45,7 @@ func TestAURLThatIsWrongIsRefusedAndNeverShowsThePassword(t *testing.T) {
 		"kafka://:secret@host/events?sasl=plain":              "a user and a password",
 		"kafka://host/events?sasl=scram-sha-256":              "a user and a password",
 		"kafka://me:secret@host:port/events?sasl=scram-sha-1": "not a URL",
-	} {
-		p, err := event.Open(t.Context(), url, event.Config{})
-		if err == nil || p != nil {
-			t.Errorf("%s was opened", url)
-			continue
-		}
-		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v; want %s", url, err, want)
-		}
-	}
+	})
 }
 
 func TestTheURLSaysWhoTheClientIs(t *testing.T) {
@@ -72,12 +54,12 @@ func TestTheURLSaysWhoTheClientIs(t *testing.T) {
 		kfake.Superuser("SCRAM-SHA-512", "me", "s@cret:5"))
 	for query, password := range map[string]string{"": "1", "?sasl=plain": "1", "?sasl=scram-sha-256": "2", "?sasl=scram-sha-512": "5"} {
 		p := w.open("kafka://me:s%40cret%3A" + password + "@" + w.address + "/events" + query)
-		if err := p.Publish(t.Context(), []event.Event{made("a", 0)}); err != nil {
+		if err := p.Publish(t.Context(), []event.Event{eventtest.Made("a", 0)}); err != nil {
 			t.Errorf("%s: %v", query, err)
 		}
 		p = w.open("kafka://me:wr%40ng@" + w.address + "/events" + query)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if err := p.Publish(ctx, []event.Event{made("a", 1)}); err == nil || strings.Contains(err.Error(), "wr@ng") {
+		if err := p.Publish(ctx, []event.Event{eventtest.Made("a", 1)}); err == nil || strings.Contains(err.Error(), "wr@ng") {
 			t.Errorf("%s, with a wrong password: %v", query, err)
 		}
 		cancel()
@@ -96,7 +78,7 @@ func TestAPasswordThatTheBrokerRefusesIsAnErrorThatSaysSo(t *testing.T) {
 		refused.ErrorCode = kerr.SaslAuthenticationFailed.Code
 		return refused, nil, true
 	})
-	err := w.open("kafka://me:wr%40ng@"+w.address+"/events").Publish(t.Context(), []event.Event{made("a", 0)})
+	err := w.open("kafka://me:wr%40ng@"+w.address+"/events").Publish(t.Context(), []event.Event{eventtest.Made("a", 0)})
 	if err == nil || !strings.Contains(err.Error(), "SASL_AUTHENTICATION_FAILED") || strings.Contains(err.Error(), "wr@ng") {
 		t.Error(err)
 	}
@@ -105,21 +87,21 @@ func TestAPasswordThatTheBrokerRefusesIsAnErrorThatSaysSo(t *testing.T) {
 func TestOneBrokerOfTheListIsEnough(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if err := w.open("kafka://127.0.0.1:1,"+w.address+",127.0.0.1:2/events").Publish(t.Context(), []event.Event{made("a", 0)}); err != nil {
+	if err := w.open("kafka://127.0.0.1:1,"+w.address+",127.0.0.1:2/events").Publish(t.Context(), []event.Event{eventtest.Made("a", 0)}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestTheParameterTLSInsistsOnACertificateThatIsTrusted(t *testing.T) {
 	t.Parallel()
-	secure := setup(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
+	secure := setup(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{eventtest.Certificate}}))
 	p := secure.open(secure.url("events?tls=true"))
-	if err := p.Publish(t.Context(), []event.Event{made("a", 0)}); err != nil {
+	if err := p.Publish(t.Context(), []event.Event{eventtest.Made("a", 0)}); err != nil {
 		t.Error(err)
 	}
 	plain := setup(t)
-	publishFor(t, 300*time.Millisecond, plain.open(plain.url("events?tls=true")), []event.Event{made("a", 0)})
-	publishFor(t, 300*time.Millisecond, secure.open(secure.url("events")), []event.Event{made("a", 0)})
+	publishFor(t, 300*time.Millisecond, plain.open(plain.url("events?tls=true")), []event.Event{eventtest.Made("a", 0)})
+	publishFor(t, 300*time.Millisecond, secure.open(secure.url("events")), []event.Event{eventtest.Made("a", 0)})
 	elsewhere := strings.Replace(secure.url("events?tls=true"), "127.0.0.1", "localhost", 1)
-	publishFor(t, 300*time.Millisecond, secure.open(elsewhere), []event.Event{made("a", 0)})
+	publishFor(t, 300*time.Millisecond, secure.open(elsewhere), []event.Event{eventtest.Made("a", 0)})
 }

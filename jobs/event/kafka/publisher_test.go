@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -14,19 +13,19 @@ import (
 	"testing"
 	"time"
 
-	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
 func TestWhatArrivesIsTheEventThatWasSent(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	sent := made("billing.daily/ö", 7)
+	sent := eventtest.Made("billing.daily/ö", 7)
 	if err := w.open(w.url("events")).Publish(t.Context(), []event.Event{sent}); err != nil {
 		t.Fatal(err)
 	}
@@ -39,41 +38,13 @@ func TestWhatArrivesIsTheEventThatWasSent(t *testing.T) {
 		string(record.Headers[0].Value) != "application/cloudevents+json" {
 		t.Errorf("key %q, headers %v", record.Key, record.Headers)
 	}
-	var got event.Event
-	if err := got.UnmarshalJSON(record.Value); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(sent, got); diff != "" {
-		t.Error(diff)
-	}
-	var official cloudevents.Event
-	if err := official.UnmarshalJSON(record.Value); err != nil {
-		t.Fatal(err)
-	}
-	if err := official.Validate(); err != nil || official.ID() != sent.ID || official.Subject() != sent.Subject || !official.Time().Equal(sent.Time) {
-		t.Error(err, official)
-	}
+	eventtest.Arrived(t, sent, record.Value)
 }
 
 func TestEventsOfASubjectKeepTheirOrderInOnePartition(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	p := w.open(w.url("events"))
-	subjects := []string{""}
-	for i := range 500 {
-		subjects = append(subjects, fmt.Sprint("schedule ", i))
-	}
-	many, want := batch(10, subjects...)
-	one, wantOne := batch(2000, "alone")
-	want["alone"] = wantOne["alone"]
-	failed := make(chan error)
-	go func() { failed <- p.Publish(t.Context(), many) }()
-	if err := errors.Join(p.Publish(t.Context(), one), <-failed); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, w.ids()); diff != "" {
-		t.Error(diff)
-	}
+	eventtest.OrderKept(t, w.open(w.url("events")), w.ids, "")
 	partitions := map[string]int32{}
 	for _, record := range w.stored() {
 		if before, known := partitions[string(record.Key)]; known && before != record.Partition {
@@ -91,7 +62,7 @@ func TestMoreCallsThanClientsAreServed(t *testing.T) {
 	for i := range 60 {
 		subjects = append(subjects, fmt.Sprint(i))
 	}
-	events, want := batch(1, subjects...)
+	events, want := eventtest.Batch(1, subjects...)
 	result := make(chan error)
 	for i := range events {
 		go func() { result <- p.Publish(t.Context(), events[i:i+1]) }()
@@ -109,7 +80,7 @@ func TestMoreCallsThanClientsAreServed(t *testing.T) {
 func TestAMissingTopicIsAnErrorThatSaysHowToCreateIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t, kfake.AllowAutoTopicCreation())
-	err := w.open(w.url("nowhere")).Publish(t.Context(), []event.Event{made("a", 0), made("a", 1), made("b", 0)})
+	err := w.open(w.url("nowhere")).Publish(t.Context(), []event.Event{eventtest.Made("a", 0), eventtest.Made("a", 1), eventtest.Made("b", 0)})
 	errs := event.Errors(err, 3)
 	if !errors.Is(errs[0], kerr.UnknownTopicOrPartition) || !errors.Is(errs[1], event.ErrBehind) ||
 		!strings.Contains(fmt.Sprint(errs[2]), "kafka-topics.sh --bootstrap-server "+w.address+" --create --topic nowhere") {
@@ -129,11 +100,11 @@ func TestAnEventThatIsTooLargeFailsAloneAndHoldsBackItsSubject(t *testing.T) {
 		"for the client": {setup(t), 2_000_000},
 		"for the broker": {setup(t, kfake.BrokerConfigs(map[string]string{"message.max.bytes": "2000"})), 30_000},
 	} {
-		events, want := batch(3, "a", "b", "c", "d", "e", "f")
-		large := made("large", 0)
+		events, want := eventtest.Batch(3, "a", "b", "c", "d", "e", "f")
+		large := eventtest.Made("large", 0)
 		large.Data = noise(test.size)
 		events = slices.Insert(events, 2, large)
-		events = append(events, made("large", 1))
+		events = append(events, eventtest.Made("large", 1))
 		errs := event.Errors(test.w.open(test.w.url("events")).Publish(t.Context(), events), len(events))
 		for i, err := range errs {
 			if (err != nil) != (events[i].Subject == "large") {
@@ -172,9 +143,9 @@ func repeated(ids map[string][]string) map[string][]string {
 func TestAnEventThatCannotBeSentFailsAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	invalid := made("a", 0)
+	invalid := eventtest.Made("a", 0)
 	invalid.Type = ""
-	events := []event.Event{invalid, made("a", 1), made("b", 0)}
+	events := []event.Event{invalid, eventtest.Made("a", 1), eventtest.Made("b", 0)}
 	errs := event.Errors(w.open(w.url("events")).Publish(t.Context(), events), len(events))
 	if errs[0] == nil || !errors.Is(errs[1], event.ErrBehind) || errs[2] != nil {
 		t.Error(errs)
@@ -192,8 +163,8 @@ func TestABrokerThatIsDownIsAnErrorUntilItIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, want := batch(2, "a", "b")
-	after := []event.Event{made("a", 2), made("b", 2)}
+	before, want := eventtest.Batch(2, "a", "b")
+	after := []event.Event{eventtest.Made("a", 2), eventtest.Made("b", 2)}
 	for _, e := range after {
 		want[e.Subject] = append(want[e.Subject], e.ID)
 	}
@@ -254,7 +225,7 @@ func TestABrokerThatIsRestartedDuringABatchIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	p := w.open(w.url("events"))
-	events, want := batch(2000, "a", "b", "c")
+	events, want := eventtest.Batch(2000, "a", "b", "c")
 	result := make(chan error)
 	go func() { result <- p.Publish(t.Context(), events) }()
 	w.waitForSome()
@@ -282,7 +253,7 @@ func TestABrokerThatGoesDownDuringABatchLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	p := w.open(w.url("events"))
-	events, want := batch(2000, "a", "b", "c")
+	events, want := eventtest.Batch(2000, "a", "b", "c")
 	result := make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { result <- p.Publish(ctx, events) }()
@@ -322,7 +293,7 @@ func TestTheEndOfTheContextEndsAPublishThatNobodyAnswers(t *testing.T) {
 		w.cluster.KeepControl()
 		return nil, nil, mute.Load()
 	})
-	events, want := batch(2, "a", "b")
+	events, want := eventtest.Batch(2, "a", "b")
 	publishFor(t, 300*time.Millisecond, p, events)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -342,17 +313,7 @@ func TestTheEndOfTheContextEndsAPublishThatNobodyAnswers(t *testing.T) {
 func TestCloseLosesNothingAndEndsThePublisher(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	p := w.open(w.url("events"))
-	events, want := batch(20, "a", "b", "c")
-	if err := errors.Join(p.Publish(t.Context(), events), p.Close(), p.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, w.ids()); diff != "" {
-		t.Error(diff)
-	}
-	if err := p.Publish(t.Context(), events); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Error(err)
-	}
+	eventtest.Closes(t, w.open(w.url("events")), w.ids)
 }
 
 func TestPublishingNothingNeedsNoBroker(t *testing.T) {
@@ -366,13 +327,5 @@ func TestPublishingNothingNeedsNoBroker(t *testing.T) {
 
 func TestApplicationsWithoutKafkaDoNotLinkItsClient(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prescient-go/prescient/jobs", "github.com/prescient-go/prescient/jobs/event").Output()
-	if err != nil || len(out) == 0 {
-		t.Fatal(err)
-	}
-	for name := range strings.Lines(string(out)) {
-		if strings.HasPrefix(name, "github.com/twmb/") {
-			t.Errorf("linked: %s", name)
-		}
-	}
+	eventtest.NotLinked(t, "github.com/twmb/")
 }

@@ -13,25 +13,17 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
 func TestOpenConnectsToNothing(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"nats://127.0.0.1:1/events", "tls://[::1]:1/events.*?stream=EVENTS", "nats://a:1,b,[::1]:2/events"} {
-		p, err := event.Open(t.Context(), url, event.Config{})
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	eventtest.OpensUnconnected(t, "nats://127.0.0.1:1/events", "tls://[::1]:1/events.*?stream=EVENTS", "nats://a:1,b,[::1]:2/events")
 }
 
 func TestAURLThatIsWrongIsRefusedAndNeverShowsThePassword(t *testing.T) {
 	t.Parallel()
-	for url, want := range map[string]string{
+	eventtest.Refused(t, map[string]string{
 		"nats://me:secret@host":                            "name a subject",
 		"nats://me:secret@host/":                           "name a subject",
 		"nats://me:secret@/events":                         "the hosts must be",
@@ -52,16 +44,7 @@ func TestAURLThatIsWrongIsRefusedAndNeverShowsThePassword(t *testing.T) {
 		"nats://me:secret@host/events?stream=A;B":          "parameters cannot be read",
 		"nats://me:secret@host:x,other/events":             "the hosts must be",
 		"nats://me:secret@host/events?stream=A&password=X": `unknown parameter "password"`,
-	} {
-		p, err := event.Open(t.Context(), url, event.Config{})
-		if err == nil || p != nil {
-			t.Errorf("%s was opened", url)
-			continue
-		}
-		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v; want %s", url, err, want)
-		}
-	}
+	})
 }
 
 func TestTheURLSaysWhoTheClientIs(t *testing.T) {
@@ -80,7 +63,7 @@ func TestTheURLSaysWhoTheClientIs(t *testing.T) {
 		{tokens, "wr%40ng@", false},
 	} {
 		p := test.w.open(fmt.Sprintf("nats://%s127.0.0.1:%d/events", test.user, test.w.options.Port))
-		err := p.Publish(t.Context(), []event.Event{made("a", 0)})
+		err := p.Publish(t.Context(), []event.Event{eventtest.Made("a", 0)})
 		switch {
 		case test.admit && err != nil:
 			t.Errorf("%s: %v", test.user, err)
@@ -101,7 +84,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	p := w.open(fmt.Sprintf("nats://me:pw@127.0.0.1:%d/events", w.options.Port))
-	err := p.Publish(ctx, []event.Event{made("a", 0)})
+	err := p.Publish(ctx, []event.Event{eventtest.Made("a", 0)})
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrPermissionViolation) {
 		t.Error(err)
 	}
@@ -112,7 +95,7 @@ func TestOneServerOfTheListIsEnough(t *testing.T) {
 	w := setup(t)
 	p := w.open(fmt.Sprintf("nats://127.0.0.1:1,127.0.0.1:%d,127.0.0.1:2/events", w.options.Port))
 	for i := range 5 {
-		if err := p.Publish(t.Context(), []event.Event{made("a", i)}); err != nil {
+		if err := p.Publish(t.Context(), []event.Event{eventtest.Made("a", i)}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -121,8 +104,10 @@ func TestOneServerOfTheListIsEnough(t *testing.T) {
 func TestTheSchemeTLSInsistsOnACertificateThatIsTrusted(t *testing.T) {
 	t.Parallel()
 	plain := setup(t)
-	secure := setup(t, func(o *server.Options) { o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}} })
-	events := []event.Event{made("a", 0)}
+	secure := setup(t, func(o *server.Options) {
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{eventtest.Certificate}}
+	})
+	events := []event.Event{eventtest.Made("a", 0)}
 	tlsURL := func(w *world, host string) string { return fmt.Sprintf("tls://%s:%d/events", host, w.options.Port) }
 	if err := secure.open(tlsURL(secure, "127.0.0.1")).Publish(t.Context(), events); err != nil {
 		t.Error(err)

@@ -4,24 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
 func TestWhatArrivesIsTheEventThatWasSent(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	sent := made("billing.daily/ö", 7)
+	sent := eventtest.Made("billing.daily/ö", 7)
 	if err := w.open(w.url("events")).Publish(t.Context(), []event.Event{sent}); err != nil {
 		t.Fatal(err)
 	}
@@ -33,47 +32,19 @@ func TestWhatArrivesIsTheEventThatWasSent(t *testing.T) {
 	if got := msg.Headers().Get("Content-Type"); msg.Subject() != "events" || got != "application/cloudevents+json" {
 		t.Errorf("subject %q, content type %q", msg.Subject(), got)
 	}
-	var got event.Event
-	if err := got.UnmarshalJSON(msg.Data()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(sent, got); diff != "" {
-		t.Error(diff)
-	}
-	var official cloudevents.Event
-	if err := official.UnmarshalJSON(msg.Data()); err != nil {
-		t.Fatal(err)
-	}
-	if err := official.Validate(); err != nil || official.ID() != sent.ID || official.Subject() != sent.Subject || !official.Time().Equal(sent.Time) {
-		t.Error(err, official)
-	}
+	eventtest.Arrived(t, sent, msg.Data())
 }
 
 func TestEventsOfASubjectKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	p := w.open(w.url("events"))
-	var subjects []string
-	for i := range 500 {
-		subjects = append(subjects, fmt.Sprint("schedule ", i))
-	}
-	many, want := batch(10, subjects...)
-	one, wantOne := batch(2000, "alone")
-	want["alone"] = wantOne["alone"]
-	failed := make(chan error)
-	go func() { failed <- p.Publish(t.Context(), many) }()
-	if err := errors.Join(p.Publish(t.Context(), one), <-failed); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, w.ids()); diff != "" {
-		t.Error(diff)
-	}
+	eventtest.OrderKept(t, w.open(w.url("events")), w.ids)
 }
 
 func TestARepeatIsNotStoredAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	events, want := batch(3, "a", "b")
+	events, want := eventtest.Batch(3, "a", "b")
 	for range 2 {
 		p := w.open(w.url("events"))
 		for range 2 {
@@ -90,7 +61,7 @@ func TestARepeatIsNotStoredAgain(t *testing.T) {
 func TestTheSameIDOfAnotherSourceIsNoRepeat(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	mine, other := made("a", 0), made("a", 0)
+	mine, other := eventtest.Made("a", 0), eventtest.Made("a", 0)
 	other.Source = "/elsewhere"
 	if err := w.open(w.url("events")).Publish(t.Context(), []event.Event{mine, other}); err != nil {
 		t.Fatal(err)
@@ -111,7 +82,7 @@ func TestASubjectOfTheURLThatEndsInAStarTakesTheEventsSubject(t *testing.T) {
 		"a b>c*d%e/ö": "events.a%20b%3Ec%2Ad%25e%2F%C3%B6",
 		"":            "events._",
 	} {
-		if err := p.Publish(t.Context(), []event.Event{made(subject, 0)}); err != nil {
+		if err := p.Publish(t.Context(), []event.Event{eventtest.Made(subject, 0)}); err != nil {
 			t.Errorf("subject %q: %v", subject, err)
 			continue
 		}
@@ -129,7 +100,7 @@ func TestAMissingStreamIsAnErrorThatSaysHowToCreateIt(t *testing.T) {
 		"nowhere":            "nats stream add NAME --subjects 'nowhere' --defaults",
 		"no.*?stream=ORDERS": "nats stream add ORDERS --subjects 'no.*' --defaults",
 	} {
-		err := w.open(w.url(url)).Publish(t.Context(), []event.Event{made("a", 0), made("a", 1), made("b", 0)})
+		err := w.open(w.url(url)).Publish(t.Context(), []event.Event{eventtest.Made("a", 0), eventtest.Made("a", 1), eventtest.Made("b", 0)})
 		errs := event.Errors(err, 3)
 		if !errors.Is(errs[0], jetstream.ErrNoStreamResponse) || !errors.Is(errs[1], event.ErrBehind) || !strings.Contains(fmt.Sprint(errs[2]), command) {
 			t.Errorf("%s: %v", url, errs)
@@ -143,10 +114,10 @@ func TestAMissingStreamIsAnErrorThatSaysHowToCreateIt(t *testing.T) {
 func TestTheStreamOfTheURLMustBeTheOneThatListens(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if err := w.open(w.url("events?stream=EVENTS")).Publish(t.Context(), []event.Event{made("a", 0)}); err != nil {
+	if err := w.open(w.url("events?stream=EVENTS")).Publish(t.Context(), []event.Event{eventtest.Made("a", 0)}); err != nil {
 		t.Error(err)
 	}
-	err := w.open(w.url("events?stream=ORDERS")).Publish(t.Context(), []event.Event{made("a", 1)})
+	err := w.open(w.url("events?stream=ORDERS")).Publish(t.Context(), []event.Event{eventtest.Made("a", 1)})
 	if err == nil || !strings.Contains(err.Error(), "expected stream does not match") {
 		t.Error(err)
 	}
@@ -162,7 +133,7 @@ func TestAnEventThatIsTooLargeFailsAloneAndHoldsBackItsSubject(t *testing.T) {
 		"for the stream": setup(t),
 	} {
 		w.stream(jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>", "events"}, MaxMsgSize: 2000})
-		events, _ := batch(3, "a", "b")
+		events, _ := eventtest.Batch(3, "a", "b")
 		events[2].Data = []byte(`"` + strings.Repeat("x", 3000) + `"`)
 		errs := event.Errors(w.open(w.url("events")).Publish(t.Context(), events), len(events))
 		for i, want := range []bool{true, true, false, true, false, true} {
@@ -183,9 +154,9 @@ func TestAnEventThatIsTooLargeFailsAloneAndHoldsBackItsSubject(t *testing.T) {
 func TestAnEventThatCannotBeSentFailsAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	invalid, long := made("a", 0), made(strings.Repeat(".", 1000), 0)
+	invalid, long := eventtest.Made("a", 0), eventtest.Made(strings.Repeat(".", 1000), 0)
 	invalid.Type = ""
-	events := []event.Event{invalid, made("a", 1), long, made("b", 0)}
+	events := []event.Event{invalid, eventtest.Made("a", 1), long, eventtest.Made("b", 0)}
 	errs := event.Errors(w.open(w.url("events.*")).Publish(t.Context(), events), len(events))
 	if errs[0] == nil || !errors.Is(errs[1], event.ErrBehind) || errs[2] == nil || errs[3] != nil {
 		t.Error(errs)
@@ -200,7 +171,7 @@ func TestAServerThatIsDownIsAnErrorUntilItIsBack(t *testing.T) {
 	w := setup(t)
 	w.stop()
 	p := w.open(w.url("events"))
-	events, want := batch(1, "a", "b")
+	events, want := eventtest.Batch(1, "a", "b")
 	for range 2 {
 		err := p.Publish(t.Context(), events)
 		if !errors.Is(err, nats.ErrNoServers) || !strings.Contains(err.Error(), fmt.Sprint(w.options.Port)) {
@@ -238,7 +209,7 @@ func TestAServerThatGoesDownDuringABatchLosesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	p := w.open(w.url("events"))
-	events, want := batch(1500, "a", "b", "c")
+	events, want := eventtest.Batch(1500, "a", "b", "c")
 	result := make(chan error)
 	go func() { result <- p.Publish(t.Context(), events) }()
 	w.waitForSome()
@@ -285,7 +256,7 @@ func TestAConnectionThatBreaksIsReplacedWithinTheBatch(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	p := w.open(w.url("events"))
-	events, want := batch(1500, "a", "b")
+	events, want := eventtest.Batch(1500, "a", "b")
 	result := make(chan error)
 	go func() { result <- p.Publish(t.Context(), events) }()
 	w.waitForSome()
@@ -321,13 +292,13 @@ func TestTheEndOfTheContextEndsAPublishThatNobodyAcknowledges(t *testing.T) {
 	p := w.open(w.url("mute"))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	errs := event.Errors(p.Publish(ctx, []event.Event{made("a", 0), made("a", 1)}), 2)
+	errs := event.Errors(p.Publish(ctx, []event.Event{eventtest.Made("a", 0), eventtest.Made("a", 1)}), 2)
 	if !errors.Is(errs[0], context.DeadlineExceeded) || !errors.Is(errs[1], event.ErrBehind) {
 		t.Error(errs)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	events, _ := batch(2, "a", "b")
+	events, _ := eventtest.Batch(2, "a", "b")
 	for i, err := range event.Errors(w.open(w.url("events")).Publish(gone, events), len(events)) {
 		if err == nil {
 			t.Errorf("event %d was published after the context had ended", i)
@@ -341,17 +312,7 @@ func TestTheEndOfTheContextEndsAPublishThatNobodyAcknowledges(t *testing.T) {
 func TestCloseLosesNothingAndEndsThePublisher(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	p := w.open(w.url("events"))
-	events, want := batch(20, "a", "b", "c")
-	if err := errors.Join(p.Publish(t.Context(), events), p.Close(), p.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, w.ids()); diff != "" {
-		t.Error(diff)
-	}
-	if err := p.Publish(t.Context(), events); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Error(err)
-	}
+	eventtest.Closes(t, w.open(w.url("events")), w.ids)
 	if err := w.open(w.url("events")).Close(); err != nil {
 		t.Errorf("close what never connected: %v", err)
 	}
@@ -368,13 +329,5 @@ func TestPublishingNothingNeedsNoServer(t *testing.T) {
 
 func TestApplicationsWithoutNATSDoNotLinkItsClient(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prescient-go/prescient/jobs", "github.com/prescient-go/prescient/jobs/event").Output()
-	if err != nil || len(out) == 0 {
-		t.Fatal(err)
-	}
-	for name := range strings.Lines(string(out)) {
-		if strings.HasPrefix(name, "github.com/nats-io/") {
-			t.Errorf("linked: %s", name)
-		}
-	}
+	eventtest.NotLinked(t, "github.com/nats-io/")
 }

@@ -1,14 +1,8 @@
 package nats_test
 
 import (
-	"crypto/tls"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,30 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
-// certificate is for 127.0.0.1. TestMain makes it a root of this process, which reads its roots once.
-var certificate tls.Certificate
-
-func TestMain(m *testing.M) {
-	https := httptest.NewTLSServer(http.NotFoundHandler())
-	certificate = https.TLS.Certificates[0]
-	https.Close()
-	dir, err := os.MkdirTemp("", "nats")
-	if err != nil {
-		panic(err)
-	}
-	root := filepath.Join(dir, "root.pem")
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: https.Certificate().Raw})
-	if err := errors.Join(os.WriteFile(root, text, 0o600), os.Setenv("SSL_CERT_FILE", root)); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		panic(err)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(eventtest.Main(m)) }
 
 // world is a server with the stream EVENTS on events.>, unless it is told otherwise.
 type world struct {
@@ -113,16 +87,7 @@ func (w *world) url(rest string) string {
 
 func (w *world) open(url string) event.Publisher {
 	w.t.Helper()
-	p, err := event.Open(w.t.Context(), url, event.Config{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			w.t.Error(err)
-		}
-	})
-	return p
+	return eventtest.Open(w.t, url)
 }
 
 // stored returns what is in the stream EVENTS, in order.
@@ -158,35 +123,9 @@ func (w *world) stored() []jetstream.Msg {
 // ids returns the ids of the stored events by their subject, in order.
 func (w *world) ids() map[string][]string {
 	w.t.Helper()
-	ids := map[string][]string{}
+	var bodies [][]byte
 	for _, msg := range w.stored() {
-		var e event.Event
-		if err := e.UnmarshalJSON(msg.Data()); err != nil {
-			w.t.Fatal(err)
-		}
-		ids[e.Subject] = append(ids[e.Subject], e.ID)
+		bodies = append(bodies, msg.Data())
 	}
-	return ids
-}
-
-// made is the n-th event of a subject.
-func made(subject string, n int) event.Event {
-	at := time.Date(2030, time.March, 1, 12, 0, n, 0, time.UTC)
-	return event.Event{
-		ID: fmt.Sprintf("%s-%d", subject, at.Unix()), Source: "/prescient", Type: "com.example.due", Subject: subject,
-		Time: at, GeneratedAt: at.Add(time.Minute), Data: []byte(fmt.Sprintf(`{"n":%d}`, n)),
-	}
-}
-
-// batch is n events of each of some subjects, and the ids that each subject has then.
-func batch(n int, subjects ...string) (events []event.Event, want map[string][]string) {
-	want = map[string][]string{}
-	for i := range n {
-		for _, subject := range subjects {
-			e := made(subject, i)
-			events = append(events, e)
-			want[subject] = append(want[subject], e.ID)
-		}
-	}
-	return events, want
+	return eventtest.IDs(w.t, bodies)
 }
