@@ -1,13 +1,11 @@
 package slots_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -84,33 +82,20 @@ func leaveTrace(ctx context.Context, db *sqlx.DB, job jobs.FutureJob) error {
 	})
 }
 
-// process is a running runner process.
-type process struct {
-	*exec.Cmd
-	out, log bytes.Buffer
-}
-
-func (w *world) start() *process {
+func (w *world) start() *pgtest.Process {
 	w.t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0])}
-	p.Env = append(os.Environ(), runnerProcess+"="+w.url)
-	p.Stdout, p.Stderr = &p.out, &p.log
-	if err := p.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { _ = p.Process.Kill() })
-	return p
+	return pgtest.StartProcess(w.t, runnerProcess+"="+w.url)
 }
 
 // finish waits for the process and returns its result.
-func (w *world) finish(p *process) slots.Result {
+func (w *world) finish(p *pgtest.Process) slots.Result {
 	w.t.Helper()
 	var result slots.Result
 	if err := p.Wait(); err != nil {
-		w.t.Fatalf("%v\n%s", err, &p.log)
+		w.t.Fatalf("%v\n%s", err, &p.Log)
 	}
-	if err := json.Unmarshal(p.out.Bytes(), &result); err != nil {
-		w.t.Fatalf("%v in %q\n%s", err, &p.out, &p.log)
+	if err := json.Unmarshal(p.Out.Bytes(), &result); err != nil {
+		w.t.Fatalf("%v in %q\n%s", err, &p.Out, &p.Log)
 	}
 	return result
 }
@@ -136,7 +121,7 @@ func TestOfEightProcessesOneIsKilledInMidSlotAndNothingIsLostOrRecordedTwice(t *
 	const rows = 400
 	w.enqueue("plain", slot(1), rows)
 	w.enqueue("tx", slot(1), rows)
-	var processes []*process
+	var processes []*pgtest.Process
 	for range 8 {
 		processes = append(processes, w.start())
 	}
@@ -179,7 +164,7 @@ func TestOfEightProcessesOneIsKilledInMidSlotAndNothingIsLostOrRecordedTwice(t *
 }
 
 // killOneInMidSlot kills a process that has checked rows and holds a shard. To be sure of that it stops it first.
-func (w *world) killOneInMidSlot(processes []*process) (victim *process) {
+func (w *world) killOneInMidSlot(processes []*pgtest.Process) (victim *pgtest.Process) {
 	w.t.Helper()
 	w.eventually("a process to be in mid-slot", func() bool {
 		for _, p := range processes {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // A run as a process of its own, which can be killed: the test binary itself, told by these variables which database to
@@ -83,12 +83,7 @@ func TestAProcessKilledBetweenPublishingAndItsCommitLosesNothingAndRepeatsTheSam
 		}
 	}
 	file := t.TempDir() + "/published"
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), publisherProcess+"="+w.url, publisherFile+"="+file)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	victim := pgtest.StartProcess(t, publisherProcess+"="+w.url, publisherFile+"="+file)
 	first := func() []string {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -97,10 +92,10 @@ func TestAProcessKilledBetweenPublishingAndItsCommitLosesNothingAndRepeatsTheSam
 		return strings.Fields(string(text))
 	}
 	w.eventually("every event to be published", func() bool { return len(first()) == len(want) })
-	if err := cmd.Process.Kill(); err != nil {
+	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait()
+	_ = victim.Wait()
 
 	again := &memory{}
 	w.to = again

@@ -236,7 +236,7 @@ func TestOfTwoDaemonsOneIsKilledInMidSlotAndTheOtherFinishes(t *testing.T) {
 	if n := w.count(`select take_overs from prescient.slot_run where slot = $1`, w.slot(0)); n == 0 {
 		t.Error("nobody took over")
 	}
-	w.terminate(heir, func() {})
+	heir.Terminate(t, func() {})
 }
 
 func TestSIGTERMLetsARunningCheckFinishAndRecordsIt(t *testing.T) {
@@ -245,9 +245,9 @@ func TestSIGTERMLetsARunningCheckFinishAndRecordsIt(t *testing.T) {
 	w.due(w.slot(0), "held", 1)
 	p := w.startProcess()
 	eventually(t, "the check to be running", func() bool { return w.count(`select count(*) from trace`) == 1 })
-	w.terminate(p, func() { w.db.MustExec(`insert into released default values`) })
+	p.Terminate(t, func() { w.db.MustExec(`insert into released default values`) })
 	if w.ended() != 1 {
-		t.Errorf("the check was not recorded\n%s", &p.log)
+		t.Errorf("the check was not recorded\n%s", &p.Log)
 	}
 }
 
@@ -257,12 +257,12 @@ func TestACheckThatOutlastsTheGraceAfterSIGTERMIsLeftToTheNextDaemon(t *testing.
 	w.due(w.slot(0), "held", 1)
 	p := w.startProcess()
 	eventually(t, "the check to be running", func() bool { return w.count(`select count(*) from trace`) == 1 })
-	w.terminate(p, func() {})
+	p.Terminate(t, func() {})
 	if n := w.count(`select count(*) from prescient.future_job where error_count = 0`); n != 1 {
-		t.Errorf("the row does not wait any more\n%s", &p.log)
+		t.Errorf("the row does not wait any more\n%s", &p.Log)
 	}
 	if n := w.count(`select count(*) from prescient.slot_lease where allocated_until is not null`); n != 0 {
-		t.Errorf("%d shards were not handed back\n%s", n, &p.log)
+		t.Errorf("%d shards were not handed back\n%s", n, &p.Log)
 	}
 	w.db.MustExec(`insert into released default values`)
 	w.startProcess()

@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -196,34 +194,9 @@ func eventually(t testing.TB, what string, shown func() bool) {
 	}
 }
 
-// process is a daemon as a process.
-type process struct {
-	*exec.Cmd
-	log bytes.Buffer
-}
-
-func (w *world) startProcess() *process {
+func (w *world) startProcess() *pgtest.Process {
 	w.t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0])}
-	p.Env = append(os.Environ(), daemonProcess+"="+w.url, "GORACE=atexit_sleep_ms=0")
-	p.Stdout, p.Stderr = &p.log, &p.log
-	if err := p.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { _ = p.Process.Kill() })
-	return p
-}
-
-// terminate sends SIGTERM, does something, and waits for the process to end well.
-func (w *world) terminate(p *process, meanwhile func()) {
-	w.t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		w.t.Fatal(err)
-	}
-	meanwhile()
-	if err := p.Wait(); err != nil {
-		w.t.Errorf("%v\n%s", err, &p.log)
-	}
+	return pgtest.StartProcess(w.t, daemonProcess+"="+w.url)
 }
 
 // keys lists the slots and entities of jobs, for comparisons.

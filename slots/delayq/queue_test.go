@@ -231,7 +231,9 @@ func TestTwoProcessesShareAndOneThatIsKilledLosesNothing(t *testing.T) {
 		}
 	}
 	victim, heir := w.start(), w.start()
-	handled := func(p *process) int { return w.count(`select count(*) from trace where pid = $1`, p.Process.Pid) }
+	handled := func(p *pgtest.Process) int {
+		return w.count(`select count(*) from trace where pid = $1`, p.Process.Pid)
+	}
 	// A slot may be one process's alone; soon the other has one, too.
 	from := 0
 	eventually(t, "both to be at work", func() bool {
@@ -248,7 +250,7 @@ func TestTwoProcessesShareAndOneThatIsKilledLosesNothing(t *testing.T) {
 	if n := w.count(`select count(distinct data) from trace`); n != from {
 		t.Errorf("%d items were handled, want %d", n, from)
 	}
-	w.stop(heir)
+	heir.Terminate(t, func() {})
 }
 
 func TestAQueueThatManyOpenAtOnceForTheFirstTimeIsOpenToAll(t *testing.T) {

@@ -1,11 +1,9 @@
 package delayq
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -144,31 +142,7 @@ func eventually(t testing.TB, what string, shown func() bool) {
 	}
 }
 
-// process is a consumer as a process.
-type process struct {
-	*exec.Cmd
-	log bytes.Buffer
-}
-
-func (w *world) start() *process {
+func (w *world) start() *pgtest.Process {
 	w.t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0])}
-	p.Env = append(os.Environ(), consumerProcess+"="+w.url, "GORACE=atexit_sleep_ms=0")
-	p.Stdout, p.Stderr = &p.log, &p.log
-	if err := p.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { _ = p.Process.Kill() })
-	return p
-}
-
-// stop ends a process by SIGTERM, and wants it to end well.
-func (w *world) stop(p *process) {
-	w.t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := p.Wait(); err != nil {
-		w.t.Errorf("%v\n%s", err, &p.log)
-	}
+	return pgtest.StartProcess(w.t, consumerProcess+"="+w.url)
 }
