@@ -45,7 +45,7 @@ func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
 	var total Counts
-	err := inTx(ctx, db, func(tx DB) error {
+	err := InTx(ctx, db, func(tx DB) error {
 		return atomically(ctx, tx, func() (err error) {
 			total, err = c.stream(ctx, tx, all, on)
 			return err

@@ -83,29 +83,38 @@ func (c *Client) clock() any {
 
 // row runs a statement that returns one row, in the caller's transaction or in one of its own.
 func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []any, dest ...any) error {
-	return inTx(ctx, db, func(tx DB) error {
+	return InTx(ctx, db, func(tx DB) error {
 		return tx.QueryRowContext(ctx, stmt.In(c.schema), args...).Scan(dest...)
 	})
 }
 
 // list runs a statement and returns its rows, each as scan fills it in.
 func list[T any](ctx context.Context, c *Client, db DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
-	err = inTx(ctx, db, func(tx DB) error {
+	err = InTx(ctx, db, func(tx DB) error {
 		rows, err = pgsql.Collect(ctx, tx, stmt.In(c.schema), args, scan)
 		return err
 	})
 	return rows, err
 }
 
-// inTx runs fn in db when that is a transaction, else in a new one: a statement outside of a transaction might be
-// repeated silently by database/sql.
-func inTx(ctx context.Context, db DB, fn func(tx DB) error) error {
-	pool, ok := db.(interface {
-		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
-	})
+// InTx runs fn in db when that is a transaction, else in a new one: a statement outside of a transaction might be
+// repeated silently by database/sql. It is for the packages of this module.
+func InTx(ctx context.Context, db DB, fn func(tx DB) error) error {
+	p, ok := db.(pool)
 	if !ok {
 		return pgsql.ExplainMissing(fn(db))
 	}
-	begin := func() (*sql.Tx, error) { return pool.BeginTx(ctx, nil) }
+	begin := func() (*sql.Tx, error) { return p.BeginTx(ctx, nil) }
 	return pgsql.Commit(begin, func(tx *sql.Tx) error { return pgsql.ExplainMissing(fn(tx)) })
+}
+
+type pool interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
+// IsTx tells whether InTx would run in db itself: then it is its owner who repeats the transaction. It is for the
+// packages of this module.
+func IsTx(db DB) bool {
+	_, ok := db.(pool)
+	return !ok
 }

@@ -53,7 +53,7 @@ func (f *flight) outcome(i int, v jobs.Verdict, took time.Duration) outcome {
 // minAlike is how many rows make a statement of their own worth while, unless they are all there are.
 const minAlike = 50
 
-func byID(a, b outcome) int { return cmp.Compare(a.id, b.id) }
+func compareID(a, b outcome) int { return cmp.Compare(a.id, b.id) }
 
 // alike groups outcomes, sorted by id, that differ in nothing but their row; the rest is what differs.
 func alike(outcomes []outcome) (groups [][]outcome, rest []outcome) {
@@ -83,7 +83,7 @@ func alike(outcomes []outcome) (groups [][]outcome, rest []outcome) {
 			groups = append(groups, group)
 		}
 	}
-	slices.SortFunc(rest, byID)
+	slices.SortFunc(rest, compareID)
 	return groups, rest
 }
 

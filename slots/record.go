@@ -112,7 +112,7 @@ func (s *scan) cut() batch {
 	due := s.ended || s.out == 0
 	for _, sh := range s.shards {
 		if len(sh.pending) >= s.batch {
-			slices.SortFunc(sh.pending, byID) // checks end out of order, but a range is a batch without gaps
+			slices.SortFunc(sh.pending, compareID) // checks end out of order, but a range is a batch without gaps
 			full := sh.pending[:s.batch]
 			sh.pending = append([]outcome(nil), sh.pending[s.batch:]...)
 			s.pending -= len(full)
@@ -260,7 +260,7 @@ func (s *scan) recordFenced(tx *sqlx.Tx, sh *shard, outcomes []outcome, ranges b
 // record writes outcomes of one shard in a transaction, which a fence must end. Rows that were cancelled or moved by
 // their owner meanwhile are left as they are; with ranges, that is found out by an errNotWhole.
 func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []outcome, ranges bool) (tally, error) {
-	slices.SortFunc(outcomes, byID)
+	slices.SortFunc(outcomes, compareID)
 	like, rest := alike(outcomes)
 	var n tally
 	for _, group := range like {

@@ -75,7 +75,7 @@ func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Sche
 // ranges over all once: a deadlock with somebody else is returned as the error that it is, with nothing created.
 func (s *Store) CreateAll(ctx context.Context, db jobs.DB, all iter.Seq[Spec]) (int64, error) {
 	var n int64
-	err := inTxOnce(ctx, db, func(tx jobs.DB) error {
+	err := jobs.InTx(ctx, db, func(tx jobs.DB) error {
 		n = 0
 		chunk := make([]Spec, 0, bulk)
 		flush := func() error {

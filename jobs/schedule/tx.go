@@ -8,27 +8,13 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// inTx is inTxOnce, done anew when the server asks for another try. Where db is a transaction it never does: that one
+// inTx is jobs.InTx, done anew when the server asks for another try. Where db is a transaction it never does: that one
 // is lost, and its owner's to repeat.
 func (s *Store) inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
-	if _, own := db.(pool); !own {
-		return inTxOnce(ctx, db, fn)
+	if jobs.IsTx(db) {
+		return jobs.InTx(ctx, db, fn)
 	}
-	return pgsql.Retry(func() error { return inTxOnce(ctx, db, fn) })
-}
-
-// inTxOnce runs fn in db when that is a transaction, else in one of its own.
-func inTxOnce(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
-	p, own := db.(pool)
-	if !own {
-		return pgsql.ExplainMissing(fn(db))
-	}
-	begin := func() (*sql.Tx, error) { return p.BeginTx(ctx, nil) }
-	return pgsql.Commit(begin, func(tx *sql.Tx) error { return pgsql.ExplainMissing(fn(tx)) })
-}
-
-type pool interface {
-	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+	return pgsql.Retry(func() error { return jobs.InTx(ctx, db, fn) })
 }
 
 // collect runs a statement and returns its rows, each as scan fills it in.
