@@ -58,11 +58,11 @@ func (s *scan) check(f *flight) {
 }
 
 func (s *scan) checkOne(f *flight) (next *flight) {
-	ctx, cancel := context.WithTimeoutCause(f.shard.ctx, f.lane.def.Timeout, errTimeout)
-	defer cancel()
-	var results []jobs.Result
 	began := monotonic() // later than f.started where goroutines wait for a processor
-	err := errGoexit     // unless the function returns or panics
+	ctx := newDeadline(f.shard.ctx, began.Add(f.lane.def.Timeout))
+	defer ctx.end()
+	var results []jobs.Result
+	err := errGoexit // unless the function returns or panics
 	defer func() {
 		took := time.Since(began) // not what conclude waits for
 		if p := recover(); p != nil {
@@ -271,8 +271,9 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []jobs.Result) error {
 	outcomes := make([]outcome, len(f.rows))
 	took := time.Since(f.started)
-	for i, v := range s.verdicts(ctx, f, results, nil) {
-		outcomes[i] = f.outcome(i, v, took)
+	verdicts := s.verdicts(ctx, f, results, nil)
+	for i := range outcomes {
+		outcomes[i] = f.outcome(i, &verdicts[i], took)
 	}
 	n, err := s.record(ctx, tx, f.shard, outcomes, false)
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 type outcome struct {
 	id       int64
 	lane     *lane
-	verdict  jobs.Verdict
+	verdict  *jobs.Verdict // outcomes are sorted, and so are small
 	ran      bool
 	lateness time.Duration
 	duration time.Duration
@@ -40,7 +40,7 @@ const (
 )
 
 // outcome returns what becomes of a row of a flight that took a while. The run time of a batch is shared by its rows.
-func (f *flight) outcome(i int, v jobs.Verdict, took time.Duration) outcome {
+func (f *flight) outcome(i int, v *jobs.Verdict, took time.Duration) outcome {
 	if len(f.rows) == 1 {
 		took = took.Round(durationUnit)
 	}

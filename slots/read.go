@@ -276,7 +276,7 @@ func (s *scan) handOutRow(sh *shard, page []jobs.FutureJob, batches map[string]*
 	s.takeOff(sh, l, job.ID)
 	switch key := l.batch(job); {
 	case act == actRecord:
-		s.deliverOutcome(sh, outcome{id: job.ID, lane: l, verdict: verdict})
+		s.deliverOutcome(sh, outcome{id: job.ID, lane: l, verdict: new(verdict)})
 	case key == "":
 		rows := page[:1:1] // where it lies: most rows are gone before the page
 		if l.limited() {

@@ -32,7 +32,7 @@ const (
 // deliver hands the outcomes of a check to the writers. Call it with mu held.
 func (s *scan) deliver(f *flight, verdicts []jobs.Verdict, took time.Duration) {
 	for i := range f.rows {
-		s.deliverOutcome(f.shard, f.outcome(i, verdicts[i], took))
+		s.deliverOutcome(f.shard, f.outcome(i, &verdicts[i], took))
 	}
 }
 
