@@ -116,14 +116,15 @@ func ScanDue(slot time.Time) func(row *sql.Rows, j *FutureJob) error {
 	var item, group, lastError sql.NullString
 	var first sql.NullTime
 	var spent sql.NullInt64
+	var enqueued int64
 	return func(row *sql.Rows, j *FutureJob) error {
 		err := row.Scan(&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount,
-			&j.ErrorCount, &lastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt, &j.EnqueuedBy)
+			&j.ErrorCount, &lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy)
 		if err != nil {
 			return fmt.Errorf("read future job: %w", err)
 		}
 		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
-		j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = slot, slot, j.EnqueuedAt.UTC()
+		j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = slot, slot, time.UnixMicro(enqueued).UTC()
 		if first.Valid {
 			j.firstCheckAt = first.Time.UTC()
 		}
