@@ -100,10 +100,15 @@ func (e *enqueuing) intoRiver(name string, rows int, fill func(ctx context.Conte
 
 // single enqueues each row in a transaction of its own.
 func (e *enqueuing) single(ctx context.Context, rows int) error {
-	own := func(keyed bool) func(ctx context.Context) error {
+	prepared, err := e.store.prepared(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = prepared.db.Close() }()
+	own := func(db *sqlx.DB, keyed bool) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			return spread(rows, func(i int) error {
-				return pgsql.InTx(ctx, e.store.db, func(tx *sqlx.Tx) error {
+				return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 					_, err := e.client.Enqueue(ctx, tx, e.job(i, keyed), jobs.Keep)
 					return err
 				})
@@ -113,8 +118,9 @@ func (e *enqueuing) single(ctx context.Context, rows int) error {
 	tomorrow := e.store.slot(0)
 	what := fmt.Sprintf("%s one by one, %d connections", short(rows), oneByOne)
 	rates, err := e.interleave(ctx, what,
-		e.into("keyed", rows, own(true)),
-		e.into("anonymous", rows, own(false)),
+		e.into("keyed", rows, own(e.store.db, true)),
+		e.into("anonymous", rows, own(e.store.db, false)),
+		e.into("keyed, prepared statements", rows, own(prepared.db, true)),
 		e.intoRiver("River InsertTx", rows, func(ctx context.Context) error {
 			return spread(rows, func(i int) error {
 				return pgx.BeginFunc(ctx, e.river.pool, func(tx pgx.Tx) error {
@@ -126,10 +132,11 @@ func (e *enqueuing) single(ctx context.Context, rows int) error {
 	if err != nil {
 		return err
 	}
-	for i, kind := range []string{"keyed", "anonymous"} {
+	for i, kind := range []string{"keyed", "anonymous", "keyed, prepared statements"} {
 		e.report.compare(figure{
 			Workload: "enqueue", Case: what, Subject: "prescient Enqueue, " + kind, Against: "River InsertTx",
-		}, rates[i], rates[2], nil)
+			Note: "pgx keeps prepared statements",
+		}, rates[i], rates[3], nil)
 	}
 	return nil
 }
