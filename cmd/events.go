@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -257,7 +257,7 @@ written longer ago, whoever has not read them.`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return pruneEvents(c.Context(), a, keep) },
 	})
-	config.DurationVar(c.Flags(), &keep, "keep", 0, "delete what was written longer ago; 0: only what was acknowledged")
+	duration.Var(c.Flags(), &keep, "keep", 0, "delete what was written longer ago; 0: only what was acknowledged")
 	return c
 }
 

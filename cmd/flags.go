@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 )
 
 // instant is a flag or an argument that names a moment: RFC 3339, a date (midnight UTC) or, where ago allows it, a
@@ -40,7 +40,7 @@ func (i *instant) Set(text string) error {
 	if !i.ago {
 		return errors.New("want an instant such as 2006-01-02T15:04:05Z or a date such as 2006-01-02")
 	}
-	before, err := config.ParseDuration(text)
+	before, err := duration.Parse(text)
 	if err != nil {
 		return errors.New("want an instant such as 2006-01-02T15:04:05Z, a date such as 2006-01-02, or how long ago such as 90m or 7d")
 	}
@@ -75,7 +75,7 @@ type when struct {
 func (w *when) flags(c *cobra.Command) {
 	w.c = c
 	c.Flags().Var(&w.at, "at", "an instant or a date, rounded up to a slot")
-	config.DurationVar(c.Flags(), &w.in, "in", 0, "how long from now, rounded up to a slot (48h, 7d)")
+	duration.Var(c.Flags(), &w.in, "in", 0, "how long from now, rounded up to a slot (48h, 7d)")
 	c.MarkFlagsMutuallyExclusive("at", "in")
 }
 

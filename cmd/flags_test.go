@@ -46,17 +46,6 @@ func TestAnInstantThatIsNotGivenIsZero(t *testing.T) {
 	}
 }
 
-func TestDurationsAreShort(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		0: "0s", 90 * time.Second: "1m30s", 15 * time.Minute: "15m", 24 * time.Hour: "24h", 1500 * time.Millisecond: "1.5s",
-	} {
-		if got := duration(d).String(); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
-}
-
 func TestMessagesHideThePasswordsOfArguments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ arg, text, want string }{

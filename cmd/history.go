@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -74,12 +75,12 @@ func newHistoryShow(a *App) *cobra.Command {
 
 // endedView is jobs.Ended as JSON.
 type endedView struct {
-	FinishedAt time.Time    `json:"finished_at"`
-	Outcome    jobs.Outcome `json:"outcome"`
-	Slot       time.Time    `json:"slot"`
-	Lateness   duration     `json:"lateness"`
-	Duration   duration     `json:"duration"`
-	Runner     string       `json:"runner"`
+	FinishedAt time.Time     `json:"finished_at"`
+	Outcome    jobs.Outcome  `json:"outcome"`
+	Slot       time.Time     `json:"slot"`
+	Lateness   duration.Text `json:"lateness"`
+	Duration   duration.Text `json:"duration"`
+	Runner     string        `json:"runner"`
 	jobData
 }
 
@@ -87,7 +88,7 @@ func endedJobs(list []jobs.Ended) []endedView {
 	views := []endedView{}
 	for _, e := range list {
 		views = append(views, endedView{
-			e.EndedAt, e.Outcome, e.Slot, duration(e.Lateness), duration(e.Duration), e.Runner, newJobData(e.FutureJob),
+			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, newJobData(e.FutureJob),
 		})
 	}
 	return views
@@ -128,13 +129,13 @@ func newHistoryStats(a *App) *cobra.Command {
 
 // statsView is jobs.Stats as JSON.
 type statsView struct {
-	JobExec     string       `json:"job_exec"`
-	Outcome     jobs.Outcome `json:"outcome"`
-	Count       int64        `json:"count"`
-	LatenessP50 duration     `json:"lateness_p50"`
-	LatenessP99 duration     `json:"lateness_p99"`
-	DurationP50 duration     `json:"duration_p50"`
-	DurationP99 duration     `json:"duration_p99"`
+	JobExec     string        `json:"job_exec"`
+	Outcome     jobs.Outcome  `json:"outcome"`
+	Count       int64         `json:"count"`
+	LatenessP50 duration.Text `json:"lateness_p50"`
+	LatenessP99 duration.Text `json:"lateness_p99"`
+	DurationP50 duration.Text `json:"duration_p50"`
+	DurationP99 duration.Text `json:"duration_p99"`
 }
 
 func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
@@ -147,7 +148,7 @@ func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
 		for _, s := range list {
 			views = append(views, statsView{
 				s.JobExec, s.Outcome, s.Count,
-				duration(s.LatenessP50), duration(s.LatenessP99), duration(s.DurationP50), duration(s.DurationP99),
+				duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50), duration.Text(s.DurationP99),
 			})
 		}
 		header := table.Row{"JOB", "OUTCOME", "COUNT", "LATENESS P50", "LATENESS P99", "DURATION P50", "DURATION P99"}

@@ -8,7 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -35,7 +35,7 @@ was missed is forgotten. The numbers of rows in months are those of the table st
 			return pruneHistory(c.Context(), a, o)
 		},
 	})
-	config.DurationVar(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.keep of the configuration")
+	duration.Var(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.keep of the configuration")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be dropped")
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -116,7 +117,7 @@ type jobData struct {
 	CheckCount   int             `json:"check_count"`
 	ErrorCount   int             `json:"error_count"`
 	LastError    string          `json:"last_error"`
-	Spent        duration        `json:"spent"`
+	Spent        duration.Text   `json:"spent"`
 	Payload      json.RawMessage `json:"payload"`
 	EnqueuedAt   time.Time       `json:"enqueued_at"`
 	EnqueuedBy   string          `json:"enqueued_by"`
@@ -126,7 +127,7 @@ func newJobData(j jobs.FutureJob) jobData {
 	return jobData{
 		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
 		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt(),
-		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration(j.Spent),
+		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration.Text(j.Spent),
 		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
 	}
 }
@@ -162,21 +163,21 @@ func newJobsRegistered(a *App) *cobra.Command {
 
 // definitionView is jobs.Definition as JSON.
 type definitionView struct {
-	Name        string       `json:"name"`
-	MaxChecks   int          `json:"max_checks"`
-	Timeout     duration     `json:"timeout"`
-	Horizon     duration     `json:"horizon"`
-	Retry       int          `json:"retry"`
-	Deadline    duration     `json:"deadline"`    // 0s: none
-	Concurrency int          `json:"concurrency"` // 0: no limit of its own
-	Misfire     jobs.Misfire `json:"misfire"`
+	Name        string        `json:"name"`
+	MaxChecks   int           `json:"max_checks"`
+	Timeout     duration.Text `json:"timeout"`
+	Horizon     duration.Text `json:"horizon"`
+	Retry       int           `json:"retry"`
+	Deadline    duration.Text `json:"deadline"`    // 0s: none
+	Concurrency int           `json:"concurrency"` // 0: no limit of its own
+	Misfire     jobs.Misfire  `json:"misfire"`
 }
 
 func listRegistered(a *App) error {
 	var views []definitionView
 	for d := range a.registry.All() {
 		views = append(views, definitionView{
-			d.Name, d.MaxChecks, duration(d.Timeout), duration(d.Horizon), d.Retry, duration(d.Deadline), d.Concurrency, d.Misfire,
+			d.Name, d.MaxChecks, duration.Text(d.Timeout), duration.Text(d.Horizon), d.Retry, duration.Text(d.Deadline), d.Concurrency, d.Misfire,
 		})
 	}
 	header := table.Row{"NAME", "MAX CHECKS", "TIMEOUT", "HORIZON", "RETRY", "DEADLINE", "CONCURRENCY", "MISFIRE"}

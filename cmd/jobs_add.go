@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -56,7 +56,7 @@ unless --on-conflict says otherwise:
 	o.onConflict = "keep"
 	fs.Var(choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
 		"for a key that waits already: keep, replace, push-back or error")
-	config.DurationVar(fs, &o.cap, "cap", 0, "how far from the first check push-back may go; 0: no limit")
+	duration.Var(fs, &o.cap, "cap", 0, "how far from the first check push-back may go; 0: no limit")
 	return c
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -83,7 +83,7 @@ func newJobsReschedule(a *App) *cobra.Command {
 	c.MarkFlagsOneRequired("at", "in")
 	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item")
 	c.Flags().BoolVar(&o.pushBack, "push-back", false, "only ever later")
-	config.DurationVar(c.Flags(), &o.cap, "cap", 0, "how far from the first check --push-back may go; 0: no limit")
+	duration.Var(c.Flags(), &o.cap, "cap", 0, "how far from the first check --push-back may go; 0: no limit")
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -116,7 +117,7 @@ func (a *App) checkWidth(setting pgsql.Setting) error {
 		return nil
 	}
 	return usagef("slots.width is %s (%s), but the database has slots of %s: correct the setting, "+
-		"or change the database with: %s slots set-width %s", duration(want), a.origin("slots.width"), duration(have), a.Name, duration(want))
+		"or change the database with: %s slots set-width %s", duration.Text(want), a.origin("slots.width"), duration.Text(have), a.Name, duration.Text(want))
 }
 
 // origin is where the value of a setting comes from.

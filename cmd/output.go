@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 )
 
 const (
@@ -92,8 +92,8 @@ func cell(v any) any {
 			return "-"
 		}
 		return cell(*v)
-	case duration:
-		return v.rounded()
+	case duration.Text:
+		return rounded(v)
 	case string:
 		return cmp.Or(strings.Map(printable, v), "-")
 	}
@@ -108,18 +108,11 @@ func printable(r rune) rune {
 	return ' '
 }
 
-// duration prints as people write it: 1m, not 1m0s.
-type duration time.Duration
-
-func (d duration) String() string { return config.FormatDuration(time.Duration(d)) }
-
-// MarshalText is String, for JSON.
-func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// rounded is String with no more digits than people read.
-func (d duration) rounded() string {
+// rounded is a duration with no more digits than people read.
+func rounded(d duration.Text) string {
+	digits := time.Millisecond
 	if time.Duration(d) < time.Second {
-		return duration(time.Duration(d).Round(10 * time.Microsecond)).String()
+		digits = 10 * time.Microsecond
 	}
-	return duration(time.Duration(d).Round(time.Millisecond)).String()
+	return duration.Format(time.Duration(d).Round(digits))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -93,24 +94,24 @@ func stoppedBy(ctx context.Context, err error) error {
 
 // resultView is a slots.Result as JSON.
 type resultView struct {
-	Slot        time.Time   `json:"slot"`
-	Kind        slots.Kind  `json:"kind"`
-	State       slots.State `json:"state"`
-	Planned     int64       `json:"planned"`
-	Checked     int64       `json:"checked"`
-	Finished    int64       `json:"finished"`
-	Rescheduled int64       `json:"rescheduled"`
-	Failed      int64       `json:"failed"`
-	Yielded     int64       `json:"yielded"`
-	TakenOver   int         `json:"taken_over"`
-	Lost        int         `json:"lost"`
-	Abandoned   int         `json:"abandoned"`
-	Took        duration    `json:"took"`
+	Slot        time.Time     `json:"slot"`
+	Kind        slots.Kind    `json:"kind"`
+	State       slots.State   `json:"state"`
+	Planned     int64         `json:"planned"`
+	Checked     int64         `json:"checked"`
+	Finished    int64         `json:"finished"`
+	Rescheduled int64         `json:"rescheduled"`
+	Failed      int64         `json:"failed"`
+	Yielded     int64         `json:"yielded"`
+	TakenOver   int           `json:"taken_over"`
+	Lost        int           `json:"lost"`
+	Abandoned   int           `json:"abandoned"`
+	Took        duration.Text `json:"took"`
 }
 
 func newResultView(r slots.Result) resultView {
 	return resultView{
 		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.TakenOver, r.Lost, r.Abandoned, duration(r.Took),
+		r.TakenOver, r.Lost, r.Abandoned, duration.Text(r.Took),
 	}
 }

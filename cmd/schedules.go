@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,7 +10,9 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -39,39 +40,6 @@ func (a *App) withSchedules(ctx context.Context, fn func(db *sqlx.DB, s *schedul
 		}
 		return err
 	}, opts...)
-}
-
-// scheduleView is schedule.Schedule as JSON.
-type scheduleView struct {
-	ID         string           `json:"id"`
-	State      schedule.State   `json:"state"`
-	Next       *time.Time       `json:"next"` // null unless active
-	Slot       *time.Time       `json:"slot"` // of Next
-	Crontab    string           `json:"crontab"`
-	Timezone   string           `json:"timezone"`
-	Payload    json.RawMessage  `json:"payload"`
-	Deadline   duration         `json:"deadline"` // 0s: none
-	Spread     duration         `json:"spread"`
-	Misfire    schedule.Misfire `json:"misfire"`
-	Anchor     time.Time        `json:"anchor"`
-	Version    int              `json:"version"`
-	Dropped    int64            `json:"dropped"`
-	ErrorCount int              `json:"error_count"`
-	LastError  string           `json:"last_error"`
-	CreatedAt  time.Time        `json:"created_at"`
-	UpdatedAt  time.Time        `json:"updated_at"`
-}
-
-func newScheduleView(s schedule.Schedule) scheduleView {
-	view := scheduleView{
-		ID: s.ID, State: s.State, Crontab: s.Crontab, Timezone: s.Timezone, Payload: s.Payload,
-		Deadline: duration(s.Deadline), Spread: duration(s.Spread), Misfire: s.Misfire, Anchor: s.Anchor, Version: s.Version,
-		Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
-	}
-	if s.State == schedule.Active {
-		view.Next, view.Slot = &s.Next, &s.Slot
-	}
-	return view
 }
 
 type schedulesListOptions struct {
@@ -105,12 +73,12 @@ func listSchedules(ctx context.Context, a *App, o schedulesListOptions) error {
 		if err != nil {
 			return err
 		}
-		views := make([]scheduleView, len(list))
+		views := make([]httpapi.View, len(list))
 		for i, v := range list {
-			views[i] = newScheduleView(v)
+			views[i] = httpapi.NewView(v)
 		}
 		header := table.Row{"ID", "STATE", "NEXT", "CRONTAB", "TIMEZONE", "VERSION", "DROPPED", "LAST ERROR"}
-		return printList(a, views, header, func(v scheduleView) table.Row {
+		return printList(a, views, header, func(v httpapi.View) table.Row {
 			return table.Row{v.ID, string(v.State), v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})
 	})
@@ -136,12 +104,12 @@ func printSchedule(a *App, s schedule.Schedule, err error) error {
 	if err != nil {
 		return err
 	}
-	v := newScheduleView(s)
+	v := httpapi.NewView(s)
 	return a.print(v, func() error {
 		return a.table(nil,
 			table.Row{"id", v.ID}, table.Row{"state", string(v.State)}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
 			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
-			table.Row{"deadline", orNone(v.Deadline)}, table.Row{"spread", orNone(v.Spread)}, table.Row{"misfire", string(v.Misfire)},
+			table.Row{"deadline", orNone(s.Deadline)}, table.Row{"spread", orNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
 			table.Row{"anchor", v.Anchor}, table.Row{"version", v.Version}, table.Row{"dropped", v.Dropped},
 			table.Row{"errors in a row", v.ErrorCount}, table.Row{"last error", v.LastError},
 			table.Row{"created", v.CreatedAt}, table.Row{"updated", v.UpdatedAt},
@@ -149,9 +117,9 @@ func printSchedule(a *App, s schedule.Schedule, err error) error {
 	})
 }
 
-func orNone(d duration) any {
+func orNone(d time.Duration) any {
 	if d == 0 {
 		return "none"
 	}
-	return d
+	return duration.Text(d)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -25,8 +25,8 @@ func (f *specFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.spec.Crontab, "crontab", "", "`EXPR` of five fields, or @daily and kin, \"@every 90m\", \"@at 1647067401\"")
 	fs.StringVar(&f.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.StringVar(&f.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
-	config.DurationVar(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than that after its slot; 0: none")
-	config.DurationVar(fs, &f.spec.Spread, "spread", 0, "put the schedule off by a fixed part of that, given by its id")
+	duration.Var(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than that after its slot; 0: none")
+	duration.Var(fs, &f.spec.Spread, "spread", 0, "put the schedule off by a fixed part of that, given by its id")
 	f.spec.Misfire = schedule.All
 	fs.Var(choice(&f.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
 	fs.Var(&f.anchor, "anchor", "the first instant of @every; default: when it is created")

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -106,13 +106,11 @@ func decodeYAML(text []byte, file *schedulesFile) error {
 }
 
 // fileDuration is a duration as flags take it, such as 90m or 7d.
-type fileDuration time.Duration
+type fileDuration duration.Text
 
 // UnmarshalText parses a duration.
 func (d *fileDuration) UnmarshalText(text []byte) error {
-	v, err := config.ParseDuration(string(text))
-	*d = fileDuration(v)
-	return err
+	return (*duration.Text)(d).UnmarshalText(text)
 }
 
 // UnmarshalYAML is UnmarshalText, and names the line.

@@ -10,7 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -40,7 +40,7 @@ slot in which each is published. It needs no database when --width or slots.widt
 	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --from")
 	fs.Var(&o.from, "from", "first instant")
 	fs.Var(&o.to, "to", "instant to stop before")
-	config.DurationVar(fs, &o.width, "width", 0, "distance between two slots; default: that of the database")
+	duration.Var(fs, &o.width, "width", 0, "distance between two slots; default: that of the database")
 	for _, name := range []string{"crontab", "from", "to"} {
 		_ = c.MarkFlagRequired(name)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -21,7 +21,7 @@ Change slots.width in the configuration, where it is set, and the crontab along 
 		Example: `  prescient slots set-width 5m`,
 		Args:    exactly("WIDTH"),
 		RunE: func(c *cobra.Command, args []string) error {
-			width, err := config.ParseDuration(args[0])
+			width, err := duration.Parse(args[0])
 			if err != nil {
 				return usagef("width: %w", err)
 			}
@@ -53,12 +53,12 @@ func setWidth(ctx context.Context, a *App, g grid.Grid) error {
 	}
 	if want := a.Config().Slots.Width; want != 0 && want != g.Width() {
 		a.log.WarnContext(ctx, "slots.width disagrees with the new width: correct it, or the next command refuses to work",
-			"setting", duration(want).String(), "origin", a.origin("slots.width"))
+			"setting", duration.Text(want).String(), "origin", a.origin("slots.width"))
 	}
 	view := struct {
-		Width duration `json:"width"`
-		Moved int64    `json:"moved"`
-	}{duration(g.Width()), moved}
+		Width duration.Text `json:"width"`
+		Moved int64         `json:"moved"`
+	}{duration.Text(g.Width()), moved}
 	return a.print(view, func() error {
 		return a.table(nil, table.Row{"width", view.Width.String()}, table.Row{"rows moved", moved})
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/spool"
@@ -32,7 +33,7 @@ An executable is told PRESCIENT_SLOT, PRESCIENT_NAME, PRESCIENT_CHECK_COUNT, PRE
 PRESCIENT_CAUGHT_UP and PRESCIENT_SPOOL_DIR in its environment; stdin is empty.`
 	fs := c.PersistentFlags()
 	config.SpoolFlags(fs)
-	config.DurationVar(fs, &width, "width", 0,
+	duration.Var(fs, &width, "width", 0,
 		"distance between two slots, whole minutes; default: slots.width of the configuration, else 15m")
 	return c
 }
@@ -46,7 +47,7 @@ func (a *App) openSpool(width time.Duration) (*spool.Spool, error) {
 	width = cmp.Or(width, cfg.Slots.Width, grid.DefaultWidth)
 	g, err := grid.New(width)
 	if err != nil || width%time.Minute != 0 {
-		return nil, usagef("width %s: must be whole minutes that divide 24h, such as 1m, 15m or 1h", duration(width))
+		return nil, usagef("width %s: must be whole minutes that divide 24h, such as 1m, 15m or 1h", duration.Text(width))
 	}
 	return spool.Open(spool.Config{
 		Dir: cfg.Spool.Dir, Grid: g, Workers: cfg.Run.Workers, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), Logger: a.log,
@@ -96,24 +97,24 @@ func runSpool(ctx context.Context, a *App, width *time.Duration, at instant) err
 
 // spoolResultView is a spool.Result as JSON.
 type spoolResultView struct {
-	Slot        time.Time   `json:"slot"`
-	Kind        slots.Kind  `json:"kind"`
-	State       slots.State `json:"state"`
-	Held        bool        `json:"held"`
-	Checked     int         `json:"checked"`
-	Finished    int         `json:"finished"`
-	Rescheduled int         `json:"rescheduled"`
-	Failed      int         `json:"failed"`
-	Yielded     int         `json:"yielded"`
-	Running     int         `json:"running"`
-	Refused     int         `json:"refused"`
-	Abandoned   int         `json:"abandoned"`
-	Took        duration    `json:"took"`
+	Slot        time.Time     `json:"slot"`
+	Kind        slots.Kind    `json:"kind"`
+	State       slots.State   `json:"state"`
+	Held        bool          `json:"held"`
+	Checked     int           `json:"checked"`
+	Finished    int           `json:"finished"`
+	Rescheduled int           `json:"rescheduled"`
+	Failed      int           `json:"failed"`
+	Yielded     int           `json:"yielded"`
+	Running     int           `json:"running"`
+	Refused     int           `json:"refused"`
+	Abandoned   int           `json:"abandoned"`
+	Took        duration.Text `json:"took"`
 }
 
 func newSpoolResultView(r spool.Result) spoolResultView {
 	return spoolResultView{
 		r.Slot, r.Kind, r.State, r.Held, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.Running, r.Refused, r.Abandoned, duration(r.Took),
+		r.Running, r.Refused, r.Abandoned, duration.Text(r.Took),
 	}
 }

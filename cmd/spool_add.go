@@ -13,7 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/spool"
 )
@@ -59,9 +59,9 @@ passed stands for the next one.`,
 	fs.IntVar(&o.retry, "retry", d.Retry, "number of errors in a row that are tried again")
 	fs.Var(choice(&o.misfire, jobs.MisfireRun, jobs.MisfireDefer, jobs.MisfireSkip), "on-misfire",
 		"what catch-up does with it: run, defer or skip")
-	config.DurationVar(fs, &o.timeout, "timeout", time.Duration(d.Timeout), "how long a check may take before it is ended, as an error")
-	config.DurationVar(fs, &o.horizon, "horizon", time.Duration(d.Horizon), "how far ahead a check may be asked for")
-	config.DurationVar(fs, &o.deadline, "deadline", 0, "how late a check may start before it is dropped; 0: as late as it gets")
+	duration.Var(fs, &o.timeout, "timeout", time.Duration(d.Timeout), "how long a check may take before it is ended, as an error")
+	duration.Var(fs, &o.horizon, "horizon", time.Duration(d.Horizon), "how far ahead a check may be asked for")
+	duration.Var(fs, &o.deadline, "deadline", 0, "how late a check may start before it is dropped; 0: as late as it gets")
 	return c
 }
 
@@ -71,8 +71,8 @@ func addToSpool(ctx context.Context, a *App, width *time.Duration, o *spoolAddOp
 		return err
 	}
 	e := spool.Executable{Name: o.name, Guards: spool.Guards{
-		MaxChecks: int(o.maxChecks), Timeout: spool.Span(o.timeout), Horizon: spool.Span(o.horizon),
-		Retry: o.retry, Deadline: spool.Span(o.deadline), Misfire: o.misfire,
+		MaxChecks: int(o.maxChecks), Timeout: duration.Text(o.timeout), Horizon: duration.Text(o.horizon),
+		Retry: o.retry, Deadline: duration.Text(o.deadline), Misfire: o.misfire,
 	}}
 	if e.Name == "" {
 		e.Name = filepath.Base(args[0])

@@ -7,6 +7,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/spool"
 )
 
@@ -78,6 +79,6 @@ func printSpoolHistory(a *App, s *spool.Spool, limit int) error {
 	}
 	header := table.Row{"SLOT", "OUTCOME", "NAME", "FINISHED AT", "CHECKS", "ERRORS", "TOOK", "LAST ERROR"}
 	return printList(a, list, header, func(e spool.Ended) table.Row {
-		return table.Row{e.Slot, string(e.Outcome), e.Name, e.FinishedAt, e.CheckCount, e.ErrorCount, duration(e.Duration), e.LastError}
+		return table.Row{e.Slot, string(e.Outcome), e.Name, e.FinishedAt, e.CheckCount, e.ErrorCount, duration.Text(e.Duration), e.LastError}
 	})
 }

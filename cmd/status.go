@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -73,7 +74,7 @@ func status(ctx context.Context, a *App, o *statusOptions) error {
 type statusView struct {
 	OK            bool          `json:"ok"`
 	Now           time.Time     `json:"now"`
-	Width         duration      `json:"width"`
+	Width         duration.Text `json:"width"`
 	Since         time.Time     `json:"since"` // where the ledger begins
 	CurrentSlot   time.Time     `json:"current_slot"`
 	CurrentState  slots.State   `json:"current_state"` // empty: no run has opened it yet
@@ -98,7 +99,7 @@ type troubleView struct {
 
 func newStatusView(s slots.Status, paused []jobs.Paused, repair string) statusView {
 	view := statusView{
-		Now: s.Now.UTC(), Width: duration(s.Grid.Width()), Since: s.Since,
+		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
 		CurrentSlot: s.Current.Slot, CurrentState: s.Current.State, NextSlot: s.Grid.Next(s.Now),
 		Overdue: s.Overdue(),
 		Missed:  inState(s.Trouble, slots.StateMissed), LeftOpen: inState(s.Trouble, slots.StateOpen),

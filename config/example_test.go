@@ -37,9 +37,3 @@ func ExampleRedact() {
 	// postgres://app:***@db/orders?sslmode=require
 	// host=db password=*** dbname=orders
 }
-
-func ExampleParseDuration() {
-	keep, err := config.ParseDuration("1d12h")
-	fmt.Fprintln(os.Stdout, keep, err)
-	// Output: 36h0m0s <nil>
-}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
 )
 
 // fields yields every setting of c that has a key of its own, as run.page has, and a pointer to its field. The sections
@@ -51,7 +53,7 @@ func set(target, value any) bool {
 	case *int:
 		*target, err = strconv.Atoi(written)
 	case *time.Duration:
-		*target, err = ParseDuration(written)
+		*target, err = duration.Parse(written)
 	case *Prefixes:
 		*target, err = parsePrefixes(written)
 	case *URL:
@@ -84,7 +86,7 @@ func text(value any) (string, bool) {
 // show returns the value of the field that target points to, for people.
 func show(target any) string {
 	if d, ok := target.(*time.Duration); ok {
-		return FormatDuration(*d)
+		return duration.Format(*d)
 	}
 	return fmt.Sprint(reflect.ValueOf(target).Elem())
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/config/duration"
 )
 
 // annotation marks the flags that set a key, so that a command may have a flag --page of its own.
@@ -35,12 +37,12 @@ func RunFlags(fs *pflag.FlagSet) {
 	fs.Int("workers", d.Workers, "number of checks that run at once")
 	fs.Int("connections", d.Connections, "number of checks with a transaction that run at once, 1 to 1000")
 	fs.Int("page", d.Page, "number of rows read and recorded at once, 1 to 10000")
-	DurationVar(fs, new(time.Duration), "lease", d.Lease,
+	duration.Var(fs, new(time.Duration), "lease", d.Lease,
 		"how long a shard stays with a runner that falls silent, at least 3s; the heartbeat is a third of it")
-	DurationVar(fs, new(time.Duration), "grace", d.Grace, "how long running checks may go on after SIGTERM or a timeout")
-	DurationVar(fs, new(time.Duration), "early", d.Early,
+	duration.Var(fs, new(time.Duration), "grace", d.Grace, "how long running checks may go on after SIGTERM or a timeout")
+	duration.Var(fs, new(time.Duration), "early", d.Early,
 		"how long before a boundary a run waits for it instead of running the slot before")
-	DurationVar(fs, new(time.Duration), "claim-delay", d.ClaimDelay,
+	duration.Var(fs, new(time.Duration), "claim-delay", d.ClaimDelay,
 		"postpones each claim in proportion to the host's load, by this much when all cores are in use, "+
 			"so that a busy machine leaves shards to idle ones")
 	fs.String("job-name", d.JobName, "`NAME` of the Kubernetes Job, whose suffix gives the slot; default: the clock gives it")

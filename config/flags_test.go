@@ -3,7 +3,6 @@ package config
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -58,17 +57,4 @@ func TestTheHelpOfEveryFlagSaysItsDefault(t *testing.T) {
 		}
 	})
 	diff(t, "1m", parse(t).Lookup("lease").DefValue)
-}
-
-func TestADurationFlagTakesDays(t *testing.T) {
-	fs := pflag.NewFlagSet("prune", pflag.ContinueOnError)
-	keep := time.Second
-	DurationVar(fs, &keep, "keep", 0, "how long to keep")
-	diff(t, time.Duration(0), keep)
-	if err := fs.Parse([]string{"--keep=90d"}); err != nil {
-		t.Fatal(err)
-	}
-	diff(t, 90*24*time.Hour, keep)
-	contains(t, fs.Parse([]string{"--keep=90"}), "--keep", "want numbers with units")
-	diff(t, 90*24*time.Hour, keep)
 }

@@ -43,7 +43,7 @@ var rules = map[string]rule[Config]{
 		"0 for the database's width, or whole seconds that divide 24h, such as 15m",
 		func(c Config) bool {
 			w := c.Slots.Width
-			return w == 0 || w%time.Second == 0 && day%w == 0
+			return w == 0 || w%time.Second == 0 && (24*time.Hour)%w == 0
 		},
 	},
 	"run.workers": {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -82,7 +83,7 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 		return nil, fmt.Errorf("the batch function returned %d results for %d rows", len(results), len(rows))
 	}
 	for i := range results {
-		if err := checkPayload(results[i].Payload); err != nil {
+		if err := CheckPayload(results[i].Payload, math.MaxInt); err != nil {
 			results[i] = Result{Err: errors.Join(results[i].Err, err)}
 		}
 	}

@@ -72,7 +72,7 @@ func (e *BulkError) Unwrap() []error {
 
 // validate returns every FieldError of a job, joined.
 func (c *Client) validate(j FutureJob) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), c.validateTime(j), c.validatePayload(j), validateAnonymous(j))
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), c.validateTime(j), CheckPayload(j.Payload, c.cfg.MaxPayload), validateAnonymous(j))
 }
 
 func validateAnonymous(j FutureJob) error {
@@ -95,18 +95,13 @@ func (c *Client) validateTime(j FutureJob) error {
 	return nil
 }
 
-func (c *Client) validatePayload(j FutureJob) error {
-	if len(j.Payload) > c.cfg.MaxPayload {
-		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes, is %d", c.cfg.MaxPayload, len(j.Payload))}
-	}
-	return checkPayload(j.Payload)
-}
-
-// checkPayload returns a FieldError for what the database would refuse.
-func checkPayload(payload json.RawMessage) error {
+// CheckPayload returns a FieldError for a payload that the database would refuse, or that is longer than most bytes.
+func CheckPayload(payload json.RawMessage, most int) error {
 	switch {
 	case payload == nil:
 		return nil
+	case len(payload) > most:
+		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes, is %d", most, len(payload))}
 	case !utf8.Valid(payload):
 		return &FieldError{"payload", "must be valid UTF-8"}
 	case !json.Valid(payload):

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd"
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -116,8 +116,8 @@ func alertsCommand(app *cmd.App) *cobra.Command {
 
 // flags adds --primary and --final.
 func (r *rule) flags(c *cobra.Command) {
-	config.DurationVar(c.Flags(), &r.primary, "primary", 48*time.Hour, "raise the primary alert that long after an order was placed")
-	config.DurationVar(c.Flags(), &r.final, "final", 120*time.Hour, "raise the final alert that long after an order was placed")
+	duration.Var(c.Flags(), &r.primary, "primary", 48*time.Hour, "raise the primary alert that long after an order was placed")
+	duration.Var(c.Flags(), &r.final, "final", 120*time.Hour, "raise the final alert that long after an order was placed")
 }
 
 func withDB(ctx context.Context, app *cmd.App, fn func(db *sqlx.DB) error) error {

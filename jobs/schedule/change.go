@@ -177,7 +177,7 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	}
 	normal, err := collect(ctx, s, tx, pgsql.ScheduleNormal, []any{payloads}, text)
 	if err != nil {
-		return explainPayload(err)
+		return err
 	}
 	for i := range normal {
 		specs[i].Payload = nil

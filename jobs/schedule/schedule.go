@@ -118,7 +118,7 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 		s.Payload = nil
 	}
 	return s, parsed, errors.Join(checkID(s.ID), err, checkText("crontab", s.Crontab), checkText("timezone", s.Timezone),
-		checkPayload(s.Payload, maxPayload), s.checkTimes(), s.checkMisfire())
+		jobs.CheckPayload(s.Payload, maxPayload), s.checkTimes(), s.checkMisfire())
 }
 
 func checkID(id string) error {
@@ -140,21 +140,6 @@ func checkID(id string) error {
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return &jobs.FieldError{Field: field, Rule: "must be valid UTF-8 without NUL"}
-	}
-	return nil
-}
-
-func checkPayload(payload json.RawMessage, most int) error {
-	field := func(rule string) error { return &jobs.FieldError{Field: "payload", Rule: rule} }
-	switch {
-	case payload == nil:
-		return nil
-	case len(payload) > most:
-		return field(fmt.Sprintf("must be at most %d bytes, is %d", most, len(payload)))
-	case !utf8.Valid(payload):
-		return field("must be valid UTF-8")
-	case !json.Valid(payload):
-		return field("must be valid JSON")
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
-	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -127,7 +126,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	}
 	ids, err := collect(ctx, s, tx, pgsql.ScheduleInsert, columns(normal), text)
 	if err != nil {
-		return explainPayload(err)
+		return err
 	}
 	if len(ids) < len(specs) {
 		return about(specs, firstMissing(normal, ids), ErrExists)
@@ -322,13 +321,4 @@ func firstMissing(specs []Spec, ids []string) string {
 		ids = slices.Delete(ids, i, i+1) // the next one of this id was given twice
 	}
 	return ""
-}
-
-// explainPayload says what the database refuses of valid JSON: \u0000, half a surrogate pair, or a number out of all
-// proportion.
-func explainPayload(err error) error {
-	if e := pq.As(err, pqerror.UntranslatableCharacter, pqerror.InvalidTextRepresentation, pqerror.NumericValueOutOfRange); e != nil {
-		return &jobs.FieldError{Field: "payload", Rule: "PostgreSQL cannot store it: " + e.Message}
-	}
-	return err
 }

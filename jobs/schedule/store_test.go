@@ -390,7 +390,7 @@ func TestApplyChangesNothingWhenOneIsBad(t *testing.T) {
 		`id: "b" is given twice`:              {every("b"), every("b")},
 		`create schedule "b": crontab: it wo`: {{ID: "b", Crontab: "@at 1"}},
 		`update schedule "a": crontab: it wo`: {{ID: "a", Crontab: "@at 1"}},
-		`PostgreSQL cannot store it`:          {{ID: "b", Crontab: "@daily", Payload: json.RawMessage(`"\u0000"`)}},
+		`PostgreSQL cannot store`:             {{ID: "b", Crontab: "@daily", Payload: json.RawMessage(`"\u0000"`)}},
 	} {
 		for _, dryRun := range []bool{true, false} {
 			if _, err := w.store.Apply(t.Context(), w.db, specs, dryRun); err == nil || !strings.Contains(err.Error(), want) || fields(err) == "" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -18,13 +19,13 @@ type Guards struct {
 	// MaxChecks limits the checks, from 1 up; when the last one asks for another it ends as jobs.TooManyChecks.
 	MaxChecks int `json:"max_checks"`
 	// Timeout ends a check, with SIGTERM to its process group and SIGKILL after the grace period. More than 0.
-	Timeout Span `json:"timeout"`
+	Timeout duration.Text `json:"timeout"`
 	// Horizon limits how far ahead of now the next check may be. More than 0.
-	Horizon Span `json:"horizon"`
+	Horizon duration.Text `json:"horizon"`
 	// Retry is how many errors in a row are tried again, 1, 2, 4 ... slots later. 0: the first ends it.
 	Retry int `json:"retry"`
 	// Deadline ends it unchecked when a check cannot start within that long after its slot. 0: none.
-	Deadline Span `json:"deadline"`
+	Deadline duration.Text `json:"deadline"`
 	// Misfire is what catch-up does with it.
 	Misfire jobs.Misfire `json:"misfire"`
 }
@@ -32,7 +33,7 @@ type Guards struct {
 // DefaultGuards are those of an executable that has no others: the defaults of a registered job.
 func DefaultGuards() Guards {
 	return Guards{
-		MaxChecks: jobs.DefaultMaxChecks, Timeout: Span(jobs.DefaultTimeout), Horizon: Span(jobs.DefaultHorizon),
+		MaxChecks: jobs.DefaultMaxChecks, Timeout: duration.Text(jobs.DefaultTimeout), Horizon: duration.Text(jobs.DefaultHorizon),
 		Retry: jobs.DefaultRetry, Misfire: jobs.MisfireRun,
 	}
 }
@@ -64,19 +65,6 @@ func (g Guards) validate() error {
 	return nil
 }
 
-// Span is a duration that reads "1m30s" in JSON.
-type Span time.Duration
-
-// MarshalText returns what time.ParseDuration reads.
-func (d Span) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText parses what MarshalText returns.
-func (d *Span) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = Span(parsed)
-	return err
-}
-
 // Job is what a spool knows about an executable. While it waits this is in its sidecar, where a key that is missing
 // has its default.
 type Job struct {
@@ -88,7 +76,7 @@ type Job struct {
 	ErrorCount int    `json:"error_count"`
 	LastError  string `json:"last_error"`
 	// Spent is the run time of all checks.
-	Spent Span `json:"spent"`
+	Spent duration.Text `json:"spent"`
 	// StartedAt and Runner are of the last check: one that is running, or was when its runner died.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	Runner    string    `json:"runner,omitempty"`

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -22,7 +23,7 @@ type Ended struct {
 	// ExitStatus of the last check is nil when it was ended by a signal, did not start, or was not checked.
 	ExitStatus *int `json:"exit_status"`
 	// Duration of the last check.
-	Duration Span `json:"duration"`
+	Duration duration.Text `json:"duration"`
 	Job
 	// Path is that of the entry's directory.
 	Path string `json:"-"`
@@ -60,7 +61,7 @@ func (r *run) record(ctx context.Context, f *file, v jobs.Verdict) error {
 // after is the job when a verdict is recorded.
 func (j Job) after(v jobs.Verdict, e *ending) Job {
 	if e != nil {
-		j.Spent += Span(e.took)
+		j.Spent += duration.Text(e.took)
 	}
 	if v.Error != "" {
 		j.LastError = v.Error
@@ -102,7 +103,7 @@ func (r *run) archive(f *file, v jobs.Verdict, job Job) error {
 	}
 	var text []byte
 	if f.ending != nil {
-		ended.ExitStatus, ended.Duration, text = f.ending.status, Span(f.ending.took), f.ending.output
+		ended.ExitStatus, ended.Duration, text = f.ending.status, duration.Text(f.ending.took), f.ending.output
 	}
 	if err := writeFile(filepath.Join(entry, outputFile), text); err != nil {
 		return err

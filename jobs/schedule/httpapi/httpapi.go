@@ -125,16 +125,16 @@ func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	var page struct {
-		Schedules []view  `json:"schedules"`
+		Schedules []View  `json:"schedules"`
 		After     *string `json:"after"` // of the next page; null: this is the last
 	}
 	if len(list) > limit {
 		list = list[:limit]
 		page.After = &list[limit-1].ID
 	}
-	page.Schedules = make([]view, len(list))
+	page.Schedules = make([]View, len(list))
 	for i, s := range list {
-		page.Schedules[i] = newView(s)
+		page.Schedules[i] = NewView(s)
 	}
 	return page, nil
 }
@@ -150,11 +150,11 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	w.Header().Set("Location", "/schedules/"+url.PathEscape(s.ID))
 	setVersion(w, s)
-	return created{newView(s)}, nil
+	return created{NewView(s)}, nil
 }
 
-// created is a view that is answered with 201.
-type created struct{ view }
+// created is a View that is answered with 201.
+type created struct{ View }
 
 func (a *api) get(w http.ResponseWriter, r *http.Request) (any, error) {
 	s, err := a.Store.Get(r.Context(), a.DB, r.PathValue("id"))
@@ -162,7 +162,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	setVersion(w, s)
-	return newView(s), nil
+	return NewView(s), nil
 }
 
 func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -184,7 +184,7 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	setVersion(w, s)
-	return newView(s), nil
+	return NewView(s), nil
 }
 
 func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -208,7 +208,7 @@ func (a *api) change(change changeFunc) handler {
 			return nil, err
 		}
 		setVersion(w, s)
-		return newView(s), nil
+		return NewView(s), nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -22,8 +23,8 @@ type body struct {
 	Crontab  string           `json:"crontab"`
 	Timezone string           `json:"timezone"`
 	Payload  json.RawMessage  `json:"payload"`
-	Deadline span             `json:"deadline"`
-	Spread   span             `json:"spread"`
+	Deadline duration.Text    `json:"deadline"`
+	Spread   duration.Text    `json:"spread"`
 	Misfire  schedule.Misfire `json:"misfire"`
 	Anchor   time.Time        `json:"anchor,omitzero"`
 	Paused   bool             `json:"paused"`
@@ -36,24 +37,8 @@ func (b body) spec() schedule.Spec {
 	}
 }
 
-// span is a duration as JSON: text such as "1h30m".
-type span time.Duration
-
-// MarshalText returns the text of a duration.
-func (d span) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText parses a duration.
-func (d *span) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("%q is no duration such as \"1h30m\"", text)
-	}
-	*d = span(v)
-	return nil
-}
-
-// view is schedule.Schedule as JSON.
-type view struct {
+// View is a schedule as JSON, in the answers of this API and of the command line.
+type View struct {
 	body
 	State      schedule.State `json:"state"`
 	Version    int            `json:"version"`
@@ -66,11 +51,12 @@ type view struct {
 	UpdatedAt  time.Time      `json:"updated_at"`
 }
 
-func newView(s schedule.Schedule) view {
-	v := view{
+// NewView returns the View of a schedule.
+func NewView(s schedule.Schedule) View {
+	v := View{
 		body: body{
-			ID: s.ID, Crontab: s.Crontab, Timezone: s.Timezone, Payload: s.Payload, Deadline: span(s.Deadline),
-			Spread: span(s.Spread), Misfire: s.Misfire, Anchor: s.Anchor, Paused: s.Paused,
+			ID: s.ID, Crontab: s.Crontab, Timezone: s.Timezone, Payload: s.Payload, Deadline: duration.Text(s.Deadline),
+			Spread: duration.Text(s.Spread), Misfire: s.Misfire, Anchor: s.Anchor, Paused: s.Paused,
 		},
 		State: s.State, Version: s.Version, Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
@@ -179,7 +165,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, v any) {
 	case nil:
 		w.WriteHeader(http.StatusNoContent)
 	case created:
-		a.write(w, r, http.StatusCreated, "application/json", v.view)
+		a.write(w, r, http.StatusCreated, "application/json", v.View)
 	default:
 		a.write(w, r, http.StatusOK, "application/json", v)
 	}

@@ -1,10 +1,12 @@
-package config
+package duration
 
 import (
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 func TestADurationIsReadWithDays(t *testing.T) {
@@ -22,11 +24,13 @@ func TestADurationIsReadWithDays(t *testing.T) {
 	}
 	for text, want := range tests {
 		t.Run(text, func(t *testing.T) {
-			got, err := ParseDuration(text)
+			got, err := Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			diff(t, want, got)
+			if got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
 		})
 	}
 }
@@ -37,10 +41,36 @@ func TestWhatIsNoDurationIsRefused(t *testing.T) {
 		"106752d", "106751d23h47m16.854775808s", "106751d2562047h", "18446744073709551616d", "2562048h",
 	} {
 		t.Run(text, func(t *testing.T) {
-			got, err := ParseDuration(text)
-			contains(t, err, "parse duration", "such as 90s")
-			diff(t, time.Duration(0), got)
+			got, err := Parse(text)
+			if err == nil || !strings.Contains(err.Error(), "such as 90s") || got != 0 {
+				t.Errorf("got %v, %v", got, err)
+			}
 		})
+	}
+}
+
+func TestDurationsAreShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 90 * time.Second: "1m30s", 15 * time.Minute: "15m", 24 * time.Hour: "24h", 1500 * time.Millisecond: "1.5s",
+	} {
+		if got := Format(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestAFlagTakesDays(t *testing.T) {
+	fs := pflag.NewFlagSet("prune", pflag.ContinueOnError)
+	keep := time.Second
+	Var(fs, &keep, "keep", 0, "how long to keep")
+	if keep != 0 {
+		t.Errorf("the default is %v", keep)
+	}
+	if err := fs.Parse([]string{"--keep=90d"}); err != nil || keep != 90*day {
+		t.Errorf("got %v, %v", keep, err)
+	}
+	if err := fs.Parse([]string{"--keep=90"}); err == nil || !strings.Contains(err.Error(), "--keep") || keep != 90*day {
+		t.Errorf("got %v, %v", keep, err)
 	}
 }
 
@@ -50,9 +80,9 @@ func FuzzADurationReadsBackAsItIsShown(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n int64) {
 		d := time.Duration(n &^ math.MinInt64)
-		got, err := ParseDuration(FormatDuration(d))
+		got, err := Parse(Format(d))
 		if err != nil || got != d {
-			t.Errorf("%v is shown as %s and read as %v, %v", d, FormatDuration(d), got, err)
+			t.Errorf("%v is shown as %s and read as %v, %v", d, Format(d), got, err)
 		}
 	})
 }
@@ -61,7 +91,7 @@ func FuzzADurationIsNeverNegative(f *testing.F) {
 	f.Add("1d12h")
 	f.Add("106751d2562047h")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := ParseDuration(text)
+		got, err := Parse(text)
 		if got < 0 || err != nil && got != 0 {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
