@@ -110,19 +110,21 @@ func Payload[T any](j FutureJob) (T, error) {
 	return v, nil
 }
 
-// ScanDue returns what reads the rows of a slot, from the statements page_read, page_read_group and page_read_groups.
-// It is for the packages of this module.
-func ScanDue(slot time.Time) func(row *sql.Rows, j *FutureJob) error {
+// ScanDue returns what reads the rows of a slot, from the statements page_read, page_read_group and page_read_groups,
+// and appends the shard of each to shards. It is for the packages of this module.
+func ScanDue(slot time.Time, shards *[]int16) func(row *sql.Rows, j *FutureJob) error {
+	var shard int16
 	var item, group, lastError sql.NullString
 	var first sql.NullTime
 	var spent sql.NullInt64
 	var enqueued int64
 	return func(row *sql.Rows, j *FutureJob) error {
-		err := row.Scan(&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount,
+		err := row.Scan(&shard, &j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount,
 			&j.ErrorCount, &lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy)
 		if err != nil {
 			return fmt.Errorf("read future job: %w", err)
 		}
+		*shards = append(*shards, shard)
 		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
 		j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = slot, slot, time.UnixMicro(enqueued).UTC()
 		if first.Valid {

@@ -28,17 +28,28 @@ var (
 // another one.
 const txAttempts = 3
 
-// flight is a row, or a batch of rows of one shard and job, on its way to an outcome.
+// flight is a row, or a batch of rows of one job, on its way to an outcome.
 type flight struct {
-	shard   *shard
 	lane    *lane
 	rows    []jobs.FutureJob
+	shards  []*shard  // of each row
+	page    int       // that they came with
 	passed  int       // gates of its lane that it is through; guarded by scan.mu
 	started time.Time // local monotonic instant
+	ctx     context.Context
+	cancel  context.CancelCauseFunc // ends ctx when the leases of all shards are lost
 
 	settled  bool // its outcome is known, by return or by abandonment; guarded by scan.mu
 	mine     bool // it was settled by the check with a transaction itself
 	recorded bool // its outcome was committed with its transaction, or is nobody's to record any more
+}
+
+// begin makes the context of the check: that of the shard, where it is one.
+func (f *flight) begin(checks context.Context) {
+	f.ctx, f.cancel = f.shards[0].ctx, func(error) {}
+	if slices.ContainsFunc(f.shards, func(sh *shard) bool { return sh != f.shards[0] }) {
+		f.ctx, f.cancel = context.WithCancelCause(checks)
+	}
 }
 
 // String names the rows in the log.
@@ -59,7 +70,8 @@ func (s *scan) check(f *flight) {
 
 func (s *scan) checkOne(f *flight) (next *flight) {
 	began := monotonic() // later than f.started where goroutines wait for a processor
-	ctx := newDeadline(f.shard.ctx, began.Add(f.lane.def.Timeout))
+	ctx := newDeadline(f.ctx, began.Add(f.lane.def.Timeout))
+	defer f.cancel(nil)
 	defer ctx.end()
 	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics
@@ -98,7 +110,7 @@ func (s *scan) conclude(ctx context.Context, f *flight, results []jobs.Result, e
 	switch {
 	case f.recorded:
 		next = s.release(f)
-		s.forget(f, f.rows)
+		s.forget(f)
 	case f.mine || !f.settled:
 		f.settled = true
 		next = s.release(f)
@@ -176,28 +188,31 @@ func (s *scan) overdue() []*flight {
 	return list
 }
 
-// leave takes note that rows of a shard which were read may still be in the slot.
-func (s *scan) leave(sh *shard) {
+// leave takes note that rows of shards which were read may still be in the slot.
+func (s *scan) leave(shards ...*shard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sh.left = true
+	for _, sh := range shards {
+		sh.left = true
+	}
 }
 
 // forget lets a flight go without an outcome: it was not checked, is recorded already, or is not this runner's
 // any more. Call it with mu held, and set shard.left where its rows are still in the slot, for the next pass.
-func (s *scan) forget(f *flight, rows []jobs.FutureJob) {
-	for _, row := range rows {
+func (s *scan) forget(f *flight) {
+	for i, row := range f.rows {
 		s.out--
-		s.land(f.shard, f.lane, row.ID)
+		s.land(f.shards[i], f.lane, row.ID)
 	}
 	s.notify()
 }
 
-// checkTx runs a check and records its outcome in one transaction, anew when the server ended it for another one.
+// checkTx runs a check and records its outcome in one transaction, anew when the server ended it for another one, and
+// for the rows that are left when the leases of some are lost.
 func (s *scan) checkTx(ctx context.Context, f *flight) (results []jobs.Result, err error) {
 	for range txAttempts {
 		results, err = s.tryTx(ctx, f)
-		if !pgsql.IsRetryable(err) {
+		if !pgsql.IsRetryable(err) && !errors.Is(err, ErrLeaseLost) {
 			break
 		}
 	}
@@ -239,21 +254,15 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 			return err
 		}
 	}
-	ids := make([]int64, len(f.rows))
-	for i, row := range f.rows {
-		ids[i] = row.ID
-	}
-	var locked []int64
-	err := tx.SelectContext(ctx, &locked, pgsql.RowsLock.In(s.schema), s.ledger.slot, f.shard.shard, pq.Array(ids))
-	if err != nil || len(locked) == len(f.rows) {
-		return err
-	}
-	var rows, others []jobs.FutureJob
-	for _, row := range f.rows {
-		if slices.Contains(locked, row.ID) {
-			rows = append(rows, row)
-		} else {
-			others = append(others, row)
+	locked := map[int64]bool{}
+	for _, p := range split(f.unknown()) {
+		var ids []int64
+		err := tx.SelectContext(ctx, &ids, pgsql.RowsLock.In(s.schema), s.ledger.slot, p.shard.shard, pq.Array(p.ids))
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			locked[id] = true
 		}
 	}
 	s.mu.Lock()
@@ -261,10 +270,32 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 	if f.settled && !f.mine {
 		return errIgnored
 	}
-	f.rows = rows
-	f.shard.left = true
-	s.forget(f, others)
+	mine, others := &flight{lane: f.lane}, &flight{lane: f.lane}
+	for i, row := range f.rows {
+		to := others
+		if locked[row.ID] && s.isHeld(f.shards[i]) {
+			to = mine
+		}
+		to.rows, to.shards = append(to.rows, row), append(to.shards, f.shards[i])
+	}
+	if len(others.rows) == 0 {
+		return nil
+	}
+	f.rows, f.shards = mine.rows, mine.shards
+	for _, sh := range others.shards {
+		sh.left = true
+	}
+	s.forget(others)
 	return nil
+}
+
+// unknown returns the rows of a flight as outcomes that are not known yet.
+func (f *flight) unknown() []outcome {
+	list := make([]outcome, len(f.rows))
+	for i, row := range f.rows {
+		list[i] = outcome{id: row.ID, shard: f.shards[i], lane: f.lane}
+	}
+	return list
 }
 
 // commit records the outcome of a check in its own transaction.
@@ -275,31 +306,31 @@ func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []job
 	for i := range outcomes {
 		outcomes[i] = f.outcome(i, &verdicts[i], took)
 	}
-	n, err := s.record(ctx, tx, f.shard, outcomes, false)
+	var lost []*shard
+	n, err := s.record(ctx, tx, outcomes, false)
 	if err == nil {
-		err = s.fenceShared(ctx, tx, f.shard, n)
+		lost, err = s.fenceShared(ctx, tx, n)
 	}
 	switch {
 	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil:
 		return errEndedTx
 	case errors.Is(err, ErrLeaseLost):
-		s.lose(f.shard)
-		f.recorded = true
-		return nil
+		s.lose(lost...)
+		return err
 	case err != nil:
 		return fmt.Errorf("record the outcome: %w", err)
 	}
 	err = tx.Commit()
 	switch {
 	case err == nil:
-		s.count(n)
+		s.count(n.total())
 		f.recorded = true
 	case ctx.Err() != nil || pq.As(err) != nil:
 		return fmt.Errorf("commit: %w", err)
 	default:
 		// The reply was lost. If the commit was too, the rows are still in the slot and the next pass finds them.
 		s.cfg.Logger.WarnContext(ctx, "commit without a reply", "check", f.String(), "error", err)
-		s.leave(f.shard)
+		s.leave(f.shards...)
 		f.recorded = true
 	}
 	return nil

@@ -40,6 +40,7 @@ func (s *scan) advance(f *flight) bool {
 		}
 	}
 	s.brief(f)
+	f.begin(s.checks)
 	f.started = monotonic()
 	s.running[f] = struct{}{}
 	return true
@@ -80,7 +81,7 @@ func (s *scan) ground() {
 			for _, passed := range f.lane.gates[:f.passed] {
 				passed.held-- // whoever waits there is grounded, too
 			}
-			s.forget(f, f.rows)
+			s.forget(f)
 		}
 		g.waiting = nil
 	}

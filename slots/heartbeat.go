@@ -78,7 +78,7 @@ func (s *scan) watch(ctx context.Context) {
 			}
 		}
 		overdue := s.overdue()
-		if s.pending > 0 {
+		if len(s.pending) > 0 {
 			s.ready.Broadcast()
 		}
 		s.mu.Unlock()
@@ -91,21 +91,33 @@ func (s *scan) watch(ctx context.Context) {
 	}
 }
 
-// lose drops a shard that is not this runner's any more: its checks are told, and nothing of it is recorded.
-func (s *scan) lose(sh *shard) {
+// isHeld tells whether a shard is this runner's. Call it with mu held.
+func (s *scan) isHeld(sh *shard) bool { return s.shards[sh.shard] == sh }
+
+// lose drops shards that are not this runner's any more: their checks are told, and nothing of them is recorded.
+func (s *scan) lose(shards ...*shard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shards[sh.shard] != sh {
-		return
+	for _, sh := range shards {
+		if !s.isHeld(sh) {
+			continue
+		}
+		delete(s.shards, sh.shard)
+		s.result.Lost++
+		sh.cancel(ErrLeaseLost)
+		s.cfg.Logger.WarnContext(s.work, "lease lost", "slot", s.ledger.slot, "shard", sh.shard)
 	}
-	delete(s.shards, sh.shard)
-	s.result.Lost++
-	sh.cancel(ErrLeaseLost)
-	for _, o := range sh.pending {
-		s.pending--
-		s.land(sh, o.lane, o.id)
+	s.pending = slices.DeleteFunc(s.pending, func(o outcome) bool {
+		lost := !s.isHeld(o.shard)
+		if lost {
+			s.land(o.shard, o.lane, o.id)
+		}
+		return lost
+	})
+	for f := range s.running {
+		if !slices.ContainsFunc(f.shards, s.isHeld) {
+			f.cancel(ErrLeaseLost)
+		}
 	}
-	sh.pending = nil
 	s.notify()
-	s.cfg.Logger.WarnContext(s.work, "lease lost", "slot", s.ledger.slot, "shard", sh.shard)
 }

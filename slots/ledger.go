@@ -95,6 +95,14 @@ func (l *ledger) claim(ctx context.Context, limit int) ([]claim, error) {
 	return claims, nil
 }
 
+// settled tells whether claims would be settled now. They are, if none of their rows was read yet.
+func (l *ledger) settled(ctx context.Context) (yes bool, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.SlotSettled.In(l.schema), l.horizon).Scan(&yes)
+	})
+	return yes, err
+}
+
 // renew extends the leases and returns the shards that are still held.
 func (l *ledger) renew(ctx context.Context, claims []claim) ([]int16, error) {
 	return l.shards(ctx, "renew leases", pgsql.LeaseRenew, claims, l.lease.Microseconds())
@@ -160,6 +168,22 @@ func (l *ledger) close(ctx context.Context, claims []claim) (closed []int16, don
 		return nil, false, fmt.Errorf("close shards of slot %s: %w", l.slot.Format(time.RFC3339), err)
 	}
 	return closed, done, nil
+}
+
+// ask asks those that hold shards for a share.
+func (l *ledger) ask(ctx context.Context) error {
+	return pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, pgsql.SlotAsk.In(l.schema), l.slot)
+		return err
+	})
+}
+
+// asked tells how often somebody has asked.
+func (l *ledger) asked(ctx context.Context) (n int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.SlotAsked.In(l.schema), l.slot).Scan(&n)
+	})
+	return n, err
 }
 
 // held tells how many lease rows are left, and how long until the first of their leases ends.

@@ -89,10 +89,12 @@ func (m *matrix) claim(l *ledger) claim {
 func (m *matrix) record() error {
 	s := &scan{Runner: &Runner{cfg: Config{Name: "mine"}}, ledger: m.mine}
 	return pgsql.InTx(m.t.Context(), m.db, func(tx *sqlx.Tx) error {
-		if err := s.fenceShared(m.t.Context(), tx, &shard{claim: m.mineClaim}, tally{}); err != nil {
+		n := tallies{{claim: m.mineClaim}: {}}
+		if _, err := s.fenceShared(m.t.Context(), tx, n); err != nil {
 			return err
 		}
-		return s.fence(m.t.Context(), tx, &shard{claim: m.mineClaim}, tally{})
+		_, err := s.fence(m.t.Context(), tx, n)
+		return err
 	})
 }
 

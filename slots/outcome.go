@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -19,6 +20,8 @@ import (
 // outcome is what became of a row, to be recorded.
 type outcome struct {
 	id       int64
+	page     int // that the row came with
+	shard    *shard
 	lane     *lane
 	verdict  *jobs.Verdict // outcomes are sorted, and so are small
 	ran      bool
@@ -45,99 +48,197 @@ func (f *flight) outcome(i int, v *jobs.Verdict, took time.Duration) outcome {
 		took = took.Round(durationUnit)
 	}
 	return outcome{
-		id: f.rows[i].ID, lane: f.lane, verdict: v, ran: true,
-		lateness: f.rows[i].Lateness.Truncate(latenessUnit), duration: took / time.Duration(len(f.rows)),
+		id: f.rows[i].ID, page: f.page, shard: f.shards[i], lane: f.lane, verdict: v, ran: true,
+		lateness: f.rows[i].Lateness.Truncate(latenessUnit), duration: (took / time.Duration(len(f.rows))).Truncate(time.Microsecond),
 	}
 }
 
 // minAlike is how many rows make a statement of their own worth while, unless they are all there are.
 const minAlike = 50
 
-func compareID(a, b outcome) int { return cmp.Compare(a.id, b.id) }
+// compareShard is the order in which rows are recorded: that of the slot index.
+func compareShard(a, b outcome) int {
+	return cmp.Or(cmp.Compare(a.shard.shard, b.shard.shard), cmp.Compare(a.id, b.id))
+}
 
-// alike groups outcomes, sorted by id, that differ in nothing but their row; the rest is what differs.
+func comparePage(a, b outcome) int { return cmp.Or(cmp.Compare(a.page, b.page), compareShard(a, b)) }
+
+// mark is in what rows are alike.
+type mark struct {
+	outcome            jobs.Outcome
+	move               jobs.Move
+	next               time.Time
+	ran                bool
+	lateness, duration time.Duration
+}
+
+// mark returns the mark of an outcome; ok is false when it has what no other row has.
+func (o *outcome) mark() (m mark, ok bool) {
+	m = mark{o.verdict.Outcome, o.verdict.Move, o.verdict.Next, o.ran, o.lateness, o.duration}
+	if m.outcome == "" {
+		m.lateness = 0 // is not kept of a row that moves
+	}
+	return m, o.verdict.Error == "" && o.verdict.Payload == nil
+}
+
+// alike groups outcomes that differ in nothing but their row; the rest is what differs. Each is in the order of what it
+// was given.
 func alike(outcomes []outcome) (groups [][]outcome, rest []outcome) {
-	type mark struct {
-		outcome            jobs.Outcome
-		move               jobs.Move
-		next               time.Time
-		ran                bool
-		lateness, duration time.Duration
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	first, ok := outcomes[0].mark()
+	if ok && !slices.ContainsFunc(outcomes, func(o outcome) bool { m, ok := o.mark(); return m != first || !ok }) {
+		return [][]outcome{outcomes}, nil
 	}
 	marked := map[mark][]outcome{}
 	for _, o := range outcomes {
-		m := mark{o.verdict.Outcome, o.verdict.Move, o.verdict.Next, o.ran, o.lateness, o.duration}
-		if m.outcome == "" {
-			m.lateness = 0 // is not kept of a row that moves
-		}
-		if o.verdict.Error != "" || o.verdict.Payload != nil {
-			rest = append(rest, o)
-		} else {
+		if m, ok := o.mark(); ok {
 			marked[m] = append(marked[m], o)
+		} else {
+			rest = append(rest, o)
 		}
 	}
 	for _, group := range marked {
-		if len(group) < min(minAlike, len(outcomes)) {
+		if len(group) < minAlike {
 			rest = append(rest, group...)
 		} else {
 			groups = append(groups, group)
 		}
 	}
-	slices.SortFunc(rest, compareID)
+	slices.SortFunc(rest, compareShard)
 	return groups, rest
+}
+
+// part is what there is of one shard.
+type part struct {
+	shard    *shard
+	outcomes []outcome
+	ids      []int64
+}
+
+// split divides outcomes, in the order of their shards, by shard.
+func split(outcomes []outcome) []part {
+	var parts []part
+	for len(outcomes) > 0 {
+		p := part{shard: outcomes[0].shard}
+		n := slices.IndexFunc(outcomes, func(o outcome) bool { return o.shard != p.shard })
+		if n < 0 {
+			n = len(outcomes)
+		}
+		p.outcomes, outcomes = outcomes[:n:n], outcomes[n:]
+		p.ids = make([]int64, n)
+		for i := range p.ids {
+			p.ids[i] = p.outcomes[i].id
+		}
+		parts = append(parts, p)
+	}
+	return parts
 }
 
 // errNotWhole ends a transaction that finished a range of rows which is not the one that was checked.
 var errNotWhole = errors.New("rows came into the range, or left it")
 
-// recordAlike writes outcomes that are alike.
-func (s *scan) recordAlike(ctx context.Context, tx *sqlx.Tx, sh *shard, group []outcome, ranges bool) (n tally, err error) {
-	ids := make([]int64, len(group))
-	for i, o := range group {
-		ids[i] = o.id
+// recordAlike writes outcomes that are alike, and adds them up in n.
+func (s *scan) recordAlike(ctx context.Context, tx *sqlx.Tx, group []outcome, ranges bool, n tallies) error {
+	parts := split(group)
+	if group[0].verdict.Outcome == "" {
+		return s.moveAlike(ctx, tx, parts, n)
 	}
-	first, last := ids[0], ids[len(ids)-1]
-	lateness, duration := micros(group[0].lateness, group[0].ran), micros(group[0].duration, group[0].ran)
-	args := []any{s.ledger.slot, sh.shard, first, last, pq.Array(ids)}
-	if verdict := group[0].verdict; verdict.Outcome == "" {
-		args = append(args, verdict.Next, verdict.Move, duration)
-		result, err := tx.ExecContext(ctx, pgsql.RowsMoveAlike.In(s.schema), args...)
-		if err != nil {
-			return n, err
+	var whole, others []part
+	for _, p := range parts {
+		if ranges && len(group) >= minAlike && s.isWhole(p) {
+			whole = append(whole, p)
+		} else {
+			others = append(others, p)
 		}
-		rows, err := result.RowsAffected()
-		n.add(group[0], rows)
-		return n, err
 	}
-	ranges = ranges && s.isWhole(sh, ids)
-	if ranges {
-		args[4] = nil
+	if err := s.finishAlike(ctx, tx, whole, true, n); err != nil {
+		return err
 	}
-	args = append(args, group[0].verdict.Outcome, lateness, duration, s.cfg.Name)
-	var rows int64
-	var sum string
-	if err := tx.QueryRowContext(ctx, pgsql.RowsFinishAlike.In(s.schema), args...).Scan(&rows, &sum); err != nil {
-		return n, err
-	}
-	if ranges && (rows != int64(len(ids)) || sum != sumOf(ids)) {
-		return n, errNotWhole
-	}
-	n.add(group[0], rows)
-	return n, nil
+	return s.finishAlike(ctx, tx, others, false, n)
 }
 
-// isWhole tells whether ids, in order, are all that this pass has read of a shard from the first of them to the last.
-// The rows are then finished as a range, at four fifths of the cost. Not so where rows may be committed late: count and
-// sum would not tell such rows from as many that were cancelled, if it happened to several of one batch.
-func (s *scan) isWhole(sh *shard, ids []int64) bool {
+// bounds returns the arrays of shards and their first and last ids, the first and the last id of all, and all ids.
+func bounds(parts []part) (shards, firsts, lasts pq.Int64Array, first, last int64, ids pq.Int64Array) {
+	for _, p := range parts {
+		shards = append(shards, int64(p.shard.shard))
+		firsts, lasts = append(firsts, p.ids[0]), append(lasts, p.ids[len(p.ids)-1])
+		ids = append(ids, p.ids...)
+	}
+	return shards, firsts, lasts, slices.Min(firsts), slices.Max(lasts), ids
+}
+
+// finishAlike ends rows by their ids, or all rows from the first to the last of each shard: with errNotWhole, when they
+// are not those that were checked.
+func (s *scan) finishAlike(ctx context.Context, tx *sqlx.Tx, parts []part, ranges bool, n tallies) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	shards, firsts, lasts, first, last, ids := bounds(parts)
+	if ranges {
+		ids = nil
+	}
+	o := parts[0].outcomes[0]
+	args := []any{
+		s.ledger.slot, shards, firsts, lasts, ids, o.verdict.Outcome, micros(o.lateness, o.ran), micros(o.duration, o.ran),
+		s.cfg.Name, first, last,
+	}
+	counts, err := s.countShards(ctx, tx, pgsql.RowsFinishAlike, args)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		c := counts[p.shard.shard]
+		if ranges && (c.rows != int64(len(p.ids)) || c.sum != sumOf(p.ids)) {
+			return errNotWhole
+		}
+		n.add(p.shard, o, c.rows)
+	}
+	return nil
+}
+
+func (s *scan) moveAlike(ctx context.Context, tx *sqlx.Tx, parts []part, n tallies) error {
+	shards, _, _, first, last, ids := bounds(parts)
+	o := parts[0].outcomes[0]
+	args := []any{s.ledger.slot, shards, first, last, ids, o.verdict.Next, o.verdict.Move, micros(o.duration, o.ran)}
+	counts, err := s.countShards(ctx, tx, pgsql.RowsMoveAlike, args)
+	for _, p := range parts {
+		n.add(p.shard, o, counts[p.shard.shard].rows)
+	}
+	return err
+}
+
+// shardCount is how many rows of a shard a statement has written, and the sum of their ids.
+type shardCount struct {
+	shard int16
+	rows  int64
+	sum   string
+}
+
+func (s *scan) countShards(ctx context.Context, tx *sqlx.Tx, stmt pgsql.Statement, args []any) (map[int16]shardCount, error) {
+	list, err := pgsql.Collect(ctx, tx, stmt.In(s.schema), args, func(row *sql.Rows, c *shardCount) error {
+		return row.Scan(&c.shard, &c.rows, &c.sum)
+	})
+	counts := map[int16]shardCount{}
+	for _, c := range list {
+		counts[c.shard] = c
+	}
+	return counts, err
+}
+
+// isWhole tells whether a part is all that this pass has read of its shard from the first id to the last. The rows are
+// then finished as a range, at four fifths of the cost. Not so where rows may be committed late: count and sum would not
+// tell such rows from as many that were cancelled, if it happened to several of one batch.
+func (s *scan) isWhole(p part) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byID || !sh.settled || sh.filtered || len(ids) < minAlike {
+	if s.byID || !p.shard.settled || p.shard.filtered {
 		return false
 	}
-	first, ok := slices.BinarySearch(sh.ids, ids[0])
-	last := first + len(ids) - 1
-	return ok && last < len(sh.ids) && sh.ids[last] == ids[len(ids)-1]
+	first, ok := slices.BinarySearch(p.shard.ids, p.ids[0])
+	last := first + len(p.ids) - 1
+	return ok && last < len(p.shard.ids) && p.shard.ids[last] == p.ids[len(p.ids)-1]
 }
 
 func sumOf(ids []int64) string {
@@ -222,6 +323,28 @@ func expected(outcomes []outcome) tally {
 		n.add(o, 1)
 	}
 	return n
+}
+
+// tallies are the counts of what was recorded, by shard.
+type tallies map[*shard]tally
+
+func (n tallies) add(sh *shard, o outcome, rows int64) {
+	t := n[sh]
+	t.add(o, rows)
+	n[sh] = t
+}
+
+// shards returns the shards in their order, in which everybody locks their leases.
+func (n tallies) shards() []*shard {
+	return slices.SortedFunc(maps.Keys(n), func(a, b *shard) int { return cmp.Compare(a.shard, b.shard) })
+}
+
+func (n tallies) total() tally {
+	var sum tally
+	for _, t := range n {
+		sum = sum.plus(t)
+	}
+	return sum
 }
 
 // add counts rows with an outcome.

@@ -20,9 +20,9 @@ func (s *scan) claim() (bool, error) {
 	if !s.hasRoom() || whole && s.holds() {
 		return false, nil
 	}
-	limit := 1
-	if whole {
-		limit = allShards
+	limit := allShards
+	if s.cfg.ClaimDelay > 0 && !whole {
+		limit = 1
 	}
 	if s.cfg.ClaimDelay > 0 && !s.pause(time.Duration(s.cfg.Load()*float64(s.cfg.ClaimDelay))) {
 		return false, nil
@@ -36,9 +36,16 @@ func (s *scan) claim() (bool, error) {
 	if err != nil || len(claims) == 0 {
 		return false, err
 	}
+	settled := false
+	if !whole && !claims[0].settled {
+		if settled, err = s.awaitSettled(); err != nil {
+			return false, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range claims {
+		c.settled = c.settled || settled
 		sh := &shard{claim: c, until: asked.Add(s.cfg.Lease)}
 		sh.ctx, sh.cancel = context.WithCancelCause(s.checks)
 		s.shards[c.shard] = sh
@@ -47,6 +54,24 @@ func (s *scan) claim() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// awaitSettled waits a moment for the transactions that began before the slot was opened: most of them are short, and where
+// one goes on, the whole slot is to be looked through for what it may bring.
+func (s *scan) awaitSettled() (settled bool, err error) {
+	for range settleTries {
+		if !s.pause(settleEvery) {
+			return false, nil
+		}
+		err := s.retry(func() (err error) {
+			settled, err = s.ledger.settled(s.work)
+			return err
+		})
+		if err != nil || settled {
+			return settled, err
+		}
+	}
+	return false, nil
 }
 
 // pause waits before a claim, for maxDelay at the most. It returns false when the run is stopped meanwhile.
@@ -113,18 +138,18 @@ func (s *scan) beginPass(sh *shard) {
 	sh.passed, sh.busy, sh.left, sh.cleared = false, false, false, s.cleared
 }
 
-// unread returns the shards whose pass has not ended, in order.
+// unread returns the shards whose pass has not ended and that are to be read, in order.
 func (s *scan) unread() []*shard {
 	var list []*shard
 	for _, number := range slices.Sorted(maps.Keys(s.shards)) {
-		if sh := s.shards[number]; !sh.passed && !sh.resting {
+		if sh := s.shards[number]; !sh.passed && !sh.resting && !sh.leaving {
 			list = append(list, sh)
 		}
 	}
 	return list
 }
 
-// read reads a page, of one shard or of several small ones in one transaction, and hands out its rows.
+// read reads a page, of all shards that are not read to their end, and hands out its rows.
 func (s *scan) read() (bool, error) {
 	s.mu.Lock()
 	shards := s.unread()
@@ -136,80 +161,116 @@ func (s *scan) read() (bool, error) {
 	}
 	s.mu.Unlock()
 
-	var pages []page
+	var p page
 	err := s.retry(func() error {
 		return pgsql.InTx(s.work, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if _, err := tx.ExecContext(s.work, pgsql.SlotIndexOnly); err != nil {
 				return err
 			}
-			pages, err = s.readPages(tx, shards, turnedAway)
+			p, err = s.readPage(tx, shards, turnedAway)
 			return err
 		})
 	})
 	if err != nil {
 		return false, err
 	}
-	for _, p := range pages {
-		p.busy = len(turnedAway) > 0
-		s.handOut(p)
-	}
+	s.handOut(p)
 	return false, nil
 }
 
-// page is rows of one shard, and where the next one begins.
+// page is rows of several shards.
 type page struct {
-	shard *shard
-	rows  []jobs.FutureJob
-	last  bool // the pass ends with it
-	busy  bool // rows of busy lanes were left out
+	rows   []jobs.FutureJob
+	shards []*shard // of each row
+	read   []*shard // that it was read from
+	last   []*shard // of them those whose pass ends with it, or the rows of which come by group from now on
+	busy   bool     // rows of busy lanes were left out
 }
 
-func (s *scan) readPages(tx *sqlx.Tx, shards []*shard, turnedAway []string) ([]page, error) {
-	var pages []page
-	room := s.cfg.Page
+// readPage reads rows of all shards at once, and then those of groups.
+func (s *scan) readPage(tx *sqlx.Tx, shards []*shard, turnedAway []string) (page, error) {
+	p := page{busy: len(turnedAway) > 0}
+	var plain, grouped []*shard
 	for _, sh := range shards {
-		p := page{shard: sh}
-		var err error
 		if sh.groups {
-			p.rows, p.last, err = s.readGroups(tx, sh, turnedAway, room)
+			grouped = append(grouped, sh)
 		} else {
-			p.rows, err = s.readRows(tx, sh, turnedAway, room)
-			p.last = len(p.rows) < room
-		}
-		if err != nil {
-			return nil, err
-		}
-		pages = append(pages, p)
-		if room -= len(p.rows); room <= 0 {
-			break
+			plain = append(plain, sh)
 		}
 	}
-	return pages, nil
+	if err := s.readRows(tx, &p, plain, turnedAway); err != nil {
+		return p, err
+	}
+	for _, sh := range grouped {
+		room := s.cfg.Page - len(p.rows)
+		if room <= 0 {
+			break
+		}
+		if err := s.readGroups(tx, &p, sh, turnedAway, room); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
 }
 
 // readRows reads rows in the order of their ids, but not those of groups.
-func (s *scan) readRows(tx *sqlx.Tx, sh *shard, turnedAway []string, limit int) ([]jobs.FutureJob, error) {
+func (s *scan) readRows(tx *sqlx.Tx, p *page, shards []*shard, turnedAway []string) error {
+	if len(shards) == 0 {
+		return nil
+	}
+	limit := max(1, s.cfg.Page/len(shards))
+	byNumber := map[int16]*shard{}
+	var numbers, after pq.Int64Array
+	for _, sh := range shards {
+		byNumber[sh.shard] = sh
+		numbers, after = append(numbers, int64(sh.shard)), append(after, sh.after)
+	}
 	not := append(turnedAway, s.grouped...)
-	args := []any{s.ledger.slot, sh.shard, sh.after, limit, pq.Array(not), nullable(s.sel.job)}
-	rows := make([]jobs.FutureJob, 0, min(int64(limit), s.result.Planned))
-	return pgsql.Append(s.work, tx, rows, pgsql.PageRead.In(s.schema), args, jobs.ScanDue(s.ledger.slot))
+	args := []any{s.ledger.slot, numbers, after, limit, pq.Array(not), nullable(s.sel.job)}
+	size := min(int64(limit*len(shards)), s.result.Planned)
+	rows, of := make([]jobs.FutureJob, 0, size), make([]int16, 0, size)
+	rows, err := pgsql.Append(s.work, tx, rows, pgsql.PageRead.In(s.schema), args, jobs.ScanDue(s.ledger.slot, &of))
+	if err != nil {
+		return err
+	}
+	counts := map[*shard]int{}
+	p.rows, p.shards = rows, make([]*shard, len(rows))
+	for i, number := range of {
+		p.shards[i] = byNumber[number]
+		counts[p.shards[i]]++
+	}
+	p.read = shards
+	for _, sh := range shards {
+		if counts[sh] < limit {
+			p.last = append(p.last, sh)
+		}
+	}
+	return nil
 }
 
-// readGroups reads whole groups in their order: a full page is completed to the end of its last group.
-func (s *scan) readGroups(tx *sqlx.Tx, sh *shard, turnedAway []string, limit int) (rows []jobs.FutureJob, last bool, err error) {
+// readGroups reads whole groups of a shard in their order: a full page is completed to the end of its last group.
+func (s *scan) readGroups(tx *sqlx.Tx, p *page, sh *shard, turnedAway []string, limit int) error {
 	only := slices.DeleteFunc(slices.Clone(s.grouped), func(job string) bool {
 		return slices.Contains(turnedAway, job) || s.sel.job != "" && s.sel.job != job
 	})
+	scan := jobs.ScanDue(s.ledger.slot, new([]int16))
 	args := []any{s.ledger.slot, sh.shard, pq.Array(only), sh.afterGroup, limit}
-	rows, err = pgsql.Collect(s.work, tx, pgsql.PageReadGroups.In(s.schema), args, jobs.ScanDue(s.ledger.slot))
-	if err != nil || len(rows) < limit {
-		return rows, true, err
+	rows, err := pgsql.Collect(s.work, tx, pgsql.PageReadGroups.In(s.schema), args, scan)
+	if err != nil {
+		return err
 	}
-	group := rows[len(rows)-1].Group()
-	whole := slices.IndexFunc(rows, func(row jobs.FutureJob) bool { return row.Group() == group })
-	args = []any{s.ledger.slot, sh.shard, pq.Array(only), group}
-	rest, err := pgsql.Collect(s.work, tx, pgsql.PageReadGroup.In(s.schema), args, jobs.ScanDue(s.ledger.slot))
-	return append(rows[:whole], rest...), false, err
+	if len(rows) < limit {
+		p.last = append(p.last, sh)
+	} else {
+		group := rows[len(rows)-1].Group()
+		whole := slices.IndexFunc(rows, func(row jobs.FutureJob) bool { return row.Group() == group })
+		args = []any{s.ledger.slot, sh.shard, pq.Array(only), group}
+		rows, err = pgsql.Append(s.work, tx, rows[:whole], pgsql.PageReadGroup.In(s.schema), args, scan)
+	}
+	p.read = append(p.read, sh)
+	p.rows = append(p.rows, rows...)
+	p.shards = append(p.shards, slices.Repeat([]*shard{sh}, len(rows))...)
+	return err
 }
 
 func nullable(s string) any {
@@ -223,36 +284,39 @@ func nullable(s string) any {
 func (s *scan) handOut(p page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pages++
 	batches := map[string]*flight{}
 	complete := true
-	for i := range p.rows {
-		if complete = s.handOutRow(p.shard, p.rows[i:], batches); !complete {
-			break
-		}
+	for i := 0; complete && i < len(p.rows); i++ {
+		complete = s.handOutRow(&p, i, batches)
 	}
 	for _, f := range batches {
 		s.start(f)
 	}
-	p.shard.busy = p.shard.busy || p.busy
-	p.shard.filtered = p.shard.filtered || p.busy || len(s.grouped) > 0 || s.sel.job != ""
-	switch {
-	case !complete || !p.last:
-	case !p.shard.groups && len(s.grouped) > 0:
-		p.shard.groups = true // the rows of groups come after the others
-	default:
-		p.shard.passed = true
+	for _, sh := range p.read {
+		sh.busy = sh.busy || p.busy
+		sh.filtered = sh.filtered || p.busy || len(s.grouped) > 0 || s.sel.job != ""
+	}
+	if !complete {
+		return
+	}
+	for _, sh := range p.last {
+		if !sh.groups && len(s.grouped) > 0 {
+			sh.groups = true // the rows of groups come after the others
+		} else {
+			sh.passed = true
+		}
 	}
 }
 
-// handOutRow hands out the first row of what is left of a page. It returns false when no more rows may be.
-func (s *scan) handOutRow(sh *shard, page []jobs.FutureJob, batches map[string]*flight) bool {
-	job := &page[0]
-	if s.stopped || s.shards[sh.shard] != sh {
+// handOutRow hands out a row of a page. It returns false when no more rows may be.
+func (s *scan) handOutRow(p *page, i int, batches map[string]*flight) bool {
+	job, sh := &p.rows[i], p.shards[i]
+	if s.stopped || s.limitReached() {
 		return false
 	}
-	if s.limitReached() {
-		sh.passed = true
-		return false
+	if !s.isHeld(sh) {
+		return true
 	}
 	if sh.groups {
 		sh.afterGroup = job.Group()
@@ -276,17 +340,18 @@ func (s *scan) handOutRow(sh *shard, page []jobs.FutureJob, batches map[string]*
 	s.takeOff(sh, l, job.ID)
 	switch key := l.batch(job); {
 	case act == actRecord:
-		s.deliverOutcome(sh, outcome{id: job.ID, lane: l, verdict: new(verdict)})
+		s.deliverOutcome(outcome{id: job.ID, page: s.pages, shard: sh, lane: l, verdict: new(verdict)})
 	case key == "":
-		rows := page[:1:1] // where it lies: most rows are gone before the page
+		rows := p.rows[i : i+1 : i+1] // where it lies: most rows are gone before the page
 		if l.limited() {
 			rows = slices.Clone(rows)
 		}
-		s.start(&flight{shard: sh, lane: l, rows: rows})
+		s.start(&flight{lane: l, rows: rows, shards: p.shards[i : i+1 : i+1], page: s.pages})
 	case batches[key] == nil:
-		batches[key] = &flight{shard: sh, lane: l, rows: []jobs.FutureJob{*job}}
+		batches[key] = &flight{lane: l, rows: []jobs.FutureJob{*job}, shards: []*shard{sh}, page: s.pages}
 	default:
-		batches[key].rows = append(batches[key].rows, *job)
+		b := batches[key]
+		b.rows, b.shards = append(b.rows, *job), append(b.shards, sh)
 	}
 	return true
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -32,26 +31,22 @@ const (
 // deliver hands the outcomes of a check to the writers. Call it with mu held.
 func (s *scan) deliver(f *flight, verdicts []jobs.Verdict, took time.Duration) {
 	for i := range f.rows {
-		s.deliverOutcome(f.shard, f.outcome(i, &verdicts[i], took))
+		s.deliverOutcome(f.outcome(i, &verdicts[i], took))
 	}
 }
 
-func (s *scan) deliverOutcome(sh *shard, o outcome) {
+func (s *scan) deliverOutcome(o outcome) {
 	s.out--
-	if s.ended || s.shards[sh.shard] != sh {
-		s.land(sh, o.lane, o.id) // the check came too late, or its lease is lost: another run does it again
+	if s.ended || !s.isHeld(o.shard) {
+		s.land(o.shard, o.lane, o.id) // the check came too late, or its lease is lost: another run does it again
 		s.notify()
 		return
 	}
-	if sh.pending == nil {
-		sh.pending = make([]outcome, 0, min(sh.flying, s.batch))
+	if len(s.pending) == 0 {
+		s.oldest = monotonic()
 	}
-	if len(sh.pending) == 0 {
-		sh.oldest = monotonic()
-	}
-	sh.pending = append(sh.pending, o)
-	s.pending++
-	if s.out == 0 || len(sh.pending) == s.batch {
+	s.pending = append(s.pending, o)
+	if s.out == 0 || len(s.pending) == s.batch {
 		s.notify()
 	}
 }
@@ -64,7 +59,8 @@ func (s *scan) write() {
 			return
 		}
 		started := monotonic()
-		if err := s.recordBatch(b); err != nil {
+		b, err := s.recordBatch(b)
+		if err != nil {
 			s.fail(err)
 		}
 		s.adapt(time.Since(started))
@@ -85,63 +81,42 @@ func (s *scan) adapt(took time.Duration) {
 	}
 }
 
-// batch is outcomes by shard: a full one of one shard, or all that waits of several.
-type batch map[*shard][]outcome
-
-// nextBatch waits for a batch that is due; nil when the run is over.
-func (s *scan) nextBatch() batch {
+// nextBatch waits for outcomes that are due; nil when the run is over.
+func (s *scan) nextBatch() []outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		if b := s.cut(); b != nil {
 			return b
 		}
-		if s.ended && s.pending == 0 {
+		if s.ended && len(s.pending) == 0 {
 			return nil
 		}
 		s.ready.Wait()
 	}
 }
 
-// cut takes a batch that is due: a full one of a shard; or everything, when nothing more is on its way or the oldest
-// outcome has waited long enough.
-func (s *scan) cut() batch {
-	if s.pending == 0 {
+// cut takes a batch that is due: a full one, page by page and there in the order of ids, since checks end out of order
+// and a range has no gaps; or everything, when nothing more is on its way or the oldest outcome has waited long enough.
+func (s *scan) cut() []outcome {
+	n := len(s.pending)
+	due := s.ended || s.out == 0 || time.Since(s.oldest) >= linger
+	if n == 0 || n < s.batch && !due {
 		return nil
 	}
-	due := s.ended || s.out == 0
-	for _, sh := range s.shards {
-		if len(sh.pending) >= s.batch {
-			slices.SortFunc(sh.pending, compareID) // checks end out of order, but a range is a batch without gaps
-			full := sh.pending[:s.batch]
-			sh.pending = append([]outcome(nil), sh.pending[s.batch:]...)
-			s.pending -= len(full)
-			return batch{sh: full}
-		}
-		due = due || len(sh.pending) > 0 && time.Since(sh.oldest) >= linger
-	}
-	if !due {
-		return nil
-	}
-	b := batch{}
-	for _, sh := range s.shards {
-		if len(sh.pending) > 0 {
-			b[sh] = sh.pending
-			s.pending -= len(sh.pending)
-			sh.pending = nil
-		}
-	}
+	slices.SortFunc(s.pending, comparePage)
+	b := s.pending[:min(n, s.batch)]
+	s.pending = append(make([]outcome, 0, s.batch), s.pending[len(b):]...)
+	s.oldest = monotonic()
 	return b
 }
 
 // landBatch counts the rows of a batch as no longer in flight.
-func (s *scan) landBatch(b batch) {
+func (s *scan) landBatch(b []outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for sh, outcomes := range b {
-		for _, o := range outcomes {
-			s.land(sh, o.lane, o.id)
-		}
+	for _, o := range b {
+		s.land(o.shard, o.lane, o.id)
 	}
 	s.notify()
 }
@@ -161,40 +136,39 @@ func (s *scan) count(n tally) {
 }
 
 // recordBatch records a batch: first straight, in one transaction; when rows are locked elsewhere, the careful way.
-// Rows that stay locked leave the batch.
-func (s *scan) recordBatch(b batch) error {
+// Rows that stay locked leave the batch, and it returns the others.
+func (s *scan) recordBatch(b []outcome) ([]outcome, error) {
 	err := s.commitBatch(b)
 	if !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) {
-		return err
+		return b, err
 	}
-	for _, sh := range s.held(b) {
-		rest, err := s.recordCarefully(sh, b[sh])
+	held := s.held(b)
+	slices.SortFunc(held, compareShard)
+	for _, p := range split(held) {
+		rest, err := s.recordCarefully(p.shard, p.outcomes)
 		if err != nil {
-			return err
+			return b, err
 		}
 		if len(rest) == 0 {
 			continue
 		}
-		b[sh] = slices.DeleteFunc(slices.Clone(b[sh]), func(o outcome) bool {
+		b = slices.DeleteFunc(slices.Clone(b), func(o outcome) bool {
 			return slices.ContainsFunc(rest, func(r outcome) bool { return r.id == o.id })
 		})
-		s.beside.Go(func() { s.recordPatiently(sh, rest) })
+		s.beside.Go(func() { s.recordPatiently(p.shard, rest) })
 	}
-	return nil
+	return b, nil
 }
 
 // commitBatch records a batch in one transaction. While the database does not answer it tries again: when an earlier
 // attempt was committed after all, though its reply was lost, this one finds no row in the slot.
-func (s *scan) commitBatch(b batch) error {
+func (s *scan) commitBatch(b []outcome) error {
 	var unknown bool // an earlier attempt may have been committed
 	return s.retry(func() error {
 		total, err := s.tryBatch(b)
 		if err == nil {
 			if unknown && total.checked() == 0 {
-				total = tally{}
-				for _, outcomes := range b {
-					total = total.plus(expected(outcomes))
-				}
+				total = expected(b)
 			}
 			s.count(total)
 			return nil
@@ -206,27 +180,23 @@ func (s *scan) commitBatch(b batch) error {
 
 // tryBatch drops the shards whose lease is lost and records the others. Where a range was not what it seemed, this run
 // goes by ids from now on: a job may be paused, or its rows be cancelled, in many more places.
-func (s *scan) tryBatch(b batch) (tally, error) {
+func (s *scan) tryBatch(b []outcome) (tally, error) {
 	for {
+		held := s.held(b)
+		if len(held) == 0 {
+			return tally{}, nil
+		}
 		var total tally
-		var lost *shard
-		err := s.inTx(lockTimeout, func(tx *sqlx.Tx) error {
-			total = tally{}
-			for _, sh := range s.held(b) {
-				n, err := s.recordFenced(tx, sh, b[sh], true)
-				if err != nil {
-					lost = sh
-					return err
-				}
-				total = total.plus(n)
-			}
-			return nil
+		var lost []*shard
+		err := s.inTx(lockTimeout, func(tx *sqlx.Tx) (err error) {
+			total, lost, err = s.recordFenced(tx, held, true)
+			return err
 		})
 		switch {
 		case errors.Is(err, errNotWhole):
 			s.goByID()
 		case errors.Is(err, ErrLeaseLost):
-			s.lose(lost)
+			s.lose(lost...)
 		default:
 			return total, err
 		}
@@ -239,75 +209,99 @@ func (s *scan) goByID() {
 	s.byID = true
 }
 
-// held returns the shards of a batch that are still this runner's, in order, so that two writers never wait for each
-// other in a circle.
-func (s *scan) held(b batch) []*shard {
+// held returns what a batch has of shards that are still this runner's.
+func (s *scan) held(b []outcome) []outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shards := slices.SortedFunc(maps.Keys(b), func(a, b *shard) int { return int(a.shard) - int(b.shard) })
-	return slices.DeleteFunc(shards, func(sh *shard) bool { return s.shards[sh.shard] != sh })
+	return slices.DeleteFunc(slices.Clone(b), func(o outcome) bool { return !s.isHeld(o.shard) })
 }
 
-// recordFenced writes outcomes of one shard in a transaction, and the fence.
-func (s *scan) recordFenced(tx *sqlx.Tx, sh *shard, outcomes []outcome, ranges bool) (tally, error) {
-	n, err := s.record(s.work, tx, sh, outcomes, ranges)
+// recordFenced writes outcomes in a transaction, and the fence. With ErrLeaseLost it returns the shards that are lost.
+func (s *scan) recordFenced(tx *sqlx.Tx, outcomes []outcome, ranges bool) (tally, []*shard, error) {
+	n, err := s.record(s.work, tx, outcomes, ranges)
 	if err != nil {
-		return n, err
+		return tally{}, nil, err
 	}
-	return n, s.fence(s.work, tx, sh, n)
+	lost, err := s.fence(s.work, tx, n)
+	total := n.total()
+	total.yielded = int64(len(outcomes)) - total.checked()
+	return total, lost, err
 }
 
-// record writes outcomes of one shard in a transaction, which a fence must end. Rows that were cancelled or moved by
-// their owner meanwhile are left as they are; with ranges, that is found out by an errNotWhole.
-func (s *scan) record(ctx context.Context, tx *sqlx.Tx, sh *shard, outcomes []outcome, ranges bool) (tally, error) {
-	slices.SortFunc(outcomes, compareID)
+// record writes outcomes in a transaction, which a fence must end. Rows that were cancelled or moved by their owner
+// meanwhile are left as they are; with ranges, that is found out by an errNotWhole.
+func (s *scan) record(ctx context.Context, tx *sqlx.Tx, outcomes []outcome, ranges bool) (tallies, error) {
+	slices.SortFunc(outcomes, compareShard)
+	n := tallies{}
+	for _, p := range split(outcomes) {
+		n[p.shard] = tally{}
+	}
 	like, rest := alike(outcomes)
-	var n tally
 	for _, group := range like {
-		t, err := s.recordAlike(ctx, tx, sh, group, ranges)
-		if err != nil {
-			return n, err
+		if err := s.recordAlike(ctx, tx, group, ranges, n); err != nil {
+			return nil, err
 		}
-		n = n.plus(t)
 	}
-	if args := s.finishArgs(sh, rest); args != nil {
-		var t tally
-		if err := tx.QueryRowContext(ctx, pgsql.RowsFinish.In(s.schema), args...).Scan(&t.finished, &t.failed); err != nil {
-			return n, err
+	for _, p := range split(rest) {
+		if err := s.recordPart(ctx, tx, p, n); err != nil {
+			return nil, err
 		}
-		n = n.plus(t)
 	}
-	if args := s.moveArgs(sh, rest); args != nil {
-		var t tally
-		if err := tx.QueryRowContext(ctx, pgsql.RowsMove.In(s.schema), args...).Scan(&t.rescheduled, &t.failed); err != nil {
-			return n, err
-		}
-		n = n.plus(t)
-	}
-	n.yielded = int64(len(outcomes)) - n.checked()
 	return n, nil
 }
 
-// fence adds up in the lease row what a batch has recorded, as its last statement: ErrLeaseLost when the shard is not
-// this runner's any more.
-func (s *scan) fence(ctx context.Context, tx *sqlx.Tx, sh *shard, n tally) error {
-	return lost(tx.QueryRowContext(ctx, pgsql.LeaseRecord.In(s.schema), s.ledger.slot, sh.shard, sh.token,
-		n.finished, n.rescheduled, n.failed))
+// recordPart writes outcomes of one shard that are not alike, and adds them up in n.
+func (s *scan) recordPart(ctx context.Context, tx *sqlx.Tx, p part, n tallies) error {
+	if args := s.finishArgs(p.shard, p.outcomes); args != nil {
+		var t tally
+		if err := tx.QueryRowContext(ctx, pgsql.RowsFinish.In(s.schema), args...).Scan(&t.finished, &t.failed); err != nil {
+			return err
+		}
+		n[p.shard] = n[p.shard].plus(t)
+	}
+	if args := s.moveArgs(p.shard, p.outcomes); args != nil {
+		var t tally
+		if err := tx.QueryRowContext(ctx, pgsql.RowsMove.In(s.schema), args...).Scan(&t.rescheduled, &t.failed); err != nil {
+			return err
+		}
+		n[p.shard] = n[p.shard].plus(t)
+	}
+	return nil
+}
+
+// fence adds up in the lease rows what a batch has recorded, as its last statement. It returns ErrLeaseLost, and the
+// shards that are not this runner's any more.
+func (s *scan) fence(ctx context.Context, tx *sqlx.Tx, n tallies) ([]*shard, error) {
+	shards := n.shards()
+	var numbers, tokens, finished, rescheduled, failed pq.Int64Array
+	for _, sh := range shards {
+		t := n[sh]
+		numbers, tokens = append(numbers, int64(sh.shard)), append(tokens, sh.token)
+		finished, rescheduled, failed = append(finished, t.finished), append(rescheduled, t.rescheduled), append(failed, t.failed)
+	}
+	var kept []int16
+	err := tx.SelectContext(ctx, &kept, pgsql.LeaseRecord.In(s.schema), s.ledger.slot, numbers, tokens, finished, rescheduled, failed)
+	if err != nil || len(kept) == len(shards) {
+		return nil, err
+	}
+	return slices.DeleteFunc(shards, func(sh *shard) bool { return slices.Contains(kept, sh.shard) }), ErrLeaseLost
 }
 
 // fenceShared is fence for a check with a transaction of its own: many of them commit at once.
-func (s *scan) fenceShared(ctx context.Context, tx *sqlx.Tx, sh *shard, n tally) error {
-	return lost(tx.QueryRowContext(ctx, pgsql.LeaseFence.In(s.schema), s.ledger.slot, sh.shard, sh.token,
-		n.finished, n.rescheduled, n.failed))
-}
-
-func lost(row *sql.Row) error {
-	var shard int16
-	err := row.Scan(&shard)
-	if errors.Is(err, sql.ErrNoRows) {
-		return ErrLeaseLost
+func (s *scan) fenceShared(ctx context.Context, tx *sqlx.Tx, n tallies) (lost []*shard, err error) {
+	for _, sh := range n.shards() {
+		var number int16
+		t := n[sh]
+		err := tx.QueryRowContext(ctx, pgsql.LeaseFence.In(s.schema), s.ledger.slot, sh.shard, sh.token,
+			t.finished, t.rescheduled, t.failed).Scan(&number)
+		if errors.Is(err, sql.ErrNoRows) {
+			return []*shard{sh}, ErrLeaseLost
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return err
+	return nil, nil
 }
 
 // recordCarefully records the rows that nobody else has locked, taken in id order. The others are left to patient
@@ -323,7 +317,7 @@ func (s *scan) recordCarefully(sh *shard, outcomes []outcome) (rest []outcome, e
 			isFree := func(o outcome) bool { return slices.Contains(free, o.id) }
 			rest = slices.DeleteFunc(slices.Clone(outcomes), isFree)
 			mine := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return !isFree(o) })
-			n, err = s.recordFenced(tx, sh, mine, false)
+			n, _, err = s.recordFenced(tx, mine, false)
 			return err
 		})
 	})
@@ -361,7 +355,7 @@ func (s *scan) recordPatiently(sh *shard, outcomes []outcome) {
 			s.cfg.Logger.WarnContext(s.work, "a check was done but not recorded, and will be done again", "id", o.id, "error", err)
 			s.leave(sh)
 		}
-		s.landBatch(batch{sh: {o}})
+		s.landBatch([]outcome{o})
 	}
 }
 
@@ -370,7 +364,7 @@ func (s *scan) waitAndRecord(sh *shard, o outcome) error {
 		var n tally
 		err := s.retry(func() error {
 			return s.inTx(patience, func(tx *sqlx.Tx) (err error) {
-				n, err = s.recordFenced(tx, sh, []outcome{o}, false)
+				n, _, err = s.recordFenced(tx, []outcome{o}, false)
 				return err
 			})
 		})

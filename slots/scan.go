@@ -16,6 +16,9 @@ const (
 	allShards = 1 << 15
 	// writers is how many transactions record at once, so that reading overlaps writing; more gives nothing.
 	writers = 2
+	// settleTries and settleEvery bound how long a run waits for transactions from before its slot was opened.
+	settleTries = 10
+	settleEvery = 10 * time.Millisecond
 	// maxDelay bounds what a busy machine waits before a claim: it may be the only one.
 	maxDelay = 10 * time.Second
 	// closingTime bounds what a run still does in the database after it was stopped.
@@ -51,12 +54,18 @@ type scan struct {
 	running     map[*flight]struct{} // checks that were started and are not settled
 
 	flying  map[int64]*shard // rows handed out and not recorded yet, by id
+	pending []outcome        // of them those that wait for a writer
+	oldest  time.Time        // when the first of them came
 	free    int              // of them those in lanes without a limit: what the bound on memory counts
 	out     int              // of them those whose outcome is not known yet
-	pending int              // of them those whose outcome waits for a writer
 	batch   int              // rows that are recorded at once
 	byID    bool             // record no ranges of rows
 
+	looked time.Time // when this runner last looked whether others ask for shards
+	asked  int64     // how often they had
+	ask    time.Time // when this runner last asked
+
+	pages   int   // how many were handed out
 	cleared int   // how often a busy lane got room again
 	taken   int64 // rows handed out in all, for the limit
 	closing bool  // shards are being closed
@@ -85,8 +94,7 @@ type shard struct {
 	cleared    int       // scan.cleared when this pass began
 	flying     int       // its rows handed out and not recorded yet
 	left       bool      // rows that this pass has read may still be in the slot
-	pending    []outcome // its outcomes that wait for a writer
-	oldest     time.Time // when the first of them came
+	leaving    bool      // it is set apart for another runner, and read no more
 	closing    bool      // it is being closed: its lease row may be gone
 	resting    bool      // this run is through with it, but rows are left on purpose
 }
@@ -115,6 +123,7 @@ func newScan(ctx context.Context, r *Runner, l *ledger, sel selection, result Re
 	s := &scan{
 		Runner: r, ledger: l, sel: sel, result: result, stop: ctx,
 		wake:    make(chan struct{}, 1),
+		looked:  monotonic(),
 		batch:   r.cfg.Page,
 		shards:  map[int16]*shard{},
 		lanes:   map[string]*lane{},
@@ -163,9 +172,13 @@ func (s *scan) run() (Result, error) {
 // loop reads and hands out rows until the slot is done, nothing is left for this runner, or the run is stopped.
 func (s *scan) loop() (done bool, err error) {
 	took := false // this runner has had a share in the slot
+	patient := monotonic().Add(askEvery)
 	for !s.isStopped() {
 		if s.isDone() {
 			return true, nil
+		}
+		if err := s.share(); err != nil {
+			return false, err
 		}
 		step := func() (bool, error) { return false, nil }
 		switch {
@@ -182,8 +195,8 @@ func (s *scan) loop() (done bool, err error) {
 			switch {
 			case claimed:
 			case s.holds():
-				s.wait(s.cfg.Lease / 3)
-			case !took || s.rests():
+				s.wait(min(lookEvery, s.cfg.Lease/3))
+			case !took && monotonic().After(patient) || s.rests():
 				return false, nil // all is with other runners, or rows are left on purpose
 			default:
 				step = s.standBy
@@ -193,22 +206,6 @@ func (s *scan) loop() (done bool, err error) {
 			return done, err
 		}
 	}
-	return false, nil
-}
-
-// standBy waits for the shards of other runners, to take over from one that dies. It reports the slot done when no
-// shard is left.
-func (s *scan) standBy() (done bool, err error) {
-	var held int
-	var ends time.Duration
-	err = s.retry(func() (err error) {
-		held, ends, err = s.ledger.held(s.work)
-		return err
-	})
-	if err != nil || held == 0 {
-		return err == nil, err
-	}
-	s.wait(min(max(ends, 10*time.Millisecond), s.cfg.Lease/3))
 	return false, nil
 }
 

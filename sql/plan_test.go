@@ -40,17 +40,17 @@ func TestStatementsOfARunReadTheSlotIndexAlone(t *testing.T) {
 		for i := range ids {
 			texts[i], times[i] = "done", "2030-07-01 12:00:00Z"
 		}
-		first, last := ids[0], ids[len(ids)-1]
+		first, last, shards := ids[0], ids[len(ids)-1], pq.Int64Array{3, 4}
 		for name, test := range map[string]struct {
 			stmt  pgsql.Statement
 			args  []any
 			bound string // what the index must be asked for
 		}{
-			"page_read":         {pgsql.PageRead, []any{slot, 3, 0, 1000, pq.StringArray{}, nil}, `next_check_at = .*shard = .*id > `},
+			"page_read":         {pgsql.PageRead, []any{slot, shards, pq.Int64Array{0, 0}, 1000, pq.StringArray{}, nil}, `next_check_at = .*shard = .*id > `},
 			"rows_finish":       {pgsql.RowsFinish, []any{slot, 3, first, last, ids, texts, texts, ids, ids, "me"}, `next_check_at = .*shard = .*id `},
 			"rows_move":         {pgsql.RowsMove, []any{slot, 3, first, last, ids, texts, times, texts, ids, nil}, `next_check_at = .*shard = .*id `},
-			"rows_finish_alike": {pgsql.RowsFinishAlike, []any{slot, 3, first, last, ids, "done", 0, nil, "me"}, `next_check_at = .*shard = .*id `},
-			"rows_move_alike":   {pgsql.RowsMoveAlike, []any{slot, 3, first, last, ids, times[0], "next", 0}, `next_check_at = .*shard = .*id `},
+			"rows_finish_alike": {pgsql.RowsFinishAlike, []any{slot, shards, pq.Int64Array{first, first}, pq.Int64Array{last, last}, ids, "done", 0, nil, "me", first, last}, `next_check_at = .*shard = .*id `},
+			"rows_move_alike":   {pgsql.RowsMoveAlike, []any{slot, shards, first, last, ids, times[0], "next", 0}, `next_check_at = .*shard = .*id `},
 			"rows_lock":         {pgsql.RowsLock, []any{slot, 3, ids}, `next_check_at = .*shard = `},
 			"page_read_group":   {pgsql.PageReadGroup, []any{slot, 3, texts, "1"}, `next_check_at = .*shard = `},
 			"page_read_groups":  {pgsql.PageReadGroups, []any{slot, 3, texts, "1", 1000}, `next_check_at = .*shard = `},
@@ -87,7 +87,7 @@ func TestAPageIsReadThroughTheSlotIndexThoughAllRowsAreInOneSlot(t *testing.T) {
 		if _, err := tx.ExecContext(t.Context(), pgsql.SlotIndexOnly); err != nil {
 			return err
 		}
-		return tx.SelectContext(t.Context(), &plan, "explain "+pgsql.PageRead.In(""), noon, 3, 0, 1000, pq.StringArray{}, nil)
+		return tx.SelectContext(t.Context(), &plan, "explain "+pgsql.PageRead.In(""), noon, pq.Int64Array{3, 4}, pq.Int64Array{0, 0}, 1000, pq.StringArray{}, nil)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ create table prescient.slot_run (
     rescheduled bigint      not null default 0,
     failed      bigint      not null default 0,
     take_overs  integer     not null default 0,
+    asked       bigint      not null default 0,
     opened_at   timestamptz not null default clock_timestamp(),
     finished_at timestamptz,
     constraint slot_run_pkey primary key (slot),
@@ -23,6 +24,8 @@ comment on table prescient.slot_run is 'one row for every slot that was opened, 
 comment on column prescient.slot_run.planned is 'rows when the slot was opened; an estimate when there were many';
 comment on column prescient.slot_run.checked is 'rows whose outcome a run recorded: finished + rescheduled + failed';
 comment on column prescient.slot_run.failed is 'checks that ended in an error, to be tried again or given up';
+
+comment on column prescient.slot_run.asked is 'how often a runner without shards asked those that hold some for a share';
 
 -- status and catch-up look for slots that were left open: few rows, whatever the age of the ledger.
 create index slot_run_open on prescient.slot_run (slot) where state = 'open';

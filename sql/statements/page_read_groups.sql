@@ -1,7 +1,7 @@
 -- Rows of jobs ($3) that are checked by group, in the order of their groups after group $4. The sort is over the rows
 -- of one shard of one slot. See page_read for the columns.
 select
-    id, job_exec, entity_name, entity_key, item_key, group_key, nullif(first_check_at, next_check_at) as first_check_at,
+    shard, id, job_exec, entity_name, entity_key, item_key, group_key, nullif(first_check_at, next_check_at) as first_check_at,
     check_count, error_count, last_error, nullif((date_part('epoch', spent) * 1000000)::bigint, 0) as spent, payload,
     (date_part('epoch', enqueued_at) * 1000000)::bigint as enqueued_at, enqueued_by
 from prescient.future_job

@@ -1,13 +1,18 @@
 -- rows_finish for rows of which all is alike: the outcome $6, no error, lateness $7 and duration $8. A third cheaper:
--- it joins nothing. The ids are a filter (hence the + 0), since one look into the index finds the range of a page.
--- $5 null: all rows of the range. Then the caller rolls back unless count and sum are those of the rows it meant.
+-- it joins no rows. Of each shard ($2) it takes what is in a range of ids ($3 to $4) and among $5; the ids are a filter
+-- (hence the + 0), since one look into the index finds the range. $5 null: all rows of the ranges. Then the caller
+-- rolls back unless count and sum of each shard are those of the rows it meant.
+-- The first two conditions on f bound what is read, should the planner join the ranges to it and not it to them.
 with gone as (
-    delete from prescient.future_job
-    where next_check_at = $1
-        and shard = $2
-        and id between $3 and $4
-        and ($5::bigint[] is null or id + 0 = any ($5))
-    returning *
+    delete from prescient.future_job f
+    using unnest($2::smallint[], $3::bigint[], $4::bigint[]) as range (shard, first, last)
+    where f.next_check_at = $1
+        and f.shard = any ($2)
+        and f.id between $10 and $11
+        and f.shard = range.shard
+        and f.id between range.first and range.last
+        and ($5::bigint[] is null or f.id + 0 = any ($5))
+    returning f.*
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
@@ -25,5 +30,6 @@ with gone as (
         $9
     from gone
 )
-select count(*), coalesce(sum(id), 0)::text as sum
+select shard, count(*), sum(id)::text as sum
 from gone
+group by shard
