@@ -73,16 +73,31 @@ func (s *scan) release(f *flight) (next *flight) {
 	return next
 }
 
-// ground lets go of the flights that wait at gates: the run is stopped, and they are not to start. Call it with mu
-// held.
-func (s *scan) ground() {
+// dismiss lets go of flights that wait at gates; they will not start. Call it with mu held.
+func (s *scan) dismiss(which func(f *flight) bool) {
+	var gone []*flight
 	for _, g := range s.gates {
-		for _, f := range g.waiting {
-			for _, passed := range f.lane.gates[:f.passed] {
-				passed.held-- // whoever waits there is grounded, too
+		g.waiting = slices.DeleteFunc(g.waiting, func(f *flight) bool {
+			if which(f) {
+				gone = append(gone, f)
+				return true
 			}
-			s.forget(f)
+			return false
+		})
+	}
+	for _, f := range gone {
+		for _, g := range slices.Backward(f.lane.gates[:f.passed]) {
+			s.admit(g.leave())
 		}
-		g.waiting = nil
+		s.forget(f)
+	}
+}
+
+// admit takes a flight on that has got through a gate, and starts it unless it has to wait at the next; nil is none.
+// Call it with mu held.
+func (s *scan) admit(f *flight) {
+	if f != nil {
+		f.passed++
+		s.start(f)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // With rows in flight up to their bound, and once the limit is reached, it takes none.
 func (s *scan) claim() (bool, error) {
 	whole := s.result.Planned <= int64(s.cfg.Page)
-	if !s.hasRoom() || whole && s.holds() {
+	if !s.hasRoom() || whole && s.holds() || time.Since(s.gave) < askEvery {
 		return false, nil
 	}
 	limit := allShards
@@ -433,7 +433,7 @@ func (s *scan) closable() []claim {
 	limited := s.limitReached()
 	var list []claim
 	for _, sh := range s.shards {
-		if (sh.passed || limited) && (!sh.busy || limited) && sh.flying == 0 && !sh.resting {
+		if (sh.passed || limited) && (!sh.busy || limited) && sh.flying == 0 && !sh.resting && !sh.leaving {
 			c := sh.claim
 			if c.settled && !sh.left && !limited && !s.sel.partial && len(s.grouped) == 0 {
 				c.gone = sh.after // all rows up to here were read, and recorded; others come after them, if any

@@ -63,7 +63,8 @@ type scan struct {
 
 	looked time.Time // when this runner last looked whether others ask for shards
 	asked  int64     // how often they had
-	ask    time.Time // when this runner last asked
+	gave   time.Time // when this runner last gave shards up
+	ask    time.Time // when it last asked
 
 	pages   int   // how many were handed out
 	cleared int   // how often a busy lane got room again
@@ -225,7 +226,7 @@ func (s *scan) halt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	s.ground()
+	s.dismiss(func(*flight) bool { return true })
 	s.notify()
 }
 

@@ -1,14 +1,19 @@
 package slots
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // A runner claims every free shard and reads them together. One that comes later, or is through with its own, finds
-// none free and asks: whoever holds several that are not read to their end gives up half of them.
+// none free and asks: whoever holds several that are not read to their end, or whose rows wait, gives up half of them.
 
 const (
 	// lookEvery is how often a runner looks whether another one asks, and how often that one looks for a free shard.
 	lookEvery = 200 * time.Millisecond
-	// askEvery is how often a runner without shards asks, and how long one that has had none stays.
+	// askEvery is how often a runner without shards asks, how long one that has had none stays, and how long one that has
+	// given shards up leaves them to it.
 	askEvery = time.Second
 )
 
@@ -36,22 +41,52 @@ func (s *scan) share() error {
 func (s *scan) mayGive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.looked) < lookEvery || len(s.unread()) < 2 {
+	if time.Since(s.looked) < lookEvery || len(s.givable()) < 2 {
 		return false
 	}
 	s.looked = monotonic()
 	return true
 }
 
-// setApart stops reading half of the shards when somebody has asked since the last time.
+// givable returns the shards that another runner could go on with, those first of which the fewest rows are being
+// checked. Call it with mu held.
+func (s *scan) givable() []*shard {
+	waiting, checking := map[*shard]bool{}, map[*shard]int{}
+	for _, g := range s.gates {
+		for _, f := range g.waiting {
+			waiting[f.shards[0]] = true
+		}
+	}
+	for f := range s.running {
+		for _, sh := range f.shards {
+			checking[sh]++
+		}
+	}
+	var list []*shard
+	for _, sh := range s.shards {
+		if (!sh.passed || waiting[sh]) && !sh.leaving && !sh.closing && !sh.resting {
+			list = append(list, sh)
+		}
+	}
+	slices.SortFunc(list, func(a, b *shard) int {
+		return cmp.Or(cmp.Compare(checking[a], checking[b]), cmp.Compare(b.shard, a.shard))
+	})
+	return list
+}
+
+// setApart gives up half of the shards when somebody has asked since the last time: they are read no more, and their
+// rows that wait for their turn are let go.
 func (s *scan) setApart(asked int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if asked > s.asked {
-		unread := s.unread()
-		for _, sh := range unread[len(unread)-len(unread)/2:] {
+		list := s.givable()
+		for _, sh := range list[:len(list)/2] {
 			sh.leaving = true
 		}
+		s.dismiss(func(f *flight) bool {
+			return !slices.ContainsFunc(f.shards, func(sh *shard) bool { return !sh.leaving })
+		})
 	}
 	s.asked = asked
 }
@@ -67,6 +102,7 @@ func (s *scan) landed() []claim {
 			claims = append(claims, sh.claim)
 			sh.cancel(nil)
 			delete(s.shards, number)
+			s.gave = monotonic()
 		}
 	}
 	return claims

@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -41,45 +42,50 @@ func TestABusyMachineLeavesMostOfASlotToAnIdleOne(t *testing.T) {
 	}
 }
 
-// The first runner holds every shard when the second one comes.
+// The first runner holds every shard when the second one comes: it has read but a part of the slot, or all of it, and
+// its rows wait for their turn.
 func TestARunnerThatComesLateGetsAShare(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	began := make(chan struct{})
-	var once sync.Once
-	var mu sync.Mutex
-	checks := map[int64]int{}
-	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-		once.Do(func() { close(began) })
-		time.Sleep(2 * time.Millisecond)
-		mu.Lock()
-		defer mu.Unlock()
-		checks[job.ID]++
-		return nil, nil
-	})
-	const rows = 4000
-	w.enqueue("job", slot(1), rows)
-	w.clock.Set(slot(1))
-	few := func(c *slots.Config) { c.Workers = 4 }
-	first := w.background(slot(1), few)
-	<-began
-	second := w.background(slot(1), few)
-	a, b := <-first, <-second
-	if a.Checked+b.Checked != rows || len(checks) != rows {
-		t.Errorf("%d rows and %d rows were recorded, and %d checked, want %d", a.Checked, b.Checked, len(checks), rows)
-	}
-	if least := min(a.Checked, b.Checked); least < rows/4 {
-		t.Errorf("a runner that came late took %d rows of %d, the other one %d", b.Checked, rows, a.Checked)
-	}
-	for _, r := range []slots.Result{a, b} {
-		if r.Lost+r.TakenOver != 0 || r.State != slots.StateDone {
-			t.Errorf("%+v", r)
-		}
-	}
-	for id, n := range checks {
-		if n != 1 {
-			t.Errorf("row %d was checked %d times", id, n)
-		}
+	for rows, pause := range map[int]time.Duration{4000: 2 * time.Millisecond, 160: 60 * time.Millisecond} {
+		t.Run(fmt.Sprintf("%d rows", rows), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			began := make(chan struct{})
+			var once sync.Once
+			var mu sync.Mutex
+			checks := map[int64]int{}
+			w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+				once.Do(func() { close(began) })
+				time.Sleep(pause)
+				mu.Lock()
+				defer mu.Unlock()
+				checks[job.ID]++
+				return nil, nil
+			})
+			w.enqueue("job", slot(1), rows)
+			w.clock.Set(slot(1))
+			few := func(c *slots.Config) { c.Workers = 4 }
+			first := w.background(slot(1), few)
+			<-began
+			second := w.background(slot(1), few)
+			a, b := <-first, <-second
+			if a.Checked+b.Checked != int64(rows) || min(a.Checked, b.Checked) < int64(rows)/8 {
+				t.Errorf("the first took %d of %d rows, the one that came late %d", a.Checked, rows, b.Checked)
+			}
+			for _, r := range []slots.Result{a, b} {
+				if r.Lost+r.TakenOver != 0 || r.State != slots.StateDone {
+					t.Errorf("%+v", r)
+				}
+			}
+			if len(checks) != rows {
+				t.Errorf("%d rows were checked, want %d", len(checks), rows)
+			}
+			for id, n := range checks {
+				if n != 1 {
+					t.Errorf("row %d was checked %d times", id, n)
+				}
+			}
+		})
 	}
 }
 

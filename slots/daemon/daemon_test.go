@@ -154,7 +154,7 @@ func TestTwoDaemonsShareASlotAndCheckEveryRowOnce(t *testing.T) {
 			checked[job.EntityKey]++
 			return nil, nil
 		})
-		w.start(func(c *Config) { c.Runner.Registry, c.Runner.Page = registry, 10 })
+		w.start(func(c *Config) { c.Runner.Registry, c.Runner.Page, c.Runner.Workers = registry, 10, 4 })
 	}
 	eventually(t, "every row to be recorded", func() bool { return w.ended() == rows })
 	mu.Lock()

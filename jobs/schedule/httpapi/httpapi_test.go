@@ -109,8 +109,8 @@ func TestAScheduleFromItsCreationToItsEnd(t *testing.T) {
 		delete(got, field)
 	}
 	want := map[string]any{
-		"id": "a/b ü", "crontab": "0 9 * * *", "timezone": "Europe/Berlin", "payload": map[string]any{"n": 1.0}, "deadline": "2h0m0s",
-		"spread": "10m0s", "misfire": "latest", "anchor": "2030-03-01T12:00:00Z", "paused": false, "state": "active", "version": 1.0,
+		"id": "a/b ü", "crontab": "0 9 * * *", "timezone": "Europe/Berlin", "payload": map[string]any{"n": 1.0}, "deadline": "2h",
+		"spread": "10m", "misfire": "latest", "anchor": "2030-03-01T12:00:00Z", "paused": false, "state": "active", "version": 1.0,
 		"next": "2030-03-02T08:00:00Z", "dropped": 0.0, "error_count": 0.0, "last_error": "",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -212,7 +212,7 @@ func TestMistakesAreProblems(t *testing.T) {
 		{400, "POST", "/schedules", `{"id": "b"} }`, nil, "goes on"},
 		{400, "POST", "/schedules", `{"id": 1}`, nil, "id: it must not be of the JSON type number"},
 		{400, "POST", "/schedules", `[]`, nil, "the whole"},
-		{400, "POST", "/schedules", `{"deadline": "soon"}`, nil, "no duration"},
+		{400, "POST", "/schedules", `{"deadline": "soon"}`, nil, "such as 90s"},
 		{400, "GET", "/schedules?limit=0", "", nil, "limit"},
 		{400, "GET", "/schedules?limit=1001", "", nil, "limit"},
 		{400, "GET", "/schedules?state=asleep", "", nil, "state"},
