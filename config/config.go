@@ -66,7 +66,7 @@ type Run struct {
 	Early time.Duration `mapstructure:"early"`
 
 	// ClaimDelay postpones each claim in proportion to the host's load, by this much when all cores are in use, so that
-	// a busy machine leaves shards to idle ones. Default: 0, claim at once.
+	// a busy machine leaves shards to idle ones; shards are then claimed one at a time. Default: 0, claim at once.
 	ClaimDelay time.Duration `mapstructure:"claim_delay"`
 
 	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Default: empty, the clock gives the slot.

@@ -42,7 +42,8 @@ type Config struct {
 	// negative: none. Never more than half the width.
 	Early time.Duration
 	// ClaimDelay postpones each claim by this much for every unit of Load, so that a busy machine leaves shards to
-	// idle ones. It costs the delay where only one machine runs. Default 0: claim at once.
+	// idle ones: then shards are claimed one at a time. It costs the delay where only one machine runs. Default 0: claim
+	// all that are free at once, and give half of them up to whoever asks.
 	ClaimDelay time.Duration
 	// Load tells how busy this machine is: 0 idle, 1 all cores in use, and more when work queues up. Default: HostLoad.
 	Load func() float64

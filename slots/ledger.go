@@ -47,7 +47,7 @@ type claim struct {
 	shard   int16
 	token   int64
 	expired bool // taken over from a runner that was not heard of
-	// settled: the transactions from before the slot was opened had ended when the shard was claimed. Only they bring
+	// settled: the transactions from before the slot was opened had ended before the shard was read. Only they bring
 	// rows into the slot, but for a statement that chose the slot just before it began and came to write just after.
 	settled bool
 	gone    int64 // for close: no row with an id up to this one is left; 0: nothing is known

@@ -1,8 +1,6 @@
 package slots
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -226,82 +224,6 @@ func (s *scan) recordFenced(tx *sqlx.Tx, outcomes []outcome, ranges bool) (tally
 	total := n.total()
 	total.yielded = int64(len(outcomes)) - total.checked()
 	return total, lost, err
-}
-
-// record writes outcomes in a transaction, which a fence must end. Rows that were cancelled or moved by their owner
-// meanwhile are left as they are; with ranges, that is found out by an errNotWhole.
-func (s *scan) record(ctx context.Context, tx *sqlx.Tx, outcomes []outcome, ranges bool) (tallies, error) {
-	slices.SortFunc(outcomes, compareShard)
-	n := tallies{}
-	for _, p := range split(outcomes) {
-		n[p.shard] = tally{}
-	}
-	like, rest := alike(outcomes)
-	for _, group := range like {
-		if err := s.recordAlike(ctx, tx, group, ranges, n); err != nil {
-			return nil, err
-		}
-	}
-	for _, p := range split(rest) {
-		if err := s.recordPart(ctx, tx, p, n); err != nil {
-			return nil, err
-		}
-	}
-	return n, nil
-}
-
-// recordPart writes outcomes of one shard that are not alike, and adds them up in n.
-func (s *scan) recordPart(ctx context.Context, tx *sqlx.Tx, p part, n tallies) error {
-	if args := s.finishArgs(p.shard, p.outcomes); args != nil {
-		var t tally
-		if err := tx.QueryRowContext(ctx, pgsql.RowsFinish.In(s.schema), args...).Scan(&t.finished, &t.failed); err != nil {
-			return err
-		}
-		n[p.shard] = n[p.shard].plus(t)
-	}
-	if args := s.moveArgs(p.shard, p.outcomes); args != nil {
-		var t tally
-		if err := tx.QueryRowContext(ctx, pgsql.RowsMove.In(s.schema), args...).Scan(&t.rescheduled, &t.failed); err != nil {
-			return err
-		}
-		n[p.shard] = n[p.shard].plus(t)
-	}
-	return nil
-}
-
-// fence adds up in the lease rows what a batch has recorded, as its last statement. It returns ErrLeaseLost, and the
-// shards that are not this runner's any more.
-func (s *scan) fence(ctx context.Context, tx *sqlx.Tx, n tallies) ([]*shard, error) {
-	shards := n.shards()
-	var numbers, tokens, finished, rescheduled, failed pq.Int64Array
-	for _, sh := range shards {
-		t := n[sh]
-		numbers, tokens = append(numbers, int64(sh.shard)), append(tokens, sh.token)
-		finished, rescheduled, failed = append(finished, t.finished), append(rescheduled, t.rescheduled), append(failed, t.failed)
-	}
-	var kept []int16
-	err := tx.SelectContext(ctx, &kept, pgsql.LeaseRecord.In(s.schema), s.ledger.slot, numbers, tokens, finished, rescheduled, failed)
-	if err != nil || len(kept) == len(shards) {
-		return nil, err
-	}
-	return slices.DeleteFunc(shards, func(sh *shard) bool { return slices.Contains(kept, sh.shard) }), ErrLeaseLost
-}
-
-// fenceShared is fence for a check with a transaction of its own: many of them commit at once.
-func (s *scan) fenceShared(ctx context.Context, tx *sqlx.Tx, n tallies) (lost []*shard, err error) {
-	for _, sh := range n.shards() {
-		var number int16
-		t := n[sh]
-		err := tx.QueryRowContext(ctx, pgsql.LeaseFence.In(s.schema), s.ledger.slot, sh.shard, sh.token,
-			t.finished, t.rescheduled, t.failed).Scan(&number)
-		if errors.Is(err, sql.ErrNoRows) {
-			return []*shard{sh}, ErrLeaseLost
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
 }
 
 // recordCarefully records the rows that nobody else has locked, taken in id order. The others are left to patient
