@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// chunk is how many rows of a stream are written by one statement; more gives nothing.
-	chunk = 5000
+	// chunk is how many rows of a stream are written by one statement. Between two of them the server waits.
+	chunk = 10_000
 	// maxBadRows bounds what EnqueueAll keeps of a stream that is all wrong.
 	maxBadRows = 1000
 )

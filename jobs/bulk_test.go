@@ -32,7 +32,7 @@ func orders(n int, spoil func(i int, job *jobs.FutureJob)) iter.Seq[jobs.FutureJ
 func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	for _, n := range []int{0, 1, 4999, 5000, 12001} {
+	for _, n := range []int{0, 1, 9999, 10000, 24001} {
 		tx := s.db.MustBegin()
 		got, err := s.client.EnqueueAll(t.Context(), tx, orders(n, nil), jobs.Keep)
 		if err != nil || got != (jobs.Counts{Inserted: int64(n)}) {
@@ -46,10 +46,10 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	if err := s.db.Get(&left, `select count(*) from prescient.future_job`); err != nil || left != 0 {
 		t.Errorf("%d rows left, %v", left, err)
 	}
-	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(6000, nil), jobs.Keep); err != nil || got.Inserted != 6000 {
+	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(12000, nil), jobs.Keep); err != nil || got.Inserted != 12000 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(7000, nil), jobs.Keep); err != nil || got != (jobs.Counts{Inserted: 1000, Kept: 6000}) {
+	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(13000, nil), jobs.Keep); err != nil || got != (jobs.Counts{Inserted: 1000, Kept: 12000}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -60,26 +60,26 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
-			late := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "6500"}
+			late := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "13000"}
 			late.SetCheckAt(grid.Default, slot(9))
 			if _, err := s.client.Enqueue(t.Context(), s.db, late, jobs.Keep); err != nil {
 				t.Fatal(err)
 			}
 			// One row of the second chunk waits; two of the fourth are given twice, and some have no key.
-			got, err := s.client.EnqueueAll(t.Context(), s.db, orders(16000, func(i int, job *jobs.FutureJob) {
+			got, err := s.client.EnqueueAll(t.Context(), s.db, orders(32000, func(i int, job *jobs.FutureJob) {
 				switch {
-				case i == 15501 || i == 15502:
-					job.EntityKey = "15500"
-				case i%5000 == 7:
+				case i == 31001 || i == 31002:
+					job.EntityKey = "31000"
+				case i%10000 == 7:
 					job.EntityKey, job.Anonymous = "7", true
 				}
 			}), on)
-			if want := (jobs.Counts{Inserted: 15997, Kept: 3}); err != nil || got != want {
+			if want := (jobs.Counts{Inserted: 31997, Kept: 3}); err != nil || got != want {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
-			kept, err := s.client.Show(t.Context(), s.db, "order", "6500")
+			kept, err := s.client.Show(t.Context(), s.db, "order", "13000")
 			if err != nil || len(kept) != 1 || !kept[0].NextCheckAt().Equal(slot(9)) {
-				t.Errorf("order 6500 has the rows %v, %v", kept, err)
+				t.Errorf("order 13000 has the rows %v, %v", kept, err)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestAStreamIsWrittenThroughWhateverIsADB(t *testing.T) {
 	tx := s.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	plain := struct{ jobs.DB }{tx} // a wrapper of the application's, without prepared statements
-	if got, err := s.client.EnqueueAll(t.Context(), plain, orders(6000, nil), jobs.Keep); err != nil || got.Inserted != 6000 {
+	if got, err := s.client.EnqueueAll(t.Context(), plain, orders(12000, nil), jobs.Keep); err != nil || got.Inserted != 12000 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -116,8 +116,8 @@ func TestAStreamWithBadRowsWritesNothingAndLeavesTheTransactionUsable(t *testing
 	s := setup(t)
 	tx := s.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
-	_, err := s.client.EnqueueAll(t.Context(), tx, orders(12000, func(i int, job *jobs.FutureJob) {
-		if i == 6000 || i == 11999 {
+	_, err := s.client.EnqueueAll(t.Context(), tx, orders(24000, func(i int, job *jobs.FutureJob) {
+		if i == 12000 || i == 23999 {
 			job.EntityKey = ""
 		}
 	}), jobs.Keep)
@@ -129,7 +129,7 @@ func TestAStreamWithBadRowsWritesNothingAndLeavesTheTransactionUsable(t *testing
 	for _, row := range bulk.Rows {
 		bad = append(bad, row.Index)
 	}
-	if diff := cmp.Diff([]int{6000, 11999}, bad); diff != "" {
+	if diff := cmp.Diff([]int{12000, 23999}, bad); diff != "" {
 		t.Error(diff)
 	}
 	var n int
