@@ -34,7 +34,8 @@ type Result struct {
 
 // BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by
 // one query. It returns a result for each row, in their order. With an error, and for any other number of results,
-// every row has failed. The rules of CheckFunc hold for the batch as a whole.
+// every row has failed. The rules of CheckFunc hold for the batch as a whole; of lost leases, only rows are dropped
+// whose lease it was, and ctx ends when none is left.
 type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 
 // TxBatchFunc is a BatchFunc that writes through a transaction: what it writes and the outcomes of all its rows

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// claim takes shards: a slot of a page whole, of any other one at a time, so that the runner that is idle takes more.
-// With rows in flight up to their bound, and once the limit is reached, it takes none.
+// claim takes all shards that are free; with a claim delay one at a time, so that the runner that is idle takes more,
+// unless the slot is of a page. With rows in flight up to their bound, right after it has given shards up, and once the
+// limit is reached, it takes none.
 func (s *scan) claim() (bool, error) {
 	whole := s.result.Planned <= int64(s.cfg.Page)
 	if !s.hasRoom() || whole && s.holds() || time.Since(s.gave) < askEvery {
@@ -48,8 +49,8 @@ func (s *scan) claim() (bool, error) {
 	return true, nil
 }
 
-// awaitSettled waits a moment for the transactions that began before the slot was opened: most of them are short, and where
-// one goes on, the whole slot is to be looked through for what it may bring.
+// awaitSettled waits a moment for the transactions that began before the slot was opened: most of them are short, and
+// where one goes on, the whole slot is to be looked through for what it may bring.
 func (s *scan) awaitSettled() (settled bool, err error) {
 	for range settleTries {
 		if !s.pause(settleEvery) {
