@@ -57,7 +57,7 @@ func (r Result) LogValue() slog.Value {
 }
 
 // Run runs a slot, together with any other runners that are at it. It waits for a boundary that is at most
-// Config.Early ahead. A slot that is done, or whose shards are all held by others, is nothing to do.
+// Config.Early ahead. A slot that is done, or whose shards others hold for a whole lease, is nothing to do.
 //
 // When ctx ends the run stops: it gives running checks Config.Grace, records what they return, hands its shards back
 // and returns ErrStopped. The result is valid beside any error.

@@ -173,7 +173,7 @@ func (s *scan) run() (Result, error) {
 // loop reads and hands out rows until the slot is done, nothing is left for this runner, or the run is stopped.
 func (s *scan) loop() (done bool, err error) {
 	took := false // this runner has had a share in the slot
-	patient := monotonic().Add(askEvery)
+	patient := monotonic().Add(s.patience())
 	for !s.isStopped() {
 		if s.isDone() {
 			return true, nil

@@ -12,10 +12,18 @@ import (
 const (
 	// lookEvery is how often a runner looks whether another one asks, and how often that one looks for a free shard.
 	lookEvery = 200 * time.Millisecond
-	// askEvery is how often a runner without shards asks, how long one that has had none stays, and how long one that has
-	// given shards up leaves them to it.
+	// askEvery is how often a runner without shards asks, and how long one that has given shards up leaves them to it.
 	askEvery = time.Second
 )
+
+// patience is how long a runner stays that has had no share of the slot: for a lease, in which the checks that hold up
+// what was set apart for it may end, or their runner be found dead. Catch-up has other slots to look at.
+func (s *scan) patience() time.Duration {
+	if s.result.Kind == KindCatchUp {
+		return askEvery
+	}
+	return s.cfg.Lease
+}
 
 // share sets shards apart for a runner that asks, and hands back those of which nothing is on its way any more.
 func (s *scan) share() error {

@@ -2,7 +2,6 @@ package slots_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -43,11 +42,18 @@ func TestABusyMachineLeavesMostOfASlotToAnIdleOne(t *testing.T) {
 }
 
 // The first runner holds every shard when the second one comes: it has read but a part of the slot, or all of it, and
-// its rows wait for their turn.
+// its rows wait for their turn, for longer than a moment.
 func TestARunnerThatComesLateGetsAShare(t *testing.T) {
 	t.Parallel()
-	for rows, pause := range map[int]time.Duration{4000: 2 * time.Millisecond, 160: 60 * time.Millisecond} {
-		t.Run(fmt.Sprintf("%d rows", rows), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows, workers int
+		pause         time.Duration
+	}{
+		"rows are not read":               {4000, 4, 2 * time.Millisecond},
+		"rows wait":                       {160, 4, 60 * time.Millisecond},
+		"each shard has rows under check": {240, 64, 1500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			began := make(chan struct{})
@@ -56,29 +62,29 @@ func TestARunnerThatComesLateGetsAShare(t *testing.T) {
 			checks := map[int64]int{}
 			w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 				once.Do(func() { close(began) })
-				time.Sleep(pause)
+				time.Sleep(c.pause)
 				mu.Lock()
 				defer mu.Unlock()
 				checks[job.ID]++
 				return nil, nil
 			})
-			w.enqueue("job", slot(1), rows)
+			w.enqueue("job", slot(1), c.rows)
 			w.clock.Set(slot(1))
-			few := func(c *slots.Config) { c.Workers = 4 }
+			few := func(cfg *slots.Config) { cfg.Workers = c.workers }
 			first := w.background(slot(1), few)
 			<-began
 			second := w.background(slot(1), few)
 			a, b := <-first, <-second
-			if a.Checked+b.Checked != int64(rows) || min(a.Checked, b.Checked) < int64(rows)/8 {
-				t.Errorf("the first took %d of %d rows, the one that came late %d", a.Checked, rows, b.Checked)
+			if a.Checked+b.Checked != int64(c.rows) || min(a.Checked, b.Checked) < int64(c.rows)/8 {
+				t.Errorf("the first took %d of %d rows, the one that came late %d", a.Checked, c.rows, b.Checked)
 			}
 			for _, r := range []slots.Result{a, b} {
 				if r.Lost+r.TakenOver != 0 || r.State != slots.StateDone {
 					t.Errorf("%+v", r)
 				}
 			}
-			if len(checks) != rows {
-				t.Errorf("%d rows were checked, want %d", len(checks), rows)
+			if len(checks) != c.rows {
+				t.Errorf("%d rows were checked, want %d", len(checks), c.rows)
 			}
 			for id, n := range checks {
 				if n != 1 {
