@@ -48,7 +48,7 @@ func (s *scan) handOutRow(p *page, i int, batches map[string]*flight) bool {
 		sh.afterGroup = job.Group()
 	} else {
 		sh.after = job.ID
-		sh.ids = append(sh.ids, job.ID)
+		s.remember(sh, job.ID)
 	}
 	if of, again := s.flying[job.ID]; again {
 		sh.left = sh.left || of != sh // from when this runner held the shard before: its outcome is nobody's
@@ -80,6 +80,14 @@ func (s *scan) handOutRow(p *page, i int, batches map[string]*flight) bool {
 		b.rows, b.shards = append(b.rows, *job), append(b.shards, sh)
 	}
 	return true
+}
+
+// remember keeps the ids that were read last: of those in flight, but for the rows of slow checks.
+func (s *scan) remember(sh *shard, id int64) {
+	if keep := pagesInFlight * s.cfg.Page; len(sh.ids) == 2*keep {
+		sh.ids = append(sh.ids[:0], sh.ids[keep:]...)
+	}
+	sh.ids = append(sh.ids, id)
 }
 
 // batch returns what the rows of one call have in common; empty for a job that takes one row at a time.

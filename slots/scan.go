@@ -86,7 +86,7 @@ type shard struct {
 	cancel     context.CancelCauseFunc
 	until      time.Time // local monotonic instant before which the lease does not end
 	after      int64     // id of the last row read in this pass
-	ids        []int64   // of the rows read in this pass, in order
+	ids        []int64   // of the rows read last in this pass, in order
 	filtered   bool      // this pass has left out rows of some jobs
 	groups     bool      // this pass has come to the rows of groups, which are read in the order of groups
 	afterGroup string    // last group read in this pass

@@ -146,9 +146,9 @@ func (s *scan) countShards(ctx context.Context, tx *sqlx.Tx, stmt pgsql.Statemen
 	return counts, err
 }
 
-// isWhole tells whether a part is all that this pass has read of its shard from the first id to the last. The rows are
-// then finished as a range, at four fifths of the cost. Not so where rows may be committed late: count and sum would not
-// tell such rows from as many that were cancelled, if it happened to several of one batch.
+// isWhole tells whether a part is known to be all that this pass has read of its shard from the first id to the last.
+// The rows are then finished as a range, at four fifths of the cost. Not so where rows may be committed late: count and
+// sum would not tell such rows from as many that were cancelled, if it happened to several of one batch.
 func (s *scan) isWhole(p part) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
