@@ -129,15 +129,15 @@ func (l locked) find(id string, version int) (Schedule, error) {
 
 // change applies edits, each of another schedule.
 func (s *Store) change(ctx context.Context, tx jobs.DB, edits []edit) error {
-	now, err := s.now(ctx, tx)
-	if err != nil {
-		return err
-	}
 	ids := make([]string, len(edits))
 	for i, e := range edits {
 		ids[i] = e.id
 	}
 	current, err := s.lock(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	now, err := s.now(ctx, tx) // after the lock: a run that was waited for may have published up to this moment
 	if err != nil {
 		return err
 	}

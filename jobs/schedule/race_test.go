@@ -200,3 +200,33 @@ func TestARunLeavesAScheduleThatIsBeingChangedAndTakesItUpAfterwards(t *testing.
 		t.Errorf("%+v", s)
 	}
 }
+
+// A change that has waited for a run across a boundary starts after what the run has published.
+func TestAChangeStartsAfterTheRunThatItHasWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create(every("a"))
+	run := w.db.MustBegin()
+	defer func() { _ = run.Rollback() }()
+	run.MustExec(`select from prescient.future_job where entity_key = 'a' for update`)
+	done := make(chan error, 1)
+	go func() {
+		spec := every("a")
+		spec.Crontab = "*/3 * * * *"
+		_, err := w.store.Update(t.Context(), w.db, spec, schedule.AnyVersion)
+		done <- err
+	}()
+	w.eventually("the change to wait", func() bool {
+		return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
+	})
+	w.clock.Set(slot(1))
+	if err := run.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if s := w.get("a"); !s.Next.After(slot(1)) {
+		t.Errorf("the next instant is %s, want one after %s", s.Next, slot(1))
+	}
+}
