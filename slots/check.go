@@ -254,14 +254,17 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 			return err
 		}
 	}
+	ids := map[*shard][]int64{}
+	for i, row := range f.rows {
+		ids[f.shards[i]] = append(ids[f.shards[i]], row.ID)
+	}
 	locked := map[int64]bool{}
-	for _, p := range split(f.unknown()) {
-		var ids []int64
-		err := tx.SelectContext(ctx, &ids, pgsql.RowsLock.In(s.schema), s.ledger.slot, p.shard.shard, pq.Array(p.ids))
+	for sh, list := range ids {
+		free, err := s.lockFree(ctx, tx, sh, list)
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
+		for _, id := range free {
 			locked[id] = true
 		}
 	}
@@ -269,6 +272,9 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 	defer s.mu.Unlock()
 	if f.settled && !f.mine {
 		return errIgnored
+	}
+	if len(locked) == len(f.rows) && !slices.ContainsFunc(f.shards, func(sh *shard) bool { return !s.isHeld(sh) }) {
+		return nil
 	}
 	mine, others := &flight{lane: f.lane}, &flight{lane: f.lane}
 	for i, row := range f.rows {
@@ -278,24 +284,12 @@ func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
 		}
 		to.rows, to.shards = append(to.rows, row), append(to.shards, f.shards[i])
 	}
-	if len(others.rows) == 0 {
-		return nil
-	}
 	f.rows, f.shards = mine.rows, mine.shards
 	for _, sh := range others.shards {
 		sh.left = true
 	}
 	s.forget(others)
 	return nil
-}
-
-// unknown returns the rows of a flight as outcomes that are not known yet.
-func (f *flight) unknown() []outcome {
-	list := make([]outcome, len(f.rows))
-	for i, row := range f.rows {
-		list[i] = outcome{id: row.ID, shard: f.shards[i], lane: f.lane}
-	}
-	return list
 }
 
 // commit records the outcome of a check in its own transaction.

@@ -19,7 +19,7 @@ func (g *gate) enter(f *flight) bool {
 	return true
 }
 
-// leave makes room, and returns the flight that takes it; nil when none waits.
+// leave makes room, and returns the flight that gets through instead; nil when none waits.
 func (g *gate) leave() *flight {
 	if len(g.waiting) == 0 {
 		g.held--
@@ -28,6 +28,7 @@ func (g *gate) leave() *flight {
 	f := g.waiting[0]
 	g.waiting[0] = nil
 	g.waiting = g.waiting[1:]
+	f.passed++
 	return f
 }
 
@@ -58,12 +59,7 @@ func (s *scan) start(f *flight) {
 func (s *scan) release(f *flight) (next *flight) {
 	delete(s.running, f)
 	for _, g := range slices.Backward(f.lane.gates) {
-		waiting := g.leave()
-		if waiting == nil {
-			continue
-		}
-		waiting.passed++
-		if s.advance(waiting) {
+		if waiting := g.leave(); waiting != nil && s.advance(waiting) {
 			if next != nil {
 				go s.check(next)
 			}
@@ -87,17 +83,10 @@ func (s *scan) dismiss(which func(f *flight) bool) {
 	}
 	for _, f := range gone {
 		for _, g := range slices.Backward(f.lane.gates[:f.passed]) {
-			s.admit(g.leave())
+			if waiting := g.leave(); waiting != nil {
+				s.start(waiting)
+			}
 		}
 		s.forget(f)
-	}
-}
-
-// admit takes a flight on that has got through a gate, and starts it unless it has to wait at the next; nil is none.
-// Call it with mu held.
-func (s *scan) admit(f *flight) {
-	if f != nil {
-		f.passed++
-		s.start(f)
 	}
 }

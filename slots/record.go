@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -143,7 +144,7 @@ func (s *scan) recordBatch(b []outcome) ([]outcome, error) {
 	held := s.held(b)
 	slices.SortFunc(held, compareShard)
 	for _, p := range split(held) {
-		rest, err := s.recordCarefully(p.shard, p.outcomes)
+		rest, err := s.recordCarefully(p)
 		if err != nil {
 			return b, err
 		}
@@ -228,42 +229,36 @@ func (s *scan) recordFenced(tx *sqlx.Tx, outcomes []outcome, ranges bool) (tally
 
 // recordCarefully records the rows that nobody else has locked, taken in id order. The others are left to patient
 // goroutines, so that the writer goes on.
-func (s *scan) recordCarefully(sh *shard, outcomes []outcome) (rest []outcome, err error) {
+func (s *scan) recordCarefully(p part) (rest []outcome, err error) {
 	var n tally
 	err = s.retry(func() error {
 		return s.inTx(lockTimeout, func(tx *sqlx.Tx) error {
-			free, err := s.lockFree(tx, sh, outcomes)
+			free, err := s.lockFree(s.work, tx, p.shard, p.ids)
 			if err != nil {
 				return err
 			}
 			isFree := func(o outcome) bool { return slices.Contains(free, o.id) }
-			rest = slices.DeleteFunc(slices.Clone(outcomes), isFree)
-			mine := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return !isFree(o) })
+			rest = slices.DeleteFunc(slices.Clone(p.outcomes), isFree)
+			mine := slices.DeleteFunc(slices.Clone(p.outcomes), func(o outcome) bool { return !isFree(o) })
 			n, _, err = s.recordFenced(tx, mine, false)
 			return err
 		})
 	})
 	switch {
 	case errors.Is(err, ErrLeaseLost):
-		s.lose(sh)
+		s.lose(p.shard)
 		return nil, nil
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
-		return outcomes, nil
+		return p.outcomes, nil
 	case err == nil:
 		s.count(n)
 	}
 	return rest, err
 }
 
-// lockFree locks those rows of a batch that nobody else has locked. Rows that are gone count as locked elsewhere; the
-// patient way finds out.
-func (s *scan) lockFree(tx *sqlx.Tx, sh *shard, outcomes []outcome) ([]int64, error) {
-	ids := make([]int64, len(outcomes))
-	for i, o := range outcomes {
-		ids[i] = o.id
-	}
-	var free []int64
-	err := tx.SelectContext(s.work, &free, pgsql.RowsLock.In(s.schema), s.ledger.slot, sh.shard, pq.Array(ids))
+// lockFree locks those rows of a shard that nobody else has locked. Rows that are gone count as locked elsewhere.
+func (s *scan) lockFree(ctx context.Context, tx *sqlx.Tx, sh *shard, ids []int64) (free []int64, err error) {
+	err = tx.SelectContext(ctx, &free, pgsql.RowsLock.In(s.schema), s.ledger.slot, sh.shard, pq.Array(ids))
 	return free, err
 }
 

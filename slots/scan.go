@@ -61,10 +61,10 @@ type scan struct {
 	batch   int              // rows that are recorded at once
 	byID    bool             // record no ranges of rows
 
-	looked time.Time // when this runner last looked whether others ask for shards
-	asked  int64     // how often they had
-	gave   time.Time // when this runner last gave shards up
-	ask    time.Time // when it last asked
+	looked  time.Time // when this runner last looked whether others ask for shards
+	asked   int64     // how often they had
+	gave    time.Time // when this runner last gave shards up
+	askedAt time.Time // when it last asked itself
 
 	pages   int   // how many were handed out
 	cleared int   // how often a busy lane got room again
@@ -172,8 +172,8 @@ func (s *scan) run() (Result, error) {
 
 // loop reads and hands out rows until the slot is done, nothing is left for this runner, or the run is stopped.
 func (s *scan) loop() (done bool, err error) {
-	took := false // this runner has had a share in the slot
-	patient := monotonic().Add(s.patience())
+	took := false                       // this runner has had a share in the slot
+	leaves := monotonic().Add(s.stay()) // unless it has had one
 	for !s.isStopped() {
 		if s.isDone() {
 			return true, nil
@@ -196,8 +196,8 @@ func (s *scan) loop() (done bool, err error) {
 			switch {
 			case claimed:
 			case s.holds():
-				s.wait(min(lookEvery, s.cfg.Lease/3))
-			case !took && monotonic().After(patient) || s.rests():
+				s.wait(lookEvery)
+			case !took && monotonic().After(leaves) || s.rests():
 				return false, nil // all is with other runners, or rows are left on purpose
 			default:
 				step = s.standBy

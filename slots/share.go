@@ -16,9 +16,9 @@ const (
 	askEvery = time.Second
 )
 
-// patience is how long a runner stays that has had no share of the slot: for a lease, in which the checks that hold up
+// stay is how long a runner stays that has had no share of the slot: for a lease, in which the checks that hold up
 // what was set apart for it may end, or their runner be found dead. Catch-up has other slots to look at.
-func (s *scan) patience() time.Duration {
+func (s *scan) stay() time.Duration {
 	if s.result.Kind == KindCatchUp {
 		return askEvery
 	}
@@ -128,12 +128,12 @@ func (s *scan) standBy() (done bool, err error) {
 	if err != nil || held == 0 {
 		return err == nil, err
 	}
-	if time.Since(s.ask) >= askEvery {
-		s.ask = monotonic()
+	if time.Since(s.askedAt) >= askEvery {
+		s.askedAt = monotonic()
 		if err := s.retry(func() error { return s.ledger.ask(s.work) }); err != nil {
 			return false, err
 		}
 	}
-	s.wait(min(max(ends, 10*time.Millisecond), lookEvery, s.cfg.Lease/3))
+	s.wait(min(max(ends, 10*time.Millisecond), lookEvery))
 	return false, nil
 }
