@@ -19,7 +19,8 @@ demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an
 test: postgres ## every test, with the race detector, on a PostgreSQL that the tests start themselves
 	go test -race -timeout 20m ./...
 
-test-long: postgres ## what takes longer than make test should: 100,000 schedules beside their oracle, and every fuzz target
+test-long: postgres ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, and every fuzz target
+	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run EveryPromise ./slots
 	go test -count 1 -run Oracle ./jobs/schedule/...
 	@for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \

@@ -209,19 +209,23 @@ func (e *enqueuing) bulk(ctx context.Context, rows int, keyed bool) error {
 
 // copy is what no client can beat: one COPY of all rows in one transaction, without any check.
 func (e *enqueuing) copy(ctx context.Context, rows int, keyed bool) error {
-	columns := []string{"job_exec", "entity_name", "entity_key", "item_key", "first_check_at", "next_check_at", "payload"}
+	job, err := e.store.count(ctx, "select prescient.job_number($1)", jobName)
+	if err != nil {
+		return err
+	}
+	columns := []string{"job", "entity_name", "entity_key", "item_key", "first_check_at", "next_check_at", "payload"}
 	item := new(string)
 	if !keyed {
 		item = nil
 	}
 	next, stop := iter.Pull(e.jobs(rows, keyed))
 	defer stop()
-	_, err := e.store.pool.CopyFrom(ctx, pgx.Identifier{"prescient", "future_job"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
+	_, err = e.store.pool.CopyFrom(ctx, pgx.Identifier{"prescient", "future_job"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
 		j, ok := next()
 		if !ok {
 			return nil, nil
 		}
-		return []any{j.JobExec, j.EntityName, j.EntityKey, item, j.FirstCheckAt(), j.NextCheckAt(), j.Payload}, nil
+		return []any{job, j.EntityName, j.EntityKey, item, j.FirstCheckAt(), j.NextCheckAt(), j.Payload}, nil
 	}))
 	return err
 }

@@ -227,7 +227,7 @@ func (r *ring) runSQL(ctx context.Context, op operation) (part, error) {
 				last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner
 			)
 			select
-				id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count + 1,
+				id, '` + jobName + `', entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count + 1,
 				error_count, last_error, spent + interval '1 microsecond', payload, enqueued_at, enqueued_by, 'done',
 				interval '0', interval '1 microsecond', 'sql'
 			from gone`

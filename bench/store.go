@@ -16,6 +16,9 @@ import (
 // jobName is the job_exec of every row.
 const jobName = "bench.check"
 
+// ledger is the tables about slots.
+const ledger = "prescient.slot_run, prescient.slot_job, prescient.slot_claim, prescient.slot_tally"
+
 // chunk is how many rows are filled in at once; WAL is recycled after each.
 const chunk = 1_000_000
 
@@ -84,8 +87,8 @@ func (s *store) insert(ctx context.Context, rows int, slot string, keyed bool) e
 		item = "null"
 	}
 	statement := fmt.Sprintf(`
-		insert into prescient.future_job (job_exec, entity_name, entity_key, item_key, first_check_at, next_check_at, payload)
-		select '%s', 'order', i::text, %s, at, at, (%s)::jsonb
+		insert into prescient.future_job (job, entity_name, entity_key, item_key, first_check_at, next_check_at, payload)
+		select (select prescient.job_number('%s')), 'order', i::text, %s, at, at, (%s)::jsonb
 		from generate_series($1::bigint, $2::bigint) as n,
 			lateral (select n + $3::bigint as i, $4::timestamptz + (%s) * $5::bigint * interval '1 second' as at) as v`,
 		jobName, item, payload, slot)
@@ -142,13 +145,12 @@ func (s *store) vacuum(ctx context.Context) error {
 
 // forget empties history and the ledger, so that slots can be run again.
 func (s *store) forget(ctx context.Context) error {
-	return s.exec(ctx, "truncate prescient.future_job_history, prescient.slot_lease, prescient.slot_run")
+	return s.exec(ctx, "truncate prescient.future_job_history, "+ledger)
 }
 
 // empty empties all tables.
 func (s *store) empty(ctx context.Context) error {
-	return s.exec(ctx,
-		"truncate prescient.future_job, prescient.future_job_history, prescient.slot_lease, prescient.slot_run")
+	return s.exec(ctx, "truncate prescient.future_job, prescient.future_job_history, "+ledger)
 }
 
 // run runs a slot as `prescient run` does and fails unless all of rows were checked.

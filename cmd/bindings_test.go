@@ -86,8 +86,8 @@ func (b *bound) run(names ...string) map[string]string {
 	b.t.Helper()
 	at := time.Date(2030, time.March, 1, 12, 15, 0, 0, time.UTC)
 	for _, name := range names {
-		b.db.MustExec(`insert into prescient.future_job (job_exec, entity_name, entity_key, first_check_at, next_check_at)
-			values ($1, 'order', '42', $2, $2)`, name, at)
+		b.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+			values (prescient.job_number($1), 'order', '42', $2, $2)`, name, at)
 	}
 	cfg := b.runnerConfig(b.db, b.registry, nil)
 	cfg.Now = func() time.Time { return at }
@@ -101,7 +101,7 @@ func (b *bound) run(names ...string) map[string]string {
 	var rows []struct{ Job, State string }
 	err = b.db.SelectContext(b.t.Context(), &rows, `
 		select job_exec as job, outcome || coalesce(' ' || last_error, '') as state from prescient.future_job_history
-		union all select job_exec, 'waits ' || coalesce(last_error, '') from prescient.future_job`)
+		union all select name, 'waits ' || coalesce(last_error, '') from prescient.future_job join prescient.job using (job)`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -140,7 +140,8 @@ func TestBoundJobsRunAsTheSettingsSay(t *testing.T) {
 	if !strings.HasPrefix(signatures, "v1,") {
 		t.Errorf("signed %q", signatures)
 	}
-	query, http := b.registry.Lookup("a.query"), b.registry.Lookup("a.service")
+	query, _ := b.registry.Lookup("a.query")
+	http, _ := b.registry.Lookup("a.service")
 	if query.MaxChecks != 2 || query.Retry != 1 || query.Concurrency != 2 || http.MaxChecks != 4 || http.Concurrency != 3 || http.Timeout != time.Minute {
 		t.Errorf("%+v\n%+v", query, http)
 	}

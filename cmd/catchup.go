@@ -30,7 +30,9 @@ func newCatchUp(a *App) *cobra.Command {
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
-their slot was closed. The oldest slot comes first, one at a time, under the same leases as any run.
+their slot was closed. The oldest slot comes first, one at a time, and shared with other catch-ups as by any run. A
+slot that a live run is at is left to it, and a slot with rows of a job that this binary has not registered is left
+open for a binary that has it.
 
   --mode run     check each row now, or defer or skip it, as the misfire policy of its job says
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
@@ -85,6 +87,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		view := newCaughtView(caught, o)
 		a.log.InfoContext(ctx, "catch-up", "mode", o.mode, "dry_run", o.dryRun,
 			"slots", len(view.Slots), "empty", view.Empty, "checked", view.Checked, "failed", view.Failed)
+		a.warnNotRegistered(ctx, caught.Results...)
 		return errors.Join(stoppedBy(ctx, err), printCaught(a, view))
 	})
 }

@@ -18,7 +18,8 @@ func newDaemon(a *App) *cobra.Command {
 		Use:   "daemon",
 		Short: "Run every slot as it begins, and catch up in between: no cron needed",
 		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons, on any machines, share
-each slot by its leases, with runs that cron starts, too; one that dies is replaced by the others.
+each slot, with runs that cron starts, too: each claims the next rows, and whoever is idle claims more. One that dies is
+replaced by the others.
 
 A slot that takes longer than the width goes on beside the next one. Each of the two, and catch-up, has --workers and
 --connections of its own, so the daemon needs up to 3 x (--connections + 4) connections. Where history.keep is set it

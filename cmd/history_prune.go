@@ -24,7 +24,9 @@ func newHistoryPrune(a *App) *cobra.Command {
 		Use:   "prune",
 		Short: "Drop the months of history, and forget the slots, that are old",
 		Long: `Drop the months (UTC) of history that ended longer ago than --keep, and forget the slots from before. Nothing that
-was missed is forgotten. The numbers of rows in months are those of the table statistics.`,
+was missed is forgotten. The numbers of rows in months are those of the table statistics.
+
+It waits for nobody: while a dump or a long query reads history, it gives up after a few seconds, with nothing dropped.`,
 		Example: `  prescient history prune --keep 90d --dry-run
   prescient history prune  # keeps what history.keep says`,
 		Args: exactly(),

@@ -20,7 +20,7 @@ func newJobsPause(a *App) *cobra.Command {
 		Use:   "pause JOB",
 		Short: "Let the checks of a job wait until it is resumed",
 		Long: `Let the checks of a job wait where they are until "jobs resume". Runs and catch-up leave them, and close slots
-without them. A run that is under way stops reading them; checks that are running finish. Checks can still be added,
+without them. A run that is under way claims no more of them; what it has claimed is finished. Checks can still be added,
 moved and cancelled. "status" shows what is paused, and does not count it as trouble.`,
 		Example: `  prescient jobs pause order.unshipped`,
 		Args:    exactly("JOB"),
@@ -34,7 +34,7 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 		if err != nil {
 			return err
 		}
-		if names := a.jobNames(); len(names) > 0 && job != schedule.JobExec && !slices.Contains(names, job) {
+		if len(a.jobNames()) > 0 && !a.has(job) {
 			a.log.WarnContext(ctx, "this binary has no such job: is the name right?", "job", job)
 		}
 		view := struct {
@@ -62,6 +62,11 @@ func (a *App) jobNames() (names []string) {
 		names = append(names, job.Name)
 	}
 	return names
+}
+
+// has tells whether the commands of this binary that run slots have a job.
+func (a *App) has(job string) bool {
+	return job == schedule.JobExec || slices.Contains(a.jobNames(), job)
 }
 
 func newJobsResume(a *App) *cobra.Command {

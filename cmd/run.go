@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -27,9 +28,14 @@ func newRun(a *App) *cobra.Command {
 		Use:   "run",
 		Short: "Run the checks of one slot",
 		Long: `Run the checks of one slot: the one that has begun last, or the one that --slot or the name of a
-Kubernetes Job stands for. Any number of runs may share a slot; one that finds nothing to do exits 0.
-Started up to --early before a boundary, it waits for the boundary. The rows of a paused job wait until
-"jobs resume".
+Kubernetes Job stands for. Started up to --early before a boundary, it waits for the boundary.
+
+Any number of runs may share a slot. Each claims the next rows of a job, up to --page, and then the next ones, so that
+whoever is idle claims more; a claim stays with a run that falls silent for as long as --lease. One that finds nothing
+to do exits 0.
+
+The rows of a paused job wait until "jobs resume". Those of a job that this binary has not registered are left in the
+slot, and the slot is left open, for a binary that has it.
 
 It writes nothing to stdout, unless asked for JSON, and one line "slot run" to the log.`,
 		Example: `  # crontab: every slot of the default width
@@ -65,9 +71,27 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 			return stoppedBy(ctx, err)
 		}
 		a.log.LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
+		a.warnNotRegistered(ctx, result)
 		printed := a.print(newResultView(result), func() error { return nil })
 		return errors.Join(stoppedBy(ctx, err), printed)
 	})
+}
+
+// warnNotRegistered names the jobs whose rows have left slots open, and says what to do about them.
+func (a *App) warnNotRegistered(ctx context.Context, results ...slots.Result) {
+	var names []string
+	open := 0
+	for _, r := range results {
+		if r.State == slots.StateOpen && len(r.Unknown) > 0 {
+			names = append(names, r.Unknown...)
+			open++
+		}
+	}
+	if open > 0 {
+		slices.Sort(names)
+		a.log.WarnContext(ctx, "rows are left, and their slots open, since their jobs are not registered here: "+
+			"run these with a binary that has them, or cancel the rows where a name is wrong", "jobs", slices.Compact(names), "slots", open)
+	}
 }
 
 // none turns the 0 of a setting, which means none, into what means that where 0 is the default.
@@ -106,12 +130,13 @@ type resultView struct {
 	TakenOver   int           `json:"taken_over"`
 	Lost        int           `json:"lost"`
 	Abandoned   int           `json:"abandoned"`
+	Unknown     []string      `json:"unknown"` // jobs with rows that are not registered here
 	Took        duration.Text `json:"took"`
 }
 
 func newResultView(r slots.Result) resultView {
 	return resultView{
 		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.TakenOver, r.Lost, r.Abandoned, duration.Text(r.Took),
+		r.TakenOver, r.Lost, r.Abandoned, append([]string{}, r.Unknown...), duration.Text(r.Took),
 	}
 }

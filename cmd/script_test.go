@@ -37,7 +37,8 @@ func (t tests) Run() int { return pgtest.Main(t.M) }
 func hello(app *cmd.App) *cobra.Command {
 	return &cobra.Command{Use: "hello", Run: func(c *cobra.Command, _ []string) {
 		url, err := app.URL(c.Context())
-		c.Println(app.Name, app.Config().Run.Page, url != "", err, app.Registry().Lookup("ok").MaxChecks)
+		ok, _ := app.Registry().Lookup("ok")
+		c.Println(app.Name, app.Config().Run.Page, url != "", err, ok.MaxChecks)
 		app.Log().InfoContext(c.Context(), "greeted")
 	}}
 }
@@ -136,8 +137,8 @@ func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 func due(ts *testscript.TestScript, _ bool, args []string) {
 	for _, key := range args[2:] {
 		runSQL(ts, false, []string{
-			"insert into prescient.future_job (job_exec, entity_name, entity_key, first_check_at, next_check_at)",
-			"values ('" + args[1] + "', 'order', '" + key + "', '" + args[0] + "', '" + args[0] + "')",
+			"insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)",
+			"values (prescient.job_number('" + args[1] + "'), 'order', '" + key + "', '" + args[0] + "', '" + args[0] + "')",
 		})
 	}
 }

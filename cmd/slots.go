@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -88,8 +89,10 @@ func newSlotView(r slots.SlotRun) slotView {
 func newSlotsShow(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
 		Use:   "show SLOT",
-		Short: "Show one slot: its ledger row, its leases, and what waits in it",
-		Long: `Show one slot: its ledger row, its leases, and what waits in it by job, counted up to 100,000 rows.
+		Short: "Show one slot: its ledger row, its claims, and what waits in it",
+		Long: `Show one slot: its ledger row, its claims, and what waits in it by job, counted up to 100,000 rows.
+A claim is the rows that a runner works on, under a lease. One without jobs: the runner is at the slot, and may claim
+more. A job that is not registered in this binary is marked.
 The state of a slot without a ledger row is "missed" when the next slot has begun, and "not_opened" before that or
 where the ledger had not begun.`,
 		Example: `  prescient slots show 2026-03-01T13:15:00Z`,
@@ -119,7 +122,7 @@ func showSlot(ctx context.Context, a *App, slot time.Time) error {
 		if err != nil {
 			return err
 		}
-		leases, err := l.Leases(ctx, slot)
+		claims, err := l.Claims(ctx, slot)
 		if err != nil {
 			return err
 		}
@@ -131,7 +134,7 @@ func showSlot(ctx context.Context, a *App, slot time.Time) error {
 		if err != nil {
 			return err
 		}
-		return printSlot(a, newSlotDetail(run, leases, waiting, paused))
+		return printSlot(a, slotDetail{newSlotView(run), newClaimViews(claims), a.newWaitingViews(waiting, paused)})
 	})
 }
 
@@ -144,36 +147,59 @@ func notSlot(g grid.Grid, at time.Time) error {
 // slotDetail is one slot as JSON.
 type slotDetail struct {
 	slotView
-	Leases  []leaseView   `json:"leases"`
+	Claims  []claimView   `json:"claims"`
 	Waiting []waitingView `json:"waiting"`
 }
 
-type leaseView struct {
-	Shard  int        `json:"shard"`
-	Runner string     `json:"runner"` // empty: free
-	Until  *time.Time `json:"until"`  // null: free
+// claimView is slots.Claim as JSON.
+type claimView struct {
+	Slot   time.Time  `json:"slot"`
+	Token  int64      `json:"token,string"` // more digits than a number in JavaScript has
+	Kind   slots.Kind `json:"kind"`
+	Jobs   []string   `json:"jobs"` // none: its runner is at the slot, and may claim more
+	Runner string     `json:"runner"`
+	Until  *time.Time `json:"until"` // null: handed back
 	Live   bool       `json:"live"`
-	Token  int64      `json:"token"`
+}
+
+func newClaimViews(claims []slots.Claim) []claimView {
+	views := []claimView{}
+	for _, c := range claims {
+		v := claimView{Slot: c.Slot, Token: c.Token, Kind: c.Kind, Jobs: append([]string{}, c.Jobs...), Runner: c.Runner, Live: c.Live}
+		if c.Until.Unix() > 0 {
+			v.Until = &c.Until
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+// row is a claim without its slot as a line of a table.
+func (c claimView) row() table.Row {
+	return table.Row{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
 }
 
 type waitingView struct {
-	JobExec string   `json:"job_exec"`
-	Waiting int64    `json:"waiting"`
-	State   jobState `json:"state"`
+	JobExec    string   `json:"job_exec"`
+	Waiting    int64    `json:"waiting"`
+	State      jobState `json:"state"`
+	Registered bool     `json:"registered"` // false: this binary leaves the rows to one that has the job
 }
 
-func newSlotDetail(run slots.SlotRun, leases []slots.Lease, waiting []slots.JobCount, paused []jobs.Paused) slotDetail {
-	v := slotDetail{slotView: newSlotView(run), Leases: []leaseView{}, Waiting: []waitingView{}}
-	for _, l := range leases {
-		if l.Until != nil {
-			l.Until = new(l.Until.UTC())
-		}
-		v.Leases = append(v.Leases, leaseView{l.Shard, l.Runner, l.Until, l.Live, l.Token})
+func (a *App) newWaitingViews(list []slots.JobCount, paused []jobs.Paused) []waitingView {
+	views := []waitingView{}
+	for _, w := range list {
+		views = append(views, waitingView{w.JobExec, w.Waiting, stateOf(w.JobExec, paused), a.has(w.JobExec)})
 	}
-	for _, w := range waiting {
-		v.Waiting = append(v.Waiting, waitingView{w.JobExec, w.Waiting, stateOf(w.JobExec, paused)})
+	return views
+}
+
+// marked is a text about the job, with a mark where that is not registered.
+func (w waitingView) marked(text string) string {
+	if !w.Registered {
+		text += " (not registered here)"
 	}
-	return v
+	return text
 }
 
 func printSlot(a *App, v slotDetail) error {
@@ -182,13 +208,12 @@ func printSlot(a *App, v slotDetail) error {
 			table.Row{"planned", v.Planned}, table.Row{"checked", v.Checked}, table.Row{"finished", v.Finished},
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
-		if err == nil && len(v.Leases) > 0 {
-			err = errors.Join(a.lines(""), printTable(a, v.Leases, table.Row{"SHARD", "RUNNER", "UNTIL", "LIVE"},
-				func(l leaseView) table.Row { return table.Row{l.Shard, l.Runner, l.Until, l.Live} }))
+		if err == nil && len(v.Claims) > 0 {
+			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{"KIND", "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimView.row))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			err = errors.Join(a.lines(""), printTable(a, v.Waiting, table.Row{"JOB", "WAITING", "STATE"},
-				func(w waitingView) table.Row { return table.Row{w.JobExec, w.Waiting, string(w.State)} }))
+				func(w waitingView) table.Row { return table.Row{w.JobExec, w.Waiting, w.marked(string(w.State))} }))
 		}
 		return err
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -16,8 +18,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// shownSlots is how many slots in trouble are listed for people.
-const shownSlots = 20
+// shown is how many lines of a list status prints for people.
+const shown = 20
 
 type statusOptions struct {
 	since instant
@@ -29,15 +31,17 @@ func newStatus(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "status",
 		Short: "Show the current slot, slots that are missed, left open or have stragglers, and paused jobs",
-		Long: `Show the current slot, and every slot of the past that is in trouble:
+		Long: `Show the current slot, and every slot of the past that is in trouble, with the jobs whose rows wait in it:
 
   missed      no run has opened it
-  left open   its runners died before it was done
+  left open   its runners died or were stopped before it was done, or have not registered a job with rows in it
   stragglers  rows were committed into it after it was closed
 
-The rows of a paused job wait until "jobs resume", and are no trouble before that.
+A job that this binary has not registered is marked: its rows, and with them the slot, are left to a binary that has
+it. The rows of a paused job wait until "jobs resume", and are no trouble before that.
 
-With --check the exit code is 3 when a slot is in trouble, or a lease has expired.`,
+A claim is the rows of a slot that a runner works on, under a lease. One without jobs: the runner is at the slot, and
+may claim more. With --check the exit code is 3 when a slot is in trouble, or the lease of a claim has expired.`,
 		Example: `  prescient status
   prescient status --since 24h --check
   prescient status --output json | jq '.missed[].slot'`,
@@ -59,7 +63,7 @@ func status(ctx context.Context, a *App, o *statusOptions) error {
 		if err != nil {
 			return err
 		}
-		view := newStatusView(s, paused, a.Name+" catch-up")
+		view := a.newStatusView(s, paused)
 		if err := a.print(view, func() error { return printStatus(a, view) }); err != nil {
 			return err
 		}
@@ -85,53 +89,82 @@ type statusView struct {
 	Stragglers    []troubleView `json:"stragglers"`
 	Running       []troubleView `json:"running"`
 	Paused        []pausedView  `json:"paused"`
-	LeasesLive    int           `json:"leases_live"`
-	LeasesExpired int           `json:"leases_expired"`
-	Repair        string        `json:"repair"` // the command that repairs the trouble; empty when there is none
+	Claims        []claimView   `json:"claims"`
+	ClaimsLive    int           `json:"claims_live"` // of rows
+	ClaimsExpired int           `json:"claims_expired"`
+	NotRegistered []string      `json:"not_registered"` // jobs with rows in trouble that this binary has not
+	Repair        string        `json:"repair"`         // the command that repairs the trouble; empty when there is none
 
-	trouble []slots.Trouble // all of it, in order
+	trouble []troubleView // all of it, in order
 }
 
 type troubleView struct {
-	Slot    time.Time `json:"slot"`
-	Waiting int64     `json:"waiting"`
+	Slot    time.Time     `json:"slot"`
+	Waiting int64         `json:"waiting"`
+	Jobs    []waitingView `json:"jobs"`
+
+	state slots.State
 }
 
-func newStatusView(s slots.Status, paused []jobs.Paused, repair string) statusView {
+func (a *App) newStatusView(s slots.Status, paused []jobs.Paused) statusView {
+	trouble := a.newTroubleViews(s.Trouble)
 	view := statusView{
 		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
 		CurrentSlot: s.Current.Slot, CurrentState: s.Current.State, NextSlot: s.Grid.Next(s.Now),
 		Overdue: s.Overdue(),
-		Missed:  inState(s.Trouble, slots.StateMissed), LeftOpen: inState(s.Trouble, slots.StateOpen),
-		Stragglers: inState(s.Trouble, slots.StateDone), Running: inState(s.Running, slots.StateOpen),
-		Paused: []pausedView{}, trouble: s.Trouble,
+		Missed:  inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
+		Stragglers: inState(trouble, slots.StateDone), Running: inState(a.newTroubleViews(s.Running), slots.StateOpen),
+		Paused: []pausedView{}, Claims: newClaimViews(s.Claims), NotRegistered: notRegistered(trouble), trouble: trouble,
 	}
 	for _, p := range paused {
 		view.Paused = append(view.Paused, pausedView(p))
 	}
-	for _, lease := range s.Leases {
+	for _, c := range view.Claims {
 		switch {
-		case lease.Live:
-			view.LeasesLive++
-		case lease.Until != nil:
-			view.LeasesExpired++
+		case len(c.Jobs) == 0: // its runner is at the slot, or was
+		case c.Live:
+			view.ClaimsLive++
+		case c.Until != nil:
+			view.ClaimsExpired++
 		}
 	}
-	view.OK = s.OK() && view.LeasesExpired == 0
+	view.OK = s.OK() && view.ClaimsExpired == 0
 	if !view.OK {
-		view.Repair = repair
+		view.Repair = a.Name + " catch-up"
 	}
 	return view
 }
 
-func inState(list []slots.Trouble, state slots.State) []troubleView {
+func (a *App) newTroubleViews(list []slots.Trouble) []troubleView {
+	var views []troubleView
+	for _, t := range list {
+		views = append(views, troubleView{t.Slot, t.Waiting, a.newWaitingViews(t.Jobs, nil), t.State})
+	}
+	return views
+}
+
+func inState(list []troubleView, state slots.State) []troubleView {
 	views := []troubleView{}
 	for _, t := range list {
-		if t.State == state {
-			views = append(views, troubleView{t.Slot, t.Waiting})
+		if t.state == state {
+			views = append(views, t)
 		}
 	}
 	return views
+}
+
+// notRegistered is the jobs in trouble that no command of this binary can check, in order.
+func notRegistered(list []troubleView) []string {
+	names := []string{}
+	for _, t := range list {
+		for _, job := range t.Jobs {
+			if !job.Registered {
+				names = append(names, job.JobExec)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func printStatus(a *App, v statusView) error {
@@ -149,11 +182,17 @@ func printStatus(a *App, v statusView) error {
 		table.Row{"stragglers", slotCount(v.Stragglers)},
 		table.Row{"overdue rows", fmt.Sprint(v.Overdue)},
 		table.Row{"paused jobs", len(v.Paused)},
-		table.Row{"leases", fmt.Sprintf("%d live, %d expired", v.LeasesLive, v.LeasesExpired)},
+		table.Row{"claims", fmt.Sprintf("%d live, %d expired", v.ClaimsLive, v.ClaimsExpired)},
 	)
 	if err == nil && len(v.Paused) > 0 {
 		err = errors.Join(a.lines(""), printTable(a, v.Paused, table.Row{"PAUSED JOB", "SINCE", "BY"},
 			func(p pausedView) table.Row { return table.Row{p.JobExec, p.PausedAt, p.PausedBy} }))
+	}
+	if err == nil && len(v.Claims) > 0 {
+		header := table.Row{"SLOT", "KIND", "RUNNER", "UNTIL", "LIVE", "JOBS"}
+		err = errors.Join(a.lines(""), printFew(a, v.Claims, header, func(c claimView) table.Row {
+			return append(table.Row{c.Slot}, c.row()...)
+		}))
 	}
 	if err != nil || v.OK {
 		return err
@@ -168,17 +207,34 @@ func slotCount(list []troubleView) string {
 	return fmt.Sprintf("%d slots", len(list))
 }
 
+// printTrouble prints a line for each job in each slot, and one for a slot without rows.
 func printTrouble(a *App, v statusView) error {
-	var err error
-	if len(v.trouble) > 0 {
-		shown := v.trouble[:min(len(v.trouble), shownSlots)]
-		header := table.Row{"SLOT", "STATE", "WAITING"}
-		err = errors.Join(a.lines(""), printTable(a, shown, header, func(t slots.Trouble) table.Row {
-			return table.Row{t.Slot, stateWord(t.State), t.Waiting}
-		}))
+	var lines []table.Row
+	for _, t := range v.trouble {
+		if len(t.Jobs) == 0 {
+			lines = append(lines, table.Row{t.Slot, stateWord(t.state), t.Waiting, ""})
+		}
+		for _, job := range t.Jobs {
+			lines = append(lines, table.Row{t.Slot, stateWord(t.state), job.Waiting, job.marked(job.JobExec)})
+		}
 	}
-	if n := len(v.trouble) - shownSlots; n > 0 {
+	var err error
+	if len(lines) > 0 {
+		header := table.Row{"SLOT", "STATE", "WAITING", "JOB"}
+		err = errors.Join(a.lines(""), printFew(a, lines, header, func(line table.Row) table.Row { return line }))
+	}
+	err = errors.Join(err, a.lines("", "repair it with: "+v.Repair))
+	if len(v.NotRegistered) > 0 {
+		err = errors.Join(err, a.lines("which leaves what is not registered here to a binary that has it: "+strings.Join(v.NotRegistered, ", ")))
+	}
+	return err
+}
+
+// printFew is printTable for people, who do not want to read all of a long list.
+func printFew[T any](a *App, list []T, header table.Row, row func(T) table.Row) error {
+	err := printTable(a, list[:min(len(list), shown)], header, row)
+	if n := len(list) - shown; n > 0 {
 		err = errors.Join(err, a.lines(fmt.Sprintf("and %d more", n)))
 	}
-	return errors.Join(err, a.lines("", "repair it with: "+v.Repair))
+	return err
 }

@@ -51,10 +51,10 @@ type Run struct {
 	// Default: 8.
 	Connections int `mapstructure:"connections"`
 
-	// Page is how many rows are read and recorded at once, 1 to 10000. Default: 2000.
+	// Page is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.
 	Page int `mapstructure:"page"`
 
-	// Lease is how long a shard stays with a runner that falls silent, at least 3 s.
+	// Lease is how long claimed rows stay with a runner that falls silent, at least 3 s.
 	// The heartbeat is a third of it. Default: 1 minute.
 	Lease time.Duration `mapstructure:"lease"`
 
@@ -66,7 +66,7 @@ type Run struct {
 	Early time.Duration `mapstructure:"early"`
 
 	// ClaimDelay postpones each claim in proportion to the host's load, by this much when all cores are in use, so that
-	// a busy machine leaves shards to idle ones; shards are then claimed one at a time. Default: 0, claim at once.
+	// a busy machine leaves rows to idle ones. Default: 0, claim at once.
 	ClaimDelay time.Duration `mapstructure:"claim_delay"`
 
 	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Default: empty, the clock gives the slot.

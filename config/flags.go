@@ -36,15 +36,15 @@ func RunFlags(fs *pflag.FlagSet) {
 	d := Default().Run
 	fs.Int("workers", d.Workers, "number of checks that run at once")
 	fs.Int("connections", d.Connections, "number of checks with a transaction that run at once, 1 to 1000")
-	fs.Int("page", d.Page, "number of rows read and recorded at once, 1 to 10000")
+	fs.Int("page", d.Page, "number of rows claimed, read and recorded at once, at the most; 1 to 10000")
 	duration.Var(fs, new(time.Duration), "lease", d.Lease,
-		"how long a shard stays with a runner that falls silent, at least 3s; the heartbeat is a third of it")
+		"how long claimed rows stay with a runner that falls silent, at least 3s; the heartbeat is a third of it")
 	duration.Var(fs, new(time.Duration), "grace", d.Grace, "how long running checks may go on after SIGTERM or a timeout")
 	duration.Var(fs, new(time.Duration), "early", d.Early,
 		"how long before a boundary a run waits for it instead of running the slot before")
 	duration.Var(fs, new(time.Duration), "claim-delay", d.ClaimDelay,
 		"postpones each claim in proportion to the host's load, by this much when all cores are in use, "+
-			"so that a busy machine leaves shards to idle ones")
+			"so that a busy machine leaves rows to idle ones")
 	fs.String("job-name", d.JobName, "`NAME` of the Kubernetes Job, whose suffix gives the slot; default: the clock gives it")
 	for _, name := range []string{"workers", "connections", "page", "lease", "grace", "early", "claim-delay", "job-name"} {
 		bind(fs, name, "run."+strings.ReplaceAll(name, "-", "_"))

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/prescient-go/prescient/internal/tx"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -45,9 +46,9 @@ func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
 	var total Counts
-	err := InTx(ctx, db, func(tx DB) error {
-		return atomically(ctx, tx, func() (err error) {
-			total, err = c.stream(ctx, tx, all, on)
+	err := tx.In(ctx, db, func(db tx.DB) error {
+		return atomically(ctx, db, func() (err error) {
+			total, err = c.stream(ctx, db, all, on)
 			return err
 		})
 	})
@@ -62,9 +63,10 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 	w := writer{chunks: make(chan []FutureJob), failed: make(chan struct{}), done: make(chan struct{})}
 	policy, _ := on.args()
 	fresh := policy == Keep.policy // until a row of the stream is found waiting
+	copier := copier{client: c, numbers: map[string]int64{}}
 	go w.run(func(chunk []FutureJob) (n Counts, err error) {
 		if fresh {
-			n, fresh, err = c.copyFresh(ctx, tx, chunk)
+			n, fresh, err = copier.write(ctx, tx, chunk)
 		}
 		if !fresh && err == nil {
 			n, err = c.writeChunk(ctx, tx, c.columns(chunk, on))

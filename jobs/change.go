@@ -49,7 +49,8 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 
 // PushBack moves the waiting check of a key later, never earlier: "it happened again, look an hour from now, but no
 // later than a day after the first". maxDelay counts from the slot of the first check; 0 is no limit. It returns the
-// slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing.
+// slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing; one
+// whose slot has begun goes to the next slot at the least, whatever maxDelay.
 func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxDelay time.Duration) (slot time.Time, found bool, err error) {
 	on := PushBack(maxDelay)
 	if err := errors.Join(c.validateChange(key, at), on.validate()); err != nil {

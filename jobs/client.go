@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -83,38 +84,16 @@ func (c *Client) clock() any {
 
 // row runs a statement that returns one row, in the caller's transaction or in one of its own.
 func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []any, dest ...any) error {
-	return InTx(ctx, db, func(tx DB) error {
-		return tx.QueryRowContext(ctx, stmt.In(c.schema), args...).Scan(dest...)
+	return tx.In(ctx, db, func(db tx.DB) error {
+		return db.QueryRowContext(ctx, stmt.In(c.schema), args...).Scan(dest...)
 	})
 }
 
-// list runs a statement and returns its rows, each as scan fills it in.
+// list runs a statement that only reads and returns its rows, each as scan fills it in.
 func list[T any](ctx context.Context, c *Client, db DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
-	err = InTx(ctx, db, func(tx DB) error {
-		rows, err = pgsql.Collect(ctx, tx, stmt.In(c.schema), args, scan)
+	err = tx.Read(ctx, db, func(db tx.DB) error {
+		rows, err = pgsql.Collect(ctx, db, stmt.In(c.schema), args, scan)
 		return err
 	})
 	return rows, err
-}
-
-// InTx runs fn in db when that is a transaction, else in a new one: a statement outside of a transaction might be
-// repeated silently by database/sql. It is for the packages of this module.
-func InTx(ctx context.Context, db DB, fn func(tx DB) error) error {
-	p, ok := db.(pool)
-	if !ok {
-		return pgsql.ExplainMissing(fn(db))
-	}
-	begin := func() (*sql.Tx, error) { return p.BeginTx(ctx, nil) }
-	return pgsql.Commit(begin, func(tx *sql.Tx) error { return pgsql.ExplainMissing(fn(tx)) })
-}
-
-type pool interface {
-	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
-}
-
-// IsTx tells whether InTx would run in db itself: then it is its owner who repeats the transaction. It is for the
-// packages of this module.
-func IsTx(db DB) bool {
-	_, ok := db.(pool)
-	return !ok
 }

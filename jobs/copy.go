@@ -13,18 +13,33 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// copyFresh writes rows of which none waits, by COPY. Where one does, where the grid is not the client's any more, and
-// where tx has no prepared statements, which COPY goes through, it writes nothing, and ok is false.
-func (c *Client) copyFresh(ctx context.Context, tx DB, rows []FutureJob) (n Counts, ok bool, err error) {
+// copier writes rows of which none waits, by COPY, in one transaction.
+type copier struct {
+	client  *Client
+	numbers map[string]int64 // of jobs, as this transaction has found or made them
+}
+
+// preparer is a DB with prepared statements, as *sql.Tx and *sqlx.Tx are.
+type preparer interface {
+	DB
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+// write writes rows. Where one of them waits, where the grid is not the client's any more, and where tx has no prepared
+// statements, which COPY goes through, it writes nothing, and ok is false.
+func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, ok bool, err error) {
 	preparing, can := tx.(preparer)
 	if !can {
 		return n, false, nil
+	}
+	if err := w.number(ctx, tx, rows); err != nil {
+		return n, false, err
 	}
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
 	}
 	then := "release savepoint prescient_copy"
-	err = c.copyRows(ctx, preparing, rows)
+	err = w.copyRows(ctx, preparing, rows)
 	switch offGrid := pq.As(err, pqerror.CheckViolation); {
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
@@ -39,13 +54,34 @@ func (c *Client) copyFresh(ctx context.Context, tx DB, rows []FutureJob) (n Coun
 	return n, ok, nil
 }
 
-// preparer is a DB with prepared statements, as *sql.Tx and *sqlx.Tx are.
-type preparer interface {
-	DB
-	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+// number looks up the jobs of rows whose numbers are not known yet.
+func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
+	var names array
+	for _, j := range rows {
+		if _, known := w.numbers[j.JobExec]; !known {
+			w.numbers[j.JobExec] = 0 // asked for once
+			names.add(j.JobExec, true)
+		}
+	}
+	if names.text.Len() == 0 {
+		return nil
+	}
+	_, err := pgsql.Collect(ctx, tx, pgsql.JobNumbers.In(w.client.schema), []any{names.literal()}, func(row *sql.Rows, number *int64) error {
+		var name string
+		err := row.Scan(&name, number)
+		w.numbers[name] = *number
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("number jobs: %w", err)
+	}
+	return nil
 }
 
-func (c *Client) copyRows(ctx context.Context, tx preparer, rows []FutureJob) error {
+// copyRows asks for the next slot first, by which the transaction gets its number: a run that begins meanwhile knows
+// from it that rows may still come.
+func (w *copier) copyRows(ctx context.Context, tx preparer, rows []FutureJob) error {
+	c := w.client
 	var next time.Time
 	if err := tx.QueryRowContext(ctx, pgsql.NextSlot.In(c.schema), c.clock()).Scan(&next); err != nil {
 		return err
@@ -60,7 +96,8 @@ func (c *Client) copyRows(ctx context.Context, tx preparer, rows []FutureJob) er
 		if slot.Before(next) {
 			slot = next
 		}
-		_, err := stmt.ExecContext(ctx, j.JobExec, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)))
+		number := w.numbers[j.JobExec]
+		_, err := stmt.ExecContext(ctx, number, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)))
 		if err != nil {
 			return err
 		}

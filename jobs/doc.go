@@ -7,7 +7,7 @@
 //	...
 //	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
 //	check.SetCheckAt(client.Grid(), placedAt.Add(48*time.Hour))
-//	_, err = client.Enqueue(ctx, tx, check)
+//	_, err = client.Enqueue(ctx, tx, check, jobs.Keep)
 //
 // The instant is rounded up to a slot. When that slot is run, the function registered under job_exec is called; it
 // looks whether what should have happened has happened, acts if not, and returns when to look again, or nil:

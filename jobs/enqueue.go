@@ -44,22 +44,28 @@ type Counts struct {
 }
 
 // Conflict says what happens to a key that waits already. Anonymous rows never conflict.
+//
+// A row whose slot has begun is not safe to leave: its check may see nothing of this transaction, and end it. Once a
+// runner has claimed it, it counts as gone: Keep and FailOnConflict do as Replace. Before that, Keep moves it to the next
+// slot, to be checked after this transaction, and calls that Kept. PushBack moves it in any case. What has begun is
+// decided by the call, so a transaction that is long should enqueue late.
 type Conflict struct {
 	policy string
 	cap    time.Duration
 }
 
 var (
-	// Keep leaves the waiting row as it is. It is also the zero Conflict.
+	// Keep leaves the waiting row as it is, unless its slot has begun. It is also the zero Conflict.
 	Keep = Conflict{policy: "keep"}
 	// Replace ends the waiting row as Replaced and puts the new one in its place.
 	Replace = Conflict{policy: "replace"}
-	// FailOnConflict returns ErrExists.
+	// FailOnConflict returns ErrExists, unless a runner has claimed the waiting row.
 	FailOnConflict = Conflict{policy: "error"}
 )
 
 // PushBack moves the waiting row to the new row's slot when that is later, but no later than maxDelay after the slot
-// of its first check; 0 is no limit. One that lands in the same slot writes nothing.
+// of its first check; 0 is no limit. One that lands in the same slot writes nothing. A row whose slot has begun goes to
+// the next slot at the least, whatever maxDelay.
 func PushBack(maxDelay time.Duration) Conflict {
 	return Conflict{policy: "push_back", cap: maxDelay}
 }
@@ -81,7 +87,8 @@ func (c Conflict) args() (policy string, capMicros any) {
 	return c.policy, nil
 }
 
-// Enqueue asks for one check. A bad job gets FieldErrors and nothing is written.
+// Enqueue asks for one check. A bad job gets FieldErrors and nothing is written. Once the transaction is committed, a
+// check of the key waits for the slot asked for or, where one waited already, for the slot that on gives it; see Conflict.
 func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict) (Enqueued, error) {
 	if err := errors.Join(c.validate(job), on.validate()); err != nil {
 		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)

@@ -21,9 +21,10 @@ type FutureJob struct {
 	// ItemKey tells apart two checks of one job on one entity: up to 500 bytes, usually empty.
 	ItemKey string
 	// Anonymous rows have no natural key: nothing finds, cancels or keeps them single, their job finds out by
-	// itself. They are about twice as fast to write. ItemKey must be empty.
+	// itself. They are about twice as fast to write. ItemKey must be empty. A group job gets one without a GroupKey in a
+	// call of its own, since nothing tells which others are of its entity.
 	Anonymous bool
-	// GroupKey keeps rows together in one shard: up to 500 bytes. Empty: the entity is its own group.
+	// GroupKey says which rows a group job gets in one call: up to 500 bytes. Empty: those of the entity.
 	GroupKey string
 	// Payload is any JSON value, or nil. See SetPayload and Payload.
 	Payload json.RawMessage
@@ -108,31 +109,6 @@ func Payload[T any](j FutureJob) (T, error) {
 		return v, fmt.Errorf("decode payload of %s: %w", j.Key(), err)
 	}
 	return v, nil
-}
-
-// ScanDue returns what reads the rows of a slot, from the statements page_read, page_read_group and page_read_groups,
-// and appends the shard of each to shards. It is for the packages of this module.
-func ScanDue(slot time.Time, shards *[]int16) func(row *sql.Rows, j *FutureJob) error {
-	var shard int16
-	var item, group, lastError sql.NullString
-	var first sql.NullTime
-	var spent sql.NullInt64
-	var enqueued int64
-	return func(row *sql.Rows, j *FutureJob) error {
-		err := row.Scan(&shard, &j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount,
-			&j.ErrorCount, &lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy)
-		if err != nil {
-			return fmt.Errorf("read future job: %w", err)
-		}
-		*shards = append(*shards, shard)
-		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
-		j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = slot, slot, time.UnixMicro(enqueued).UTC()
-		if first.Valid {
-			j.firstCheckAt = first.Time.UTC()
-		}
-		j.Spent = time.Duration(spent.Int64) * time.Microsecond
-		return nil
-	}
 }
 
 // scanJob reads a row of the statements job_list or job_show.

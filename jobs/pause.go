@@ -17,8 +17,9 @@ type Paused struct {
 	PausedBy string    // the database role
 }
 
-// Pause lets the rows of a job wait where they are: runs and catch-up leave them, and close slots without them. A run
-// that is under way stops reading them; checks that are running finish. It tells whether the job was not paused yet.
+// Pause lets the rows of a job wait where they are: runs and catch-up claim none of them, and close slots without them.
+// A run that is under way finishes what it has claimed. It tells whether the job was not paused yet; one that was never
+// enqueued may be paused, too.
 func (c *Client) Pause(ctx context.Context, db DB, jobExec string) (bool, error) {
 	return c.setPaused(ctx, db, "pause", pgsql.JobPause, jobExec)
 }

@@ -143,23 +143,6 @@ func (c *Client) Retry(ctx context.Context, db DB, f RetryFilter, at time.Time) 
 	return retried, waiting, nil
 }
 
-// Pruned is a part of history that was dropped.
-type Pruned struct {
-	Partition string
-	Rows      int64 // by the table statistics
-}
-
-// Prune drops the months (UTC) of history that ended before an instant; with dryRun it only tells which.
-func (c *Client) Prune(ctx context.Context, db DB, before time.Time, dryRun bool) ([]Pruned, error) {
-	pruned, err := list(ctx, c, db, pgsql.HistoryPrune, []any{before, dryRun}, func(row *sql.Rows, p *Pruned) error {
-		return row.Scan(&p.Partition, &p.Rows)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("prune history: %w", err)
-	}
-	return pruned, nil
-}
-
 // span replaces zero instants by ones that narrow nothing.
 func span(from, to time.Time) (time.Time, time.Time) {
 	if from.IsZero() {

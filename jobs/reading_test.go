@@ -303,30 +303,6 @@ func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 	}
 }
 
-func TestPruneTellsFirstAndThenDrops(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.enqueue(check("1", slot(1)), jobs.Keep)
-	w.fail()
-	w.exec("select prescient.make_history_month('2027-02-10')")
-	w.exec("update prescient.future_job_history set finished_at = '2027-02-10'")
-	w.exec("analyze prescient.future_job_history")
-	before := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
-	for _, dryRun := range []bool{true, false} {
-		list, err := w.client.Prune(t.Context(), w.db, before, dryRun)
-		found := false
-		for _, p := range list {
-			found = found || p == jobs.Pruned{Partition: "future_job_history_202702", Rows: 1}
-		}
-		if err != nil || !found {
-			t.Errorf("dry run %t: %+v, %v", dryRun, list, err)
-		}
-		if n := len(w.history()); (n == 1) != dryRun {
-			t.Errorf("dry run %t: %d rows are left", dryRun, n)
-		}
-	}
-}
-
 func TestReadingWithoutASchemaSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

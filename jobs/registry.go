@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"maps"
@@ -140,30 +139,10 @@ func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, 
 	}
 }
 
-// Lookup returns the job of a name. For a name that is not registered it returns one whose check fails, so that rows
-// of a binary that is not deployed everywhere yet are tried again like any other error.
-func (r *Registry) Lookup(name string) *Definition {
-	if d, ok := r.jobs[name]; ok {
-		return d
-	}
-	unknown := func(context.Context, FutureJob) (*time.Time, error) {
-		return nil, fmt.Errorf("job_exec %q is not registered in this binary", name)
-	}
-	return &Definition{
-		Name: name, shape: shape{check: unknown}, MaxChecks: DefaultMaxChecks, Timeout: DefaultTimeout,
-		Horizon: DefaultHorizon, Retry: DefaultRetry, MaxBackOff: DefaultMaxBackOff, Misfire: MisfireRun,
-	}
-}
-
-// Family returns the names of the jobs of a group family, sorted.
-func (r *Registry) Family(name string) []string {
-	var names []string
-	for d := range r.All() {
-		if d.Group == name {
-			names = append(names, d.Name)
-		}
-	}
-	return names
+// Lookup returns the job of a name, and whether it is registered.
+func (r *Registry) Lookup(name string) (*Definition, bool) {
+	d, ok := r.jobs[name]
+	return d, ok
 }
 
 // All yields the registered jobs in the order of their names.

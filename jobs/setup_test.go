@@ -106,8 +106,8 @@ func (w *world) fail() {
 	w.exec(`with gone as (delete from prescient.future_job returning *)
 		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count,
 			error_count, last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner)
-		select id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, 2, 6, 'boom', '3 seconds', payload,
-			enqueued_at, enqueued_by, 'failed', '2 seconds', '1 second', 'runner-1' from gone`)
+		select id, name, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, 2, 6, 'boom', '3 seconds', payload,
+			enqueued_at, enqueued_by, 'failed', '2 seconds', '1 second', 'runner-1' from gone join prescient.job using (job)`)
 }
 
 // fieldErrors are the fields and rules that err names.

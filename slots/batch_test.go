@@ -49,7 +49,7 @@ func TestABatchGetsManyRowsAndEachHasItsOwnResult(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 	if len(sizes) > 900/40 || slices.Max(sizes) > 50 {
-		t.Errorf("batches of %v rows, want nearly a page (50), though they are of many shards", sizes)
+		t.Errorf("batches of %v rows, want nearly a page (50)", sizes)
 	}
 }
 
@@ -154,23 +154,16 @@ func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 	}
 }
 
-// The rows of a page are finished as one range of ids. One of them is cancelled meanwhile, and a row that nobody has
-// checked comes into the range: their number is the same.
-//
-// Not parallel: ranges are for slots that no transaction from before may still bring a row into.
+// One row of a page is cancelled while it is checked, and a row that nobody has checked comes into the range of its ids:
+// their number is the same.
 func TestOnlyWhatWasCheckedIsFinished(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.enqueue("job", slot(1), 2000)
-	page := func() (ids []int64) { // of the largest shard, so that it is of more rows than are worth a statement
-		err := w.db.SelectContext(t.Context(), &ids, `
-			select id from prescient.future_job
-			where shard = (select shard from prescient.future_job group by shard order by count(*) desc limit 1)
-			order by id`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ids
-	}()
+	var page []int64
+	if err := w.db.SelectContext(t.Context(), &page, `select id from prescient.future_job order by id`); err != nil {
+		t.Fatal(err)
+	}
 	gap, cancelled := page[40], page[50]
 	w.db.MustExecContext(t.Context(), `
 		create table late as select * from prescient.future_job where id = $1`, gap)
@@ -184,9 +177,9 @@ func TestOnlyWhatWasCheckedIsFinished(t *testing.T) {
 				t.Error(err)
 			}
 			w.db.MustExecContext(ctx, `
-				insert into prescient.future_job (id, job_exec, entity_name, entity_key, first_check_at, next_check_at)
+				insert into prescient.future_job (id, job, entity_name, entity_key, first_check_at, next_check_at)
 				overriding system value
-				select id, job_exec, entity_name, entity_key, first_check_at, next_check_at from late`)
+				select id, job, entity_name, entity_key, first_check_at, next_check_at from late`)
 		}
 		return make([]jobs.Result, len(batch)), nil
 	})
@@ -237,30 +230,23 @@ func TestARowThatIsLockedElsewhereLeavesItsBatchAndIsCheckedLater(t *testing.T) 
 	}
 }
 
-// Nothing from before the run is in progress, so the run does not look for late rows; but it knows which it has left.
-func TestARowThatWasLockedDuringTheRunIsCheckedByIt(t *testing.T) {
+func TestARowThatIsLockedWhenItsBatchBeginsIsCheckedByTheSameRun(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var business *sqlx.Tx
-	w.registry.Register("first", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
-		business = w.db.MustBegin()
-		_, _, err := w.client.Reschedule(ctx, business, jobs.Key{JobExec: "second", EntityName: "order", EntityKey: "1"}, slot(9))
-		return nil, err
-	})
-	w.registry.RegisterBatchTx("second", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	business := w.db.MustBegin()
+	var calls []int
+	w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		_ = business.Rollback()
+		calls = append(calls, len(batch))
 		return make([]jobs.Result, len(batch)), nil
 	})
-	for _, row := range []jobs.FutureJob{{JobExec: "first", EntityKey: "0"}, {JobExec: "second", EntityKey: "1"}, {JobExec: "second", EntityKey: "2"}} {
-		row.EntityName, row.GroupKey = "order", "one shard"
-		row.SetCheckAt(slotGrid, slot(1))
-		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
-			t.Fatal(err)
-		}
+	w.enqueue("job", slot(1), 10)
+	if _, _, err := w.client.Reschedule(t.Context(), business, key(1), slot(9)); err != nil {
+		t.Fatal(err)
 	}
-	result := w.run(slot(1), func(c *slots.Config) { c.Workers = 1 })
-	if result.Finished != 3 || result.State != slots.StateDone {
-		t.Errorf("%+v", result)
+	result := w.run(slot(1))
+	if result.Finished != 10 || result.State != slots.StateDone || !slices.Equal(calls, []int{9, 1}) {
+		t.Errorf("%+v in calls of %v rows", result, calls)
 	}
 }
 
@@ -344,8 +330,8 @@ func doneGroup(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Re
 	return make([]jobs.Result, len(batch)), nil
 }
 
-// While a batch with rows of many shards is checked, somebody takes over one of them.
-func TestABatchThatLosesALeaseIsRecordedWithoutItsRows(t *testing.T) {
+// While a batch is checked somebody takes over its claim, and dies.
+func TestABatchThatLosesItsLeaseIsNotRecordedAndCheckedAgain(t *testing.T) {
 	t.Parallel()
 	for _, inTx := range []bool{false, true} {
 		t.Run(fmt.Sprintf("transaction %t", inTx), func(t *testing.T) {
@@ -356,9 +342,9 @@ func TestABatchThatLosesALeaseIsRecordedWithoutItsRows(t *testing.T) {
 			var once sync.Once
 			steal := func() {
 				w.db.MustExecContext(t.Context(), `
-					update prescient.slot_lease
-					set token = nextval('prescient.slot_token'), allocated_until = clock_timestamp() - interval '1 second'
-					where shard = (select min(shard) from prescient.slot_lease)`)
+					update prescient.slot_claim
+					set token = token + 1, allocated_until = clock_timestamp() - interval '1 second'
+					where jobs <> '{}'`)
 			}
 			check := func(batch []jobs.FutureJob) []jobs.Result {
 				checked.Add(int64(len(batch)))
@@ -381,7 +367,6 @@ func TestABatchThatLosesALeaseIsRecordedWithoutItsRows(t *testing.T) {
 			}
 			const rows = 200
 			w.enqueue("job", slot(1), rows)
-			shard := w.count(`select count(*) from prescient.future_job where shard = (select min(shard) from prescient.future_job)`)
 			result := w.run(slot(1), func(c *slots.Config) { c.Page = 1000 })
 			if result.Finished != rows || result.Lost != 1 || result.TakenOver != 1 || result.State != slots.StateDone {
 				t.Errorf("%+v", result)
@@ -393,8 +378,8 @@ func TestABatchThatLosesALeaseIsRecordedWithoutItsRows(t *testing.T) {
 			switch {
 			case inTx && effects != rows:
 				t.Errorf("%d effects, want one of each of %d rows", effects, rows)
-			case !inTx && checked.Load() != int64(rows+shard):
-				t.Errorf("%d checks, want %d, and %d again", checked.Load(), rows, shard)
+			case checked.Load() != 2*rows:
+				t.Errorf("%d checks, want %d, and the same again", checked.Load(), rows)
 			}
 		})
 	}

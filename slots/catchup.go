@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -83,6 +83,9 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 		}
 		result, err := r.run(ctx, missed.Slot, KindCatchUp, sel)
 		caught.Results = append(caught.Results, result)
+		if errors.Is(err, errEarly) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
+			continue
+		}
 		if err != nil && !errors.Is(err, ErrAbandoned) {
 			return caught, errors.Join(append(errs, err)...)
 		}
@@ -98,7 +101,7 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 
 // selection checks a CatchUp and turns its mode into a judge.
 func (r *Runner) selection(c CatchUp) (selection, error) {
-	sel := selection{job: c.Job, limit: c.Limit, partial: c.Job != "" || c.Limit > 0}
+	sel := selection{job: c.Job, limit: c.Limit}
 	switch {
 	case c.Limit < 0:
 		return sel, fmt.Errorf("catch up: limit %d: must not be negative", c.Limit)
@@ -111,7 +114,7 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 	case ModeDefer:
 		sel.judge = r.deferAll(max(c.Spread, 1))
 	case ModeExpire:
-		sel.partial = true
+		sel.leave = true
 		sel.judge = expire
 	default:
 		return sel, fmt.Errorf("catch up: mode %q: must be %s, %s or %s", c.Mode, ModeRun, ModeDefer, ModeExpire)
@@ -119,21 +122,20 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 	return sel, nil
 }
 
-// deferAll is the judge that moves rows to the next slots, in turns. It is called by one goroutine at a time.
+// deferAll is the judge that moves rows to the next slots, in turns.
 func (r *Runner) deferAll(spread int) judge {
-	turn := 0
-	return func(_ *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
-		next := m.Grid.Add(m.Grid.Next(m.Now), turn%spread)
-		turn++
-		return jobs.Verdict{Move: jobs.MoveDefer, Next: next}, actRecord
+	var turn atomic.Int64
+	return func(_ *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+		next := m.Grid.Add(m.Grid.Next(m.Now), int(turn.Add(1)-1)%spread)
+		return guard.Verdict{Move: guard.MoveDefer, Next: next}, actRecord
 	}
 }
 
-func expire(d *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
-	if d.PastDeadline(m) {
-		return jobs.Verdict{Outcome: jobs.DeadlinePassed}, actRecord
+func expire(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+	if guard.PastDeadline(d, m) {
+		return guard.Verdict{Outcome: jobs.DeadlinePassed}, actRecord
 	}
-	return jobs.Verdict{}, actLeave
+	return guard.Verdict{}, actLeave
 }
 
 // missed finds the slots to catch up on, and gives those without rows their ledger rows.
@@ -141,25 +143,35 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	var caught Caught
 	current := r.Grid().Floor(r.Now())
 	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min)), timeOr(c.Until, r.Grid().Next(current))
-	err := pgsql.InTx(ctx, r.cfg.DB, func(tx *sqlx.Tx) error {
-		caught = Caught{}
-		gaps := pgsql.LedgerFill
-		if c.DryRun {
-			gaps = pgsql.LedgerGaps
-		}
-		var first, last sql.NullTime
-		err := tx.QueryRowContext(ctx, gaps.In(r.schema), since, earlier(until, current)).Scan(&caught.Empty, &first, &last)
-		if err != nil {
-			return err
-		}
+	gaps := pgsql.LedgerFill
+	if c.DryRun {
+		gaps = pgsql.LedgerGaps
+	}
+	var first, last sql.NullTime
+	var m pgsql.Message
+	m.Do(pgsql.SlotIndexOnly)
+	err := m.Add(gaps.In(r.schema), []any{since, earlier(until, current)}, func(row *sql.Rows) error {
+		return row.Scan(&caught.Empty, &first, &last)
+	})
+	if err == nil {
 		args := []any{since, earlier(until, r.Grid().Next(current))}
-		caught.Slots, err = pgsql.Collect(ctx, tx, pgsql.PastSlots.In(r.schema), args, func(row *sql.Rows, m *MissedSlot) error {
+		err = m.Add(pgsql.PastSlots.In(r.schema), args, func(row *sql.Rows) error {
+			var m MissedSlot
 			err := row.Scan(&m.Slot, &m.State)
 			m.Slot = m.Slot.UTC()
+			caught.Slots = append(caught.Slots, m)
 			return err
 		})
-		return err
-	})
+	}
+	if err == nil {
+		err = r.retry(ctx, passes, func() error {
+			caught = Caught{}
+			return m.Commit(ctx, r.cfg.DB, settings(r.cfg.Lease, ownTimeout))
+		})
+	}
+	if err != nil && ctx.Err() != nil {
+		return caught, ErrStopped
+	}
 	if err != nil {
 		return caught, fmt.Errorf("find missed slots: %w", err)
 	}

@@ -67,7 +67,11 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 		if n == 3 {
 			waiting = 0
 		}
-		missed = append(missed, slots.Trouble{Slot: slot(n), State: slots.StateMissed, Waiting: waiting})
+		trouble := slots.Trouble{Slot: slot(n), State: slots.StateMissed, Waiting: waiting}
+		if waiting > 0 {
+			trouble.Jobs = []slots.JobCount{{JobExec: "job", Waiting: waiting}}
+		}
+		missed = append(missed, trouble)
 	}
 	if s := w.status(); s.OK() || s.Overdue() != 3 {
 		t.Errorf("the status: %+v", s)
@@ -114,7 +118,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]slots.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 1}}, w.status().Trouble); diff != "" {
+	if diff := cmp.Diff([]slots.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 1, Jobs: []slots.JobCount{{JobExec: "job", Waiting: 1}}}}, w.status().Trouble); diff != "" {
 		t.Error(diff)
 	}
 	if again := w.run(slot(1)); again.Checked != 0 {
@@ -172,6 +176,8 @@ func TestCatchUpFollowsEachJobsMisfirePolicy(t *testing.T) {
 func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.registry.Register("job", done)
+	w.registry.Register("other", done)
 	w.enqueue("job", slot(1), 6)
 	w.enqueue("other", slot(2), 6)
 	w.clock.Set(slot(4).Add(time.Minute))

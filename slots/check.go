@@ -2,18 +2,15 @@ package slots
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
-
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // The errors of checks that do not return properly, as they stand in last_error.
@@ -21,311 +18,352 @@ var (
 	errTimeout = errors.New("timeout")
 	errIgnored = errors.New("the check went on and was abandoned")
 	errGoexit  = errors.New("the check called runtime.Goexit")
-	errEndedTx = errors.New("the check ended its transaction itself: it must return instead")
 )
 
-// txAttempts is how often a check with a transaction runs when the server ends its transaction for the sake of
-// another one.
-const txAttempts = 3
+// linger is how long an outcome may wait for others to be recorded with.
+const linger = 50 * time.Millisecond
 
-// flight is a row, or a batch of rows of one job, on its way to an outcome.
-type flight struct {
-	lane    *lane
+// unit is rows that are checked by one call: a row, the rows of a batch, or those of a group.
+type unit struct {
+	def     *jobs.Definition
+	number  int64 // of the job; of a group that of its first row
 	rows    []jobs.FutureJob
-	shards  []*shard  // of each row
-	page    int       // that they came with
-	passed  int       // gates of its lane that it is through; guarded by scan.mu
-	started time.Time // local monotonic instant
-	ctx     context.Context
-	cancel  context.CancelCauseFunc // ends ctx when the leases of all shards are lost
+	numbers []int64 // of the job of each row, where they differ
+	one     [1]jobs.FutureJob
+	verdict *guard.Verdict // decided without a call
 
-	settled  bool // its outcome is known, by return or by abandonment; guarded by scan.mu
-	mine     bool // it was settled by the check with a transaction itself
-	recorded bool // its outcome was committed with its transaction, or is nobody's to record any more
-}
+	transaction string // the number of the check's own
+	waited      bool   // for somebody else's lock
 
-// begin makes the context of the check: that of the shard, where it is one.
-func (f *flight) begin(checks context.Context) {
-	f.ctx, f.cancel = f.shards[0].ctx, func(error) {}
-	if slices.ContainsFunc(f.shards, func(sh *shard) bool { return sh != f.shards[0] }) {
-		f.ctx, f.cancel = context.WithCancelCause(checks)
-	}
+	began   time.Time // local monotonic instant; guarded by round.mu, as are all below
+	safe    bool      // what is left are statements of the run: it is not abandoned any more
+	running bool
+	index   int
 }
 
 // String names the rows in the log.
-func (f *flight) String() string {
-	if len(f.rows) == 1 {
-		return f.rows[0].Key().String()
+func (u *unit) String() string {
+	if len(u.rows) == 1 {
+		return u.rows[0].Key().String()
 	}
-	return fmt.Sprintf("%d rows of %s", len(f.rows), f.lane.name)
+	return fmt.Sprintf("%d rows of %s", len(u.rows), u.def.Name)
 }
 
-// check runs a check on a goroutine of its own, which a check that never returns keeps to itself, and then those that
-// it makes room for.
-func (s *scan) check(f *flight) {
-	for f != nil {
-		f = s.checkOne(f)
+// round is the checks of units of one claim, each done once.
+type round struct {
+	run   *run
+	claim *claim
+	begun time.Time
+	ready chan struct{} // there is something to take
+
+	mu      sync.Mutex
+	units   []*unit // nil where settled
+	next    int
+	running int
+	done    []outcome // to be recorded
+	again   []*unit   // to be checked again, since somebody else has a lock
+	settled int64     // rows that are not to be recorded, or not by this round
+	oldest  time.Time // when the first of done came
+	over    bool      // nothing is taken any more
+	cut     bool      // not all units were settled
+}
+
+func newRound(r *run, c *claim, units []*unit) *round {
+	return &round{run: r, claim: c, units: units, begun: monotonic(), ready: make(chan struct{}, 1)}
+}
+
+// took is how long the round has taken so far.
+func (rd *round) took() time.Duration { return time.Since(rd.begun) }
+
+// start starts the checks, each as soon as there is room for it.
+func (rd *round) start() {
+	for range min(rd.claim.lane.places, len(rd.units)) {
+		go rd.checkMany()
 	}
 }
 
-func (s *scan) checkOne(f *flight) (next *flight) {
-	began := monotonic() // later than f.started where goroutines wait for a processor
-	ctx := newDeadline(f.ctx, began.Add(f.lane.def.Timeout))
-	defer f.cancel(nil)
-	defer ctx.end()
-	var results []jobs.Result
-	err := errGoexit // unless the function returns or panics
-	defer func() {
-		took := time.Since(began) // not what conclude waits for
-		if p := recover(); p != nil {
-			s.cfg.Logger.ErrorContext(ctx, "check panicked", "check", f.String(), "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", p)
+// checkMany does checks on a goroutine of its own, until none is left. One that never returns keeps the goroutine.
+func (rd *round) checkMany() {
+	for rd.enter() {
+		u := rd.begin()
+		if u == nil {
+			rd.leave()
+			return
 		}
-		next = s.conclude(ctx, f, results, err, took)
-		if next != nil && err == errGoexit { //nolint:errorlint // this goroutine is about to end
-			go s.check(next)
+		if !rd.check(u) {
+			return
 		}
-	}()
-	switch {
-	case ctx.Err() != nil: // the lease was lost meanwhile
-		f.recorded, err = true, nil
-	case f.lane.def.InTx():
-		results, err = s.checkTx(ctx, f)
-	case f.lane.def.Batched():
-		results, err = f.lane.def.Call(ctx, nil, slices.Clone(f.rows)) // a clone, since the function may change it
-	default:
-		results, err = f.lane.def.Call(ctx, nil, f.rows)
+		rd.leave()
+	}
+}
+
+// enter waits for room for a check.
+func (rd *round) enter() bool {
+	for i, gate := range rd.claim.lane.gates {
+		if !gate.enter(rd.run.stop, rd.claim.ctx) {
+			for _, entered := range rd.claim.lane.gates[:i] {
+				entered.leave()
+			}
+			return false
+		}
+	}
+	return true
+}
+
+func (rd *round) leave() {
+	for _, gate := range slices.Backward(rd.claim.lane.gates) {
+		gate.leave()
+	}
+}
+
+// begin returns the next unit; nil when there is none, or the run is stopped.
+func (rd *round) begin() *unit {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	for rd.next < len(rd.units) && !rd.over && rd.run.stop.Err() == nil && rd.claim.ctx.Err() == nil {
+		u := rd.units[rd.next]
+		u.index = rd.next
+		rd.next++
+		rd.running++
+		u.began, u.running = monotonic(), true
+		rd.run.enqueue(rd.claim, -min(int64(len(u.rows)), rd.claim.queued.Load()))
+		rd.run.brief(u)
+		return u
 	}
 	return nil
 }
 
-// conclude takes note of what a check has returned, and returns the flight that takes its place.
-func (s *scan) conclude(ctx context.Context, f *flight, results []jobs.Result, err error, took time.Duration) (next *flight) {
-	var verdicts []jobs.Verdict
-	if !f.recorded {
-		verdicts = s.verdicts(ctx, f, results, err)
+// check does one check. It returns false when its goroutine has nothing more to do: the check was abandoned meanwhile, or
+// has ended the goroutine.
+func (rd *round) check(u *unit) (goOn bool) {
+	if u.verdict != nil {
+		return rd.settle(u, rd.outcomes(u, []guard.Verdict{*u.verdict}, false, 0))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	began := monotonic()
+	ctx := newDeadline(rd.claim.ctx, began.Add(u.def.Timeout))
+	defer ctx.end()
+	var results []jobs.Result
+	err := errGoexit // unless the function returns or panics
+	defer func() {
+		took := time.Since(began)
+		if p := recover(); p != nil {
+			rd.run.cfg.Logger.ErrorContext(ctx, "check panicked", "check", u.String(), "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+		goOn = rd.conclude(ctx, u, results, err, took)
+		if err == errGoexit && goOn { //nolint:errorlint // this goroutine is about to end
+			rd.leave()
+			go rd.checkMany()
+		}
+	}()
 	switch {
-	case f.recorded:
-		next = s.release(f)
-		s.forget(f)
-	case f.mine || !f.settled:
-		f.settled = true
-		next = s.release(f)
-		s.deliver(f, verdicts, took)
+	case u.def.InTx():
+		results, err = rd.checkTx(ctx, u)
+	case u.def.Batched():
+		results, err = u.def.Call(ctx, nil, slices.Clone(u.rows)) // a clone, since the function may change it
+	default:
+		results, err = u.def.Call(ctx, nil, u.rows)
 	}
-	return next
+	return true
 }
 
-// brief tells the rows where they stand. Call it with mu held.
-func (s *scan) brief(f *flight) {
-	moment := s.moment()
-	for i := range f.rows {
-		f.rows[i].Slot, f.rows[i].CaughtUp = moment.Slot, moment.CaughtUp
-		f.rows[i].Lateness = max(0, moment.Now.Sub(moment.Slot))
+// brief tells the rows where they stand.
+func (r *run) brief(u *unit) {
+	moment := r.moment()
+	for i := range u.rows {
+		u.rows[i].Slot, u.rows[i].CaughtUp = moment.Slot, moment.CaughtUp
+		u.rows[i].Lateness = max(0, moment.Now.Sub(moment.Slot))
 	}
+}
+
+// conclude takes note of what a check has returned.
+func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, err error, took time.Duration) bool {
+	switch {
+	case errors.Is(err, errRecorded):
+		return rd.settle(u, nil)
+	case errors.Is(err, errAgain):
+		return rd.yield(u)
+	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
+		return rd.forget(u)
+	}
+	return rd.settle(u, rd.outcomes(u, rd.verdicts(ctx, u, results, err), true, took))
 }
 
 // verdicts judges what a check returned, row by row; err is everyone's.
-func (s *scan) verdicts(ctx context.Context, f *flight, results []jobs.Result, err error) []jobs.Verdict {
-	moment := s.moment()
-	list := make([]jobs.Verdict, len(f.rows))
-	for i, row := range f.rows {
+func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, err error) []guard.Verdict {
+	moment := rd.run.moment()
+	list := make([]guard.Verdict, len(u.rows))
+	for i := range u.rows {
 		result := jobs.Result{Err: err}
 		if err == nil {
 			result = results[i]
 		}
 		if result.Err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-			result.Err = fmt.Errorf("%w after %s: %w", errTimeout, f.lane.def.Timeout, result.Err)
+			result.Err = fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, result.Err)
 		}
-		list[i] = f.lane.def.After(moment, row, result.Next, result.Err)
+		list[i] = guard.After(u.def, moment, &u.rows[i], result.Next, result.Err)
 		list[i].Payload = result.Payload
 	}
 	return list
 }
 
-// settle tells whether the caller is the first to know the outcome of a flight.
-func (s *scan) settle(f *flight) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first := !f.settled
-	f.settled = true
-	return first
+// settle takes the outcomes of a unit, unless it was abandoned.
+func (rd *round) settle(u *unit, outcomes []outcome) bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if !u.running {
+		return false
+	}
+	rd.end(u)
+	if len(outcomes) == 0 {
+		rd.settled += int64(len(u.rows))
+	} else if len(rd.done) == 0 {
+		rd.oldest = monotonic()
+	}
+	rd.done = append(rd.done, outcomes...)
+	rd.poke()
+	return true
 }
 
-// abandon gives up on checks that ignored their timeout: their places go to others, and their rows count as failed.
-// When as many are abandoned as there are workers, the run ends.
-func (s *scan) abandon(f *flight) {
-	if !s.settle(f) {
-		return
+// yield lets a unit wait for somebody else's lock.
+func (rd *round) yield(u *unit) bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if !u.running {
+		return false
 	}
-	err := fmt.Errorf("%w after %s: %w", errTimeout, f.lane.def.Timeout, errIgnored)
-	s.cfg.Logger.ErrorContext(s.work, "check abandoned", "check", f.String(), "timeout", f.lane.def.Timeout, "grace", s.cfg.Grace)
-	verdicts := s.verdicts(s.work, f, nil, err)
-	s.mu.Lock()
-	if next := s.release(f); next != nil {
-		go s.check(next)
+	rd.end(u)
+	u.waited = true
+	rd.again = append(rd.again, u)
+	rd.settled += int64(len(u.rows))
+	rd.poke()
+	return true
+}
+
+// forget lets a unit go without an outcome: it is to be checked again, by whoever has the claim then.
+func (rd *round) forget(u *unit) bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if !u.running {
+		return false
 	}
-	s.result.Abandoned++
-	many := s.result.Abandoned >= s.cfg.Workers
-	s.deliver(f, verdicts, time.Since(f.started))
-	s.mu.Unlock()
-	if many {
-		s.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, s.cfg.Workers))
+	rd.end(u)
+	rd.cut = true
+	rd.poke()
+	return true
+}
+
+// end counts a unit as no longer running. Call it with mu held.
+func (rd *round) end(u *unit) {
+	u.running = false
+	rd.units[u.index] = nil
+	rd.running--
+}
+
+// later adds a unit that waits for somebody else's lock: rows of one that goes on without them.
+func (rd *round) later(u *unit) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	rd.again = append(rd.again, u)
+}
+
+// isRunning claims the outcome of a unit for the check itself: it is not abandoned any more.
+func (rd *round) isRunning(u *unit) bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	u.safe = u.running
+	return u.running
+}
+
+// poke tells take that something has changed, when there is reason for it to look. Call it with mu held.
+func (rd *round) poke() {
+	if rd.isOver() || len(rd.done) == 1 || len(rd.done) == rd.run.cfg.Page {
+		select {
+		case rd.ready <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// overdue returns the checks whose timeout and grace period are over. Call it with mu held.
-func (s *scan) overdue() []*flight {
-	var list []*flight
-	for f := range s.running {
-		if !f.settled && time.Since(f.started) > f.lane.def.Timeout+s.cfg.Grace {
-			list = append(list, f)
+// isOver tells whether nothing runs and nothing more will be started. Call it with mu held.
+func (rd *round) isOver() bool {
+	return rd.running == 0 && (rd.next == len(rd.units) || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil)
+}
+
+// take waits for outcomes: all of them, or those that have waited for long enough. It also returns how many rows need no
+// record, and whether these were the last.
+func (rd *round) take() (batch []outcome, settled int64, last bool) {
+	var timer <-chan time.Time
+	stop := rd.run.stop.Done()
+	for {
+		rd.mu.Lock()
+		ended := rd.claim.ctx.Err() != nil
+		if ended || rd.isOver() || len(rd.done) >= rd.run.cfg.Page || len(rd.done) > 0 && time.Since(rd.oldest) >= linger {
+			defer rd.mu.Unlock()
+			batch, settled, last = rd.done, rd.settled, ended || rd.isOver()
+			rd.done, rd.settled = nil, 0
+			settled += int64(len(batch))
+			if last {
+				rd.over = true
+				rd.cut = rd.cut || rd.running > 0 || rd.next < len(rd.units)
+			}
+			return batch, settled, last
+		}
+		if len(rd.done) > 0 && timer == nil {
+			timer = time.After(linger)
+		}
+		rd.mu.Unlock()
+		select {
+		case <-rd.ready:
+		case <-timer:
+			timer = nil
+		case <-stop:
+			stop = nil
+		case <-rd.claim.ctx.Done():
+		}
+	}
+}
+
+// yielded returns the units that wait for somebody else's lock, and takes note of their rows.
+func (rd *round) yielded(c *claim) []*unit {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	list := rd.again
+	rd.again = nil
+	for _, u := range list {
+		for i := range u.rows {
+			c.leave(u.rows[i].ID)
 		}
 	}
 	return list
 }
 
-// leave takes note that rows of shards which were read may still be in the slot.
-func (s *scan) leave(shards ...*shard) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sh := range shards {
-		sh.left = true
-	}
-}
-
-// forget lets a flight go without an outcome: it was not checked, is recorded already, or is not this runner's
-// any more. Call it with mu held, and set shard.left where its rows are still in the slot, for the next pass.
-func (s *scan) forget(f *flight) {
-	for i, row := range f.rows {
-		s.out--
-		s.land(f.shards[i], f.lane, row.ID)
-	}
-	s.notify()
-}
-
-// checkTx runs a check and records its outcome in one transaction, anew when the server ended it for another one, and
-// for the rows that are left when the leases of some are lost.
-func (s *scan) checkTx(ctx context.Context, f *flight) (results []jobs.Result, err error) {
-	for range txAttempts {
-		results, err = s.tryTx(ctx, f)
-		if !pgsql.IsRetryable(err) && !errors.Is(err, ErrLeaseLost) {
-			break
+// abandonOverdue gives up on checks that ignored their timeout and the grace period: their places go to others, and
+// their rows count as failed. When as many are abandoned as there are workers, the run ends.
+func (rd *round) abandonOverdue() {
+	r := rd.run
+	rd.mu.Lock()
+	var overdue []*unit
+	for _, u := range rd.units[:rd.next] {
+		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > u.def.Timeout+r.cfg.Grace {
+			overdue = append(overdue, u)
 		}
 	}
-	return results, err
-}
-
-func (s *scan) tryTx(ctx context.Context, f *flight) ([]jobs.Result, error) {
-	tx, err := s.cfg.DB.BeginTxx(ctx, nil)
-	if err != nil {
-		return nil, fmt.Errorf("begin transaction: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, limits(0, f.lane.def.Timeout+s.cfg.Grace)); err != nil {
-		return nil, err
-	}
-	if err := s.lockRows(ctx, tx, f); err != nil {
-		return nil, fmt.Errorf("lock the rows: %w", err)
-	}
-	if len(f.rows) == 0 {
-		f.recorded = true
-		return nil, nil
-	}
-	results, err := f.lane.def.Call(ctx, tx, slices.Clone(f.rows))
-	if err != nil {
-		return nil, err
-	}
-	if !f.mine && !s.settle(f) {
-		return nil, errIgnored
-	}
-	f.mine = true
-	return results, s.commit(ctx, tx, f, results)
-}
-
-// lockRows locks the rows before they are checked, so that their owners wait for the outcome. Rows that somebody else
-// has locked, has moved or has cancelled leave the flight.
-func (s *scan) lockRows(ctx context.Context, tx *sqlx.Tx, f *flight) error {
-	if f.lane.def.Grouped() {
-		if _, err := tx.ExecContext(ctx, pgsql.GroupLock.In(s.schema), f.rows[0].Group()); err != nil {
-			return err
+	rd.mu.Unlock()
+	for _, u := range overdue {
+		err := fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, errIgnored)
+		if !rd.settle(u, rd.outcomes(u, rd.verdicts(r.work, u, nil, err), true, u.def.Timeout+r.cfg.Grace)) {
+			continue
 		}
-	}
-	ids := map[*shard][]int64{}
-	for i, row := range f.rows {
-		ids[f.shards[i]] = append(ids[f.shards[i]], row.ID)
-	}
-	locked := map[int64]bool{}
-	for sh, list := range ids {
-		free, err := s.lockFree(ctx, tx, sh, list)
-		if err != nil {
-			return err
+		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", u.String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
+		r.mu.Lock()
+		r.result.Abandoned++
+		many := r.result.Abandoned >= r.cfg.Workers
+		r.mu.Unlock()
+		if many {
+			r.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 		}
-		for _, id := range free {
-			locked[id] = true
-		}
+		rd.leave()
+		go rd.checkMany()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f.settled && !f.mine {
-		return errIgnored
-	}
-	if len(locked) == len(f.rows) && !slices.ContainsFunc(f.shards, func(sh *shard) bool { return !s.isHeld(sh) }) {
-		return nil
-	}
-	mine, others := &flight{lane: f.lane}, &flight{lane: f.lane}
-	for i, row := range f.rows {
-		to := others
-		if locked[row.ID] && s.isHeld(f.shards[i]) {
-			to = mine
-		}
-		to.rows, to.shards = append(to.rows, row), append(to.shards, f.shards[i])
-	}
-	f.rows, f.shards = mine.rows, mine.shards
-	for _, sh := range others.shards {
-		sh.left = true
-	}
-	s.forget(others)
-	return nil
-}
-
-// commit records the outcome of a check in its own transaction.
-func (s *scan) commit(ctx context.Context, tx *sqlx.Tx, f *flight, results []jobs.Result) error {
-	outcomes := make([]outcome, len(f.rows))
-	took := time.Since(f.started)
-	verdicts := s.verdicts(ctx, f, results, nil)
-	for i := range outcomes {
-		outcomes[i] = f.outcome(i, &verdicts[i], took)
-	}
-	var lost []*shard
-	n, err := s.record(ctx, tx, outcomes, false)
-	if err == nil {
-		lost, err = s.fenceShared(ctx, tx, n)
-	}
-	switch {
-	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil:
-		return errEndedTx
-	case errors.Is(err, ErrLeaseLost):
-		s.lose(lost...)
-		return err
-	case err != nil:
-		return fmt.Errorf("record the outcome: %w", err)
-	}
-	err = tx.Commit()
-	switch {
-	case err == nil:
-		s.count(n.total())
-		f.recorded = true
-	case ctx.Err() != nil || pq.As(err) != nil:
-		return fmt.Errorf("commit: %w", err)
-	default:
-		// The reply was lost. If the commit was too, the rows are still in the slot and the next pass finds them.
-		s.cfg.Logger.WarnContext(ctx, "commit without a reply", "check", f.String(), "error", err)
-		s.leave(f.shards...)
-		f.recorded = true
-	}
-	return nil
 }

@@ -2,190 +2,336 @@ package slots
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// claim takes all shards that are free; with a claim delay one at a time, so that the runner that is idle takes more,
-// unless the slot is of a page. With rows in flight up to their bound, right after it has given shards up, and once the
-// limit is reached, it takes none.
-func (s *scan) claim() (bool, error) {
-	whole := s.result.Planned <= int64(s.cfg.Page)
-	if !s.hasRoom() || whole && s.holds() || time.Since(s.gave) < askEvery {
-		return false, nil
+// claim is a right to rows of the slot, and what one goroutine makes of it.
+type claim struct {
+	token       int64
+	jobs        pq.Int64Array
+	first, last int64
+	lane        *lane
+
+	ctx    context.Context // of its checks: ends when the lease is lost
+	cancel context.CancelCauseFunc
+
+	closes bool // it is the last of the slot, as far as can be seen
+	done   bool // its last row is recorded
+	leaves bool // rows were left in the slot by decision
+	undone bool // rows were not checked, and are others' to check
+	kept   int64
+	bytes  int64          // of them
+	left   map[int64]bool // rows that stay in the slot for the time being though they were read
+	locked []outcome      // of rows that somebody else has locked
+	again  []*unit        // to be checked when somebody else's lock is gone
+	waits  time.Duration  // for locks, the last time
+
+	queued   atomic.Int64 // rows that are not started
+	troubled atomic.Pointer[time.Time]
+	ending   atomic.Bool           // its last record is on its way
+	round    atomic.Pointer[round] // the checks that are under way
+	until    time.Time             // local monotonic instant before which the lease does not end; guarded by leases.mu
+}
+
+// newToken makes a token that nobody else has: a runner that gets no reply asks for the same claim again.
+func newToken() int64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
+}
+
+// open lets the run into the slot, and opens it where nobody has.
+func (r *run) open() (end string, err error) {
+	for try := 0; ; try++ {
+		var settled bool
+		end, settled, err = r.openOnce()
+		if err != nil || end != "open" || settled || try == settleTries || r.result.Planned <= int64(r.cfg.Page) {
+			return end, err
+		}
+		select {
+		case <-time.After(settleEvery):
+		case <-r.stop.Done():
+			return end, nil
+		}
 	}
-	limit := allShards
-	if s.cfg.ClaimDelay > 0 && !whole {
-		limit = 1
-	}
-	if s.cfg.ClaimDelay > 0 && !s.pause(time.Duration(s.cfg.Load()*float64(s.cfg.ClaimDelay))) {
-		return false, nil
-	}
-	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here
-	var claims []claim
-	err := s.retry(func() (err error) {
-		claims, err = s.ledger.claim(s.work, limit)
-		return err
+}
+
+func (r *run) openOnce() (end string, settled bool, err error) {
+	var planned, taken sql.NullInt64
+	var ahead int64
+	var all sql.NullBool
+	var m pgsql.Message
+	args := []any{r.slot, string(r.kind), r.token, r.cfg.Name, r.cfg.Lease.Microseconds(), r.clock()}
+	err = m.Add(pgsql.SlotOpen.In(r.schema), args, func(row *sql.Rows) error {
+		return row.Scan(&end, &planned, &all, &ahead, &taken)
 	})
-	if err != nil || len(claims) == 0 {
+	if err == nil {
+		err = r.addLook(&m)
+	}
+	if err == nil {
+		err = r.retry(r.stop, passes, func() error {
+			r.forgetJobs()
+			return r.commit(r.work, &m)
+		})
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
+	}
+	r.result.Planned = planned.Int64
+	r.result.TakenOver += int(taken.Int64)
+	switch {
+	case end == "early" && ahead > 0:
+		return end, false, errEarly
+	case end == "early":
+		return end, false, errOffGrid
+	}
+	return end, all.Bool, nil
+}
+
+// close closes the slot if nothing of it is left; see prescient.close_slot.
+func (r *run) close() (end string, err error) {
+	var m pgsql.Message
+	err = m.Add(pgsql.SlotClose.In(r.schema), []any{r.slot, r.sel.leave, nil}, func(row *sql.Rows) error { return row.Scan(&end) })
+	if err == nil {
+		err = r.retry(r.work, passes, func() error { return r.commit(r.work, &m) })
+	}
+	return end, err
+}
+
+// claim claims rows of a lane, and has them worked on. It returns false where there were none.
+func (r *run) claim(l *lane) (bool, error) {
+	if r.cfg.ClaimDelay > 0 {
+		delay := time.Duration(r.cfg.Load() * float64(r.cfg.ClaimDelay))
+		select {
+		case <-time.After(min(delay, maxDelay)):
+		case <-r.stop.Done():
+			return false, nil
+		}
+	}
+	var rows int64
+	var rest pq.Int64Array
+	c := &claim{token: newToken(), lane: l}
+	args := append(r.claimArgs(c), pq.Int64Array(l.jobs), r.want(l))
+	err := r.obtain(c, pgsql.ClaimRows, args, func(row *sql.Rows) error {
+		return row.Scan(&c.jobs, &c.first, &c.last, &rows, &rest)
+	})
+	if err != nil {
 		return false, err
 	}
-	settled := false
-	if !whole && !claims[0].settled {
-		if settled, err = s.awaitSettled(); err != nil {
-			return false, err
-		}
+	l.jobs = slices.DeleteFunc(l.jobs, func(number int64) bool { return !slices.Contains(rest, number) })
+	if n := len(l.jobs); n > 1 { // another job has its turn
+		l.jobs = append(l.jobs[1:n:n], l.jobs[0])
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range claims {
-		c.settled = c.settled || settled
-		sh := &shard{claim: c, until: asked.Add(s.cfg.Lease)}
-		sh.ctx, sh.cancel = context.WithCancelCause(s.checks)
-		s.shards[c.shard] = sh
-		if c.expired {
-			s.result.TakenOver++
-		}
+	if len(c.jobs) == 0 {
+		return false, nil
 	}
+	c.closes = r.going.Load() == 0 && !r.waits() && !r.sel.leave && r.sel.limit == 0
+	r.begin(c, rows)
 	return true, nil
 }
 
-// awaitSettled waits a moment for the transactions that began before the slot was opened: most of them are short, and
-// where one goes on, the whole slot is to be looked through for what it may bring.
-func (s *scan) awaitSettled() (settled bool, err error) {
-	for range settleTries {
-		if !s.pause(settleEvery) {
-			return false, nil
-		}
-		err := s.retry(func() (err error) {
-			settled, err = s.ledger.settled(s.work)
-			return err
-		})
-		if err != nil || settled {
-			return settled, err
-		}
+// takeOver takes over a claim whose runner has not been heard of for too long.
+func (r *run) takeOver() (bool, error) {
+	if r.limitReached() || len(r.known) == 0 {
+		return false, nil
 	}
-	return false, nil
+	c := &claim{token: newToken()}
+	var numbers pq.Int64Array
+	for number := range r.known {
+		numbers = append(numbers, number)
+	}
+	err := r.obtain(c, pgsql.ClaimTakeOver, append(r.claimArgs(c), numbers), func(row *sql.Rows) error {
+		return row.Scan(&c.jobs, &c.first, &c.last)
+	})
+	if err != nil || len(c.jobs) == 0 {
+		return false, err
+	}
+	c.lane = r.known[c.jobs[0]].lane
+	r.mu.Lock()
+	r.result.TakenOver++
+	r.mu.Unlock()
+	r.begin(c, 0)
+	return true, nil
 }
 
-// pause waits before a claim, for maxDelay at the most. It returns false when the run is stopped meanwhile.
-func (s *scan) pause(delay time.Duration) bool {
-	timer := time.NewTimer(min(delay, maxDelay))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.stop.Done():
+func (r *run) claimArgs(c *claim) []any {
+	return []any{r.slot, string(r.kind), c.token, r.cfg.Name, r.cfg.Lease.Microseconds()}
+}
+
+// obtain gets a claim. Where the reply is lost the same one is asked for again.
+func (r *run) obtain(c *claim, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
+	var m pgsql.Message
+	if err := m.Add(stmt.In(r.schema), args, scan); err != nil {
+		return err
+	}
+	return r.retry(r.stop, passes, func() error {
+		r.readers <- struct{}{}
+		defer r.readers.leave()
+		c.until = monotonic().Add(r.cfg.Lease) // before the statement: the lease cannot end earlier
+		return r.commit(r.work, &m)
+	})
+}
+
+// begin has a claim worked on.
+func (r *run) begin(c *claim, rows int64) {
+	c.ctx, c.cancel = context.WithCancelCause(r.checks)
+	r.enqueue(c, rows)
+	r.leases.add(c)
+	r.going.Add(1)
+	go func() {
+		defer r.changed()
+		defer r.going.Add(-1)
+		r.workOn(c)
+	}()
+}
+
+// enqueue counts rows that wait to be started.
+func (r *run) enqueue(c *claim, rows int64) {
+	c.queued.Add(rows)
+	n, half := c.lane.queue.Add(rows), c.lane.size.Load()/2
+	if n <= half && n-rows > half {
+		r.changed()
+	}
+}
+
+// read reads rows of a claim that are still in the slot, as units of work; more tells that there are others.
+func (r *run) read(c *claim) (units []*unit, more bool, err error) {
+	var m pgsql.Message
+	m.Do(pgsql.SlotIndexOnly)
+	var rows []jobs.FutureJob
+	var numbers []int64
+	var bytes int64
+	scan := r.scanRow(func(number int64, job jobs.FutureJob) error {
+		switch {
+		case c.left[job.ID]:
+			return nil
+		case bytes > readAtOnce:
+			more = true
+			return pgsql.ErrEnough
+		case r.sel.limit > 0 && r.taken.Load()+int64(len(rows)) >= r.sel.limit:
+			c.undone = true
+			return pgsql.ErrEnough
+		}
+		rows, numbers = append(rows, job), append(numbers, number)
+		bytes += sizeOf(&job)
+		return nil
+	})
+	err = m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, c.first, c.last}, scan)
+	if err == nil {
+		err = r.retry(c.ctx, passes, func() error {
+			r.readers <- struct{}{}
+			defer r.readers.leave()
+			rows, numbers, bytes, more = nil, nil, 0, false
+			return r.commit(r.work, &m)
+		})
+	}
+	if len(rows) > 0 {
+		c.lane.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))
+	}
+	r.keep(c, int64(len(rows)), bytes)
+	r.enqueue(c, int64(len(rows))-c.queued.Load())
+	return r.units(c, rows, numbers), more, err
+}
+
+// sizeOf is about how many bytes a row takes.
+func sizeOf(j *jobs.FutureJob) int64 {
+	return int64(500 + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError))
+}
+
+// seconds is a grid that every slot is on, of whatever width, and so leaves it as it is.
+var seconds, _ = grid.New(time.Second)
+
+// scanRow reads a row of page_read or group_read.
+func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
+	var number int64
+	var item, group, lastError sql.NullString
+	var first sql.NullTime
+	var spent sql.NullInt64
+	var enqueued, id int64
+	return func(row *sql.Rows) error {
+		var j jobs.FutureJob
+		err := row.Scan(&id, &number, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount, &j.ErrorCount,
+			&lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy)
+		if err != nil {
+			return fmt.Errorf("read future job: %w", err)
+		}
+		j.JobExec = r.known[number].def.Name
+		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
+		j.EnqueuedAt, j.Spent = time.UnixMicro(enqueued).UTC(), time.Duration(spent.Int64)*time.Microsecond
+		if first.Valid {
+			j.SetCheckAt(seconds, first.Time)
+		} else {
+			j.SetCheckAt(seconds, r.slot)
+		}
+		j.ID = id
+		j.SetCheckAt(seconds, r.slot)
+		return take(number, j)
+	}
+}
+
+// commit sends a message of the engine as one transaction.
+func (r *run) commit(ctx context.Context, m *pgsql.Message) error {
+	return m.Commit(ctx, r.cfg.DB, settings(r.cfg.Lease, ownTimeout))
+}
+
+// retry repeats what the database could not do just now: it restarts, is out of connections, somebody has a lock. For
+// as long as a lease at the most, and until ctx ends.
+func (r *Runner) retry(ctx context.Context, passes func(err error) bool, fn func() error) error {
+	var since time.Time // of the first error: before that fn may have waited for its turn
+	pause := 20 * time.Millisecond
+	for {
+		err := fn()
+		if since.IsZero() {
+			since = monotonic()
+		}
+		if err == nil || !passes(err) || time.Since(since) > r.cfg.Lease {
+			return err
+		}
+		r.cfg.Logger.DebugContext(ctx, "the database cannot do it now; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// impatient tells whether checks of a claim have met errors of the database for longer than a lease, without one that
+// was recorded in between. Locks are waited for without end.
+func (c *claim) impatient(err error, lease time.Duration) bool {
+	if !pgsql.IsTransient(err) {
 		return false
 	}
-}
-
-// hasRoom tells whether more rows may be handed out.
-func (s *scan) hasRoom() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hasRoomLocked()
-}
-
-func (s *scan) hasRoomLocked() bool {
-	return s.free < pagesInFlight*s.cfg.Page && !s.limitReached()
-}
-
-// limitReached tells whether the run has taken as many rows as it may. Call it with mu held.
-func (s *scan) limitReached() bool { return s.sel.limit > 0 && s.taken >= s.sel.limit }
-
-// holds tells whether shards of this runner are not done.
-func (s *scan) holds() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sh := range s.shards {
-		if !sh.resting {
-			return true
-		}
+	since := c.troubled.Load()
+	if since == nil {
+		c.troubled.CompareAndSwap(nil, new(monotonic()))
+		return false
 	}
-	return false
+	return time.Since(*since) > lease
 }
 
-// rests tells whether rows are left on purpose.
-func (s *scan) rests() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.shards) > 0 || s.limitReached()
+// passes tells whether the same may succeed a little later.
+func passes(err error) bool {
+	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || pq.As(err, pqerror.QueryCanceled) != nil
 }
 
-// mayClose tells whether shards have been read to the end and all their rows recorded.
-func (s *scan) mayClose() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.closing && len(s.closable()) > 0
-}
-
-func (s *scan) closable() []claim {
-	limited := s.limitReached()
-	var list []claim
-	for _, sh := range s.shards {
-		if (sh.passed || limited) && (!sh.busy || limited) && sh.flying == 0 && !sh.resting && !sh.leaving {
-			c := sh.claim
-			if c.settled && !sh.left && !limited && !s.sel.partial && len(s.grouped) == 0 {
-				c.gone = sh.after // all rows up to here were read, and recorded; others come after them, if any
-			}
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// close closes shards beside the reader, which goes on with others: looking for late rows takes a while, since the
-// index still has entries of all that were there.
-func (s *scan) close() (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	claims := s.closable()
-	for _, c := range claims {
-		s.shards[c.shard].closing = true
-	}
-	s.closing = true
-	s.beside.Go(func() {
-		if err := s.closeShards(claims); err != nil {
-			s.fail(err)
-		}
-	})
-	return false, nil
-}
-
-// closeShards closes shards. One that has rows still is read again from its beginning, for they were committed late;
-// where rows are left on purpose it rests until the run ends.
-func (s *scan) closeShards(claims []claim) error {
-	var closed []int16
-	var done bool
-	err := s.retry(func() (err error) {
-		closed, done, err = s.ledger.close(s.work, claims)
-		return err
-	})
-	if len(closed) == 0 && !s.sel.partial {
-		time.Sleep(5 * linger) // a row that somebody else has locked, or one that was committed late
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closing = false
-	s.done = s.done || done
-	for _, number := range closed {
-		if sh, ok := s.shards[number]; ok {
-			sh.cancel(nil)
-			delete(s.shards, number)
-		}
-	}
-	for _, c := range claims {
-		sh, open := s.shards[c.shard]
-		if !open || sh.token != c.token {
-			continue
-		}
-		sh.closing = false
-		if s.sel.partial {
-			sh.resting = true
-		} else {
-			s.beginPass(sh)
-		}
-	}
-	s.notify()
-	return err
+// isLost tells whether a fence has found no lease.
+func isLost(err error) bool {
+	e := pq.As(err)
+	return e != nil && e.Code == "PS001" || errors.Is(err, ErrLeaseLost)
 }

@@ -3,6 +3,7 @@ package slots
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -18,11 +20,11 @@ import (
 
 // Config of a Runner. DB and Registry must be set; every other zero field means its default.
 type Config struct {
-	// DB needs Connections + 4 connections.
+	// DB needs Connections + OwnConnections connections.
 	DB *sqlx.DB
 	// Schema holds the tables. Default "prescient".
 	Schema string
-	// Registry holds the jobs. Rows of jobs it does not know are tried again later, like any error.
+	// Registry holds the jobs. Rows of jobs it does not know are left in their slot; see Result.Unknown.
 	Registry *jobs.Registry
 	// Name tells this runner from others in leases and history. Default "host:pid".
 	Name string
@@ -30,9 +32,9 @@ type Config struct {
 	Workers int
 	// Connections is how many checks with a transaction run at once. Default 8.
 	Connections int
-	// Page is how many rows are read, and recorded, at once. Default 2000.
+	// Page is how many rows are claimed, read and recorded at once, at the most. Default 2000.
 	Page int
-	// Lease is how long a shard stays with a runner that is not heard of. The heartbeat is a third of it.
+	// Lease is how long a claim stays with a runner that is not heard of. The heartbeat is a third of it.
 	// Default 1 minute, at least 1 second.
 	Lease time.Duration
 	// Grace is what running checks get to finish when the run is stopped, and what a check that ignores its timeout
@@ -41,9 +43,8 @@ type Config struct {
 	// Early is how long before a boundary a run waits for it; earlier, it belongs to the slot before. Default 5 s;
 	// negative: none. Never more than half the width.
 	Early time.Duration
-	// ClaimDelay postpones each claim by this much for every unit of Load, so that a busy machine leaves shards to
-	// idle ones: then shards are claimed one at a time. It costs the delay where only one machine runs. Default 0: claim
-	// all that are free at once, and give half of them up to whoever asks.
+	// ClaimDelay postpones each claim by this much for every unit of Load, a second at the most, so that a busy machine
+	// leaves rows to idle ones. It costs the delay where only one machine runs. Default 0: claim at once.
 	ClaimDelay time.Duration
 	// Load tells how busy this machine is: 0 idle, 1 all cores in use, and more when work queues up. Default: HostLoad.
 	Load func() float64
@@ -61,6 +62,10 @@ type Progress struct {
 	Planned  int64 // rows when the slot was opened; an estimate when there were many
 	Recorded int64 // rows this runner has recorded
 }
+
+// OwnConnections is how many connections a run uses at once beside those of checks with a transaction: two record, one
+// claims and reads, one waits for a lock, and one is for the heartbeat.
+const OwnConnections = 5
 
 // Defaults of Config.
 const (
@@ -84,6 +89,7 @@ type Runner struct {
 	cfg     Config
 	schema  pgsql.Schema
 	setting pgsql.Setting
+	jobs    map[int64]*jobs.Definition // by number
 }
 
 // NewRunner reads the grid and the clock from the database, and makes the partitions of history that are due. It
@@ -122,6 +128,9 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}
+	if err := r.register(ctx); err != nil {
+		return nil, err
+	}
 	r.makeHistoryMonths(ctx)
 	return r, nil
 }
@@ -137,14 +146,38 @@ func (r *Runner) Now() time.Time {
 	return r.setting.Now()
 }
 
+// register learns the numbers of the jobs, and writes their names into the database where they are not.
+func (r *Runner) register(ctx context.Context) error {
+	names := []string{}
+	for def := range r.cfg.Registry.All() {
+		names = append(names, def.Name)
+	}
+	r.jobs = map[int64]*jobs.Definition{}
+	var m pgsql.Message
+	err := m.Add(pgsql.JobNumbers.In(r.schema), []any{pq.Array(names)}, func(row *sql.Rows) error {
+		var name string
+		var number int64
+		err := row.Scan(&name, &number)
+		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
+		return err
+	})
+	if err == nil {
+		err = m.Commit(ctx, r.cfg.DB, settings(r.cfg.Lease, ownTimeout))
+	}
+	if err != nil {
+		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
+	}
+	return nil
+}
+
 // makeHistoryMonths only warns: a role that may not create tables can still run, and what it finishes goes to the
-// default partition.
+// default partition. While somebody reads history it is left for another time.
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	err := pgsql.InTx(ctx, r.cfg.DB, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, pgsql.HistoryMonths.In(r.schema))
 		return err
 	})
-	if err != nil {
+	if err != nil && !pgsql.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// deadline is the context of a check: it ends with the shard's, at the job's timeout, and after the check. It sets no
+// deadline is the context of a check: it ends with the claim's, at the job's timeout, and after the check. It sets no
 // timer until somebody waits for it: most checks are over by then, and a timer is a third of what a check costs.
 type deadline struct {
-	shard context.Context
+	claim context.Context
 	at    time.Time
 
 	mu    sync.Mutex
@@ -18,8 +18,8 @@ type deadline struct {
 	over  bool // the check is
 }
 
-func newDeadline(shard context.Context, at time.Time) *deadline {
-	return &deadline{shard: shard, at: at}
+func newDeadline(claim context.Context, at time.Time) *deadline {
+	return &deadline{claim: claim, at: at}
 }
 
 // end ends the context when the check is over.
@@ -37,7 +37,7 @@ func (d *deadline) arm() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.armed == nil {
-		d.armed, d.stop = context.WithDeadlineCause(d.shard, d.at, errTimeout)
+		d.armed, d.stop = context.WithDeadlineCause(d.claim, d.at, errTimeout)
 		if d.over {
 			d.stop()
 		}
@@ -49,7 +49,7 @@ func (d *deadline) arm() context.Context {
 func (d *deadline) quiet() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.armed == nil && !d.over && d.shard.Err() == nil && monotonic().Before(d.at)
+	return d.armed == nil && !d.over && d.claim.Err() == nil && monotonic().Before(d.at)
 }
 
 func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }

@@ -11,7 +11,7 @@ import (
 // Each way to look at a deadline sees each way it ends, whether somebody waited for it or not.
 func TestDeadlineEnds(t *testing.T) {
 	endings := map[string]struct {
-		end   func(d *deadline, cancelShard context.CancelCauseFunc)
+		end   func(d *deadline, cancelClaim context.CancelCauseFunc)
 		err   error
 		cause error
 	}{
@@ -32,9 +32,9 @@ func TestDeadlineEnds(t *testing.T) {
 		for look, seen := range looks {
 			for _, armed := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
-					shard, lose := context.WithCancelCause(t.Context())
+					claim, lose := context.WithCancelCause(t.Context())
 					defer lose(nil)
-					d := newDeadline(shard, monotonic().Add(time.Minute))
+					d := newDeadline(claim, monotonic().Add(time.Minute))
 					defer d.end()
 					var done <-chan struct{}
 					if armed {
@@ -67,7 +67,7 @@ type contextKey struct{}
 
 func TestDeadlineIsUnarmedUntilSomebodyWaits(t *testing.T) {
 	at := monotonic().Add(time.Minute)
-	d := newDeadline(context.WithValue(t.Context(), contextKey{}, "of the shard"), at)
+	d := newDeadline(context.WithValue(t.Context(), contextKey{}, "of the claim"), at)
 	defer d.end()
 	if got, ok := d.Deadline(); got != at || !ok || d.Err() != nil {
 		t.Errorf("Deadline is %v, %t, want %v; Err is %v", got, ok, at, d.Err())
@@ -75,7 +75,7 @@ func TestDeadlineIsUnarmedUntilSomebodyWaits(t *testing.T) {
 	if d.armed != nil {
 		t.Error("a timer was set")
 	}
-	if got := d.Value(contextKey{}); got != "of the shard" {
+	if got := d.Value(contextKey{}); got != "of the claim" {
 		t.Errorf("Value is %v", got)
 	}
 }

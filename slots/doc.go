@@ -1,37 +1,40 @@
-// Package slots runs slots: it opens them in the ledger, claims their shards under leases, has the due rows checked
+// Package slots runs slots: it opens them in the ledger, claims their rows page by page under leases, has them checked
 // and records what became of them. It also catches up on slots that were missed.
 //
-// One row on its way, and where to read it:
+// A slot is jobs, a job is pages, and a page is what a runner holds. One row on its way, and where to read it:
 //
-//	Runner.Due      which.go      the slot that this moment, this Job name or --slot stands for
-//	Runner.Run      runner.go     waits for its boundary and runs it
-//	ledger.open     ledger.go     one ledger row, one lease row for each shard that has rows
-//	scan.loop       scan.go       decides what is next: read, close, claim, stand by
-//	scan.claim      claim.go      claims shards, and closes them when nothing of them is left
-//	scan.share      share.go      gives shards up to a runner that asks, and asks
-//	scan.read       read.go       reads a page of all shards
-//	scan.handOut    handout.go    hands its rows out, one by one or in batches
-//	scan.advance    gate.go       lets so many checks run at once, of all, of one job, and with a transaction
-//	scan.check      check.go      calls the job's function; timeout, panic and Goexit become errors
-//	scan.write      record.go     records outcomes in batches, each in one fenced transaction
-//	scan.record     write.go      the statements of such a transaction
-//	scan.beat       heartbeat.go  renews the leases, and stops checks whose lease is lost
-//	Runner.CatchUp  catchup.go    every slot that was missed or left, oldest first
-//	Ledger          status.go     what there is to see
+//	Runner.Due      which.go    the slot that this moment, this Job name or --slot stands for
+//	Runner.Run      runner.go   waits for its boundary and runs it
+//	run.do          run.go      opens the slot, claims while there is something to claim, closes the slot
+//	run.look        lane.go     which jobs of the slot are known here, and which of them wait for the same things
+//	run.claim       claim.go    a claim: the next rows of a job, under a lease; and reads them
+//	run.workOn      work.go     the way of a claim: read, check, record, done
+//	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
+//	round.checkTx   checktx.go  a check in a transaction of its own, which records itself
+//	outcome         outcome.go  what became of a row; those that are alike are recorded together
+//	run.record      record.go   records outcomes, in one message to the server that ends with the fence
+//	leases          lease.go    renews the leases of the claims, and drops those that are lost
+//	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
+//	Ledger          ledger.go   what there is to see
 //
-// A (slot, shard) is free, claimed by one runner until its lease ends, or done. Its token fences a runner that lost
-// its lease: the last statement of every transaction that records something finds no lease row with that token, and
-// the transaction is rolled back.
+// The statements are functions in the database (open_slot, claim_rows, take_over, fence, close_slot in
+// sql/migrations/00004_slot_run.sql): each is one message that commits by itself, so a runner that is stopped in its middle
+// holds nothing up, and one that gets no reply sends it again.
 //
-// A runner claims every free shard and reads and records them together, in the order in which their rows were written:
-// a page of a large table is then visited once, and not once for every shard that has a row in it. Whoever comes later
-// asks, and gets half of what the others hold and have not begun to check.
+// A claim moves the cursor of a job past the next rows and leaves a row in slot_claim with a token and the time until
+// which it is good. So whoever is idle claims more, and a runner that dies leaves a page: another takes the claim over
+// under a new token. The fence, in the transaction of everything that is recorded, finds no claim with the old one. The
+// record of its last row ends a claim, and the end of the last claim closes the slot. A job that is paused, is not
+// registered here or is at its limit is one whose cursor is not moved.
 //
-// Before a shard is closed it is looked through for rows that were committed behind its reader. That is a walk over the
-// dead index entries of all that was in it, so it is done only where a transaction from before the slot was opened was
-// still in progress when its reading began; else the look begins after the last row that was read. Only such a
-// transaction brings rows into a slot that runs, but for a statement that chose the slot right before its boundary and
-// waited for a lock across it. What that brings, and what comes after the close, are stragglers, for catch-up.
+// What somebody else has locked waits outside of every bound, and is taken up once a second. Only what a function did, or
+// did not survive, is an error of its row; what the database cannot do is repeated for as long as a lease, and then
+// ends the run.
+//
+// Rows come late where a transaction that began before the slot commits while it runs: whoever enqueues takes the
+// number of its transaction before it chooses the slot, and whoever opens the slot takes a number after it has begun. So
+// when all lower numbers have ended, the slot is settled. Where it was not from the start, it is looked through again
+// before it is closed. What commits after that is a straggler, for catch-up.
 //
 // The slot's instant is a parameter everywhere. Leases use the database's clock, always; everything that compares
 // with slots uses Config.Now, or the database's clock where that is nil.

@@ -10,187 +10,280 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Kind is why a slot was opened.
-type Kind string
-
-// The kinds.
-const (
-	KindRun     Kind = "run"
-	KindCatchUp Kind = "catch_up"
-)
-
-// State is the state of a slot in the ledger. A slot without a ledger row is StateMissed once the next has begun.
-type State string
-
-// The states.
-const (
-	StateOpen   State = "open"
-	StateDone   State = "done"
-	StateMissed State = "missed"
-)
-
-// ledger is one runner's hold on one slot: the statements on slot_run and slot_lease. All methods commit.
-type ledger struct {
+// Ledger reads the ledger, and changes the grid. It is safe for concurrent use.
+type Ledger struct {
 	db      *sqlx.DB
 	schema  pgsql.Schema
-	slot    time.Time
-	runner  string
-	lease   time.Duration
-	horizon string // number of a transaction after the slot was opened; set by open
+	setting pgsql.Setting
+	now     func() time.Time
 }
 
-// claim is a shard that a runner holds.
-type claim struct {
-	shard   int16
-	token   int64
-	expired bool // taken over from a runner that was not heard of
-	// settled: the transactions from before the slot was opened had ended before the shard was read. Only they bring
-	// rows into the slot, but for a statement that chose the slot just before it began and came to write just after.
-	settled bool
-	gone    int64 // for close: no row with an id up to this one is left; 0: nothing is known
-}
-
-// open opens the slot, or joins it when it is open. With stragglers it opens a slot that is done for the rows that
-// were committed after it was closed.
-func (l *ledger) open(ctx context.Context, kind Kind, stragglers bool) (state State, planned int64, err error) {
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly); err != nil {
-			return err
-		}
-		err := tx.QueryRowContext(ctx, pgsql.SlotOpen.In(l.schema), l.slot, kind).Scan(&state, &planned)
-		if stragglers && errors.Is(err, sql.ErrNoRows) {
-			err = tx.QueryRowContext(ctx, pgsql.SlotReopen.In(l.schema), l.slot).Scan(&state, &planned)
-		}
-		if errors.Is(err, sql.ErrNoRows) {
-			err = tx.QueryRowContext(ctx, pgsql.SlotState.In(l.schema), l.slot).Scan(&state, &planned)
-		}
-		if err != nil || state != StateOpen {
-			return err
-		}
-		return tx.QueryRowContext(ctx, pgsql.SlotHorizon.In(l.schema)).Scan(&l.horizon)
-	})
+// NewLedger reads the grid from the database. now is what slots are compared with; nil is the database's clock.
+func NewLedger(ctx context.Context, db *sqlx.DB, schema string, now func() time.Time) (*Ledger, error) {
+	name, err := pgsql.ParseSchema(schema)
 	if err != nil {
-		return "", 0, fmt.Errorf("open slot %s: %w", l.slot.Format(time.RFC3339), err)
+		return nil, err
 	}
-	return state, planned, nil
+	setting, err := pgsql.ReadSetting(ctx, db, name)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		now = setting.Now
+	}
+	return &Ledger{db: db, schema: name, setting: setting, now: now}, nil
 }
 
-// claim takes up to limit shards that are free or whose lease has expired.
-func (l *ledger) claim(ctx context.Context, limit int) ([]claim, error) {
-	var claims []claim
-	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		var err error
-		args := []any{l.slot, limit, l.runner, l.lease.Microseconds(), nullable(l.horizon)}
-		claims, err = pgsql.Collect(ctx, tx, pgsql.LeaseClaim.In(l.schema), args, func(row *sql.Rows, c *claim) error {
-			return row.Scan(&c.shard, &c.token, &c.expired, &c.settled)
-		})
+// Grid returns the grid of the database.
+func (l *Ledger) Grid() grid.Grid { return l.setting.Grid }
+
+// Now returns the instant that slots are compared with.
+func (l *Ledger) Now() time.Time { return l.now() }
+
+// Status is the state of things at one moment.
+type Status struct {
+	Now     time.Time
+	Grid    grid.Grid
+	Since   time.Time // first slot the ledger must have
+	Current SlotRun   // the slot that has begun last; its State is empty when no run has opened it yet
+	// Trouble is the slots in the past that are missed, left open, or have stragglers, oldest first.
+	Trouble []Trouble
+	// Running slots are open and somebody is at them.
+	Running []Trouble
+	// Claims of open slots.
+	Claims []Claim
+}
+
+// Trouble is a slot in the past that is not as it should be.
+type Trouble struct {
+	Slot    time.Time
+	State   State // StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
+	Waiting int64 // rows in it that are not of paused jobs, counted up to 10,000 a job
+	Jobs    []JobCount
+	Live    int64 // runners that are at it
+}
+
+// Claim is what a runner holds of an open slot.
+type Claim struct {
+	Slot   time.Time
+	Token  int64
+	Kind   Kind
+	Jobs   []string // whose rows it holds; none: the runner is at the slot, and may claim more
+	Runner string
+	Until  time.Time // in the past: handed back, or its runner has not been heard of for too long
+	Live   bool
+}
+
+// OK tells whether nothing is wrong.
+func (s Status) OK() bool { return len(s.Trouble) == 0 }
+
+// Overdue is the number of rows in slots that are in trouble; each job in a slot is counted up to 10,000.
+func (s Status) Overdue() int64 {
+	var n int64
+	for _, t := range s.Trouble {
+		n += t.Waiting
+	}
+	return n
+}
+
+// Status looks for slots in trouble from since on; the zero time looks as far back as the ledger goes. Each is found
+// through the ledger and probed by equality.
+func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
+	now := l.now()
+	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
+	current := l.Grid().Floor(now)
+	args := []any{timeOr(since, grid.Min), current}
+	slots, err := list(ctx, l, pgsql.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
+		var names pq.StringArray
+		var counts pq.Int64Array
+		err := row.Scan(&t.Slot, &t.State, &t.Waiting, &names, &counts, &t.Live)
+		t.Slot = t.Slot.UTC()
+		for i, name := range names {
+			t.Jobs = append(t.Jobs, JobCount{name, counts[i]})
+		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim shards of slot %s: %w", l.slot.Format(time.RFC3339), err)
+		return s, fmt.Errorf("read the status: %w", err)
+	}
+	for _, t := range slots {
+		if t.Live > 0 {
+			s.Running = append(s.Running, t)
+		} else {
+			s.Trouble = append(s.Trouble, t)
+		}
+	}
+	if s.Claims, err = l.Claims(ctx, time.Time{}); err != nil {
+		return s, err
+	}
+	s.Current, err = l.Show(ctx, current)
+	if errors.Is(err, ErrNoSlot) {
+		s.Current, err = SlotRun{Slot: current}, nil
+	}
+	return s, err
+}
+
+// SlotRun is a row of the ledger.
+type SlotRun struct {
+	Slot  time.Time
+	State State
+	Kind  Kind
+	// Planned is the number of rows when the slot was opened; an estimate when there were many.
+	Planned int64
+	// Checked = Finished + Rescheduled + Failed: the rows whose outcome was recorded.
+	Checked     int64
+	Finished    int64
+	Rescheduled int64
+	Failed      int64
+	TakeOvers   int64
+	OpenedAt    time.Time
+	FinishedAt  *time.Time // nil while it is open
+}
+
+// ErrNoSlot is returned for a slot that has no ledger row.
+var ErrNoSlot = errors.New("the slot was never opened")
+
+// List returns the newest ledger rows of slots from one instant up to but not including another.
+func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
+	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
+	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, run *SlotRun) error { return run.scan(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list slots: %w", err)
+	}
+	return runs, nil
+}
+
+// Show returns the ledger row of a slot with what its runners have recorded so far, or ErrNoSlot.
+func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
+	var run SlotRun
+	err := pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return run.scan(tx.QueryRowContext(ctx, pgsql.SlotShow.In(l.schema), slot))
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return run, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), ErrNoSlot)
+	}
+	if err != nil {
+		return run, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), err)
+	}
+	return run, nil
+}
+
+func (r *SlotRun) scan(row interface{ Scan(dest ...any) error }) error {
+	err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
+		&r.OpenedAt, &r.FinishedAt)
+	r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()
+	if r.FinishedAt != nil {
+		r.FinishedAt = new(r.FinishedAt.UTC())
+	}
+	return err
+}
+
+// Claims returns the claims of a slot, or of all open slots for the zero time; 1,000 at the most.
+func (l *Ledger) Claims(ctx context.Context, slot time.Time) ([]Claim, error) {
+	var only any
+	if !slot.IsZero() {
+		only = slot
+	}
+	claims, err := list(ctx, l, pgsql.ClaimList, []any{only}, func(row *sql.Rows, v *Claim) error {
+		var names pq.StringArray
+		err := row.Scan(&v.Slot, &v.Token, &v.Kind, &names, &v.Runner, &v.Until, &v.Live)
+		v.Slot, v.Until, v.Jobs = v.Slot.UTC(), v.Until.UTC(), names
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	return claims, nil
 }
 
-// settled tells whether claims would be settled now. They are, if none of their rows was read yet.
-func (l *ledger) settled(ctx context.Context) (yes bool, err error) {
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.SlotSettled.In(l.schema), l.horizon).Scan(&yes)
+// JobCount is how many rows of a job wait in a slot.
+type JobCount struct {
+	JobExec string
+	Waiting int64
+}
+
+// Waiting returns what waits in a slot by job, of each counted up to 100,000 rows.
+func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
+	counts, err := list(ctx, l, pgsql.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
+		return row.Scan(&c.JobExec, &c.Waiting)
 	})
-	return yes, err
+	if err != nil {
+		return nil, fmt.Errorf("count what waits in slot %s: %w", slot.Format(time.RFC3339), err)
+	}
+	return counts, nil
 }
 
-// renew extends the leases and returns the shards that are still held.
-func (l *ledger) renew(ctx context.Context, claims []claim) ([]int16, error) {
-	return l.shards(ctx, "renew leases", pgsql.LeaseRenew, claims, l.lease.Microseconds())
+// SetWidth changes the width of the grid and moves waiting rows onto it, later or not at all, in one transaction that
+// holds up every writer. It returns how many were moved. It is refused while a slot is open.
+func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("set the width to %s: %w", g.Width(), err)
+	}
+	return moved, nil
 }
 
-// release hands shards back before they are done.
-func (l *ledger) release(ctx context.Context, claims []claim) error {
-	_, err := l.shards(ctx, "hand back shards", pgsql.LeaseRelease, claims)
-	return err
-}
-
-// shards runs a statement that takes the claims of this slot and returns shards.
-func (l *ledger) shards(ctx context.Context, verb string, stmt pgsql.Statement, claims []claim, args ...any) ([]int16, error) {
-	var shards []int16
+// Begin lets the ledger begin at a slot, for a replay of the past: status and catch-up look no further back.
+func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		var err error
-		shards, err = l.shardsTx(ctx, tx, stmt, claims, args...)
+		_, err := tx.ExecContext(ctx, pgsql.LedgerBegin.In(l.schema), slot)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s of slot %s: %w", verb, l.slot.Format(time.RFC3339), err)
+		return fmt.Errorf("begin the ledger at %s: %w", slot.Format(time.RFC3339), err)
 	}
-	return shards, nil
+	return nil
 }
 
-func (l *ledger) shardsTx(ctx context.Context, tx *sqlx.Tx, stmt pgsql.Statement, claims []claim, args ...any) ([]int16, error) {
-	numbers, tokens := make([]int64, len(claims)), make([]int64, len(claims))
-	for i, c := range claims {
-		numbers[i], tokens[i] = int64(c.shard), c.token
+// Prune forgets the ledger rows of slots before an instant, and returns how many. It keeps everything from the first
+// slot in trouble on, so that nothing missed is forgotten.
+func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
+	status, err := l.Status(ctx, time.Time{})
+	if err != nil {
+		return 0, err
 	}
-	args = append([]any{l.slot, pq.Array(numbers), pq.Array(tokens)}, args...)
-	return pgsql.Collect(ctx, tx, stmt.In(l.schema), args, func(row *sql.Rows, shard *int16) error {
-		return row.Scan(shard)
-	})
-}
-
-// close closes those of the shards that have no rows left, and returns them. The last shard closes the slot.
-func (l *ledger) close(ctx context.Context, claims []claim) (closed []int16, done bool, err error) {
-	gone := make([]int64, len(claims))
-	for i, c := range claims {
-		gone[i] = c.gone
+	for _, t := range append(status.Trouble, status.Running...) {
+		before = earlier(before, t.Slot)
 	}
+	before = earlier(before, status.Current.Slot)
+	var n int64
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.LedgerPrune.In(l.schema), before).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune the ledger: %w", err)
+	}
+	return n, nil
+}
+
+// list runs a statement in a transaction and returns its rows.
+func list[T any](ctx context.Context, l *Ledger, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, pgsql.SlotLock.In(l.schema), l.slot); err != nil {
-			return err
-		}
-		var err error
-		if closed, err = l.shardsTx(ctx, tx, pgsql.ShardClose, claims, pq.Array(gone)); err != nil || len(closed) == 0 {
-			return err
-		}
-		var state State
-		err = tx.QueryRowContext(ctx, pgsql.SlotClose.In(l.schema), l.slot).Scan(&state)
-		done = err == nil
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
+		rows, err = pgsql.Collect(ctx, tx, stmt.In(l.schema), args, scan)
 		return err
 	})
-	if err != nil {
-		return nil, false, fmt.Errorf("close shards of slot %s: %w", l.slot.Format(time.RFC3339), err)
+	return rows, err
+}
+
+func timeOr(t, fallback time.Time) time.Time {
+	if t.IsZero() {
+		return fallback
 	}
-	return closed, done, nil
+	return t
 }
 
-// ask asks those that hold shards for a share.
-func (l *ledger) ask(ctx context.Context) error {
-	return pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, pgsql.SlotAsk.In(l.schema), l.slot)
-		return err
-	})
-}
-
-// asked tells how often somebody has asked.
-func (l *ledger) asked(ctx context.Context) (n int64, err error) {
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.SlotAsked.In(l.schema), l.slot).Scan(&n)
-	})
-	return n, err
-}
-
-// held tells how many lease rows are left, and how long until the first of their leases ends.
-func (l *ledger) held(ctx context.Context) (n int, ends time.Duration, err error) {
-	var micros int64
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.LeaseWait.In(l.schema), l.slot).Scan(&n, &micros)
-	})
-	return n, time.Duration(micros) * time.Microsecond, err
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }

@@ -5,7 +5,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// maxDelay bounds what Config.ClaimDelay makes of it.
+const maxDelay = time.Second
 
 // HostLoad is the load average of the last minute for each core, as Linux has it; 0 on other systems.
 func HostLoad() float64 {

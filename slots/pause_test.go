@@ -40,7 +40,7 @@ func TestAPausedJobsRowsWaitWithoutTroubleAndCatchUpTakesThemAfter(t *testing.T)
 	if resumed, err := w.client.Resume(t.Context(), w.db, "job"); err != nil || !resumed {
 		t.Fatal(resumed, err)
 	}
-	if diff := cmp.Diff([]slots.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 100}}, w.status().Trouble); diff != "" {
+	if diff := cmp.Diff([]slots.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 100, Jobs: []slots.JobCount{{JobExec: "job", Waiting: 100}}}}, w.status().Trouble); diff != "" {
 		t.Error(diff)
 	}
 	w.catchUp(slots.CatchUp{})

@@ -163,7 +163,7 @@ func TestOfEightProcessesOneIsKilledInMidSlotAndNothingIsLostOrRecordedTwice(t *
 	}
 }
 
-// killOneInMidSlot kills a process that has checked rows and holds a shard. To be sure of that it stops it first.
+// killOneInMidSlot kills a process that has checked rows and holds a claim. To be sure of that it stops it first.
 func (w *world) killOneInMidSlot(processes []*pgtest.Process) (victim *pgtest.Process) {
 	w.t.Helper()
 	w.eventually("a process to be in mid-slot", func() bool {
@@ -175,7 +175,7 @@ func (w *world) killOneInMidSlot(processes []*pgtest.Process) (victim *pgtest.Pr
 			if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
 				continue
 			}
-			if w.count(`select count(*) from prescient.slot_lease where runner like '%:' || $1::int`, pid) > 0 {
+			if w.count(`select count(*) from prescient.slot_claim where jobs <> '{}' and runner like '%:' || $1::int`, pid) > 0 {
 				victim = p
 				return true
 			}

@@ -2,320 +2,426 @@ package slots
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
-	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
-	// slowWrite is what a batch takes at the most before it is made smaller, down to minBatch rows.
+	// slowWrite is what a record takes at the most before the next ones are made smaller, down to minWrite rows, so that
+	// the locks on a server under pressure are short.
 	slowWrite = 500 * time.Millisecond
-	minBatch  = 20
-	// linger is how long an outcome may wait for others to be recorded with.
-	linger = 10 * time.Millisecond
-	// lockTimeout is far below the server's deadlock_timeout (1 s): it is the run that yields, before the server
-	// would kill somebody's business transaction.
-	lockTimeout = 100 * time.Millisecond
-	// patience is how long one attempt waits for a row that is locked elsewhere; below deadlock_timeout, too.
-	patience = 900 * time.Millisecond
+	minWrite  = 20
+	// few is how many rows are recorded one by one: planning a statement for many of them costs more.
+	few = 8
+	// waryFor is how long a run looks first what is locked, once it has waited in vain for a lock.
+	waryFor = 5 * time.Second
 )
 
-// deliver hands the outcomes of a check to the writers. Call it with mu held.
-func (s *scan) deliver(f *flight, verdicts []jobs.Verdict, took time.Duration) {
-	for i := range f.rows {
-		s.deliverOutcome(f.outcome(i, &verdicts[i], took))
-	}
+// settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
+// process was stopped in its middle.
+func settings(idle, lock time.Duration) string {
+	return fmt.Sprintf("set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0",
+		lock.Milliseconds(), idle.Milliseconds())
 }
 
-func (s *scan) deliverOutcome(o outcome) {
-	s.out--
-	if s.ended || !s.isHeld(o.shard) {
-		s.land(o.shard, o.lane, o.id) // the check came too late, or its lease is lost: another run does it again
-		s.notify()
-		return
-	}
-	if len(s.pending) == 0 {
-		s.oldest = monotonic()
-	}
-	s.pending = append(s.pending, o)
-	if s.out == 0 || len(s.pending) == s.batch {
-		s.notify()
-	}
-}
-
-// write is a writer: it records batches until there are no more.
-func (s *scan) write() {
-	for {
-		b := s.nextBatch()
-		if b == nil {
-			return
+// record records outcomes of a claim, and ends it with the last. It returns those whose rows somebody else has locked.
+func (r *run) record(c *claim, batch []outcome, ends bool) (locked []outcome, err error) {
+	if len(batch) == 0 {
+		if ends {
+			err = r.end(c)
 		}
-		started := monotonic()
-		b, err := s.recordBatch(b)
-		if err != nil {
-			s.fail(err)
-		}
-		s.adapt(time.Since(started))
-		s.landBatch(b)
+		return nil, err
 	}
+	sortOutcomes(batch)
+	for len(batch) > 0 && err == nil {
+		n := min(len(batch), int(r.write.Load()))
+		var rest []outcome
+		rest, err = r.recordSome(c, batch[:n], ends && n == len(batch) && len(locked) == 0)
+		locked, batch = append(locked, rest...), batch[n:]
+	}
+	return locked, err
 }
 
-// adapt halves the batch when a write was slow, so that locks are short and heartbeats get through on a server that
-// is under pressure, and doubles it, up to a page, when it was quick.
-func (s *scan) adapt(took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
+func (r *run) recordSome(c *claim, batch []outcome, ends bool) (locked []outcome, err error) {
+	r.writers <- struct{}{}
+	defer r.writers.leave()
+	if time.Since(r.born) < time.Duration(r.wary.Load()) {
+		return r.recordFree(c, batch, false)
+	}
+	began := monotonic()
+	err = r.recordAll(c, batch, ends)
+	if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
+		r.wary.Store(int64(time.Since(r.born) + waryFor))
+		return r.recordFree(c, batch, false)
+	}
+	r.adaptWrite(time.Since(began))
+	return nil, err
+}
+
+// adaptWrite halves what is recorded at once when that was slow, and doubles it, up to a page, when it was quick.
+func (r *run) adaptWrite(took time.Duration) {
+	switch n := r.write.Load(); {
 	case took > slowWrite:
-		s.batch = max(s.batch/2, min(minBatch, s.cfg.Page))
+		r.write.Store(max(n/2, min(minWrite, int64(r.cfg.Page))))
 	case took < slowWrite/4:
-		s.batch = min(2*s.batch, s.cfg.Page)
+		r.write.Store(min(2*n, int64(r.cfg.Page)))
 	}
 }
 
-// nextBatch waits for outcomes that are due; nil when the run is over.
-func (s *scan) nextBatch() []outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		if b := s.cut(); b != nil {
-			return b
-		}
-		if s.ended && len(s.pending) == 0 {
-			return nil
-		}
-		s.ready.Wait()
+// recordAll records outcomes straight, in one message.
+func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
+	var m pgsql.Message
+	var n tally
+	var end string
+	m.Do("set local lock_timeout = " + strconv.FormatInt(lockTimeout.Milliseconds(), 10))
+	err := r.message(&m, c, batch, &n)
+	m.Do("set local lock_timeout = " + strconv.FormatInt(ownTimeout.Milliseconds(), 10))
+	part := r.parts.Add(1)
+	if err == nil {
+		err = m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends}, nothing)
 	}
-}
-
-// cut takes a batch that is due: a full one, page by page and there in the order of ids, since checks end out of order
-// and a range has no gaps; or everything, when nothing more is on its way or the oldest outcome has waited long enough.
-func (s *scan) cut() []outcome {
-	n := len(s.pending)
-	due := s.ended || s.out == 0 || time.Since(s.oldest) >= linger
-	if n == 0 || n < s.batch && !due {
+	if err == nil && ends && c.leaves {
+		err = m.Add(pgsql.SlotUnsettle.In(r.schema), []any{r.slot}, nothing)
+	}
+	if err == nil && ends && c.closes {
+		err = m.Add(pgsql.SlotClose.In(r.schema), []any{r.slot, false, c.token}, func(row *sql.Rows) error { return row.Scan(&end) })
+	}
+	if err == nil {
+		if ends {
+			c.ending.Store(true)
+		}
+		err = r.commitOnce(c, part, &m, &n, expected(batch))
+	}
+	switch {
+	case isLost(err):
+		r.leases.lose(c)
 		return nil
+	case err != nil:
+		c.ending.Store(false)
+		return err
 	}
-	slices.SortFunc(s.pending, comparePage)
-	b := s.pending[:min(n, s.batch)]
-	s.pending = append(make([]outcome, 0, s.batch), s.pending[len(b):]...)
-	s.oldest = monotonic()
-	return b
+	c.done = ends
+	if end == "done" {
+		r.closed.Store(true)
+	}
+	n.yielded = int64(len(batch)) - n.checked()
+	r.count(n)
+	return nil
 }
 
-// landBatch counts the rows of a batch as no longer in flight.
-func (s *scan) landBatch(b []outcome) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, o := range b {
-		s.land(o.shard, o.lane, o.id)
-	}
-	s.notify()
-}
-
-// count adds to the result.
-func (s *scan) count(n tally) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.result.Finished += n.finished
-	s.result.Rescheduled += n.rescheduled
-	s.result.Failed += n.failed
-	s.result.Yielded += n.yielded
-	s.result.Checked += n.checked()
-	if s.cfg.Progress != nil && n.checked() > 0 {
-		s.cfg.Progress(Progress{Slot: s.ledger.slot, Planned: s.result.Planned, Recorded: s.result.Checked})
-	}
-}
-
-// recordBatch records a batch: first straight, in one transaction; when rows are locked elsewhere, the careful way.
-// Rows that stay locked leave the batch, and it returns the others.
-func (s *scan) recordBatch(b []outcome) ([]outcome, error) {
-	err := s.commitBatch(b)
-	if !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) {
-		return b, err
-	}
-	held := s.held(b)
-	slices.SortFunc(held, compareShard)
-	for _, p := range split(held) {
-		rest, err := s.recordCarefully(p)
-		if err != nil {
-			return b, err
-		}
-		if len(rest) == 0 {
-			continue
-		}
-		b = slices.DeleteFunc(slices.Clone(b), func(o outcome) bool {
-			return slices.ContainsFunc(rest, func(r outcome) bool { return r.id == o.id })
-		})
-		s.beside.Go(func() { s.recordPatiently(p.shard, rest) })
-	}
-	return b, nil
-}
-
-// commitBatch records a batch in one transaction. While the database does not answer it tries again: when an earlier
-// attempt was committed after all, though its reply was lost, this one finds no row in the slot.
-func (s *scan) commitBatch(b []outcome) error {
-	var unknown bool // an earlier attempt may have been committed
-	return s.retry(func() error {
-		total, err := s.tryBatch(b)
-		if err == nil {
-			if unknown && total.checked() == 0 {
-				total = expected(b)
+// commitOnce sends a message that ends with the fence, again while the database cannot do it. Where the reply to it is lost
+// it finds out what became of it, and then n is all.
+func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all tally) error {
+	unknown := false
+	return r.retry(r.work, pgsql.IsTransient, func() error {
+		if unknown {
+			done, err := r.find(c, part)
+			if done {
+				*n = all
 			}
-			s.count(total)
-			return nil
+			if done || err != nil {
+				return err
+			}
+		}
+		*n = tally{}
+		err := r.commit(r.work, m)
+		if unknown && pq.As(err, pqerror.UniqueViolation) != nil {
+			// Of the mark: the message whose reply was lost was still being carried out.
+			if done, _ := r.find(c, part); done {
+				*n, err = all, nil
+			}
 		}
 		unknown = unknown || pgsql.IsTransient(err)
 		return err
 	})
 }
 
-// tryBatch drops the shards whose lease is lost and records the others. Where a range was not what it seemed, this run
-// goes by ids from now on: a job may be paused, or its rows be cancelled, in many more places.
-func (s *scan) tryBatch(b []outcome) (tally, error) {
-	for {
-		held := s.held(b)
-		if len(held) == 0 {
-			return tally{}, nil
-		}
-		var total tally
-		var lost []*shard
-		err := s.inTx(lockTimeout, func(tx *sqlx.Tx) (err error) {
-			total, lost, err = s.recordFenced(tx, held, true)
-			return err
-		})
-		switch {
-		case errors.Is(err, errNotWhole):
-			s.goByID()
-		case errors.Is(err, ErrLeaseLost):
-			s.lose(lost...)
-		default:
-			return total, err
-		}
+// find finds out whether a record was committed. Where it was not, and the claim is gone, the lease is lost.
+func (r *run) find(c *claim, part int64) (done bool, err error) {
+	var held bool
+	var m pgsql.Message
+	err = m.Add(pgsql.RecordFind.In(r.schema), []any{r.slot, c.token, part}, func(row *sql.Rows) error { return row.Scan(&done, &held) })
+	if err == nil {
+		err = r.retry(r.work, passes, func() error { return r.commit(r.work, &m) })
 	}
-}
-
-func (s *scan) goByID() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID = true
-}
-
-// held returns what a batch has of shards that are still this runner's.
-func (s *scan) held(b []outcome) []outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(b), func(o outcome) bool { return !s.isHeld(o.shard) })
-}
-
-// recordFenced writes outcomes in a transaction, and the fence. With ErrLeaseLost it returns the shards that are lost.
-func (s *scan) recordFenced(tx *sqlx.Tx, outcomes []outcome, ranges bool) (tally, []*shard, error) {
-	n, err := s.record(s.work, tx, outcomes, ranges)
-	if err != nil {
-		return tally{}, nil, err
+	if err == nil && !done && !held {
+		err = ErrLeaseLost
 	}
-	lost, err := s.fence(s.work, tx, n)
-	total := n.total()
-	total.yielded = int64(len(outcomes)) - total.checked()
-	return total, lost, err
+	return done, err
 }
 
-// recordCarefully records the rows that nobody else has locked, taken in id order. The others are left to patient
-// goroutines, so that the writer goes on.
-func (s *scan) recordCarefully(p part) (rest []outcome, err error) {
+// recordLocked takes up what somebody else had locked. One claim at a time waits for the first of its rows.
+func (r *run) recordLocked(c *claim) (locked []outcome, err error) {
+	if r.patience.try() {
+		defer r.patience.leave()
+		return r.recordFree(c, c.locked, true)
+	}
+	r.writers <- struct{}{}
+	defer r.writers.leave()
+	return r.recordFree(c, c.locked, false)
+}
+
+// end ends a claim of which nothing is left.
+func (r *run) end(c *claim) error { return r.recordAll(c, nil, true) }
+
+// waitForLock is for one who has no lock yet: in the queue for a row that others lock again and again. Nobody can wait
+// for him.
+const waitForLock = "set local lock_timeout = 900"
+
+// recordFree records the rows that nobody else has locked, and returns the others: their checks have run and must not
+// run again. The patient wait for the first of the rows before.
+func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outcome, err error) {
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	sortOutcomes(batch)
 	var n tally
-	err = s.retry(func() error {
-		return s.inTx(lockTimeout, func(tx *sqlx.Tx) error {
-			free, err := s.lockFree(s.work, tx, p.shard, p.ids)
-			if err != nil {
+	var free, busy map[int64]bool
+	part := r.parts.Add(1)
+	err = r.retry(r.work, pgsql.IsTransient, func() error {
+		n = tally{}
+		return pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
+			var m pgsql.Message
+			m.Do(settings(r.cfg.Lease, lockTimeout))
+			m.Do(pgsql.SlotIndexOnly)
+			if patient {
+				m.Do(waitForLock)
+				if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
+					return err
+				}
+			}
+			if free, busy, err = r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch)); err != nil {
 				return err
 			}
-			isFree := func(o outcome) bool { return slices.Contains(free, o.id) }
-			rest = slices.DeleteFunc(slices.Clone(p.outcomes), isFree)
-			mine := slices.DeleteFunc(slices.Clone(p.outcomes), func(o outcome) bool { return !isFree(o) })
-			n, _, err = s.recordFenced(tx, mine, false)
-			return err
+			var record pgsql.Message
+			mine := slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return !free[o.id] })
+			if err := r.message(&record, c, mine, &n); err != nil {
+				return err
+			}
+			if err := record.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing); err != nil {
+				return err
+			}
+			return record.Send(r.work, tx)
 		})
 	})
+	if pq.As(err, pqerror.UniqueViolation) != nil { // of the mark: an attempt whose reply was lost has done it
+		err, n = nil, expected(slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return busy[o.id] }))
+	}
 	switch {
-	case errors.Is(err, ErrLeaseLost):
-		s.lose(p.shard)
+	case isLost(err):
+		r.leases.lose(c)
 		return nil, nil
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
-		return p.outcomes, nil
-	case err == nil:
-		s.count(n)
+		return batch, nil
+	case err != nil:
+		return nil, err
 	}
-	return rest, err
+	locked = slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return !busy[o.id] })
+	n.yielded = int64(len(batch)-len(locked)) - n.checked()
+	r.count(n)
+	return locked, nil
 }
 
-// lockFree locks those rows of a shard that nobody else has locked. Rows that are gone count as locked elsewhere.
-func (s *scan) lockFree(ctx context.Context, tx *sqlx.Tx, sh *shard, ids []int64) (free []int64, err error) {
-	err = tx.SelectContext(ctx, &free, pgsql.RowsLock.In(s.schema), s.ledger.slot, sh.shard, pq.Array(ids))
-	return free, err
+// message adds the statements that record outcomes, which are in the order of their ids, and count in n what they did.
+func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	m.Do(pgsql.SlotIndexOnly)
+	return r.statements(m, c, batch, n)
 }
 
-// recordPatiently records rows that are locked elsewhere, one by one, each in a transaction of its own that waits
-// for the row's owner: their checks have run and must not run again. It gives up when the lease is lost or the run
-// ends.
-func (s *scan) recordPatiently(sh *shard, outcomes []outcome) {
-	for _, o := range outcomes {
-		err := s.waitAndRecord(sh, o)
-		if err != nil {
-			s.cfg.Logger.WarnContext(s.work, "a check was done but not recorded, and will be done again", "id", o.id, "error", err)
-			s.leave(sh)
-		}
-		s.landBatch([]outcome{o})
-	}
-}
-
-func (s *scan) waitAndRecord(sh *shard, o outcome) error {
-	for {
-		var n tally
-		err := s.retry(func() error {
-			return s.inTx(patience, func(tx *sqlx.Tx) (err error) {
-				n, _, err = s.recordFenced(tx, []outcome{o}, false)
+func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	if len(batch) <= few {
+		for i := range batch {
+			if err := r.recordRow(m, c, &batch[i], n); err != nil {
 				return err
-			})
-		})
-		switch {
-		case err == nil:
-			s.count(n)
-			return nil
-		case errors.Is(err, ErrLeaseLost):
-			s.lose(sh)
-			return err
-		case !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err), s.hasEnded(), sh.ctx.Err() != nil:
+			}
+		}
+		return nil
+	}
+	like, rest := alike(batch)
+	for _, group := range like {
+		if err := r.recordAlike(m, c, group, n); err != nil {
 			return err
 		}
 	}
+	ends := func(o outcome) bool { return o.verdict.Outcome != "" }
+	if err := r.finishRows(m, c, slices.DeleteFunc(slices.Clone(rest), func(o outcome) bool { return !ends(o) }), n); err != nil {
+		return err
+	}
+	return r.moveRows(m, c, slices.DeleteFunc(rest, ends), n)
 }
 
-func (s *scan) hasEnded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
+// counts reads what a statement did.
+func counts(n *tally) func(row *sql.Rows) error {
+	return func(row *sql.Rows) error {
+		var t tally
+		err := row.Scan(&t.finished, &t.rescheduled, &t.failed)
+		n.plus(t)
+		return err
+	}
 }
 
-// inTx runs fn in a transaction that waits for locks no longer than wait, and that the server ends when this process
-// stops in its middle: its locks must not outlive its leases.
-func (s *scan) inTx(wait time.Duration, fn func(tx *sqlx.Tx) error) error {
-	return pgsql.InTx(s.work, s.cfg.DB, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(s.work, pgsql.SlotIndexOnly+"; "+limits(wait, s.cfg.Lease)); err != nil {
-			return err
+// which are the parameters by which every statement names its rows.
+func (r *run) which(c *claim, batch []outcome) []any {
+	ids := idsOf(batch)
+	return []any{r.slot, c.token, r.parts.Add(1), numbersOf(batch), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+}
+
+func idsOf(batch []outcome) []int64 {
+	ids := make([]int64, len(batch))
+	for i := range batch {
+		ids[i] = batch[i].id
+	}
+	return ids
+}
+
+func numbersOf(batch []outcome) (numbers pq.Int64Array) {
+	for i := range batch {
+		if i == 0 || batch[i].number != batch[i-1].number {
+			numbers = append(numbers, batch[i].number)
 		}
-		return fn(tx)
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// namesOf are the names of the jobs of numbersOf.
+func (r *run) namesOf(batch []outcome) (names pq.StringArray) {
+	for _, number := range numbersOf(batch) {
+		names = append(names, r.known[number].def.Name)
+	}
+	return names
+}
+
+// clock is the parameter by which statements learn of a replayed clock: nil asks the database.
+func (r *run) clock() any {
+	if r.cfg.Now != nil {
+		return r.cfg.Now()
+	}
+	return nil
+}
+
+// recordRow adds the statement for one outcome.
+func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, n *tally) error {
+	var next any
+	if o.verdict.Outcome == "" {
+		next = o.verdict.Next
+	}
+	args := []any{
+		r.slot, c.token, r.parts.Add(1), o.number, r.known[o.number].def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move),
+		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.clock(),
+	}
+	all := expected([]outcome{*o})
+	return m.Add(pgsql.RowRecord.In(r.schema), args, func(row *sql.Rows) error {
+		var recorded bool
+		err := row.Scan(&recorded)
+		if recorded {
+			n.plus(all)
+		}
+		return err
 	})
 }
 
-func limits(lock, idle time.Duration) string {
-	return fmt.Sprintf("set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d",
-		lock.Milliseconds(), idle.Milliseconds())
+// recordAlike adds the statement for outcomes that are alike.
+func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	o := batch[0]
+	if o.verdict.Outcome == "" {
+		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), micros(o.duration, o.ran), r.clock())
+		return m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
+	}
+	args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
+	return m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
+}
+
+// finishRows adds the statement for outcomes that end their rows.
+func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	var ends []string
+	var errs []sql.NullString
+	var lateness, duration []sql.NullInt64
+	for _, o := range batch {
+		ends = append(ends, string(o.verdict.Outcome))
+		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
+		lateness = append(lateness, micros(o.lateness, o.ran))
+		duration = append(duration, micros(o.duration, o.ran))
+	}
+	args := append(r.which(c, batch), pq.Array(ends), pq.Array(errs), pq.Array(lateness), pq.Array(duration), r.cfg.Name, r.namesOf(batch))
+	return m.Add(pgsql.RowsFinish.In(r.schema), args, counts(n))
+}
+
+// moveRows adds the statement for outcomes that move their rows.
+func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	var kinds []string
+	var next []time.Time
+	var errs, payloads []sql.NullString
+	var duration []sql.NullInt64
+	for _, o := range batch {
+		kinds = append(kinds, string(o.verdict.Move))
+		next = append(next, o.verdict.Next)
+		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
+		payloads = append(payloads, sql.NullString{String: string(o.verdict.Payload), Valid: o.verdict.Payload != nil})
+		duration = append(duration, micros(o.duration, o.ran))
+	}
+	args := append(r.which(c, batch), pq.Array(kinds), pq.Array(next), pq.Array(errs), pq.Array(duration), pq.Array(payloads), r.clock())
+	return m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
+}
+
+func micros(d time.Duration, known bool) sql.NullInt64 {
+	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}
+}
+
+// messageTx adds to a check's own transaction what records its outcomes, and the fence.
+func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, mark string, n *tally) (part int64, err error) {
+	part = r.parts.Add(1)
+	m.Do("reset role; set local statement_timeout = 0")
+	if err := m.Add(pgsql.CheckSame.In(r.schema), []any{mark}, nothing); err != nil {
+		return part, err
+	}
+	sortOutcomes(outcomes)
+	if err := r.statements(m, c, outcomes, n); err != nil {
+		return part, err
+	}
+	return part, m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing)
+}
+
+// rollBackPrepared rolls back the transaction of a check that has prepared it for two-phase commit, and so would keep its
+// row locked for ever. number is that of the transaction.
+func (r *run) rollBackPrepared(ctx context.Context, number string) {
+	if number == "" {
+		return
+	}
+	conn, err := r.cfg.DB.Connx(ctx)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	var m pgsql.Message
+	var gid string
+	if m.Add(pgsql.CheckPrepared.In(r.schema), []any{number}, func(row *sql.Rows) error { return row.Scan(&gid) }) != nil ||
+		m.Send(ctx, conn) != nil || gid == "" {
+		return
+	}
+	if _, err := conn.ExecContext(ctx, "rollback prepared "+pq.QuoteLiteral(gid)); err != nil {
+		r.cfg.Logger.ErrorContext(ctx, "a check has prepared its transaction, which keeps its row locked until it is rolled back", "gid", gid, "error", err)
+	}
+}
+
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }

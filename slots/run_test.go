@@ -104,7 +104,7 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := func(key string) jobs.FutureJob {
-		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: key, GroupKey: "one shard"}
+		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: key, GroupKey: "one group"}
 		j.SetCheckAt(slotGrid, slot(1))
 		return j
 	}
@@ -145,11 +145,12 @@ func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
 	finished := w.background(slot(1), func(c *slots.Config) { c.Lease = time.Second })
 	<-started
 	w.db.MustExecContext(t.Context(), `
-		update prescient.slot_lease
-		set token = nextval('prescient.slot_token'), allocated_until = clock_timestamp() - interval '1 second'`)
-	w.eventually("the shard to be claimed again", func() bool {
+		update prescient.slot_claim
+		set token = token + 1, allocated_until = clock_timestamp() - interval '1 second'
+		where jobs <> '{}'`)
+	w.eventually("the rows to be claimed again", func() bool {
 		var again bool
-		if err := w.db.GetContext(t.Context(), &again, `select bool_or(allocated_until > clock_timestamp()) from prescient.slot_lease`); err != nil {
+		if err := w.db.GetContext(t.Context(), &again, `select coalesce(bool_or(allocated_until > clock_timestamp()), false) from prescient.slot_claim where jobs <> '{}'`); err != nil {
 			t.Fatal(err)
 		}
 		return again

@@ -1,21 +1,24 @@
 package sql_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq/pqerror"
 
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-func TestFutureJobHasTwoIndexesAndNoMore(t *testing.T) {
+func TestFutureJobHasThreeIndexesAndNoMore(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	want := []string{
-		"CREATE UNIQUE INDEX future_job_key ON prescient.future_job USING btree (entity_name, entity_key, job_exec, item_key) WHERE (item_key IS NOT NULL)",
-		"CREATE UNIQUE INDEX future_job_pkey ON prescient.future_job USING btree (next_check_at, shard, id)",
+		"CREATE INDEX future_job_group ON prescient.future_job USING btree (group_key, next_check_at) WHERE (group_key IS NOT NULL)",
+		"CREATE UNIQUE INDEX future_job_key ON prescient.future_job USING btree (entity_name, entity_key, job, item_key) WHERE (item_key IS NOT NULL)",
+		"CREATE UNIQUE INDEX future_job_pkey ON prescient.future_job USING btree (next_check_at, job, id)",
 	}
 	got := list(t, db, "select indexdef from pg_indexes where schemaname = 'prescient' and tablename = 'future_job' order by indexname")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -36,8 +39,8 @@ func TestHistoryHasOneIndexByTimeAndOneByEntity(t *testing.T) {
 	}
 }
 
-const plainInsert = `insert into prescient.future_job (job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at)
-	values ($1, $2, $3, $4, $5, $6, $7)`
+const plainInsert = `insert into prescient.future_job (job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at)
+	values (prescient.job_number($1), $2, $3, $4, $5, $6, $7)`
 
 func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 	t.Parallel()
@@ -57,8 +60,8 @@ func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 		"before 1970":                {6, "1969-12-31 23:30:00Z", "future_job_in_range"},
 		"first check before 1970":    {5, "1969-12-31 23:30:00Z", "future_job_in_range"},
 		"after 9999":                 {6, "9999-12-31 00:15:00Z", "future_job_in_range"},
-		"empty job_exec":             {0, "", "future_job_names"},
-		"long job_exec":              {0, strings.Repeat("a", 201), "future_job_names"},
+		"empty job_exec":             {0, "", "job_name"},
+		"long job_exec":              {0, strings.Repeat("a", 201), "job_name"},
 		"empty entity_name":          {1, "", "future_job_names"},
 		"long entity_name":           {1, strings.Repeat("ä", 101), "future_job_names"},
 		"empty entity_key":           {2, "", "future_job_names"},
@@ -83,8 +86,8 @@ func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 		row[column] = nil
 		refused(t, db, pqerror.NotNullViolation, plainInsert, row...)
 	}
-	refused(t, db, pqerror.GeneratedAlways, "insert into prescient.future_job (id, job_exec, entity_name, entity_key, first_check_at, next_check_at) values (1, 'a', 'b', 'c', $1, $1)", slot)
-	refused(t, db, pqerror.GeneratedAlways, "insert into prescient.future_job (shard, job_exec, entity_name, entity_key, first_check_at, next_check_at) values (1, 'a', 'b', 'c', $1, $1)", slot)
+	refused(t, db, pqerror.NotNullViolation, "insert into prescient.future_job (entity_name, entity_key, first_check_at, next_check_at) values ('b', 'c', $1, $1)", slot)
+	refused(t, db, pqerror.GeneratedAlways, "insert into prescient.future_job (id, job, entity_name, entity_key, first_check_at, next_check_at) values (1, 1, 'b', 'c', $1, $1)", slot)
 	exec(t, db, plainInsert, good...)
 	refused(t, db, pqerror.UniqueViolation, plainInsert, good...)
 	refused(t, db, pqerror.CheckViolation, "update prescient.future_job set next_check_at = next_check_at + interval '1 second'")
@@ -107,37 +110,91 @@ func TestTheLongestNamesAndTheEndsOfTheRangeAreStored(t *testing.T) {
 	}
 }
 
-func TestFirstCheckAtIsImmutable(t *testing.T) {
+// A number is that of its name for ever, so that a row is checked by the function it was enqueued for.
+func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 	t.Parallel()
-	db := pgtest.New(t)
-	exec(t, db, plainInsert, "remind", "order", "1", "", nil, "2030-03-01 12:15:00Z", "2030-03-01 12:15:00Z")
-	e := refused(t, db, pqerror.CheckViolation, "update prescient.future_job set first_check_at = first_check_at + interval '15 minutes'")
-	if !strings.Contains(e.Message, "immutable") || !strings.Contains(e.Hint, "prescient.reschedule") {
-		t.Errorf("%q, hint %q", e.Message, e.Hint)
+	for first, query := range map[string]string{
+		"enqueue":      "select prescient.enqueue('remind', 'order', '1', '2030-03-01')",
+		"enqueue_many": "select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",
+		"job_number":   "select prescient.job_number('remind')",
+		"job_numbers":  strings.ReplaceAll(pgsql.JobNumbers.In(""), "$1", "'{remind,remind}'"),
+		"job_pause":    strings.ReplaceAll(pgsql.JobPause.In(""), "$1", "'remind'"),
+	} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.New(t)
+			before := get[int64](t, db, "select prescient.number_of('remind')")
+			exec(t, db, query)
+			exec(t, db, "select prescient.enqueue_many('{other,remind}', '{order,order}', '{3,3}', '{2030-03-01,2030-03-01}', '{null,null}', '{null,null}', '{null,null}')")
+			number := get[int64](t, db, "select job from prescient.job where name = 'remind'")
+			if after := get[int64](t, db, "select prescient.number_of('remind')"); before != number || after != number {
+				t.Errorf("the number is %d, and was %d, then %d", number, before, after)
+			}
+			if n := get[int](t, db, "select count(*) from prescient.job"); n != 2 {
+				t.Errorf("%d jobs, want remind and other", n)
+			}
+			if n := get[int](t, db, "select count(*) from prescient.future_job where job = $1 and entity_key = '3'", number); n != 1 {
+				t.Errorf("%d rows have the number", n)
+			}
+		})
 	}
-	exec(t, db, "update prescient.future_job set first_check_at = first_check_at, next_check_at = next_check_at + interval '15 minutes'")
 }
 
-func TestTheDatabaseComputesTheShardFromTheGroupOrTheEntity(t *testing.T) {
+// A transaction of an application may be long, and a name is new but once.
+func TestNobodyWaitsForATransactionThatBringsTheSameNewName(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"commit", "rollback"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.New(t)
+			first, second := begin(t, db), begin(t, db)
+			exec(t, first, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+			exec(t, second, "set local lock_timeout = '1s'")
+			exec(t, second, "select prescient.enqueue('remind', 'order', '2', '2030-03-01')")
+			exec(t, second, "commit")
+			exec(t, first, end)
+
+			// Its rows are found by the name, whether it has its row by now or not.
+			if got := get[bool](t, db, "select prescient.reschedule('remind', 'order', '2', '2030-03-02') is not null"); !got {
+				t.Error("the row is not found")
+			}
+			if got := get[bool](t, db, "select prescient.cancel('remind', 'order', '2')"); !got {
+				t.Error("the row is not cancelled")
+			}
+			if got := list(t, db, "select job_exec || ' ' || outcome from prescient.future_job_history"); !slices.Equal(got, []string{"remind cancelled"}) {
+				t.Errorf("history: %v", got)
+			}
+			exec(t, db, "select prescient.enqueue('remind', 'order', '3', '2030-03-01')")
+			if n := get[int](t, db, "select count(*) from prescient.job where name = 'remind'"); n != 1 {
+				t.Errorf("%d rows of the name", n)
+			}
+		})
+	}
+}
+
+func TestANameWhoseNumberIsTakenIsRefused(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, `insert into prescient.future_job (job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at)
-		select 'job' || n % 3, 'order', (n / 3)::text, case when n % 2 = 0 then '' end, case when n >= 6000 then 'g' || n % 7 end, slot, slot
-		from generate_series(0, 8999) as n, prescient.slot_ceil('2030-03-01 12:01:00Z') as slot`)
-	for what, query := range map[string]string{
-		"entities in more than one shard": `select count(*) from (select from prescient.future_job where group_key is null group by entity_name, entity_key having count(distinct shard) > 1) as x`,
-		"groups in more than one shard":   `select count(*) from (select from prescient.future_job where group_key is not null group by group_key having count(distinct shard) > 1) as x`,
-		"shards out of range":             `select count(*) from prescient.future_job where shard not between 0 and (select shards - 1 from prescient.setting)`,
-		"shards far from their fair part": `select count(*) from (select from prescient.future_job where group_key is null group by shard having count(*) not between 6000 / 16 / 2 and 6000 / 16 * 2) as x`,
-		"shards without a row":            `select 16 - count(distinct shard) from prescient.future_job`,
+	exec(t, db, "insert into prescient.job (job, name) values (prescient.number_of('remind'), 'as it happens')")
+	for _, query := range []string{
+		"select prescient.enqueue('remind', 'order', '1', '2030-03-01')",
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",
 	} {
-		if n := get[int](t, db, query); n != 0 {
-			t.Errorf("%d %s", n, what)
+		if e := refused(t, db, pqerror.UniqueViolation, query); !strings.Contains(e.Message, "'as it happens'") || e.Hint == "" {
+			t.Errorf("%q, hint %q", e.Message, e.Hint)
 		}
 	}
-	// "ab"+"c" and "a"+"bc" are two entities.
-	const pair = `select count(distinct hashtextextended(n || chr(31) || k, 0)) from (values ('ab', 'c'), ('a', 'bc')) as v (n, k)`
-	if n := get[int](t, db, pair); n != 2 {
-		t.Errorf("%d hashes", n)
+}
+
+// What groups a row is in no key, so that group_key may be anything; the index of groups has the rows that have one.
+func TestOnlyRowsWithAGroupPayForItsIndex(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for i, group := range []any{nil, nil, "g", "g", "h"} {
+		exec(t, db, plainInsert, "remind", "order", strings.Repeat("x", i+1), "", group, noon, noon)
+	}
+	exec(t, db, "analyze prescient.future_job")
+	if n := get[int](t, db, "select reltuples from pg_class where oid = 'prescient.future_job_group'::regclass"); n != 3 {
+		t.Errorf("%d rows in the index, want 3", n)
 	}
 }

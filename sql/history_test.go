@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // end puts a row into history as if it had ended at an instant.
@@ -141,5 +143,44 @@ func TestPruneDropsWholeMonthsAndOnlyThose(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whoever ends a check writes into history, and would wait behind one who waits for its readers.
+func TestNothingWaitsForThoseWhoReadHistory(t *testing.T) {
+	t.Parallel()
+	db := inZone(t, "UTC")
+	exec(t, db, "select prescient.make_history_month('2031-01-15')")
+	const makeMonth, drop = "select prescient.make_history_month('2031-02-15')", "select prescient.drop_history_months('2031-02-01')"
+	for name, test := range map[string]struct {
+		read    string
+		refused []string
+		done    []string
+	}{
+		"all of it":           {"select from prescient.future_job_history", []string{makeMonth, drop}, nil},
+		"a dump":              {"lock table prescient.future_job_history in access share mode", []string{makeMonth, drop}, nil},
+		"a month":             {"select from prescient.future_job_history_203101", []string{drop}, []string{makeMonth}},
+		"what has no month":   {"select from prescient.future_job_history_rest", []string{makeMonth, drop}, nil},
+		"a writer":            {"select prescient.cancel('remind', 'order', '1')", []string{drop}, []string{makeMonth}},
+		"one who dry-runs it": {"select prescient.drop_history_months('2031-02-01', true)", []string{makeMonth, drop}, nil},
+	} {
+		exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+		reader := begin(t, db)
+		exec(t, reader, test.read)
+		for _, query := range test.refused {
+			tx := begin(t, db)
+			if _, err := tx.ExecContext(t.Context(), query); !pgsql.IsLockTimeout(err) {
+				t.Errorf("%s: %s: %v", name, query, err)
+			}
+			_ = tx.Rollback()
+		}
+		for _, query := range test.done {
+			tx := begin(t, db)
+			exec(t, tx, query)
+			_ = tx.Rollback()
+		}
+		if err := reader.Rollback(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

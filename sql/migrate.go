@@ -32,7 +32,12 @@ type Migration struct {
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 }
 
+// ErrEncoding is returned for a database that cannot hold every text: one that does not fit would spoil all that is
+// written together with it.
+var ErrEncoding = errors.New("the database must have the encoding UTF8: create another one, with: create database ... encoding 'UTF8' template template0")
+
 // Migrate brings the schema up to date, creating it first where it is missing, and is nothing to do when it is.
+// It returns ErrEncoding for a database that is not UTF8, and ErrReadOnly for a standby.
 // Any number of processes may call it at once: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
 func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
@@ -44,7 +49,7 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate schema %s: %w", schema, err)
+		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
 	}
 	return nil
 }
@@ -73,7 +78,7 @@ func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, e
 		at     time.Time
 	}
 	var versions []version
-	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
+	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		var exists bool
 		if err := tx.GetContext(ctx, &exists, `select to_regclass($1) is not null`, versionTable(schema)); err != nil || !exists {
 			return err
@@ -139,13 +144,16 @@ func upPart(text string) string {
 func createSchema(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
 		var plain, exists bool
-		if err := tx.QueryRowContext(ctx, SchemaCheck.In(schema), schema.String()).Scan(&plain, &exists); err != nil {
+		var encoding string
+		if err := tx.QueryRowContext(ctx, SchemaCheck.In(schema), schema.String()).Scan(&plain, &exists, &encoding); err != nil {
 			return err
 		}
-		if !plain {
+		switch {
+		case !plain:
 			return errors.New("the name is a key word of SQL; choose another in database.schema")
-		}
-		if exists {
+		case encoding != "UTF8":
+			return fmt.Errorf("%w; it is %s", ErrEncoding, encoding)
+		case exists:
 			return nil
 		}
 		if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
@@ -155,7 +163,7 @@ func createSchema(ctx context.Context, db *sqlx.DB, schema Schema) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create schema %s: %w", schema, err)
+		return fmt.Errorf("create schema %s: %w", schema, ExplainMissing(err))
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package sql_test
 
 import (
+	"context"
+	"errors"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -97,7 +101,7 @@ func TestTheScriptRunsOnceOrNotAtAll(t *testing.T) {
 	if err := pgsql.PrintMigrations(&script, ""); err != nil {
 		t.Fatal(err)
 	}
-	half := strings.Replace(script.String(), "create table prescient.slot_lease", "create nonsense", 1)
+	half := strings.Replace(script.String(), "create table prescient.slot_claim", "create nonsense", 1)
 	if _, err := db.ExecContext(t.Context(), half); err == nil {
 		t.Fatal("nonsense was run")
 	}
@@ -174,6 +178,52 @@ func TestMigrationsTellsWhenWhateverTheTimeZoneOfTheSession(t *testing.T) {
 	}
 }
 
+// A text that does not fit into another encoding is an error, and with it all that is written together with it.
+func TestADatabaseOfAnotherEncodingIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
+		t.Run(encoding, func(t *testing.T) {
+			t.Parallel()
+			db := open(t, encoded(t, encoding))
+			err := pgsql.Migrate(t.Context(), db, "")
+			if !errors.Is(err, pgsql.ErrEncoding) || !strings.Contains(err.Error(), encoding) || !strings.Contains(err.Error(), "create database") {
+				t.Errorf("Migrate: %v", err)
+			}
+			var script strings.Builder
+			if err := pgsql.PrintMigrations(&script, ""); err != nil {
+				t.Fatal(err)
+			}
+			if e := refused(t, db, pqerror.FeatureNotSupported, script.String()); !strings.Contains(e.Message, encoding) || !strings.Contains(e.Hint, "create database") {
+				t.Errorf("the script: %q, hint %q", e.Message, e.Hint)
+			}
+			exec(t, db, "rollback")
+			if get[bool](t, db, "select exists (select from pg_namespace where nspname = 'prescient')") {
+				t.Error("the schema was made")
+			}
+		})
+	}
+}
+
+// encoded is an empty database of an encoding.
+func encoded(t *testing.T, encoding string) string {
+	t.Helper()
+	beside := pgtest.Empty(t)
+	u, err := url.Parse(beside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/") + "_" + strings.ToLower(encoding)
+	admin := open(t, beside)
+	exec(t, admin, "create database "+name+" encoding '"+encoding+"' locale 'C' template template0")
+	t.Cleanup(func() {
+		if _, err := admin.ExecContext(context.Background(), "drop database "+name+" with (force)"); err != nil {
+			t.Error(err)
+		}
+	})
+	u.Path = "/" + name
+	return u.String()
+}
+
 // applied counts the steps that a database has.
 func applied(t *testing.T, db *sqlx.DB, schema pgsql.Schema) int {
 	t.Helper()
@@ -218,7 +268,7 @@ func dump(t *testing.T, db *sqlx.DB, schema string) []string {
 		union all
 		select 'trigger ' || pg_get_triggerdef(g.oid) from pg_trigger g join relation c on c.oid = g.tgrelid where not g.tgisinternal
 		union all
-		select query_to_xml(format('select width, shards, schema_version from %I.setting', $1::text), true, true, '')::text
+		select query_to_xml(format('select width, schema_version from %I.setting', $1::text), true, true, '')::text
 		union all
 		select query_to_xml(format('select version_id, is_applied from %I.schema_migration order by id', $1::text), true, true, '')::text
 		order by 1`, schema)

@@ -40,8 +40,8 @@ func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, `insert into prescient.schedule (id, crontab, anchor) select 's' || n, '@daily', '2030-03-01' from generate_series(1, 20000) as n`)
-	exec(t, db, `insert into prescient.future_job (job_exec, entity_name, entity_key, first_check_at, next_check_at)
-		select 'schedule', 'schedule', id, '`+noon+`', '`+noon+`' from prescient.schedule`)
+	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		select prescient.job_number('schedule'), 'schedule', id, '`+noon+`', '`+noon+`' from prescient.schedule`)
 	exec(t, db, `insert into prescient.event_outbox (mark, id, source, type) select n::text::xid8, n, 's', 't' from generate_series(1, 20000) as n`)
 	exec(t, db, "analyze")
 	ids := pq.StringArray{"s1", "s77", "s4711"}

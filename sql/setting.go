@@ -34,7 +34,7 @@ var monotonic = time.Now //nolint:forbidigo // measures
 func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
 	var s Setting
 	var seconds, version int64
-	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
+	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(&seconds, &s.Since, &version, &s.clock)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err

@@ -33,26 +33,48 @@ func open(t *testing.T, url string, opts ...pgsql.Option) *sqlx.DB {
 	return db
 }
 
-func exec(t *testing.T, db *sqlx.DB, query string, args ...any) {
+// begin begins a transaction that is rolled back at the end of the test, unless it has ended.
+func begin(t *testing.T, db *sqlx.DB) *sqlx.Tx {
+	t.Helper()
+	tx, err := db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// awaitWaiting returns when somebody in the database waits for a lock.
+func awaitWaiting(t *testing.T, db *sqlx.DB) {
+	t.Helper()
+	const waits = `select exists (
+		select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+	)`
+	for !get[bool](t, db, waits) {
+		continue
+	}
+}
+
+func exec(t *testing.T, db sqlx.ExecerContext, query string, args ...any) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 }
 
-func get[T any](t *testing.T, db *sqlx.DB, query string, args ...any) T {
+func get[T any](t *testing.T, db sqlx.QueryerContext, query string, args ...any) T {
 	t.Helper()
 	var value T
-	if err := db.GetContext(t.Context(), &value, query, args...); err != nil {
+	if err := sqlx.GetContext(t.Context(), db, &value, query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return value
 }
 
-func list(t *testing.T, db *sqlx.DB, query string, args ...any) []string {
+func list(t *testing.T, db sqlx.QueryerContext, query string, args ...any) []string {
 	t.Helper()
 	var values []string
-	if err := db.SelectContext(t.Context(), &values, query, args...); err != nil {
+	if err := sqlx.SelectContext(t.Context(), db, &values, query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return values

@@ -35,7 +35,8 @@ func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return stmt.Close()
+				defer func() { _ = stmt.Close() }()
+				return nil
 			})
 			if err != nil {
 				t.Errorf("%s in schema %q: %v", file, schema, err)
@@ -65,6 +66,16 @@ func TestAStatementForAnotherSchemaDoesNotNameTheDefaultOne(t *testing.T) {
 		"select order_checks.make_history_month('2031-01-01')",
 		"select order_checks.cancel('remind', 'order', '1')",
 		"select order_checks.cancel_entity('order', '2')",
+		"select order_checks.enqueue('remind', 'order', '3', '2030-03-01', clock => '2029-01-01')",
+		"select order_checks.open_slot('2030-03-01', 'run', 1, 'me', '1 minute', '2030-03-01')",
+		"select order_checks.claim_rows('2030-03-01', 'run', 2, 'me', '1 minute', array[order_checks.job_number('remind')], 10)",
+		"update order_checks.slot_claim set allocated_until = 'epoch' where token = 2",
+		"select order_checks.take_over('2030-03-01', 'run', 3, 'me', '1 minute', array[order_checks.job_number('remind')])",
+		`select order_checks.begin_check('2030-03-01', job, id, 'a', false), order_checks.same_check('a'), order_checks.record_row(
+			'2030-03-01', 3, 1, job, 'remind', id, 'done', null, null, null, null, 0, 0, 'me') from order_checks.future_job`,
+		"select order_checks.fence('2030-03-01', 3, 2, true)",
+		"select order_checks.close_slot('2030-03-01')",
+		"select order_checks.lock_group('a')",
 		"select order_checks.drop_history_months('2031-01-01', true)",
 		"select order_checks.set_width('1 hour')",
 	} {

@@ -20,6 +20,9 @@ var ErrNotMigrated = errors.New("the database has no prescient schema of this ve
 // ErrNewer is returned where the schema is newer than the code.
 var ErrNewer = errors.New("the database was migrated by a newer version of prescient: install that version")
 
+// ErrReadOnly is returned where something is to be written and the server only reads.
+var ErrReadOnly = errors.New("the database is a hot standby or read-only: point database.url at the primary")
+
 // InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
 // transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.
 //
@@ -28,6 +31,13 @@ var ErrNewer = errors.New("the database was migrated by a newer version of presc
 func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	return Retry(func() error {
 		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, nil) }, fn)
+	})
+}
+
+// ReadTx is InTx for what only reads, on a hot standby too.
+func ReadTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	return Retry(func() error {
+		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, &sql.TxOptions{ReadOnly: true}) }, fn)
 	})
 }
 
@@ -51,6 +61,9 @@ func Commit[T interface {
 	Rollback() error
 }](begin func() (T, error), fn func(tx T) error) error {
 	tx, err := begin()
+	if pq.As(err, pqerror.FeatureNotSupported) != nil { // the driver begins with READ WRITE, which a standby cannot do
+		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	}
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
@@ -67,7 +80,7 @@ func Commit[T interface {
 
 // SlotIndexOnly makes the planner of a transaction go through the slot index in its order. What is in a slot is no
 // matter of statistics: for one that they have not seen, or a filter they misjudge, it would rather collect and sort
-// a whole shard for every page, or the table where most of it is due at once, at ten times the cost and more, and step
+// a whole job for every page, or the table where most of it is due at once, at ten times the cost and more, and step
 // over dead entries without marking them. It is not for a transaction that runs statements of the application, too.
 const SlotIndexOnly = "set local enable_bitmapscan = off; set local enable_seqscan = off; set local enable_sort = off; " +
 	"set local max_parallel_workers_per_gather = 0; set local jit = off"
@@ -97,12 +110,22 @@ func IsTransient(err error) bool {
 	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// ExplainMissing turns the server's complaint about a missing table, schema or function into ErrNotMigrated.
+// ExplainMissing turns the server's complaint about what it does not have into an error that says what to do: for a
+// table, schema or function ErrNotMigrated, for leave to write ErrReadOnly.
 func ExplainMissing(err error) error {
-	if pq.As(err, pqerror.UndefinedTable, pqerror.InvalidSchemaName, pqerror.UndefinedFunction, pqerror.UndefinedColumn) != nil {
-		return fmt.Errorf("%w (%w)", ErrNotMigrated, err)
+	var what error
+	switch {
+	case pq.As(err, pqerror.UndefinedTable, pqerror.InvalidSchemaName, pqerror.UndefinedFunction, pqerror.UndefinedColumn) != nil:
+		what = ErrNotMigrated
+	case pq.As(err, pqerror.ReadOnlySQLTransaction) != nil:
+		what = ErrReadOnly
+	default:
+		return err
 	}
-	return err
+	if errors.Is(err, what) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", what, err)
 }
 
 // Querier is what a transaction and a pool have in common.

@@ -153,6 +153,25 @@ func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 	exec(t, db, "select prescient.set_width('1 hour', '2030-03-01 11:59:59.999999Z')")
 }
 
+// Catch-up leaves the rows of a paused job, so that to say "run them" alone would help nobody.
+func TestWhoChangesTheWidthIsToldToResumeAPausedJobFirst(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "select prescient.enqueue('order.remind', 'order', '1', '2030-03-01 12:00:00Z')")
+	exec(t, db, "select prescient.enqueue('alert', 'order', '1', '2030-03-01 12:15:00Z')")
+	exec(t, db, "update prescient.job set paused_at = clock_timestamp(), paused_by = 'me' where name = 'order.remind'")
+	change := "select prescient.set_width('1 hour', '2030-03-01 12:20:00Z')"
+	e := refused(t, db, pqerror.ObjectInUse, change)
+	if !strings.Contains(e.Message, "order.remind") || !strings.Contains(e.Hint, "paused") || !strings.Contains(e.Hint, "prescient jobs resume order.remind") ||
+		!strings.Contains(e.Hint, "prescient catch-up") {
+		t.Errorf("%q, hint %q", e.Message, e.Hint)
+	}
+	exec(t, db, "delete from prescient.future_job where entity_name = 'order' and next_check_at = '2030-03-01 12:00:00Z'")
+	if e := refused(t, db, pqerror.ObjectInUse, change); !strings.Contains(e.Message, "alert") || strings.Contains(e.Hint, "resume") {
+		t.Errorf("%q, hint %q", e.Message, e.Hint)
+	}
+}
+
 // Both know the old width when they begin, and neither may fail for it: applications enqueue in the midst of their
 // own transactions.
 func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
@@ -168,23 +187,15 @@ func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
 			t.Parallel()
 			db := pgtest.New(t)
 			exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
-			tx, err := db.BeginTxx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = tx.Rollback() }()
-			if _, err := tx.ExecContext(t.Context(), "select prescient.set_width('1 hour')"); err != nil {
-				t.Fatal(err)
-			}
+			tx := begin(t, db)
+			exec(t, tx, "select prescient.set_width('1 hour')")
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				if _, err := db.ExecContext(t.Context(), strings.Replace(write, "'{}'", "'{\"\"}'", 1)); err != nil {
 					t.Error(err, pq.As(err).Detail)
 				}
 			})
-			for !get[bool](t, db, "select exists (select from pg_locks where not granted and database = (select oid from pg_database where datname = current_database()))") {
-				continue
-			}
+			awaitWaiting(t, db)
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}

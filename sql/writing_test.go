@@ -12,7 +12,7 @@ import (
 func TestPlainSQLWritesChecksWithDefaults(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	const waiting = "select job_exec || ' ' || entity_key || ' ' || " + "to_char(next_check_at at time zone 'UTC', 'HH24:MI') from prescient.future_job order by id"
+	const waiting = "select name || ' ' || entity_key || ' ' || " + "to_char(next_check_at at time zone 'UTC', 'HH24:MI') from prescient.future_job join prescient.job using (job) order by id"
 	for _, step := range []struct{ query, want string }{
 		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z')", "inserted"},
 		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 18:05:00Z')", "kept"},
@@ -155,5 +155,44 @@ func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
 	exec(t, db, "select prescient.push_back('remind', 'order', '1', '2030-03-01 12:16:00Z')")
 	if now := get[string](t, db, "select ctid::text from prescient.future_job"); now == place {
 		t.Error("the row was not moved")
+	}
+}
+
+// A check that has begun sees nothing of a transaction that is not committed yet, and ends the row.
+func TestPlainSQLKeepsNoRowThatIsBeingChecked(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	begun := get[string](t, db, "select "+utc("prescient.slot_floor(now(), '15 minutes')")) + "Z"
+	for name, test := range map[string]struct {
+		claim string
+		want  map[string]string
+	}{
+		"claimed": {
+			"select prescient.claim_rows(slot, 'run', 2, 'me', '1 hour', array[prescient.number_of('remind')], 10) from prescient.slot_run",
+			map[string]string{"keep": "replaced", "replace": "replaced", "error": "replaced", "push_back": "pushed_back"},
+		},
+		"not claimed": {"select", map[string]string{"keep": "kept", "replace": "replaced", "push_back": "pushed_back"}},
+	} {
+		for policy, want := range test.want {
+			for function, query := range map[string]string{
+				"enqueue": "select action from prescient.enqueue('remind', 'order', '1', now() + interval '1 day', on_conflict => $1)",
+				"enqueue_many": `select case when inserted > 0 then 'inserted' when kept > 0 then 'kept' when replaced > 0 then 'replaced' else 'pushed_back' end
+					from prescient.enqueue_many('{remind}', '{order}', '{1}', array[now() + interval '1 day'], '{null}', '{""}', '{null}', $1)`,
+			} {
+				tx := begin(t, db)
+				exec(t, tx, plainInsert, "remind", "order", "1", "", nil, begun, begun)
+				exec(t, tx, "select prescient.open_slot($1, 'run', 1, 'me', '1 hour')", begun)
+				exec(t, tx, test.claim)
+				if got := get[string](t, tx, query, policy); got != want {
+					t.Errorf("%s, %s, %s: %s, want %s", name, function, policy, got, want)
+				}
+				if n := get[int](t, tx, "select count(*) from prescient.future_job where next_check_at > clock_timestamp()"); n != 1 {
+					t.Errorf("%s, %s, %s: %d rows wait", name, function, policy, n)
+				}
+				if err := tx.Rollback(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }

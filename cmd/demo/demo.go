@@ -66,16 +66,16 @@ type teller struct {
 
 // Tell lets the story happen and writes it to out. db is best opened with replay.Connect.
 func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, err error) {
+	t := &teller{printer: &printer{out: out, colour: o.Colour}, db: db, orders: generate(o.Seed)}
 	registry := jobs.NewRegistry()
-	engine, err := replay.Open(ctx, db, registry, start)
-	if err != nil {
+	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		return t.shop.check(ctx, tx, job)
+	})
+	if t.Replay, err = replay.Open(ctx, db, registry, start); err != nil {
 		return Facts{}, err
 	}
-	defer func() { err = errors.Join(err, engine.Close(ctx)) }()
-	t := &teller{
-		Replay: engine, printer: &printer{out: out, colour: o.Colour}, db: db, shop: shop{engine.Schema}, orders: generate(o.Seed),
-	}
-	registry.RegisterTx(unshipped, t.shop.check)
+	defer func() { err = errors.Join(err, t.Close(ctx)) }()
+	t.shop = shop{t.Schema}
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, t.shop.sql(tables))
 		return err

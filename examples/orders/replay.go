@@ -52,15 +52,17 @@ type player struct {
 // play runs orders, of which there is at least one, in the order they were placed, through the engine in virtual time
 // and in a schema of its own. It calls progress after every slot in which there was something to do.
 func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress func(summary)) (_ summary, err error) {
+	p := &player{db: db, rule: r}
 	registry := jobs.NewRegistry()
-	engine, err := replay.Open(ctx, db, registry, orders[0].placedAt)
-	if err != nil {
+	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		return p.shop.checkUnshipped(ctx, tx, job)
+	}, jobs.Retry(0))
+	if p.Replay, err = replay.Open(ctx, db, registry, orders[0].placedAt); err != nil {
 		return summary{}, err
 	}
-	defer func() { err = errors.Join(err, engine.Close(ctx)) }()
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
 
-	p := &player{Replay: engine, db: db, shop: shop{schema: engine.Schema}, rule: r}
-	registry.RegisterTx(unshipped, p.shop.checkUnshipped, jobs.Retry(0))
+	p.shop = shop{schema: p.Schema}
 	if err := p.shop.create(ctx, db); err != nil {
 		return summary{}, err
 	}

@@ -97,7 +97,7 @@ func TestAnOrderThatIsNotShippedIsAnEventAndThenAnother(t *testing.T) {
 	diff(t, "1 done, 2 done, 3 done", outcomes)
 }
 
-// events reads JSON lines, in the order of their subjects: orders are in different shards.
+// events reads JSON lines, in the order of their subjects: they may be published in any.
 func events(t *testing.T, lines string) (list []event) {
 	t.Helper()
 	for line := range strings.Lines(lines) {

@@ -108,9 +108,6 @@ func (w *world) due(list ...jobs.FutureJob) {
 	w.t.Helper()
 	for _, job := range list {
 		job.JobExec, job.EntityName = "overdue", "invoice"
-		if job.GroupKey == "" {
-			job.GroupKey = "g" // one shard, so that all are in one batch
-		}
 		job.SetCheckAt(grid.Default, slot(1))
 		if _, err := w.client.Enqueue(w.t.Context(), w.db, job, jobs.Keep); err != nil {
 			w.t.Fatal(err)

@@ -32,7 +32,7 @@ type Applied struct {
 // that are the same. With dryRun it only says what it would do. The result is in the order of the ids. A zero Anchor
 // stands for the one that the schedule has.
 func (s *Store) Apply(ctx context.Context, db jobs.DB, specs []Spec, dryRun bool) (applied []Applied, err error) {
-	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+	err = inTx(ctx, db, func(tx jobs.DB) error {
 		wanted, err := s.wanted(ctx, tx, specs)
 		if err != nil {
 			return err

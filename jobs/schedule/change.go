@@ -41,7 +41,7 @@ func (s *Store) setPaused(ctx context.Context, db jobs.DB, verb, id string, vers
 
 // Delete removes a schedule. Nothing of it is published after the transaction has committed.
 func (s *Store) Delete(ctx context.Context, db jobs.DB, id string, version int) error {
-	err := s.inTx(ctx, db, func(tx jobs.DB) error {
+	err := inTx(ctx, db, func(tx jobs.DB) error {
 		current, err := s.lock(ctx, tx, []string{id})
 		if err == nil {
 			_, err = current.find(id, version)
@@ -76,7 +76,7 @@ type edit struct {
 }
 
 func (s *Store) changeOne(ctx context.Context, db jobs.DB, verb string, e edit) (changed Schedule, err error) {
-	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+	err = inTx(ctx, db, func(tx jobs.DB) error {
 		if err := s.change(ctx, tx, []edit{e}); err != nil {
 			return err
 		}

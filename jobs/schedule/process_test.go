@@ -56,7 +56,6 @@ func publishProcess(url, file string) int {
 	schedule.Register(registry, &schedule.Publishing{Publisher: hanging{file}})
 	runner, err := slots.NewRunner(ctx, slots.Config{
 		DB: db, Registry: registry, Lease: time.Second, Now: func() time.Time { return slot(1) },
-		Connections: 32, // one for each shard, as each hangs
 	})
 	if err != nil {
 		slog.Error("new runner", "error", err)

@@ -57,7 +57,7 @@ const bulk = 5000
 
 // Create adds a schedule, whose first instant is the first one after now. ErrExists: its id is taken.
 func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Schedule, err error) {
-	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+	err = inTx(ctx, db, func(tx jobs.DB) error {
 		if err := s.create(ctx, tx, []Spec{spec}); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Sche
 // ranges over all once: a deadlock with somebody else is returned as the error that it is, with nothing created.
 func (s *Store) CreateAll(ctx context.Context, db jobs.DB, all iter.Seq[Spec]) (int64, error) {
 	var n int64
-	err := jobs.InTx(ctx, db, func(tx jobs.DB) error {
+	err := once(ctx, db, func(tx jobs.DB) error {
 		n = 0
 		chunk := make([]Spec, 0, bulk)
 		flush := func() error {
@@ -214,7 +214,7 @@ func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids any) (list [
 	}
 	state := sql.NullString{String: string(f.State), Valid: f.State != ""}
 	args := []any{f.After, f.Prefix, state, cmp.Or(f.Limit, 100), ids}
-	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+	err = reading(ctx, db, func(tx jobs.DB) error {
 		list, err = collect(ctx, s, tx, pgsql.ScheduleList, args, scanSchedule)
 		return err
 	})
@@ -273,7 +273,7 @@ func columns(specs []Spec) []any {
 
 // Grid returns the slots of the database, for Preview.
 func (s *Store) Grid(ctx context.Context, db jobs.DB) (g grid.Grid, err error) {
-	err = s.inTx(ctx, db, func(tx jobs.DB) error {
+	err = reading(ctx, db, func(tx jobs.DB) error {
 		g, _, err = settings(ctx, tx, s.schema)
 		return err
 	})

@@ -4,17 +4,28 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// inTx is jobs.InTx, done anew when the server asks for another try. Where db is a transaction it never does: that one
-// is lost, and its owner's to repeat.
-func (s *Store) inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
-	if jobs.IsTx(db) {
-		return jobs.InTx(ctx, db, fn)
+// inTx is once, done anew when the server asks for another try. Where db is a transaction it never does: that one is
+// lost, and its owner's to repeat.
+func inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
+	if tx.Is(db) {
+		return once(ctx, db, fn)
 	}
-	return pgsql.Retry(func() error { return jobs.InTx(ctx, db, fn) })
+	return pgsql.Retry(func() error { return once(ctx, db, fn) })
+}
+
+// once runs fn in db when that is a transaction, else in a new one.
+func once(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
+	return tx.In(ctx, db, func(db tx.DB) error { return fn(db) })
+}
+
+// reading is once for what only reads.
+func reading(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
+	return tx.Read(ctx, db, func(db tx.DB) error { return fn(db) })
 }
 
 // collect runs a statement and returns its rows, each as scan fills it in.

@@ -112,8 +112,6 @@ func TestAnEventThatIsRefusedIsTheErrorOfItsRowAlone(t *testing.T) {
 		}
 		return nil
 	}
-	// One shard, so that both are in one batch.
-	w.exec(`update prescient.future_job set group_key = 'g'`)
 	w.run(slot(1), w.config(unshipped))
 	diff(t, map[string]string{"1": "done", "2": "12:30:00 publish the event: too large"}, w.state())
 }

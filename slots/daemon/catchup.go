@@ -3,15 +3,10 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -32,15 +27,12 @@ type catchUpState struct {
 	busy     bool
 	due      bool      // a slot was done since the last one began
 	ended    time.Time // when the last one ended
-	until    time.Time // the slot before which nothing was missed when the last good one began; zero before the first
+	until    time.Time // the slot before which nothing was left to do when the last good one ended; zero before the first
 	thorough time.Time // when the last good one began that looked at the whole ledger
 	pruned   time.Time // when history was last pruned
 	err      error     // of the last one
 	missed   int64     // slots that began without a run here, since the last good one began
 }
-
-// span is the slots from one up to but not including another; from may be zero, for the first of the ledger.
-type span struct{ from, to time.Time }
 
 // beginCatchUp begins a catch-up when it is time for one.
 func (d *daemon) beginCatchUp(ctx context.Context) {
@@ -52,15 +44,14 @@ func (d *daemon) beginCatchUp(ctx context.Context) {
 	}
 	whole := c.thorough.IsZero() || now.Sub(c.thorough) >= thoroughly
 	since, until := d.catchUpRange(whole)
-	list := spans(d.grid, since, until, d.busy())
 	missed := c.missed
 	c.busy, c.due = true, false
 	d.work.Go(func() {
-		err := d.catchUpOn(ctx, list)
+		caught, err := d.catchUpOn(ctx, since, until)
 		d.mu.Lock()
 		c.busy, c.ended, c.err = false, monotonic(), err
 		if err == nil {
-			c.until = until
+			c.until = leftTo(caught, until)
 			c.missed -= missed
 			if whole {
 				c.thorough = now
@@ -90,60 +81,49 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 	return d.grid.Floor(since.Add(-lookBack)), until
 }
 
-// spans returns the slots from since up to until without those that are being run. Catch-up would take a share in
-// their rows, too, as missed ones, which they are not.
-func spans(g grid.Grid, since, until time.Time, running []time.Time) []span {
-	var list []span
-	for _, slot := range running {
-		if !slot.Before(until) || slot.Before(since) {
-			continue
+// leftTo returns the first slot that catch-up has left to those who are at it, who may die; else until.
+func leftTo(caught slots.Caught, until time.Time) time.Time {
+	for _, r := range caught.Results {
+		if r.State == slots.StateOpen && len(r.Unknown) == 0 {
+			return r.Slot
 		}
-		if since.Before(slot) {
-			list = append(list, span{since, slot})
-		}
-		since = g.Next(slot)
 	}
-	if since.Before(until) {
-		list = append(list, span{since, until})
-	}
-	return list
+	return until
 }
 
-func (d *daemon) catchUpOn(ctx context.Context, list []span) error {
+func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (slots.Caught, error) {
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {
-		return stoppedBy(ctx, false, err)
+		return slots.Caught{}, stoppedBy(ctx, false, err)
 	}
-	for _, s := range list {
-		caught, err := r.CatchUp(ctx, slots.CatchUp{Since: s.from, Until: s.to})
-		opened := len(caught.Results) > 0 && caught.Results[len(caught.Results)-1].State != ""
-		err = stoppedBy(ctx, opened, err)
-		d.logCaught(ctx, caught, err)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until})
+	opened := len(caught.Results) > 0 && caught.Results[len(caught.Results)-1].State != ""
+	err = stoppedBy(ctx, opened, err)
+	d.logCaught(ctx, caught, err)
+	return caught, err
 }
 
 func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) {
 	var checked, failed int64
+	left := len(caught.Slots)
 	for _, r := range caught.Results {
+		d.warnNotRegistered(ctx, r)
 		checked += r.Checked
 		failed += r.Failed
+		if r.State == slots.StateDone {
+			left--
+		}
 	}
-	log := d.log.With("slots", len(caught.Slots), "empty", caught.Empty, "checked", checked, "failed", failed)
+	log := d.log.With("slots", len(caught.Slots), "left", left, "empty", caught.Empty, "checked", checked, "failed", failed)
 	switch {
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		log.ErrorContext(ctx, "catch-up failed", "error", err)
-	case len(caught.Slots) > 0 || caught.Empty > 0:
+	case checked > 0 || left < len(caught.Slots) || caught.Empty > 0:
 		log.InfoContext(ctx, "catch-up")
+	case left > 0: // others are at them, or nobody here knows their jobs
+		log.DebugContext(ctx, "catch-up")
 	}
 }
-
-// pruneLock is how long dropping a part of history waits for those who read it: everybody who records something waits
-// behind it.
-const pruneLock = "set local lock_timeout = '1s'"
 
 // prune drops what is older than Config.Keep, once a day. It only warns: a role that may not drop tables can still run
 // everything.
@@ -178,14 +158,7 @@ func (d *daemon) pruneNow(ctx context.Context) (dropped []jobs.Pruned, forgotten
 		return nil, 0, err
 	}
 	before := ledger.Now().Add(-d.cfg.Keep)
-	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, pruneLock); err != nil {
-			return fmt.Errorf("limit the wait for locks: %w", err)
-		}
-		dropped, err = client.Prune(ctx, tx, before, false)
-		return err
-	})
-	if err != nil {
+	if dropped, err = client.Prune(ctx, db, before, false); err != nil {
 		return nil, 0, err
 	}
 	forgotten, err = ledger.Prune(ctx, before)

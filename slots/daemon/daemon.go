@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/slots"
@@ -16,6 +17,8 @@ const (
 	step = 10 * time.Second
 	// firstPause is that after the first question that the database does not answer; it doubles up to step.
 	firstPause = 500 * time.Millisecond
+	// warnAgain is how long after a warning about the rows of a job the next one comes.
+	warnAgain = time.Hour
 )
 
 // monotonic is for measuring, and never says what time it is: that is Config.Runner.Now's or the database's to say.
@@ -164,6 +167,7 @@ func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 }
 
 func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
+	d.warnNotRegistered(ctx, result)
 	switch {
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		d.log.LogAttrs(ctx, slog.LevelError, "slot run failed", slog.Any("", result), slog.Any("error", err))
@@ -171,6 +175,28 @@ func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
 		d.log.LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 	default: // an empty slot, or one that others are at
 		d.log.LogAttrs(ctx, slog.LevelDebug, "slot run", slog.Any("", result))
+	}
+}
+
+// warnNotRegistered names the jobs whose rows have left a slot open, each once an hour: the slot is tried again and
+// again.
+func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
+	if result.State != slots.StateOpen {
+		return
+	}
+	d.mu.Lock()
+	now := monotonic()
+	names := slices.DeleteFunc(slices.Clone(result.Unknown), func(job string) bool {
+		at, warned := d.warned[job]
+		return warned && now.Sub(at) < warnAgain
+	})
+	for _, job := range names {
+		d.warned[job] = now
+	}
+	d.mu.Unlock()
+	if len(names) > 0 {
+		d.log.WarnContext(ctx, "rows are left, and their slot open, since their jobs are not registered here: "+
+			"run it with a binary that has them, or cancel the rows where a name is wrong", "slot", result.Slot, "jobs", names)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
@@ -233,8 +232,8 @@ func TestOfTwoDaemonsOneIsKilledInMidSlotAndTheOtherFinishes(t *testing.T) {
 	if n := w.count(`select count(*) from prescient.future_job_history where runner like '%:' || $1::int`, heir.Process.Pid); n != rows {
 		t.Errorf("the other has recorded %d rows, want %d", n, rows)
 	}
-	if n := w.count(`select take_overs from prescient.slot_run where slot = $1`, w.slot(0)); n == 0 {
-		t.Error("nobody took over")
+	if run, err := w.ledger.Show(t.Context(), w.slot(0)); err != nil || run.TakeOvers == 0 {
+		t.Errorf("nobody took over: %+v, %v", run, err)
 	}
 	heir.Terminate(t, func() {})
 }
@@ -261,8 +260,8 @@ func TestACheckThatOutlastsTheGraceAfterSIGTERMIsLeftToTheNextDaemon(t *testing.
 	if n := w.count(`select count(*) from prescient.future_job where error_count = 0`); n != 1 {
 		t.Errorf("the row does not wait any more\n%s", &p.Log)
 	}
-	if n := w.count(`select count(*) from prescient.slot_lease where allocated_until is not null`); n != 0 {
-		t.Errorf("%d shards were not handed back\n%s", n, &p.Log)
+	if n := w.count(`select count(*) from prescient.slot_claim where allocated_until > clock_timestamp()`); n != 0 {
+		t.Errorf("%d claims were not handed back\n%s", n, &p.Log)
 	}
 	w.db.MustExec(`insert into released default values`)
 	w.startProcess()
@@ -372,30 +371,117 @@ func TestHistoryIsPrunedWhereItIsNotKept(t *testing.T) {
 	})
 }
 
-func TestSpansLeaveOutWhatIsBeingRun(t *testing.T) {
+func TestASlotLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 	t.Parallel()
-	at := func(n int) time.Time { return grid.Default.Add(grid.Min, n) }
-	for name, test := range map[string]struct {
-		since, until time.Time
-		running      []time.Time
-		want         []span
-	}{
-		"nothing runs":            {at(1), at(5), nil, []span{{at(1), at(5)}}},
-		"from the beginning":      {time.Time{}, at(5), nil, []span{{time.Time{}, at(5)}}},
-		"one in the midst":        {at(1), at(5), []time.Time{at(3)}, []span{{at(1), at(3)}, {at(4), at(5)}}},
-		"at both ends":            {at(1), at(5), []time.Time{at(1), at(4)}, []span{{at(2), at(4)}}},
-		"side by side":            {time.Time{}, at(5), []time.Time{at(2), at(3)}, []span{{time.Time{}, at(2)}, {at(4), at(5)}}},
-		"outside":                 {at(2), at(5), []time.Time{at(1), at(5), at(6)}, []span{{at(2), at(5)}}},
-		"nothing but what runs":   {at(1), at(2), []time.Time{at(1)}, nil},
-		"nothing has begun since": {at(2), at(2), nil, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := spans(grid.Default, test.since, test.until, test.running)
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(span{})); diff != "" {
-				t.Error(diff)
-			}
-		})
+	w := setup(t, day)
+	slot := w.slot(0)
+	started, release := make(chan struct{}, 1), make(chan struct{})
+	w.registry.Register("publish", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		started <- struct{}{}
+		<-release
+		return nil, errors.New("the broker does not answer")
+	})
+	w.due(slot, "publish", 2)
+	log := &lines{}
+	_, end := w.start(func(c *Config) { c.Runner.Workers, c.Runner.Logger = 1, log.logger() })
+	<-started
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	eventually(t, "the daemon to stop", func() bool { return log.count("daemon is stopping") == 1 })
+	close(release)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	// One check has failed, and waits for a later slot; the owner cancels the other.
+	w.db.MustExec(`delete from prescient.future_job where next_check_at = $1`, slot)
+	if n := w.count(`select count(*) from prescient.slot_run where state = 'open'`); n != 1 {
+		t.Fatalf("%d slots are open, want 1", n)
+	}
+
+	w.registry = jobs.NewRegistry()
+	w.record("publish")
+	start := time.Now()
+	w.start(func(c *Config) {
+		c.Runner.Now = func() time.Time { return w.grid.Next(slot).Add(time.Since(start)) }
+	})
+	eventually(t, "the slot to be closed", func() bool {
+		return w.count(`select count(*) from prescient.slot_run where slot = $1 and state = 'done' and failed = 1`, slot) == 1
+	})
+}
+
+func TestASlotThatWasLeftToItsRunIsCaughtUpOnWhenThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	w.record("job")
+	slot := w.slot(-2 * int(lookBack/time.Second))
+	if err := w.ledger.Begin(t.Context(), slot); err != nil {
+		t.Fatal(err)
+	}
+	w.due(slot, "job", 1)
+	held, started := jobs.NewRegistry(), make(chan struct{})
+	held.Register("job", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		close(started)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	cfg := w.config(func(c *Config) { c.Runner.Registry, c.Runner.Grace = held, -1 }).Runner
+	elsewhere, err := slots.NewRunner(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	stopped := make(chan error, 1)
+	go func() {
+		_, err := elsewhere.Run(ctx, slot)
+		stopped <- err
+	}()
+	<-started
+
+	d, _ := w.start()
+	eventually(t, "catch-up to have looked at the whole ledger", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return !d.catchUp.thorough.IsZero()
+	})
+	if n := w.ended(); n != 0 {
+		t.Errorf("%d rows were taken from a run that is at them", n)
+	}
+	stop()
+	if err := <-stopped; !errors.Is(err, slots.ErrStopped) {
+		t.Errorf("the run returned %v, want ErrStopped", err)
+	}
+	eventually(t, "the row to be recorded", func() bool { return w.ended() == 1 })
+}
+
+func TestRowsOfAJobThatIsNotRegisteredAreLeftToADaemonThatHasIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	w.record("job")
+	w.due(w.slot(0), "job", 1)
+	w.due(w.slot(0), "another team's", 3)
+	w.due(w.slot(-1), "another team's", 3)
+	if err := w.ledger.Begin(t.Context(), w.slot(-1)); err != nil {
+		t.Fatal(err)
+	}
+	log := &lines{}
+	d, _ := w.start(func(c *Config) { c.Runner.Logger = log.logger() })
+	eventually(t, "the slot to be left open", func() bool {
+		h := d.health(false)
+		return w.ended() == 1 && h.Last != nil && h.Last.State == slots.StateOpen && !h.CatchingUp
+	})
+	const warning = "their jobs are not registered here"
+	eventually(t, "a warning", func() bool { return log.count(warning) > 0 })
+
+	registry := jobs.NewRegistry()
+	registry.Register("another team's", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	w.start(func(c *Config) { c.Runner.Registry = registry })
+	eventually(t, "every row to be recorded", func() bool { return w.ended() == 7 })
+	eventually(t, "both slots to be done", func() bool {
+		return w.count(`select count(*) from prescient.slot_run where state = 'done' and failed = 0`) == 2
+	})
+	if n := log.count(warning); n != 1 {
+		t.Errorf("the warning was logged %d times, want once\n%s", n, log)
 	}
 }
 

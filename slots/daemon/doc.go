@@ -3,8 +3,8 @@
 //
 //	err := daemon.Run(ctx, daemon.Config{Runner: slots.Config{DB: db, Registry: registry}, Listen: "localhost:8080"})
 //
-// It decides nothing that a run does not: any number of daemons, and runs started by cron beside them, share each slot
-// by its leases, and one that is killed is replaced by the others when its leases end.
+// It decides nothing that a run does not: any number of daemons, and runs started by cron beside them, share each slot,
+// as each claims the next rows of it, and one that is killed is replaced by the others when its leases end.
 //
 // # What happens when
 //
@@ -12,10 +12,12 @@
 // clock that steps nor a machine that slept misleads it. By what it hears it begins, each beside the loop:
 //
 //   - the run of the slot that has begun, also right after the start. It is repeated every 10 s until the slot is done:
-//     the runner that holds the rest may have died, or the database may have gone away;
+//     the runner that holds the rest may have died, the database may have gone away, or a job may be registered
+//     elsewhere alone, which the log says once an hour;
 //   - catch-up, when a slot is done, and every minute, or width where that is less: slots that nobody opened, slots left
-//     open, stragglers. It leaves out what is being run here. At the start and once an hour it looks at the whole
-//     ledger, in between at the slots since the last time, and those of ten minutes before.
+//     open, stragglers. A slot that a run is at, here or elsewhere, is left to it. At the start and once an hour it looks
+//     at the whole ledger, in between at the slots since the last time or the first that was left to its run, and those
+//     of ten minutes before.
 //
 // A run never waits for catch-up, nor for the run of the slot before: they go on beside each other, each with its own
 // workers, so that a slow check delays nothing but its own slot. Config.Slots bounds how many; when that many are at
@@ -28,7 +30,7 @@
 // # How it ends
 //
 // When its context ends it stops in good order: running checks get the runner's Grace, what they return is recorded,
-// shards are handed back, and Run returns nil. What takes longer than Grace is checked again by whoever runs next. A
+// claims are handed back, and Run returns nil. What takes longer than Grace is checked again by whoever runs next. A
 // check that ignores its timeout ends only with the process: the daemon then stops likewise and returns
 // slots.ErrAbandoned, so that systemd or Kubernetes starts it anew.
 //

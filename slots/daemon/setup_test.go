@@ -117,8 +117,8 @@ func (w *world) slot(n int) time.Time {
 func (w *world) due(slot time.Time, job string, n int) {
 	w.t.Helper()
 	w.db.MustExec(`
-		insert into prescient.future_job (job_exec, entity_name, entity_key, item_key, first_check_at, next_check_at)
-		select $1::text, 'order', n::text, $2::timestamptz::text, $2, $2 from generate_series(0, $3 - 1) as n`, job, slot, n)
+		insert into prescient.future_job (job, entity_name, entity_key, item_key, first_check_at, next_check_at)
+		select prescient.job_number($1), 'order', n::text, $2::timestamptz::text, $2, $2 from generate_series(0, $3 - 1) as n`, job, slot, n)
 }
 
 // record registers a job that is done at once, and returns what it has seen so far.

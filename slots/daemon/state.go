@@ -33,12 +33,13 @@ type state struct {
 	late    time.Time          // current, while it waits for the run of another; else zero
 	last    *slots.Result      // of the last run that ended; nil before the first
 	lastErr error
+	warned  map[string]time.Time // when a job's name, of one that is not registered, was last logged
 
 	catchUp catchUpState
 }
 
 func newState() state {
-	return state{wake: make(chan struct{}, 1), turned: monotonic(), running: map[time.Time]bool{}}
+	return state{wake: make(chan struct{}, 1), turned: monotonic(), running: map[time.Time]bool{}, warned: map[string]time.Time{}}
 }
 
 // enter keeps which slot has begun, and counts those that began without a run.

@@ -28,5 +28,5 @@
 //	prescient --schema mail jobs retry --all
 //
 // Leave its slots to Run: to run, catch-up and daemon of the command line, items are rows of a job that is not
-// registered, which fail.
+// registered, which they leave where they are.
 package delayq

@@ -44,7 +44,8 @@ type Replay struct {
 	now time.Time
 }
 
-// Open makes the schema and sets the clock to start. The ledger begins at the first slot at or after start.
+// Open makes the schema and sets the clock to start. The ledger begins at the first slot at or after start. Jobs that
+// are registered later are not run.
 // db serves the replay alone where it can: opened by Connect it is much faster, and loses at the most what can be
 // replayed.
 func Open(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, start time.Time) (*Replay, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -60,15 +61,15 @@ func (s *Spool) judge(mode slots.Mode) (judge, error) {
 	case "", slots.ModeRun:
 		return check, nil
 	case slots.ModeDefer:
-		return func(_ *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
-			return jobs.Verdict{Move: jobs.MoveDefer, Next: m.Grid.Next(m.Now)}, actRecord
+		return func(_ *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+			return guard.Verdict{Move: guard.MoveDefer, Next: m.Grid.Next(m.Now)}, actRecord
 		}, nil
 	case slots.ModeExpire:
-		return func(d *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
-			if d.PastDeadline(m) {
-				return jobs.Verdict{Outcome: jobs.DeadlinePassed}, actRecord
+		return func(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+			if guard.PastDeadline(d, m) {
+				return guard.Verdict{Outcome: jobs.DeadlinePassed}, actRecord
 			}
-			return jobs.Verdict{}, actLeave
+			return guard.Verdict{}, actLeave
 		}, nil
 	}
 	return nil, fmt.Errorf("catch up: mode %q: must be %s, %s or %s", mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -44,12 +45,12 @@ type ending struct {
 }
 
 // check runs an executable and judges how it ended. It leaves one in its slot that the stop of the run has ended.
-func (r *run) check(ctx context.Context, f *file) (jobs.Verdict, action) {
+func (r *run) check(ctx context.Context, f *file) (guard.Verdict, action) {
 	f.job.StartedAt, f.job.Runner = r.Now(), r.runner
 	// What cannot be written now could not be recorded later either: then nothing is started.
 	if err := writeJSON(sidecar(f.path), f.job); err != nil {
 		r.fail(fmt.Errorf("%s is not started: %w", f.path, err))
-		return jobs.Verdict{}, actLeave
+		return guard.Verdict{}, actLeave
 	}
 	started := clock()
 	f.ending = &ending{}
@@ -57,14 +58,14 @@ func (r *run) check(ctx context.Context, f *file) (jobs.Verdict, action) {
 	f.ending.took = time.Since(started)
 	switch {
 	case errors.Is(err, slots.ErrStopped):
-		return jobs.Verdict{}, actLeave
+		return guard.Verdict{}, actLeave
 	case err != nil:
 		r.cfg.Logger.WarnContext(ctx, "check failed", "slot", r.slot, "name", f.name, "error", err)
 	}
 	job := jobs.FutureJob{CheckCount: f.job.CheckCount, ErrorCount: f.job.ErrorCount}
-	v := f.def.After(r.moment(), job, next, err)
+	v := guard.After(f.def, r.moment(), &job, next, err)
 	if v.Next.After(maxSlot) {
-		v = jobs.Verdict{Outcome: jobs.BeyondHorizon, Error: v.Error}
+		v = guard.Verdict{Outcome: jobs.BeyondHorizon, Error: v.Error}
 	}
 	return v, actRecord
 }

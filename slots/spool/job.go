@@ -40,10 +40,10 @@ func DefaultGuards() Guards {
 
 // definition is a job with these guards, and the defaults of a registered one in everything else.
 func (g Guards) definition(name string) *jobs.Definition {
-	d := jobs.NewRegistry().Lookup(name)
-	d.MaxChecks, d.Timeout, d.Horizon = g.MaxChecks, time.Duration(g.Timeout), time.Duration(g.Horizon)
-	d.Retry, d.Deadline, d.Misfire = g.Retry, time.Duration(g.Deadline), g.Misfire
-	return d
+	return &jobs.Definition{
+		Name: name, MaxChecks: g.MaxChecks, Timeout: time.Duration(g.Timeout), Horizon: time.Duration(g.Horizon),
+		Retry: g.Retry, MaxBackOff: jobs.DefaultMaxBackOff, Deadline: time.Duration(g.Deadline), Misfire: g.Misfire,
+	}
 }
 
 // validate returns a jobs.FieldError for the first guard that makes no sense.

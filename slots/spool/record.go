@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -32,7 +33,7 @@ type Ended struct {
 // record makes an outcome lasting, and gives the executable's lock back. The rename of the executable is the commit:
 // everything else is written before it, for nobody to see, and is written again by the next check when this process
 // dies before it.
-func (r *run) record(ctx context.Context, f *file, v jobs.Verdict) error {
+func (r *run) record(ctx context.Context, f *file, v guard.Verdict) error {
 	unlock, err := r.lock()
 	if err != nil {
 		f.release()
@@ -59,7 +60,7 @@ func (r *run) record(ctx context.Context, f *file, v jobs.Verdict) error {
 }
 
 // after is the job when a verdict is recorded.
-func (j Job) after(v jobs.Verdict, e *ending) Job {
+func (j Job) after(v guard.Verdict, e *ending) Job {
 	if e != nil {
 		j.Spent += duration.Text(e.took)
 	}
@@ -67,9 +68,9 @@ func (j Job) after(v jobs.Verdict, e *ending) Job {
 		j.LastError = v.Error
 	}
 	switch {
-	case v.Move == jobs.MoveRetry || v.Outcome == jobs.Failed:
+	case v.Move == guard.MoveRetry || v.Outcome == jobs.Failed:
 		j.ErrorCount++
-	case v.Move == jobs.MoveNext:
+	case v.Move == guard.MoveNext:
 		j.CheckCount++
 		j.ErrorCount = 0
 	case e != nil && v.Outcome != "":
@@ -78,11 +79,11 @@ func (j Job) after(v jobs.Verdict, e *ending) Job {
 	return j
 }
 
-func (r *run) tally(v jobs.Verdict) {
+func (r *run) tally(v guard.Verdict) {
 	r.count(func() {
 		r.result.Checked++
 		switch {
-		case v.Move == jobs.MoveRetry || v.Outcome == jobs.Failed:
+		case v.Move == guard.MoveRetry || v.Outcome == jobs.Failed:
 			r.result.Failed++
 		case v.Move != "":
 			r.result.Rescheduled++
@@ -93,7 +94,7 @@ func (r *run) tally(v jobs.Verdict) {
 }
 
 // archive moves an executable to history, with its output and its result.
-func (r *run) archive(f *file, v jobs.Verdict, job Job) error {
+func (r *run) archive(f *file, v guard.Verdict, job Job) error {
 	entry, err := r.makeEntry(f.name)
 	if err != nil {
 		return err

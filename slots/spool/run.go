@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -65,7 +66,7 @@ func (s *Spool) Run(ctx context.Context, slot time.Time) (Result, error) {
 }
 
 // judge decides about an executable before its check. The verdict is for actRecord.
-type judge func(d *jobs.Definition, m jobs.Moment) (jobs.Verdict, action)
+type judge func(d *jobs.Definition, m guard.Moment) (guard.Verdict, action)
 
 type action int
 
@@ -76,11 +77,11 @@ const (
 )
 
 // check is the judge of a run: guards first, then the executable.
-func check(d *jobs.Definition, m jobs.Moment) (jobs.Verdict, action) {
-	if v, ok := d.Before(m); !ok {
+func check(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+	if v, ok := guard.Before(d, m); !ok {
 		return v, actRecord
 	}
-	return jobs.Verdict{}, actCheck
+	return guard.Verdict{}, actCheck
 }
 
 // run is one run of a slot.
@@ -250,8 +251,8 @@ func (f *file) mine() bool {
 	return err == nil && thenErr == nil && os.SameFile(now, then)
 }
 
-func (r *run) moment() jobs.Moment {
-	return jobs.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.result.Kind == slots.KindCatchUp}
+func (r *run) moment() guard.Moment {
+	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.result.Kind == slots.KindCatchUp}
 }
 
 func (r *run) count(change func()) {

@@ -1,11 +1,22 @@
--- The settings that belong to the data rather than to a process: the CHECK on future_job depends on the
--- width, and its shard column on the number of shards.
+-- The settings that belong to the data rather than to a process: the CHECK on future_job depends on the width.
 
 -- +goose Up
+-- For who runs the script by hand: Migrate asks before it makes anything.
+-- +goose StatementBegin
+do $$
+begin
+    if current_setting('server_encoding') <> 'UTF8' then
+        raise exception 'the encoding of the database is %, and must be UTF8', current_setting('server_encoding')
+            using errcode = 'feature_not_supported',
+                hint = 'Create another one, with: create database ... encoding ''UTF8'' template template0';
+    end if;
+end
+$$;
+-- +goose StatementEnd
+
 create table prescient.setting (
     only_row       boolean     not null default true,
     width          interval    not null default '15 minutes',
-    shards         smallint    not null default 16,
     since          timestamptz not null,
     schema_version integer     not null,
     constraint setting_pkey primary key (only_row),
@@ -65,15 +76,17 @@ $$;
 -- +goose StatementEnd
 
 -- The slot a check asked for at an instant goes to: never before the instant, and never a slot that has begun.
+-- It takes the number of its transaction before it asks the clock. So whoever opens the slot it chooses has a higher
+-- number, and knows from that which transactions may still bring rows into it; see open_slot.
 -- In PL/pgSQL, which keeps the plan: an SQL function is planned anew by each enqueue, at a third of its cost.
 -- +goose StatementBegin
 create function prescient.slot_target(at timestamptz, clock timestamptz default null)
 returns timestamptz
 language plpgsql
 volatile
-parallel safe
 as $$
 begin
+    perform pg_current_xact_id();
     return (
         select greatest(
             prescient.slot_ceil(at, width),

@@ -1,9 +1,64 @@
--- The cache of pending checks: nothing old in it.
+-- The jobs by number, and the cache of pending checks: nothing old in it.
 
 -- +goose Up
+create table prescient.job (
+    job       bigint not null,
+    name      text   not null,
+    paused_at timestamptz,
+    paused_by text,
+    constraint job_pkey primary key (job),
+    -- Every enqueue, cancel and reschedule finds its job by name.
+    constraint job_name_key unique (name),
+    -- With the keys of future_job the sum stays below what a b-tree entry may hold.
+    constraint job_name check (octet_length(name) between 1 and 200),
+    constraint job_paused check ((paused_at is null) = (paused_by is null))
+);
+
+comment on table prescient.job is 'the number of each job_exec that was ever enqueued, paused or registered; a name keeps its number for ever';
+comment on column prescient.job.paused_at is 'since when no run claims rows of the job; null: it is not paused';
+
+-- The number of a job: that of its row, else the one that it will get.
+create function prescient.number_of(job_exec text)
+returns bigint
+language sql
+stable
+as $$
+    select coalesce((select j.job from prescient.job j where j.name = job_exec), hashtextextended(job_exec, 0))
+$$;
+
+-- number_of, for those who write rows: a new name gets its row. A number follows from the name, so nobody waits for a
+-- transaction that brings the same new name and goes on: it leaves the row of table job to that one. Where that is
+-- rolled back, the row is written by the next who comes, or by the first runner that knows the job.
+-- +goose StatementBegin
+create function prescient.job_number(job_exec text)
+returns bigint
+language plpgsql
+as $$
+declare
+    number bigint;
+    other  text;
+begin
+    select j.job into number from prescient.job j where j.name = job_exec;
+    if found then
+        return number;
+    end if;
+    number := hashtextextended(job_exec, 0);
+    select j.name into other from prescient.job j where j.job = number;
+    if found and other <> job_exec then
+        raise exception 'jobs % and % have the same number', quote_literal(job_exec), quote_literal(other)
+            using errcode = 'unique_violation', hint = 'Give one of them another name.';
+    end if;
+    if pg_try_advisory_xact_lock(hashtextextended('prescient.job ' || job_exec, 0)) then
+        insert into prescient.job (job, name) values (number, job_exec) on conflict do nothing;
+    end if;
+    return number;
+end
+$$;
+-- +goose StatementEnd
+
 create table prescient.future_job (
     id             bigint      not null generated always as identity,
-    job_exec       text        not null,
+    job            bigint      not null,
     entity_name    text        not null,
     entity_key     text        not null,
     item_key       text                 default '',
@@ -15,15 +70,12 @@ create table prescient.future_job (
     last_error     text,
     spent          interval    not null default '0',
     payload        jsonb,
-    shard          smallint    not null generated always as (
-        hashtextextended(coalesce(group_key, entity_name || chr(31) || entity_key), 0) & 15
-    ) stored,
     enqueued_at    timestamptz not null default clock_timestamp(),
     enqueued_by    text        not null default current_user,
 
-    -- The slot index: a run reads, deletes and moves rows by equality on the slot.
+    -- The slot index: a run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
     -- id has no index of its own; each further index costs 30-100 % of the write rate.
-    constraint future_job_pkey primary key (next_check_at, shard, id),
+    constraint future_job_pkey primary key (next_check_at, job, id),
 
     constraint future_job_on_grid check (
         next_check_at = date_bin(interval '15 minutes', next_check_at, timestamptz '1970-01-01 00:00:00+00')
@@ -35,8 +87,7 @@ create table prescient.future_job (
     ),
     -- The sum stays below what a b-tree entry may hold.
     constraint future_job_names check (
-        octet_length(job_exec) between 1 and 200
-        and octet_length(entity_name) between 1 and 200
+        octet_length(entity_name) between 1 and 200
         and octet_length(entity_key) between 1 and 500
         and octet_length(item_key) <= 500
         and octet_length(group_key) between 1 and 500
@@ -46,47 +97,26 @@ create table prescient.future_job (
 -- A slot's rows leave all at once; vacuum soon, so that the space serves the next slot.
 with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
+comment on column prescient.future_job.job is 'the number of the job_exec, see table job and function number_of';
 comment on column prescient.future_job.item_key is 'tells apart two checks of one job on one entity; null: anonymous, found by nobody';
-comment on column prescient.future_job.group_key is 'rows of one group share a shard; null: the entity is its own group';
+comment on column prescient.future_job.group_key is 'rows of one group are checked together by a job that is registered so; null: the entity is its own group';
+comment on column prescient.future_job.first_check_at is 'the first slot the row waited for; nothing changes it';
 comment on column prescient.future_job.check_count is 'checks that returned without an error';
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
 comment on column prescient.future_job.spent is 'run time of all checks so far';
 
 -- The natural key: enqueue's on conflict, cancel and reschedule by key, cancel by entity (its first two columns).
 create unique index future_job_key
-on prescient.future_job (entity_name, entity_key, job_exec, item_key)
+on prescient.future_job (entity_name, entity_key, job, item_key)
 where item_key is not null;
 
--- +goose StatementBegin
-create function prescient.keep_first_check_at()
-returns trigger
-language plpgsql
-as $$
-begin
-    if new.first_check_at is distinct from old.first_check_at then
-        raise exception 'first_check_at is immutable'
-            using errcode = 'check_violation',
-                  hint = 'To look at the entity at another time, set next_check_at through prescient.reschedule.';
-    end if;
-    return new;
-end
-$$;
--- +goose StatementEnd
-
--- Fires only for an update that names the column, so a run does not pay for it.
-create trigger future_job_first_check_at
-before update of first_check_at on prescient.future_job
-for each row execute function prescient.keep_first_check_at();
-
--- Jobs whose rows wait until they are resumed. A run leaves them where they are and closes the slot without them.
-create table prescient.paused_job (
-    job_exec  text        not null,
-    paused_at timestamptz not null default clock_timestamp(),
-    paused_by text        not null default current_user,
-    constraint paused_job_pkey primary key (job_exec)
-);
+-- group_read: the due rows of a group.
+create index future_job_group
+on prescient.future_job (group_key, next_check_at)
+where group_key is not null;
 
 -- +goose Down
-drop table prescient.paused_job;
 drop table prescient.future_job;
-drop function prescient.keep_first_check_at();
+drop function prescient.job_number(text);
+drop function prescient.number_of(text);
+drop table prescient.job;

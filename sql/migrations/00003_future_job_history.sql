@@ -42,7 +42,8 @@ create index future_job_history_entity on prescient.future_job_history (entity_n
 create table prescient.future_job_history_rest partition of prescient.future_job_history default;
 
 -- Makes the partition of the month (UTC) that holds an instant, and moves there what the default partition
--- has of it. Returns its name, or null when it was there.
+-- has of it. Returns its name, or null when it was there. It never waits for those who read history, since everybody
+-- who ends a row would wait behind it: lock_not_available says to try another time.
 -- +goose StatementBegin
 create function prescient.make_history_month(at timestamptz)
 returns text
@@ -56,11 +57,11 @@ begin
     if to_regclass('prescient.' || month_name) is not null then
         return null;
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('prescient.future_job_history', 0));
-    if to_regclass('prescient.' || month_name) is not null then
-        return null;
+    if not pg_try_advisory_xact_lock(hashtextextended('prescient.future_job_history', 0)) then
+        return null; -- somebody else is making it
     end if;
-    lock table prescient.future_job_history_rest in access exclusive mode;
+    lock table only prescient.future_job_history in share update exclusive mode nowait;
+    lock table prescient.future_job_history_rest in access exclusive mode nowait;
     execute format('create table prescient.%I (like prescient.future_job_history including defaults including constraints)', month_name);
     execute format(
         'with moved as (delete from prescient.future_job_history_rest where finished_at >= %L and finished_at < %L returning *)'
@@ -95,12 +96,18 @@ select prescient.make_history_months();
 
 -- Drops the months (UTC) that ended before an instant, and what the default partition has from before it.
 -- Returns what was dropped, with the number of rows by the table statistics; with dry_run drops nothing.
+-- It never waits, as make_history_month.
 -- +goose StatementBegin
 create function prescient.drop_history_months(before timestamptz, dry_run boolean default false)
 returns table (partition text, rows bigint)
 language plpgsql
 as $$
 begin
+    if not dry_run then
+        lock table only prescient.future_job_history in access exclusive mode nowait;
+        -- To drop a month locks the default partition, too, whose bounds it changes.
+        lock table prescient.future_job_history_rest in access exclusive mode nowait;
+    end if;
     for partition, rows in
         select c.relname, greatest(c.reltuples, 0)::bigint
         from pg_catalog.pg_inherits i
@@ -111,6 +118,7 @@ begin
         order by c.relname
     loop
         if not dry_run then
+            execute format('lock table prescient.%I in access exclusive mode nowait', partition);
             execute format('drop table prescient.%I', partition);
         end if;
         return next;

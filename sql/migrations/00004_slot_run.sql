@@ -1,4 +1,4 @@
--- The ledger of slots, and who works on what.
+-- The ledger of slots, who works on what, and the functions that open and close a slot.
 
 -- +goose Up
 create table prescient.slot_run (
@@ -11,7 +11,9 @@ create table prescient.slot_run (
     rescheduled bigint      not null default 0,
     failed      bigint      not null default 0,
     take_overs  integer     not null default 0,
-    asked       bigint      not null default 0,
+    horizon     xid8        not null default '0',
+    settled     boolean     not null default false,
+    closed_by   bigint,
     opened_at   timestamptz not null default clock_timestamp(),
     finished_at timestamptz,
     constraint slot_run_pkey primary key (slot),
@@ -24,49 +26,725 @@ comment on table prescient.slot_run is 'one row for every slot that was opened, 
 comment on column prescient.slot_run.planned is 'rows when the slot was opened; an estimate when there were many';
 comment on column prescient.slot_run.checked is 'rows whose outcome a run recorded: finished + rescheduled + failed';
 comment on column prescient.slot_run.failed is 'checks that ended in an error, to be tried again or given up';
-
-comment on column prescient.slot_run.asked is 'how often a runner without shards asked those that hold some for a share';
+comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number';
+comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
+comment on column prescient.slot_run.settled is 'all of those had ended when the jobs of the slot were looked for: no row can come behind a cursor';
 
 -- status and catch-up look for slots that were left open: few rows, whatever the age of the ledger.
 create index slot_run_open on prescient.slot_run (slot) where state = 'open';
 
-create table prescient.slot_lease (
-    slot            timestamptz not null,
-    shard           smallint    not null,
-    token           bigint      not null default 0,
-    runner          text,
-    allocated_until timestamptz,
-    finished        bigint      not null default 0,
-    rescheduled     bigint      not null default 0,
-    failed          bigint      not null default 0,
-    constraint slot_lease_pkey primary key (slot, shard),
-    constraint slot_lease_slot_run_fkey foreign key (slot) references prescient.slot_run (slot),
-    constraint slot_lease_owner check ((runner is null) = (allocated_until is null))
+-- A slot is jobs. A row stays undrained where a slot is closed without the rows of a paused job.
+create table prescient.slot_job (
+    slot        timestamptz not null,
+    job         bigint      not null,
+    planned     bigint      not null,
+    cursor      bigint      not null default 0,
+    drained     boolean     not null default false,
+    finished    bigint      not null default 0,
+    rescheduled bigint      not null default 0,
+    failed      bigint      not null default 0,
+    spent       interval    not null default '0',
+    first_at    timestamptz,
+    last_at     timestamptz,
+    constraint slot_job_pkey primary key (slot, job),
+    constraint slot_job_slot_run_fkey foreign key (slot) references prescient.slot_run (slot) on delete cascade
 )
--- Updated by every batch and every heartbeat: room for HOT updates.
+-- Updated by every claim: room for HOT updates.
 with (fillfactor = 50);
 
-comment on table prescient.slot_lease is 'a runner''s time-limited right to a shard of a slot; gone when the shard is done';
-comment on column prescient.slot_lease.token is 'fences a runner that lost its lease; 0: never claimed';
+comment on table prescient.slot_job is 'the rows of one job in one slot';
+comment on column prescient.slot_job.cursor is 'rows with an id up to this one have been claimed';
+comment on column prescient.slot_job.drained is 'no row comes after the cursor';
+comment on column prescient.slot_job.spent is 'run time of its checks in this slot';
+comment on column prescient.slot_job.first_at is 'when the first of its rows were recorded; last_at: the last';
 
--- What checks with a transaction of their own recorded, one row a transaction: adding it up in the lease row would
--- let them commit one at a time. Summed up and deleted when the shard is closed.
+create table prescient.slot_claim (
+    token           bigint      not null,
+    slot            timestamptz not null,
+    kind            text        not null,
+    jobs            bigint[]   not null,
+    first_id        bigint      not null,
+    last_id         bigint      not null,
+    runner          text        not null,
+    allocated_until timestamptz not null,
+    -- The fence locks this key, which a take-over changes and a heartbeat does not: records and heartbeats never wait
+    -- for each other, and a take-over waits for a record.
+    constraint slot_claim_pkey primary key (token),
+    constraint slot_claim_kind check (kind in ('run', 'catch_up'))
+)
+-- Updated by every heartbeat: room for HOT updates.
+with (fillfactor = 50);
+
+comment on table prescient.slot_claim is 'a runner''s time-limited right to the rows of jobs from first_id to last_id; gone when the last of them is recorded';
+comment on column prescient.slot_claim.token is 'made by the runner; fences one that lost its lease';
+comment on column prescient.slot_claim.jobs is 'empty: the runner is at the slot, and may claim more';
+
+-- open_slot, close_slot, take_over, and what lists claims.
+create index slot_claim_slot on prescient.slot_claim (slot);
+
+-- What was recorded, a few rows a transaction: adding it up in slot_job would let records, and claims, wait for each
+-- other. Added up when the slot is closed. job 0 marks a transaction, so that a runner which got no reply finds out.
 create table prescient.slot_tally (
     slot        timestamptz not null,
-    shard       smallint    not null,
-    finished    bigint      not null,
-    rescheduled bigint      not null,
-    failed      bigint      not null
+    token       bigint      not null,
+    part        bigint      not null,
+    job         bigint      not null,
+    finished    bigint      not null default 0,
+    rescheduled bigint      not null default 0,
+    failed      bigint      not null default 0,
+    spent       interval    not null default '0',
+    take_overs  integer     not null default 0,
+    recorded_at timestamptz not null default clock_timestamp(),
+    constraint slot_tally_pkey primary key (slot, token, part, job)
 );
 
--- shard_close and slot_show: the tallies of a shard.
-create index slot_tally_shard on prescient.slot_tally (slot, shard);
+-- The jobs that have rows in a slot, found by jumping from job to job through the slot index.
+-- +goose StatementBegin
+create function prescient.jobs_in_slot(at timestamptz)
+returns setof bigint
+language plpgsql
+stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+    found_job bigint;
+begin
+    select f.job into found_job from prescient.future_job f where f.next_check_at = at order by f.job limit 1;
+    while found_job is not null loop
+        return next found_job;
+        select f.job into found_job from prescient.future_job f where f.next_check_at = at and f.job > found_job order by f.job limit 1;
+    end loop;
+end
+$$;
+-- +goose StatementEnd
 
--- Tokens never repeat, not even when a shard is opened again.
-create sequence prescient.slot_token;
+-- How many rows a job has in a slot, up to 2,000; above that an estimate: ids are spread evenly over a slot, and the
+-- place of the 2,000th tells how many there are.
+-- +goose StatementBegin
+create function prescient.rows_in_slot(at timestamptz, number bigint)
+returns bigint
+language plpgsql
+stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+    few     bigint;
+    first   bigint;
+    last    bigint;
+    highest bigint;
+begin
+    select count(*), min(id), max(id)
+    into few, first, last
+    from (select f.id from prescient.future_job f where f.next_check_at = at and f.job = number order by f.id limit 2001) as page;
+    if few <= 2000 then
+        return few;
+    end if;
+    select f.id into highest
+    from prescient.future_job f
+    where f.next_check_at = at and f.job = number
+    order by f.id desc
+    limit 1;
+    return greatest(few, (few * ((highest - first)::numeric / greatest(last - first, 1)))::bigint);
+end
+$$;
+-- +goose StatementEnd
+
+-- Whoever opens, closes or looks into a slot does so alone, and whoever claims does so beside others who claim. Each looks
+-- after that, by a statement of its own, and so sees what the others have committed. Those who wait have their turn.
+-- +goose StatementBegin
+create function prescient.lock_slot(at timestamptz, alone boolean)
+returns void
+language plpgsql
+as $$
+begin
+    -- In the order in which set_width and records take their locks, too.
+    lock table prescient.future_job in access share mode;
+    if alone then
+        perform pg_advisory_xact_lock(hashtextextended('prescient.slot ' || extract(epoch from at), 0));
+    else
+        perform pg_advisory_xact_lock_shared(hashtextextended('prescient.slot ' || extract(epoch from at), 0));
+    end if;
+end
+$$;
+-- +goose StatementEnd
+
+-- Looks which jobs have rows in a slot, and lets their claims begin at the first; returns how many rows there are.
+-- Only where nobody has a claim: a row is then either recorded, or to be claimed.
+-- +goose StatementBegin
+create function prescient.look_into_slot(at timestamptz)
+returns bigint
+language plpgsql
+as $$
+declare
+    found_rows bigint;
+begin
+    with due as materialized (
+        select number, prescient.rows_in_slot(at, number) as planned
+        from prescient.jobs_in_slot(at) as number
+    ), written as (
+        insert into prescient.slot_job as s (slot, job, planned)
+        select at, number, due.planned
+        from due
+        on conflict (slot, job) do update
+        set cursor = 0,
+            drained = false,
+            planned = greatest(s.planned, s.finished + s.rescheduled + s.failed + excluded.planned)
+    )
+    select coalesce(sum(due.planned), 0) into found_rows from due;
+    return found_rows;
+end
+$$;
+-- +goose StatementEnd
+
+-- Whether a job of a slot has rows that may be claimed.
+-- +goose StatementBegin
+create function prescient.slot_is_claimable(at timestamptz)
+returns boolean
+language plpgsql
+stable
+as $$
+begin
+    return exists (
+        select
+        from prescient.slot_job s
+        left join prescient.job j on j.job = s.job
+        where s.slot = at and not s.drained and j.paused_at is null
+    );
+end
+$$;
+-- +goose StatementEnd
+
+-- Ends the sessions that work under claims which were taken over: nothing of theirs can be committed any more, and a
+-- process that was stopped in the middle of a check's transaction would keep its locks. A role may end its own
+-- sessions; others end by their idle_in_transaction_session_timeout.
+-- +goose StatementBegin
+create function prescient.end_sessions(tokens bigint[])
+returns void
+language plpgsql
+as $$
+begin
+    perform pg_terminate_backend(a.pid)
+    from pg_stat_activity a
+    where a.application_name = any (select 'prescient claim ' || t from unnest(tokens) as t)
+        and a.datname = current_database()
+        and a.usename = session_user
+        and a.pid <> pg_backend_pid();
+end
+$$;
+-- +goose StatementEnd
+
+-- Lets a runner into a slot, for as long as the claim with its token lasts, and opens the slot where it is the first.
+-- To be repeated with the same token as often as need be.
+--
+-- state: 'early' (the slot has not begun, by ahead, or is not on the grid), 'done', 'busy' (a catch-up found runners
+-- at it), or 'open'. A catch-up opens a slot that is done for the rows in it that are not paused.
+-- settled: no transaction can bring rows into the slot any more; the jobs are looked for anew until somebody claims.
+-- taken: claims of dead runners, whose rows can be claimed again.
+--
+-- +goose StatementBegin
+create function prescient.open_slot(
+    at       timestamptz,
+    run_kind text,
+    own      bigint,
+    who      text,
+    lease    interval,
+    clock    timestamptz default null,
+    out state   text,
+    out planned bigint,
+    out settled boolean,
+    out ahead   interval,
+    out taken   bigint
+)
+language plpgsql
+as $$
+declare
+    run    prescient.slot_run;
+    fresh  boolean; -- claims begin at the first row
+    stale  bigint[];
+    waits  bigint;
+begin
+    perform prescient.lock_slot(at, true);
+    ahead := at - coalesce(clock, clock_timestamp());
+    if ahead > interval '0' or exists (select from prescient.setting s where prescient.slot_floor(at, s.width) <> at) then
+        state := 'early';
+        return;
+    end if;
+    -- The number is taken when the slot has begun: nobody with a higher one can choose the slot any more.
+    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled)
+    values (at, 'open', run_kind, 0, pg_current_xact_id(), false)
+    on conflict (slot) do nothing;
+    fresh := found;
+    select * into run from prescient.slot_run r where r.slot = at;
+    planned := run.planned;
+    settled := run.settled;
+    if run.state = 'done' then
+        if run_kind = 'run' or not exists (
+            select
+            from prescient.jobs_in_slot(at) as number
+            left join prescient.job j on j.job = number
+            where j.paused_at is null
+        ) then
+            state := 'done';
+            return;
+        end if;
+        run.horizon := pg_current_xact_id();
+    end if;
+    if run_kind = 'catch_up' and exists (
+        select
+        from prescient.slot_claim c
+        where c.slot = at and c.kind = 'run' and c.allocated_until >= statement_timestamp()
+    ) then
+        state := 'busy';
+        return;
+    end if;
+
+    if not exists (select from prescient.slot_claim c where c.slot = at and c.allocated_until >= statement_timestamp()) then
+        fresh := true;
+        select array_agg(c.token), count(*) filter (where c.allocated_until > timestamptz 'epoch')
+        into stale, taken
+        from prescient.slot_claim c
+        where c.slot = at and c.jobs <> '{}';
+        -- First, since they may hold locks on their claims.
+        perform prescient.end_sessions(stale);
+        delete from prescient.slot_claim c where c.slot = at;
+        if stale is not null then
+            insert into prescient.slot_tally (slot, token, part, job, take_overs) values (at, own, 0, 0, taken);
+        end if;
+        update prescient.slot_job s set drained = true where s.slot = at and not s.drained;
+    end if;
+    if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
+        settled := pg_snapshot_xmin(pg_current_snapshot()) >= run.horizon;
+        waits := prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
+        planned := case run.state when 'done' then run.planned + waits else greatest(run.planned, waits) end;
+        update prescient.slot_run r
+        set state = 'open',
+            kind = case run.state when 'done' then run_kind else r.kind end,
+            finished_at = null,
+            horizon = run.horizon,
+            settled = open_slot.settled,
+            planned = open_slot.planned
+        where r.slot = at;
+    end if;
+    if not prescient.slot_is_claimable(at) and not exists (select from prescient.slot_claim c where c.slot = at) then
+        state := prescient.close_slot(at);
+        if state = 'done' then
+            return;
+        end if;
+    end if;
+    insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
+    values (own, at, run_kind, '{}', 0, 0, who, statement_timestamp() + lease)
+    on conflict (token) do nothing;
+    state := 'open';
+end
+$$;
+-- +goose StatementEnd
+
+-- Claims rows of a slot: the next page of one job, or all rows of several jobs that fit into a page together. Of the
+-- jobs that are asked for, rest has those that may be claimed further, by anybody.
+-- The claim is that of the token: once it exists the call returns it again.
+-- +goose StatementBegin
+create function prescient.claim_rows(
+    at       timestamptz,
+    run_kind text,
+    own      bigint,
+    who      text,
+    lease    interval,
+    numbers  bigint[],
+    page     bigint,
+    out jobs     bigint[],
+    out first_id bigint,
+    out last_id  bigint,
+    out rows     bigint,
+    out rest     bigint[]
+)
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+    due   record;
+    count bigint;
+    low   bigint;
+    high  bigint;
+    more  boolean;
+begin
+    rows := 0;
+    perform prescient.lock_slot(at, false);
+    if not exists (select from prescient.slot_run r where r.slot = at and r.state = 'open') then
+        return;
+    end if;
+    perform from prescient.slot_job s where s.slot = at and s.job = any (numbers) and not s.drained order by s.job for update;
+    select c.jobs, c.first_id, c.last_id into jobs, first_id, last_id from prescient.slot_claim c where c.token = own;
+    if not found then
+        for due in
+            select s.job, s.cursor
+            from prescient.slot_job s
+            left join prescient.job j on j.job = s.job
+            where s.slot = at and s.job = any (numbers) and not s.drained and j.paused_at is null
+            order by array_position(numbers, s.job)
+        loop
+            -- Between the ids of what a claim has of several jobs there are none that others may have claimed.
+            exit when rows > 0 and due.cursor > 0;
+            select count(*), min(id), max(id)
+            into count, low, high
+            from (
+                select f.id
+                from prescient.future_job f
+                where f.next_check_at = at and f.job = due.job and f.id > due.cursor
+                order by f.id
+                limit page - rows
+            ) as due_rows;
+            more := count = page - rows and exists (
+                select
+                from prescient.future_job f
+                where f.next_check_at = at and f.job = due.job and f.id > high
+            );
+            exit when rows > 0 and more;
+            update prescient.slot_job s
+            set cursor = coalesce(high, s.cursor),
+                drained = not more
+            where s.slot = at and s.job = due.job;
+            if count > 0 then
+                jobs := jobs || due.job;
+                first_id := least(first_id, low);
+                last_id := greatest(last_id, high);
+                rows := rows + count;
+            end if;
+            exit when rows >= page or rows > 0 and due.cursor > 0;
+        end loop;
+        if rows > 0 then
+            insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
+            values (own, at, run_kind, claim_rows.jobs, claim_rows.first_id, claim_rows.last_id, who, statement_timestamp() + lease);
+        end if;
+    end if;
+    select array_agg(s.job)
+    into rest
+    from prescient.slot_job s
+    left join prescient.job j on j.job = s.job
+    where s.slot = at and s.job = any (numbers) and not s.drained and j.paused_at is null;
+end
+$$;
+-- +goose StatementEnd
+
+-- Takes over a claim whose lease has ended, under a new token: the same rows, of which those that are recorded are gone.
+-- +goose StatementBegin
+create function prescient.take_over(
+    at       timestamptz,
+    run_kind text,
+    own      bigint,
+    who      text,
+    lease    interval,
+    numbers  bigint[],
+    out jobs     bigint[],
+    out first_id bigint,
+    out last_id  bigint
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    stale bigint;
+    died  boolean;
+begin
+    perform prescient.lock_slot(at, false);
+    if not exists (select from prescient.slot_run r where r.slot = at and r.state = 'open') then
+        return;
+    end if;
+    select c.jobs, c.first_id, c.last_id into take_over.jobs, take_over.first_id, take_over.last_id
+    from prescient.slot_claim c
+    where c.token = own;
+    if found then
+        return;
+    end if;
+    select c.token, c.allocated_until > timestamptz 'epoch', c.jobs, c.first_id, c.last_id
+    into stale, died, take_over.jobs, take_over.first_id, take_over.last_id
+    from prescient.slot_claim c
+    where c.slot = at
+        and c.allocated_until < statement_timestamp()
+        and c.jobs <> '{}'
+        and c.jobs <@ numbers
+        and not exists (select from prescient.job j where j.job = any (c.jobs) and j.paused_at is not null)
+    order by c.token
+    limit 1;
+    if stale is null then
+        return;
+    end if;
+    -- First, since they may hold a lock on the claim. Where they have not ended at once, another time will do.
+    perform prescient.end_sessions(array[stale]);
+    perform
+    from prescient.slot_claim c
+    where c.token = stale and c.allocated_until < statement_timestamp()
+    for update skip locked;
+    if not found then
+        take_over.jobs := null;
+        return;
+    end if;
+    update prescient.slot_claim c
+    set token = own,
+        kind = run_kind,
+        runner = who,
+        allocated_until = statement_timestamp() + lease
+    where c.token = stale;
+    insert into prescient.slot_tally (slot, token, part, job, take_overs) values (at, own, 0, 0, died::integer);
+end
+$$;
+-- +goose StatementEnd
+
+-- Ends a transaction that records something: it fails where the claim with the token is not there any more, and leaves
+-- a mark by which a runner that gets no reply finds out. ends: nothing of the claim is left to be recorded.
+-- +goose StatementBegin
+create function prescient.fence(at timestamptz, own bigint, this bigint, ends boolean)
+returns void
+language plpgsql
+as $$
+begin
+    if ends then
+        delete from prescient.slot_claim c where c.token = own;
+    else
+        perform from prescient.slot_claim c where c.token = own for key share;
+    end if;
+    if not found then
+        raise exception 'the lease of claim % is lost', own using errcode = 'PS001';
+    end if;
+    insert into prescient.slot_tally (slot, token, part, job) values (at, own, this, 0);
+end
+$$;
+-- +goose StatementEnd
+
+-- Closes a slot when nothing of it is left to be claimed or recorded but the rows of paused jobs.
+--
+-- state: 'done'; 'busy' (somebody has a claim); 'left' (a job has rows to be claimed); 'again' (as left, and they came
+-- behind a cursor, by a transaction from before the slot was opened). look: look for such rows in any case. own: the claim of which
+-- nothing is left with the record in the same transaction.
+-- +goose StatementBegin
+create function prescient.close_slot(at timestamptz, look boolean default false, own bigint default null, out state text)
+language plpgsql
+as $$
+declare
+    run prescient.slot_run;
+begin
+    perform prescient.lock_slot(at, true);
+    select * into run from prescient.slot_run r where r.slot = at;
+    if not found or run.state = 'done' then
+        state := 'done';
+        return;
+    end if;
+    if exists (
+        select
+        from prescient.slot_claim c
+        where c.slot = at
+            and c.jobs <> '{}'
+            and not (
+                c.allocated_until < statement_timestamp()
+                and exists (select from prescient.job j where j.job = any (c.jobs) and j.paused_at is not null)
+            )
+    ) then
+        state := 'busy';
+        return;
+    end if;
+    -- What is dead and of a job that was paused since goes back to where it was.
+    delete from prescient.slot_claim c where c.slot = at and c.jobs <> '{}';
+    look := look or found;
+    if prescient.slot_is_claimable(at) then
+        state := 'left';
+        return;
+    end if;
+    if look or not run.settled then
+        run.settled := run.settled or pg_snapshot_xmin(pg_current_snapshot()) >= run.horizon;
+        perform prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
+        if prescient.slot_is_claimable(at) then
+            update prescient.slot_run r set settled = run.settled where r.slot = at;
+            state := 'again';
+            return;
+        end if;
+    end if;
+
+    delete from prescient.slot_claim c where c.slot = at;
+    with tallied as (
+        delete from prescient.slot_tally t where t.slot = at returning t.*
+    ), by_job as (
+        update prescient.slot_job s
+        set finished = s.finished + n.finished,
+            rescheduled = s.rescheduled + n.rescheduled,
+            failed = s.failed + n.failed,
+            spent = s.spent + n.spent,
+            first_at = least(s.first_at, n.first_at),
+            last_at = greatest(s.last_at, n.last_at)
+        from (
+            select
+                t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
+                min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
+            from tallied t
+            group by t.job
+        ) as n
+        where s.slot = at and s.job = n.job
+    )
+    update prescient.slot_run r
+    set state = 'done',
+        closed_by = own,
+        finished_at = clock_timestamp(),
+        checked = r.checked + n.finished + n.rescheduled + n.failed,
+        finished = r.finished + n.finished,
+        rescheduled = r.rescheduled + n.rescheduled,
+        failed = r.failed + n.failed,
+        take_overs = r.take_overs + n.take_overs
+    from (
+        select
+            coalesce(sum(t.finished), 0) as finished, coalesce(sum(t.rescheduled), 0) as rescheduled,
+            coalesce(sum(t.failed), 0) as failed, coalesce(sum(t.take_overs), 0) as take_overs
+        from tallied t
+    ) as n
+    where r.slot = at;
+    state := 'done';
+end
+$$;
+-- +goose StatementEnd
+
+-- Begins the transaction of a check of one row: locks the row, unless somebody else has, and marks the transaction. The
+-- patient wait for the row, as long as lock_timeout says: they have no other lock yet.
+-- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
+-- +goose StatementBegin
+create function prescient.begin_check(at timestamptz, number bigint, row_id bigint, mark text, patient boolean)
+returns text
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+begin
+    -- No setting of "prescient.": that stands for the schema.
+    perform set_config('prescient_check.mark', mark, true);
+    if patient then
+        perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
+    else
+        perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update skip locked;
+    end if;
+    if found then
+        return 'locked ' || pg_current_xact_id()::xid::text;
+    elsif exists (select from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id) then
+        return 'busy';
+    end if;
+    return 'gone';
+end
+$$;
+-- +goose StatementEnd
+
+-- Fails where the transaction is not the one that was marked: the check has ended that one.
+-- +goose StatementBegin
+create function prescient.same_check(mark text)
+returns void
+language plpgsql
+as $$
+begin
+    if current_setting('prescient_check.mark', true) is distinct from mark then
+        raise exception 'the transaction of check % was ended', mark using errcode = 'PS002';
+    end if;
+end
+$$;
+-- +goose StatementEnd
+
+-- Records the outcome of one row: what rows_finish and rows_move do for many, with plans that are kept. A null outcome
+-- moves the row. Returns false where the row is gone, which is then its owner's again.
+-- +goose StatementBegin
+create function prescient.record_row(
+    at         timestamptz,
+    own        bigint,
+    this       bigint,
+    number     bigint,
+    job_exec   text,
+    row_id     bigint,
+    outcome    text,
+    move       text,
+    check_at   timestamptz,
+    error      text,
+    payload    jsonb,
+    lateness   bigint,
+    duration   bigint,
+    runner     text,
+    clock      timestamptz default null
+)
+returns boolean
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_variable
+declare
+    target timestamptz;
+begin
+    if outcome is null then
+        target := greatest(check_at, prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock));
+        update prescient.future_job f
+        set next_check_at = target,
+            check_count = case move when 'next' then f.check_count + 1 else f.check_count end,
+            error_count = case move when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
+            last_error = coalesce(error, f.last_error),
+            payload = coalesce(record_row.payload, f.payload),
+            spent = f.spent + coalesce(duration, 0) * interval '1 microsecond'
+        where f.next_check_at = at and f.job = number and f.id = row_id;
+    else
+        with gone as (
+            delete from prescient.future_job f
+            where f.next_check_at = at and f.job = number and f.id = row_id
+            returning *
+        )
+        insert into prescient.future_job_history (
+            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner
+        )
+        select
+            g.id, job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
+            g.first_check_at, g.next_check_at,
+            case when outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
+            case when outcome = 'failed' then g.error_count + 1 else g.error_count end,
+            coalesce(error, g.last_error),
+            g.spent + coalesce(duration, 0) * interval '1 microsecond',
+            g.payload, g.enqueued_at, g.enqueued_by, outcome,
+            lateness * interval '1 microsecond',
+            duration * interval '1 microsecond',
+            runner
+        from gone g;
+    end if;
+    if not found then
+        return false;
+    end if;
+    insert into prescient.slot_tally (slot, token, part, job, finished, rescheduled, failed, spent)
+    values (
+        at, own, this, number,
+        (outcome is not null and outcome <> 'failed')::integer,
+        (outcome is null and move <> 'retry')::integer,
+        (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
+        coalesce(duration, 0) * interval '1 microsecond'
+    );
+    return true;
+end
+$$;
+-- +goose StatementEnd
 
 -- +goose Down
-drop sequence prescient.slot_token;
+drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, timestamptz);
+drop function prescient.same_check(text);
+drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean);
+drop function prescient.close_slot(timestamptz, boolean, bigint);
+drop function prescient.fence(timestamptz, bigint, bigint, boolean);
+drop function prescient.take_over(timestamptz, text, bigint, text, interval, bigint[]);
+drop function prescient.claim_rows(timestamptz, text, bigint, text, interval, bigint[], bigint);
+drop function prescient.open_slot(timestamptz, text, bigint, text, interval, timestamptz);
+drop function prescient.end_sessions(bigint[]);
+drop function prescient.slot_is_claimable(timestamptz);
+drop function prescient.look_into_slot(timestamptz);
+drop function prescient.lock_slot(timestamptz, boolean);
+drop function prescient.rows_in_slot(timestamptz, bigint);
+drop function prescient.jobs_in_slot(timestamptz);
 drop table prescient.slot_tally;
-drop table prescient.slot_lease;
+drop table prescient.slot_claim;
+drop table prescient.slot_job;
 drop table prescient.slot_run;

@@ -26,7 +26,7 @@ begin
         delete from prescient.future_job f
         where f.entity_name = end_by_key.entity_name
             and f.entity_key = end_by_key.entity_key
-            and (end_by_key.job_exec is null or f.job_exec = end_by_key.job_exec)
+            and (end_by_key.job_exec is null or f.job = prescient.number_of(end_by_key.job_exec))
             and (end_by_key.item_key is null or f.item_key = end_by_key.item_key)
             and f.item_key is not null
         returning *
@@ -36,8 +36,8 @@ begin
         last_error, spent, payload, enqueued_at, enqueued_by, outcome
     )
     select
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, end_by_key.outcome
+        id, coalesce((select j.name from prescient.job j where j.job = gone.job), end_by_key.job_exec, '#' || gone.job), entity_name, entity_key, item_key, group_key,
+        first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, end_by_key.outcome
     from gone;
     get diagnostics ended = row_count;
     return ended;
@@ -79,26 +79,39 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    target timestamptz;
+    waiting record;
+    target  timestamptz;
 begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
     lock table prescient.future_job in row exclusive mode;
+    select f.next_check_at, f.job, f.id
+    into waiting
+    from prescient.future_job f
+    where f.entity_name = reschedule.entity_name
+        and f.entity_key = reschedule.entity_key
+        and f.job = prescient.number_of(reschedule.job_exec)
+        and f.item_key = reschedule.item_key
+    for update;
+    if not found then
+        return null;
+    end if;
+    -- Asked for when the row is locked: its lock may have been waited for over a boundary.
     target := prescient.slot_target(check_at, clock);
     update prescient.future_job f
     set next_check_at = target
-    where f.entity_name = reschedule.entity_name
-        and f.entity_key = reschedule.entity_key
-        and f.job_exec = reschedule.job_exec
-        and f.item_key = reschedule.item_key;
-    return case when found then target end;
+    where f.next_check_at = waiting.next_check_at
+        and f.job = waiting.job
+        and f.id = waiting.id;
+    return target;
 end
 $$;
 -- +goose StatementEnd
 
 -- "It happened again": moves a waiting check later, never earlier, and with a cap no later than that long after
 -- its first slot (days and months of a cap are those of UTC). One that lands in the slot it is in writes nothing.
+-- A check whose slot has begun goes to the next slot at the least, whatever the cap.
 -- Returns the slot; null: no such check.
 -- +goose StatementBegin
 create function prescient.push_back(
@@ -115,35 +128,38 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    waiting record;
-    target  timestamptz;
+    waiting  record;
+    earliest timestamptz;
+    target   timestamptz;
 begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
     lock table prescient.future_job in row exclusive mode;
-    target := prescient.slot_target(check_at, clock);
     select
-        f.next_check_at, f.shard, f.id,
+        f.next_check_at, f.job, f.id,
         prescient.slot_floor((f.first_check_at at time zone 'UTC' + cap) at time zone 'UTC', s.width) as latest
     into waiting
     from prescient.future_job f, prescient.setting s
     where f.entity_name = push_back.entity_name
         and f.entity_key = push_back.entity_key
-        and f.job_exec = push_back.job_exec
+        and f.job = prescient.number_of(push_back.job_exec)
         and f.item_key = push_back.item_key
     for update of f;
     if not found then
         return null;
     end if;
-    target := least(target, waiting.latest);
-    if target <= waiting.next_check_at then
+    -- Asked for when the row is locked: its lock may have been waited for over a boundary.
+    earliest := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+    target := least(prescient.slot_target(check_at, clock), waiting.latest);
+    if waiting.next_check_at >= greatest(target, earliest) then
         return waiting.next_check_at;
     end if;
+    target := greatest(target, earliest);
     update prescient.future_job f
     set next_check_at = target
     where f.next_check_at = waiting.next_check_at
-        and f.shard = waiting.shard
+        and f.job = waiting.job
         and f.id = waiting.id;
     return target;
 end
@@ -154,6 +170,10 @@ $$;
 -- keep (the waiting row stays as it is), replace (it goes to history, the new one takes its place),
 -- push_back (see there; cap is for it alone) or error (unique_violation).
 -- action tells what was done: inserted, kept, replaced or pushed_back.
+--
+-- A row whose slot has begun is no longer safe to keep. When it has been claimed its check may have begun, and see
+-- nothing of this transaction: it is replaced, whatever on_conflict says but push_back, which moves it. When it has not,
+-- keep moves it to the next slot, to be checked after this transaction.
 -- +goose StatementBegin
 create function prescient.enqueue(
     job_exec    text,
@@ -174,8 +194,11 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    target timestamptz;
-    done   text := 'inserted';
+    number  bigint;
+    target  timestamptz;
+    waiting record;
+    claimed boolean;
+    done    text := 'inserted';
 begin
     if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
         raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
@@ -185,52 +208,82 @@ begin
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
     lock table prescient.future_job in row exclusive mode;
-    target := prescient.slot_target(check_at, clock);
+    select j.job into number from prescient.job j where j.name = enqueue.job_exec;
+    if not found then
+        number := prescient.job_number(job_exec);
+    end if;
     -- Each turn either ends or finds the conflicting row gone, ended by somebody else between two statements.
     loop
+        target := prescient.slot_target(check_at, clock);
         insert into prescient.future_job as f (
-            job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
         )
         values (
-            enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key,
-            target, target, enqueue.payload
+            number, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key, target, target, enqueue.payload
         )
-        on conflict (entity_name, entity_key, job_exec, item_key) where item_key is not null do nothing
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
         returning f.id, f.next_check_at, done
         into enqueue.id, enqueue.slot, enqueue.action;
         if found then
             return;
         end if;
 
-        case on_conflict
-        when 'error' then
-            raise exception 'a check of job_exec %, entity_name %, entity_key %, item_key % is waiting already',
-                quote_literal(enqueue.job_exec), quote_literal(enqueue.entity_name),
-                quote_literal(enqueue.entity_key), quote_literal(enqueue.item_key)
-                using errcode = 'unique_violation', constraint = 'future_job_key', table = 'future_job';
-        when 'replace' then
+        select f.id, f.next_check_at
+        into waiting
+        from prescient.future_job f
+        where f.entity_name = enqueue.entity_name
+            and f.entity_key = enqueue.entity_key
+            and f.job = number
+            and f.item_key = enqueue.item_key;
+        continue when not found;
+        claimed := false;
+        if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
+            -- A check with a transaction of its own holds this lock, and ends first.
+            perform
+            from prescient.future_job f
+            where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
+            for update;
+            continue when not found;
+            claimed := exists (
+                select
+                from prescient.slot_run r
+                join prescient.slot_job s on s.slot = r.slot
+                where r.slot = waiting.next_check_at and r.state = 'open' and s.job = number and s.cursor >= waiting.id
+            );
+            if on_conflict = 'keep' and not claimed then
+                update prescient.future_job f
+                set next_check_at = prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock)
+                where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
+                returning f.id, f.next_check_at, 'kept'
+                into enqueue.id, enqueue.slot, enqueue.action;
+                return;
+            end if;
+        end if;
+
+        if on_conflict = 'replace' or claimed and on_conflict <> 'push_back' then
             if prescient.end_by_key('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key) > 0 then
                 done := 'replaced';
             end if;
             continue;
-        when 'push_back' then
-            perform prescient.push_back(
+        end if;
+        if on_conflict = 'error' then
+            raise exception 'a check of job_exec %, entity_name %, entity_key %, item_key % is waiting already',
+                quote_literal(enqueue.job_exec), quote_literal(enqueue.entity_name),
+                quote_literal(enqueue.entity_key), quote_literal(enqueue.item_key)
+                using errcode = 'unique_violation', constraint = 'future_job_key', table = 'future_job';
+        end if;
+        enqueue.id := waiting.id;
+        enqueue.slot := waiting.next_check_at;
+        enqueue.action := 'kept';
+        if on_conflict = 'push_back' then
+            enqueue.slot := prescient.push_back(
                 enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.check_at,
                 enqueue.cap, enqueue.item_key, enqueue.clock
             );
-        else
-        end case;
-
-        select f.id, f.next_check_at, case on_conflict when 'keep' then 'kept' else 'pushed_back' end
-        into enqueue.id, enqueue.slot, enqueue.action
-        from prescient.future_job f
-        where f.entity_name = enqueue.entity_name
-            and f.entity_key = enqueue.entity_key
-            and f.job_exec = enqueue.job_exec
-            and f.item_key = enqueue.item_key;
-        if found then
-            return;
+            continue when enqueue.slot is null;
+            enqueue.action := 'pushed_back';
         end if;
+        return;
     end loop;
 end
 $$;
@@ -266,27 +319,57 @@ begin
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
     lock table prescient.future_job in row exclusive mode;
-    grid := (select width from prescient.setting);
-    first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-    -- keep, the default, asks nothing of a row that waits already: one statement.
+    replaced := 0;
+    pushed_back := 0;
+    -- keep, the default, asks nothing of a row whose slot has not begun: one statement, and the others one by one.
     if on_conflict = 'keep' then
+        perform prescient.job_number(name)
+        from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
+        grid := (select width from prescient.setting);
+        first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
         with given as (
-            select job_exec, entity_name, entity_key, greatest(prescient.slot_ceil(check_at, grid), first) as target, payload, item_key, group_key
+            select
+                job.job, entity_name, entity_key, greatest(prescient.slot_ceil(check_at, grid), first) as target,
+                payload, item_key, group_key
             from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
                 as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
+            left join (
+                select name, prescient.number_of(name) as job
+                from (select distinct name from unnest(job_execs) as n (name)) as n
+            ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
             order by entity_name, entity_key, job_exec, item_key, nth
         ), written as (
             insert into prescient.future_job (
-                job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
+                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
             )
-            select job_exec, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb
+            select job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb
             from given
-            on conflict (entity_name, entity_key, job_exec, item_key) where item_key is not null do nothing
+            on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
             returning 1
         )
         select count(*) into inserted from written;
         kept := coalesce(cardinality(job_execs), 0) - inserted;
-        replaced := 0;
+        if kept = 0 then
+            return;
+        end if;
+        select count(*) filter (where e.action = 'replaced'), count(*) filter (where e.action = 'inserted')
+        into replaced, pushed_back
+        from (
+            select g.*
+            from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
+                as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
+            join prescient.future_job f
+                on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key
+            where f.next_check_at < first
+            order by g.entity_name, g.entity_key, g.job_exec, g.item_key, g.nth
+        ) as begun,
+        lateral prescient.enqueue(
+            begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
+            'keep', null, enqueue_many.clock
+        ) as e;
+        -- inserted: its check has ended meanwhile
+        inserted := inserted + pushed_back;
+        kept := kept - replaced - pushed_back;
         pushed_back := 0;
         return;
     end if;
@@ -332,7 +415,7 @@ language plpgsql
 as $$
 declare
     seconds numeric := extract(epoch from new_width);
-    due     timestamptz;
+    due     record;
     moved   bigint;
 begin
     if seconds is null or seconds not between 1 and 86400 or seconds <> floor(seconds) or 86400 % seconds <> 0 then
@@ -343,12 +426,22 @@ begin
     lock table prescient.future_job, prescient.slot_run in access exclusive mode;
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select min(slot) from prescient.slot_run where state = 'open')
-            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up';
+            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up. Why it is open tells: prescient status';
     end if;
-    due := (select min(next_check_at) from prescient.future_job);
-    if due <= coalesce(clock, clock_timestamp()) then
-        raise exception 'checks are due in slot %', due
-            using errcode = 'object_in_use', hint = 'Run them first, with: prescient catch-up';
+    select f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused
+    into due
+    from prescient.future_job f
+    left join prescient.job j on j.job = f.job
+    where f.next_check_at <= coalesce(clock, clock_timestamp())
+    order by f.next_check_at
+    limit 1;
+    if found then
+        raise exception 'checks of job % are due in slot %', due.name, due.next_check_at
+            using errcode = 'object_in_use',
+                hint = case
+                    when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient catch-up', due.name)
+                    else 'Run them first, with: prescient catch-up'
+                end;
     end if;
     update prescient.setting
     set width = new_width,

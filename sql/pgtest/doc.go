@@ -20,5 +20,9 @@
 // Where a server is there already, as in a CI job, PRESCIENT_TEST_DATABASE_URL names it. Its role needs CREATEDB.
 // The databases' names begin with prescient_test_; a killed process leaves its own behind there.
 //
+// What becomes of a process that dies, loses a connection, stands still or is overtaken at a statement of its own is
+// found out with [OpenFaults]: a pool that counts round trips and has a [Fault] happen at the one that the test chooses.
+// A test that goes through all of them has seen every statement boundary.
+//
 // A test that gets no database fails, and is never skipped: what is not tested must not look tested.
 package pgtest

@@ -32,6 +32,8 @@ var settings = map[string]string{
 	"max_wal_senders":    "0",
 	"autovacuum":         "off",
 	"max_connections":    "300",
+	// For a test of what a check may do to its transaction.
+	"max_prepared_transactions": "10",
 }
 
 // server is where the tests' databases are made.

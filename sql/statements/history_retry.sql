@@ -13,15 +13,15 @@ with failed as (
     for update
 ), back as (
     insert into prescient.future_job (
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
+        id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
         last_error, spent, payload, enqueued_at, enqueued_by
     )
     overriding system value
     select
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, prescient.slot_target($6, $7), check_count,
+        id, prescient.job_number(job_exec), entity_name, entity_key, item_key, group_key, first_check_at, prescient.slot_target($6, $7), check_count,
         last_error, spent, payload, enqueued_at, enqueued_by
     from failed
-    on conflict (entity_name, entity_key, job_exec, item_key) where item_key is not null do nothing
+    on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
     returning id
 ), gone as (
     delete from prescient.future_job_history h

@@ -1,13 +1,13 @@
 -- Waiting checks by slot. Only a filter by entity has an index; the others read the slots from $3 to $4.
 select
-    id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
+    id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count, error_count,
     coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
     enqueued_at, enqueued_by
-from prescient.future_job
+from prescient.future_job f
 where next_check_at >= $3
     and next_check_at < $4
-    and ($1::text is null or job_exec = $1)
+    and ($1::text is null or job = prescient.number_of($1))
     and ($2::text is null or entity_name = $2)
-order by next_check_at, shard, id
+order by next_check_at, job, id
 limit $5

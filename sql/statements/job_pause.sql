@@ -1,5 +1,8 @@
 -- Returns no row when the job is paused already.
-insert into prescient.paused_job (job_exec)
-values ($1)
-on conflict (job_exec) do nothing
-returning job_exec
+insert into prescient.job as j (job, name, paused_at, paused_by)
+values (prescient.number_of($1), $1, clock_timestamp(), current_user)
+on conflict (name) do update
+set paused_at = excluded.paused_at,
+    paused_by = excluded.paused_by
+where j.paused_at is null
+returning name

@@ -1,3 +1,4 @@
-select job_exec, paused_at, paused_by
-from prescient.paused_job
-order by job_exec
+select name as job_exec, paused_at, paused_by
+from prescient.job
+where paused_at is not null
+order by name

@@ -1,4 +1,6 @@
 -- Returns no row when the job is not paused.
-delete from prescient.paused_job
-where job_exec = $1
-returning job_exec
+update prescient.job
+set paused_at = null,
+    paused_by = null
+where name = $1 and paused_at is not null
+returning name

@@ -1,23 +1,16 @@
 -- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with
--- rows in them, each found by equality on the slot. live: leases that somebody is working under.
--- The probe is a lateral one: as an exists it would become a hash of the whole table.
+-- rows in them that are not of paused jobs, each found by equality on the slot. waiting: those rows, counted up to 10,000
+-- a job. live: runners that are at it.
 select
     s.slot,
     coalesce(r.state, 'missed') as state,
+    coalesce(due.waiting, 0) as waiting,
+    coalesce(due.jobs, '{}') as jobs,
+    coalesce(due.counts, '{}') as counts,
     (
-        select count(*)
-        from (
-            select
-            from prescient.future_job f
-            where f.next_check_at = s.slot
-                and f.job_exec <> all (array(select job_exec from prescient.paused_job))
-            limit 10000
-        ) as few
-    ) as waiting,
-    (
-        select count(*)
-        from prescient.slot_lease l
-        where l.slot = s.slot and l.allocated_until >= clock_timestamp()
+        select count(distinct c.runner)
+        from prescient.slot_claim c
+        where c.slot = s.slot and c.allocated_until >= clock_timestamp()
     ) as live
 from (
     select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot
@@ -25,13 +18,26 @@ from (
 ) as s
 left join prescient.slot_run r on r.slot = s.slot
 left join lateral (
-    select true as waits
+    select true as has_rows
     from prescient.future_job f
     where f.next_check_at = s.slot
-        and f.job_exec <> all (array(select job_exec from prescient.paused_job))
     limit 1
 ) as probe on true
+left join lateral (
+    select sum(few.n)::bigint as waiting, array_agg(few.name order by few.name) as jobs, array_agg(few.n order by few.name) as counts
+    from (
+        select coalesce(j.name, '#' || number) as name, n.n
+        from prescient.jobs_in_slot(s.slot) as number
+        left join prescient.job j on j.job = number
+        cross join lateral (
+            select count(*) as n
+            from (select from prescient.future_job f where f.next_check_at = s.slot and f.job = number limit 10000) as page
+        ) as n
+        where j.paused_at is null
+    ) as few
+    where probe.has_rows
+) as due on true
 where (r.slot is null and s.slot < $2)
     or r.state = 'open'
-    or (r.state = 'done' and probe.waits)
+    or (r.state = 'done' and due.waiting > 0)
 order by s.slot

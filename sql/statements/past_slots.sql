@@ -1,5 +1,6 @@
--- The slots from $1 up to but not including $2 that have rows, other than those of paused jobs, found by jumping from slot to slot through the
--- slot index. Thorough, and for catch-up alone: it walks over dead entries where vacuum is held back.
+-- The slots from $1 up to but not including $2 that have rows, other than those of paused jobs where the slot was
+-- opened, or are open. Found by jumping from slot to slot through the slot index: thorough, and for catch-up alone, since it walks over dead entries
+-- where vacuum is held back.
 with recursive past (slot) as (
     (
         select next_check_at
@@ -18,16 +19,25 @@ with recursive past (slot) as (
     )
     from past
     where past.slot is not null
+), troubled as (
+    select past.slot
+    from past
+    where past.slot is not null
+        and (
+            not exists (select from prescient.slot_run r where r.slot = past.slot)
+            or exists (
+                select
+                from prescient.jobs_in_slot(past.slot) as number
+                left join prescient.job j on j.job = number
+                where j.paused_at is null
+            )
+        )
+    union
+    select r.slot
+    from prescient.slot_run r
+    where r.state = 'open' and r.slot >= $1 and r.slot < $2
 )
-select past.slot, coalesce(r.state, 'missed') as state
-from past
-left join prescient.slot_run r on r.slot = past.slot
-cross join lateral (
-    select true as waits
-    from prescient.future_job f
-    where f.next_check_at = past.slot
-        and f.job_exec <> all (array(select job_exec from prescient.paused_job))
-    limit 1
-) as probe
-where past.slot is not null
-order by past.slot
+select t.slot, coalesce(r.state, 'missed') as state
+from troubled t
+left join prescient.slot_run r on r.slot = t.slot
+order by t.slot

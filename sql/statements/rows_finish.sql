@@ -1,16 +1,17 @@
--- Moves finished rows of one shard to history. Rows that are no longer in the slot are their owner's again.
--- The bounds on id keep a plan made for a slot that the statistics have not seen from reading all of the slot.
+-- Moves finished rows of a claim to history, and counts them for the claim ($2) by job; $13: the names of the jobs ($4). Rows that are no longer in the slot
+-- are their owner's again. The bounds on job and id keep a plan made for a slot that the statistics have not seen from
+-- reading all of the slot.
 with outcome as (
     select *
-    from unnest($5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[])
+    from unnest($7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[])
         as o (id, outcome, error, lateness, duration)
 ), gone as (
     delete from prescient.future_job f
     using outcome o
     where f.next_check_at = $1
-        and f.shard = $2
+        and f.job = any ($4::bigint[])
+        and f.id between $5 and $6
         and f.id = o.id
-        and f.id between $3 and $4
     returning f.*, o.outcome, o.error, o.lateness, o.duration
 ), archived as (
     insert into prescient.future_job_history (
@@ -18,18 +19,27 @@ with outcome as (
         last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner
     )
     select
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at,
-        case when outcome in ('done', 'max_checks', 'horizon', 'past') then check_count + 1 else check_count end,
-        case when outcome = 'failed' then error_count + 1 else error_count end,
-        coalesce(error, last_error),
-        spent + coalesce(duration, 0) * interval '1 microsecond',
-        payload, enqueued_at, enqueued_by, outcome,
-        lateness * interval '1 microsecond',
-        duration * interval '1 microsecond',
-        $10
+        g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
+        case when g.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
+        case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
+        coalesce(g.error, g.last_error),
+        g.spent + coalesce(g.duration, 0) * interval '1 microsecond',
+        g.payload, g.enqueued_at, g.enqueued_by, g.outcome,
+        g.lateness * interval '1 microsecond',
+        g.duration * interval '1 microsecond',
+        $12::text
+    from gone g
+    join unnest($4::bigint[], $13::text[]) as j (job, name) on j.job = g.job
+), tallied as (
+    insert into prescient.slot_tally (slot, token, part, job, finished, failed, spent)
+    select
+        $1, $2, $3, job, count(*) filter (where outcome <> 'failed'), count(*) filter (where outcome = 'failed'),
+        coalesce(sum(duration), 0) * interval '1 microsecond'
     from gone
+    group by job
 )
 select
     count(*) filter (where outcome <> 'failed') as finished,
+    0::bigint as rescheduled,
     count(*) filter (where outcome = 'failed') as failed
 from gone

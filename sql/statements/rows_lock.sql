@@ -1,6 +1,18 @@
--- Locks those rows of a batch that nobody else has locked, in id order.
-select id
-from prescient.future_job
-where next_check_at = $1 and shard = $2 and id = any ($3::bigint[])
-order by id
-for update skip locked
+-- Locks those rows of a batch that nobody else has locked, in id order. Rows that do not come back are gone.
+with free as materialized (
+    select id
+    from prescient.future_job
+    where next_check_at = $1
+        and job = any ($2::bigint[])
+        and id between $3 and $4
+        and id + 0 = any ($5::bigint[])
+    order by id
+    for update skip locked
+)
+select f.id, free.id is not null as locked
+from prescient.future_job f
+left join free on free.id = f.id
+where f.next_check_at = $1
+    and f.job = any ($2::bigint[])
+    and f.id between $3 and $4
+    and f.id + 0 = any ($5::bigint[])

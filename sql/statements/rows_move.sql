@@ -1,12 +1,15 @@
--- Moves rows of one shard to later slots. kind: next (the check asked for it), retry (it failed), defer (it did
--- not run). $10 replaces payloads where it is not null. Rows that are no longer in the slot are their owner's again.
+-- Moves rows of a claim to later slots, and counts them for the claim ($2) by job. kind: next (the check asked for it),
+-- retry (it failed), defer (it did not run). $12 replaces payloads where it is not null. A slot that has begun by now is
+-- none to move to; $13 is the clock, for replays. Rows that are no longer in the slot are their owner's again.
 with outcome as (
     select *
-    from unnest($5::bigint[], $6::text[], $7::timestamptz[], $8::text[], $9::bigint[], $10::jsonb[])
+    from unnest($7::bigint[], $8::text[], $9::timestamptz[], $10::text[], $11::bigint[], $12::jsonb[])
         as o (id, kind, next_check_at, error, duration, payload)
+), earliest as materialized (
+    select prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', $13::timestamptz) as slot
 ), moved as (
     update prescient.future_job f
-    set next_check_at = o.next_check_at,
+    set next_check_at = greatest(o.next_check_at, (select slot from earliest)),
         check_count = case o.kind when 'next' then f.check_count + 1 else f.check_count end,
         error_count = case o.kind when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
         last_error = coalesce(o.error, f.last_error),
@@ -14,12 +17,20 @@ with outcome as (
         spent = f.spent + coalesce(o.duration, 0) * interval '1 microsecond'
     from outcome o
     where f.next_check_at = $1
-        and f.shard = $2
+        and f.job = any ($4::bigint[])
+        and f.id between $5 and $6
         and f.id = o.id
-        and f.id between $3 and $4
-    returning o.kind
+    returning f.job, o.kind, o.duration
+), tallied as (
+    insert into prescient.slot_tally (slot, token, part, job, rescheduled, failed, spent)
+    select
+        $1, $2, $3, job, count(*) filter (where kind <> 'retry'), count(*) filter (where kind = 'retry'),
+        coalesce(sum(duration), 0) * interval '1 microsecond'
+    from moved
+    group by job
 )
 select
+    0::bigint as finished,
     count(*) filter (where kind <> 'retry') as rescheduled,
     count(*) filter (where kind = 'retry') as failed
 from moved

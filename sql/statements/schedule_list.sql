@@ -9,7 +9,7 @@ from prescient.schedule s
 left join prescient.future_job f
     on f.entity_name = 'schedule'
     and f.entity_key = s.id collate "default"
-    and f.job_exec = 'schedule'
+    and f.job = prescient.number_of('schedule')
     and f.item_key = ''
 where s.id > $1
     and s.id >= $2

@@ -4,7 +4,7 @@ select entity_key
 from prescient.future_job
 where entity_name = 'schedule'
     and entity_key = any ($1::text[])
-    and job_exec = 'schedule'
+    and job = prescient.number_of('schedule')
     and item_key = ''
 order by entity_key
 for update

@@ -1,4 +1,5 @@
--- Whether a schema name needs no quotes, and whether the schema exists.
+-- Whether a schema name needs no quotes, whether the schema exists, and the encoding of the database.
 select
     quote_ident($1) = $1,
-    exists (select from pg_catalog.pg_namespace where nspname = $1)
+    exists (select from pg_catalog.pg_namespace where nspname = $1),
+    current_setting('server_encoding')

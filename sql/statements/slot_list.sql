@@ -1,5 +1,20 @@
-select slot, state, kind, planned, checked, finished, rescheduled, failed, take_overs, opened_at, finished_at
-from prescient.slot_run
-where slot >= $1 and slot < $2
-order by slot desc
+-- With what the runners of open slots have recorded so far.
+select
+    r.slot, r.state, r.kind, r.planned,
+    r.checked + coalesce(l.finished + l.rescheduled + l.failed, 0) as checked,
+    r.finished + coalesce(l.finished, 0) as finished,
+    r.rescheduled + coalesce(l.rescheduled, 0) as rescheduled,
+    r.failed + coalesce(l.failed, 0) as failed,
+    r.take_overs + coalesce(l.take_overs, 0) as take_overs,
+    r.opened_at, r.finished_at
+from prescient.slot_run r
+left join lateral (
+    select
+        sum(t.finished)::bigint as finished, sum(t.rescheduled)::bigint as rescheduled, sum(t.failed)::bigint as failed,
+        sum(t.take_overs)::bigint as take_overs
+    from prescient.slot_tally t
+    where t.slot = r.slot and r.state = 'open'
+) as l on true
+where r.slot >= $1 and r.slot < $2
+order by r.slot desc
 limit $3

@@ -1,10 +1,14 @@
--- What waits in a slot, by job; each counted up to 100,000 rows in all.
-select job_exec, count(*) as waiting
-from (
-    select f.job_exec
-    from prescient.future_job f
-    where f.next_check_at = $1
-    limit 100000
-) as few
-group by job_exec
+-- What waits in a slot, by job; of each up to 100,000 rows are counted.
+select coalesce(j.name, '#' || number) as job_exec, n.waiting
+from prescient.jobs_in_slot($1) as number
+left join prescient.job j on j.job = number
+cross join lateral (
+    select count(*) as waiting
+    from (
+        select
+        from prescient.future_job f
+        where f.next_check_at = $1 and f.job = number
+        limit 100000
+    ) as few
+) as n
 order by job_exec

@@ -23,7 +23,7 @@ type Stored struct {
 // Read returns the events after a position, at most limit of them. To go on, give it the position of the last one.
 // Nothing means that there is nothing yet; see the package documentation for when an event is seen.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
-	err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		args := []any{fmt.Sprint(after.Mark), after.Number, limit}
 		list, err = pgsql.Collect(ctx, tx, pgsql.EventRead.In(o.schema), args, scan)
 		return err
@@ -112,7 +112,7 @@ func (o *Outbox) Consumer(ctx context.Context, name string) (Consumer, error) {
 }
 
 func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err error) {
-	err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		list, err = pgsql.Collect(ctx, tx, pgsql.EventConsumers.In(o.schema), []any{name}, func(row *sql.Rows, c *Consumer) error {
 			err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt)
 			c.AckedAt = c.AckedAt.UTC()

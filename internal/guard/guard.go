@@ -1,0 +1,136 @@
+// Package guard decides what becomes of a row, by the limits of its job: before its check, and after. It is pure, and
+// shared by the packages that run jobs.
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// Moment is when a row is judged: the slot being run, and now by the clock that slots are compared with.
+type Moment struct {
+	Grid     grid.Grid
+	Slot     time.Time
+	Now      time.Time
+	CaughtUp bool
+}
+
+// Move is why a row goes to a later slot.
+type Move string
+
+// The moves.
+const (
+	MoveNext  Move = "next"  // the check asked for it
+	MoveRetry Move = "retry" // the check failed
+	MoveDefer Move = "defer" // the check did not run
+)
+
+// Verdict is what becomes of a row: it ends with an outcome, or it moves to a later slot.
+type Verdict struct {
+	Outcome jobs.Outcome // empty when the row moves
+	Move    Move         // empty when the row ends
+	Next    time.Time    // the slot it moves to, unless that has begun when it is written
+	Error   string       // what the check failed with, fit for the database
+
+	Payload json.RawMessage // replaces that of a row that moves, unless nil
+}
+
+// Before judges a row before its check: ok is false when the check must not run, and the Verdict says why.
+func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
+	switch {
+	case PastDeadline(d, m):
+		return Verdict{Outcome: jobs.DeadlinePassed}, false
+	case m.CaughtUp && d.Misfire == jobs.MisfireSkip:
+		return Verdict{Outcome: jobs.Skipped}, false
+	case m.CaughtUp && d.Misfire == jobs.MisfireDefer:
+		return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.latest())}, false
+	}
+	return Verdict{}, true
+}
+
+// PastDeadline tells whether it is too late to start a check.
+func PastDeadline(d *jobs.Definition, m Moment) bool {
+	return d.Deadline > 0 && m.Now.Sub(m.Slot) > d.Deadline
+}
+
+// After judges what a check returned. An error counts whatever else was returned.
+func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
+	switch {
+	case err != nil:
+		return failed(d, m, job, err)
+	case next == nil:
+		return Verdict{Outcome: jobs.Done}
+	case !next.After(m.Slot):
+		return Verdict{Outcome: jobs.InThePast}
+	case job.CheckCount+1 >= d.MaxChecks:
+		return Verdict{Outcome: jobs.TooManyChecks}
+	case next.Sub(m.Now) > d.Horizon || next.After(grid.Max):
+		return Verdict{Outcome: jobs.BeyondHorizon}
+	}
+	slot := m.Grid.Ceil(*next)
+	if !slot.After(m.Slot) {
+		// Less than half a microsecond after the slot, which the database cannot tell from the slot itself.
+		return Verdict{Outcome: jobs.InThePast}
+	}
+	if !slot.After(m.Now) {
+		// The run is late and the slot it asked for has begun: an escalation must not be lost to an outage.
+		slot = m.Grid.Next(m.Now)
+	}
+	return Verdict{Move: MoveNext, Next: slot}
+}
+
+func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
+	text := errorText(err)
+	if job.ErrorCount+1 > d.Retry {
+		return Verdict{Outcome: jobs.Failed, Error: text}
+	}
+	pause := d.MaxBackOff
+	if job.ErrorCount < 30 {
+		pause = min(pause, 1<<job.ErrorCount)
+	}
+	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.latest()), pause), Error: text}
+}
+
+// latest is now, or the slot where a clock runs behind it.
+func (m Moment) latest() time.Time {
+	if m.Now.Before(m.Slot) {
+		return m.Slot
+	}
+	return m.Now
+}
+
+// maxErrorText is how many bytes of an error's text are kept.
+const maxErrorText = 2000
+
+// errorText makes an error's text fit for the database, which refuses NUL bytes and invalid UTF-8: one bad text must
+// not spoil the batch it is recorded in.
+func errorText(err error) (text string) {
+	defer func() {
+		if recover() != nil { // as with a nil pointer that became an error
+			text = fmt.Sprintf("an error of type %T that has no text: its Error method panicked", err)
+		}
+	}()
+	text = strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD")
+	if text == "" {
+		return "an error without a text"
+	}
+	return text
+}
+
+// cut shortens a text to maxErrorText, at the end of a character.
+func cut(text string) string {
+	if len(text) <= maxErrorText {
+		return text
+	}
+	end := maxErrorText
+	for end > maxErrorText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}

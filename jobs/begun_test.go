@@ -1,0 +1,431 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// asking is a way to ask for a check of order 1, beside one of an order that nothing waits for.
+type asking func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error)
+
+var ways = map[string]asking{
+	"Enqueue": func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error) {
+		e, err := w.client.Enqueue(w.t.Context(), db, check("1", at), on)
+		return countOf(e.Action), err
+	},
+	"EnqueueMany": func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error) {
+		n, err := w.client.EnqueueMany(w.t.Context(), db, []jobs.FutureJob{check("2", at), check("1", at)}, on)
+		n.Inserted-- // order 2
+		return n, err
+	},
+	"EnqueueAll": func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error) {
+		n, err := w.client.EnqueueAll(w.t.Context(), db, slices.Values([]jobs.FutureJob{check("2", at), check("1", at)}), on)
+		n.Inserted--
+		return n, err
+	},
+}
+
+func countOf(action jobs.Action) jobs.Counts {
+	switch action {
+	case jobs.Kept:
+		return jobs.Counts{Kept: 1}
+	case jobs.ReplacedOther:
+		return jobs.Counts{Replaced: 1}
+	case jobs.PushedBack:
+		return jobs.Counts{PushedBack: 1}
+	}
+	return jobs.Counts{Inserted: 1}
+}
+
+// due is a world in which order 1 waits for slot 2, which has begun, and may have been opened and claimed by a runner.
+func due(t *testing.T, opened, claimed bool) (*world, jobs.Enqueued) {
+	t.Helper()
+	clock := now
+	w := setup(t, func(c *jobs.Config) { c.Now = func() time.Time { return clock } })
+	row := w.enqueue(check("1", slot(2)), jobs.Keep)
+	clock = slot(2).Add(time.Minute)
+	if opened {
+		w.exec("select prescient.open_slot($1, 'run', 1, 'me', '1 hour', $1)", slot(2))
+	}
+	if claimed {
+		w.exec("select prescient.claim_rows($1, 'run', 2, 'me', '1 hour', array[prescient.number_of('remind')], 10)", slot(2))
+	}
+	return w, row
+}
+
+// record records that the check of a row is done, as the runner that has claimed it does, and returns whether it was there.
+func (w *world) record(id int64) bool {
+	w.t.Helper()
+	var finished, rescheduled, failed int
+	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
+		args := []any{slot(2), 2, 1, pq.Int64Array{w.number()}, id, id, pq.Int64Array{id}, "done", 0, 0, "me", pq.StringArray{"remind"}}
+		return tx.QueryRowContext(w.t.Context(), pgsql.RowsFinishAlike.In(""), args...).Scan(&finished, &rescheduled, &failed)
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return finished == 1
+}
+
+// number is that of the job.
+func (w *world) number() (n int64) {
+	w.t.Helper()
+	if err := w.db.GetContext(w.t.Context(), &n, "select prescient.number_of('remind')"); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+// The check sees nothing of a transaction that is not committed, and ends the row: who asks would be left with nothing.
+func TestARowThatARunnerHasClaimedIsNotKept(t *testing.T) {
+	t.Parallel()
+	for way, ask := range ways {
+		for name, test := range map[string]struct {
+			on   jobs.Conflict
+			want jobs.Counts
+		}{
+			"Keep":              {jobs.Keep, jobs.Counts{Replaced: 1}},
+			"the zero Conflict": {jobs.Conflict{}, jobs.Counts{Replaced: 1}},
+			"Replace":           {jobs.Replace, jobs.Counts{Replaced: 1}},
+			"FailOnConflict":    {jobs.FailOnConflict, jobs.Counts{Replaced: 1}},
+			"PushBack":          {jobs.PushBack(0), jobs.Counts{PushedBack: 1}},
+		} {
+			t.Run(way+" "+name, func(t *testing.T) {
+				t.Parallel()
+				w, row := due(t, true, true)
+				tx := w.db.MustBegin()
+				defer func() { _ = tx.Rollback() }()
+				if got, err := ask(w, tx, slot(8), test.on); err != nil || got != test.want {
+					t.Errorf("%+v, %v, want %+v", got, err, test.want)
+				}
+				if err := tx.Commit(); err != nil {
+					t.Fatal(err)
+				}
+				if w.record(row.ID) {
+					t.Error("the check that had begun ended the row")
+				}
+				list, err := w.client.Show(t.Context(), w.db, "order", "1")
+				if err != nil || len(list) != 1 || !list[0].NextCheckAt().Equal(slot(8)) {
+					t.Errorf("waiting: %+v, %v", list, err)
+				}
+				if n := w.outcomes(); n[jobs.Replaced] != int(test.want.Replaced) || n[jobs.Done] != 0 {
+					t.Errorf("history: %v", n)
+				}
+			})
+		}
+	}
+}
+
+func TestARowWhoseSlotHasBegunIsKeptForTheNextOne(t *testing.T) {
+	t.Parallel()
+	for way, ask := range ways {
+		for name, opened := range map[string]bool{"a slot that nobody has opened": false, "a slot whose row nobody has claimed": true} {
+			t.Run(way+" "+name, func(t *testing.T) {
+				t.Parallel()
+				w, row := due(t, opened, false)
+				if got, err := ask(w, w.db, slot(8), jobs.Keep); err != nil || got != (jobs.Counts{Kept: 1}) {
+					t.Errorf("%+v, %v", got, err)
+				}
+				list, err := w.client.Show(t.Context(), w.db, "order", "1")
+				if err != nil || len(list) != 1 || list[0].ID != row.ID || !list[0].NextCheckAt().Equal(slot(3)) || !list[0].FirstCheckAt().Equal(slot(2)) {
+					t.Errorf("waiting: %+v, %v", list, err)
+				}
+				if _, err := ask(w, w.db, slot(8), jobs.FailOnConflict); !errors.Is(err, jobs.ErrExists) {
+					t.Errorf("FailOnConflict: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestARowThatWasLeftBehindIsKeptForTheNextSlot(t *testing.T) {
+	t.Parallel()
+	w, row := due(t, true, true)
+	w.exec("delete from prescient.slot_claim")
+	w.exec("update prescient.slot_run set state = 'done', finished_at = now()")
+	if e := w.enqueue(check("1", slot(8)), jobs.Keep); e.Action != jobs.Kept || e.ID != row.ID || !e.Slot.Equal(slot(3)) {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A check with a transaction of its own locks its row first.
+func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end   func(tx *sqlx.Tx) error
+		want  jobs.Action
+		waits time.Time
+	}{
+		"it is done": {func(tx *sqlx.Tx) error {
+			_, err := tx.Exec("select prescient.cancel('remind', 'order', '1')")
+			return errors.Join(err, tx.Commit())
+		}, jobs.Inserted, slot(8)},
+		"it moves the row": {func(tx *sqlx.Tx) error {
+			_, err := tx.Exec("update prescient.future_job set next_check_at = $1", slot(5))
+			return errors.Join(err, tx.Commit())
+		}, jobs.Kept, slot(5)},
+		"it is undone": {func(tx *sqlx.Tx) error { return tx.Rollback() }, jobs.ReplacedOther, slot(8)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, row := due(t, true, true)
+			tx := w.db.MustBegin()
+			defer func() { _ = tx.Rollback() }()
+			tx.MustExec("select prescient.begin_check($1, prescient.number_of('remind'), $2, 'mark', false)", slot(2), row.ID)
+			var got jobs.Enqueued
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				var err error
+				if got, err = w.client.Enqueue(t.Context(), w.db, check("1", slot(8)), jobs.Keep); err != nil {
+					t.Error(err)
+				}
+			})
+			w.awaitWaiting(1)
+			if err := test.end(tx); err != nil {
+				t.Fatal(err)
+			}
+			if wg.Wait(); got.Action != test.want || !got.Slot.Equal(test.waits) {
+				t.Errorf("%+v, want %s in slot %s", got, test.want, test.waits)
+			}
+		})
+	}
+}
+
+func TestAPushBackWhoseLimitHasPassedGoesToTheNextSlot(t *testing.T) {
+	t.Parallel()
+	for _, claimed := range []bool{false, true} {
+		calls := map[string]func(w *world) error{
+			"Client.PushBack": func(w *world) error {
+				_, _, err := w.client.PushBack(w.t.Context(), w.db, keyOf("1"), slot(40), time.Nanosecond)
+				return err
+			},
+		}
+		for way, ask := range ways {
+			calls[way] = func(w *world) error {
+				_, err := ask(w, w.db, slot(40), jobs.PushBack(time.Nanosecond))
+				return err
+			}
+		}
+		for name, call := range calls {
+			t.Run(fmt.Sprint(name, ", claimed ", claimed), func(t *testing.T) {
+				t.Parallel()
+				w, row := due(t, claimed, claimed)
+				if err := call(w); err != nil {
+					t.Error(err)
+				}
+				list, err := w.client.Show(t.Context(), w.db, "order", "1")
+				if err != nil || len(list) != 1 || list[0].ID != row.ID || !list[0].NextCheckAt().Equal(slot(3)) {
+					t.Errorf("waiting: %+v, %v", list, err)
+				}
+			})
+		}
+	}
+}
+
+// Slots are a second apart here, and the clock is the database's.
+func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec("select prescient.set_width('1 second')")
+	var err error
+	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]func(key string, at time.Time) (time.Time, error){
+		"Reschedule": func(key string, at time.Time) (time.Time, error) {
+			moved, _, err := w.client.Reschedule(t.Context(), w.db, keyOf(key), at)
+			return moved, err
+		},
+		"PushBack": func(key string, at time.Time) (time.Time, error) {
+			moved, _, err := w.client.PushBack(t.Context(), w.db, keyOf(key), at, 0)
+			return moved, err
+		},
+		"Enqueue, PushBack": func(key string, at time.Time) (time.Time, error) {
+			e, err := w.client.Enqueue(t.Context(), w.db, w.check(key, at), jobs.PushBack(0))
+			return e.Slot, err
+		},
+		"Enqueue, Replace": func(key string, at time.Time) (time.Time, error) {
+			e, err := w.client.Enqueue(t.Context(), w.db, w.check(key, at), jobs.Replace)
+			return e.Slot, err
+		},
+	}
+	waits := w.clock().Truncate(time.Second).Add(2 * time.Second)
+	for key := range calls {
+		w.enqueue(w.check(key, waits), jobs.Keep)
+	}
+	holder := w.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("select from prescient.future_job for update")
+	asked := waits.Add(time.Second)
+	moved := map[string]time.Time{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for key, call := range calls {
+		wg.Go(func() {
+			at, err := call(key, asked)
+			if err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			moved[key] = at
+		})
+	}
+	w.awaitWaiting(len(calls))
+	released := w.clock()
+	for !released.After(asked) {
+		released = w.clock()
+	}
+	if err := holder.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	for key := range calls {
+		if !moved[key].After(released) {
+			t.Errorf("%s: moved into slot %s at %s", key, moved[key], released)
+		}
+		if list, err := w.client.Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 || !list[0].NextCheckAt().Equal(moved[key]) {
+			t.Errorf("%s: %+v, %v", key, list, err)
+		}
+	}
+}
+
+// check is one on the grid of the database.
+func (w *world) check(key string, at time.Time) jobs.FutureJob {
+	job := check(key, at)
+	job.SetCheckAt(w.client.Grid(), at)
+	return job
+}
+
+// clock is the database's.
+func (w *world) clock() (at time.Time) {
+	w.t.Helper()
+	if err := w.db.GetContext(w.t.Context(), &at, "select clock_timestamp()"); err != nil {
+		w.t.Fatal(err)
+	}
+	return at.UTC()
+}
+
+// awaitWaiting returns when so many in the database wait for locks.
+func (w *world) awaitWaiting(most int) {
+	w.t.Helper()
+	for n := 0; n < most; {
+		const query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+		if err := w.db.GetContext(w.t.Context(), &n, query); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// Whoever opens a slot knows from the numbers of transactions which of them may still bring rows into it. One that
+// has chosen the slot, and writes nothing for a while, must have its number.
+func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
+	t.Parallel()
+	const old = 4 // slot of the rows that are moved
+	calls := map[string]func(w *world) error{
+		"Reschedule": func(w *world) error {
+			_, _, err := w.client.Reschedule(w.t.Context(), w.db, keyOf("old"), slot(1))
+			return err
+		},
+		"Retry": func(w *world) error {
+			_, _, err := w.client.Retry(w.t.Context(), w.db, jobs.RetryFilter{}, slot(1))
+			return err
+		},
+	}
+	for way, ask := range ways {
+		for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace} {
+			calls[fmt.Sprint(way, on)] = func(w *world) error {
+				_, err := ask(w, w.db, slot(1), on)
+				return err
+			}
+		}
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.enqueue(check("failed", slot(old)), jobs.Keep)
+			w.fail()
+			w.enqueue(check("old", slot(old)), jobs.Keep)
+			w.enqueue(check("due", slot(1)), jobs.Keep)
+			// Rows are held up between the choice of the slot and the first write.
+			w.exec(`create function hold() returns trigger language plpgsql as
+				$$ begin perform pg_advisory_xact_lock_shared(7); return new; end $$;
+				create trigger hold before insert or update on prescient.future_job for each row execute function hold()`)
+			holder := w.db.MustBegin()
+			defer func() { _ = holder.Rollback() }()
+			holder.MustExec("select pg_advisory_xact_lock(7)")
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if err := call(w); err != nil {
+					t.Error(err)
+				}
+			})
+			w.awaitWaiting(1)
+			var settled bool
+			if err := w.db.GetContext(t.Context(), &settled, "select settled from prescient.open_slot($1, 'run', 1, 'me', '1 hour', $1)", slot(1)); err != nil {
+				t.Fatal(err)
+			}
+			if settled {
+				t.Error("the slot is opened as one into which nobody brings rows")
+			}
+			if err := holder.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			w.exec("delete from prescient.future_job where entity_key = 'due'")
+			w.exec("update prescient.slot_job set drained = true")
+			var state string
+			if err := w.db.GetContext(t.Context(), &state, "select state from prescient.close_slot($1)", slot(1)); err != nil || state != "again" {
+				t.Errorf("the slot closes as %s, %v", state, err)
+			}
+		})
+	}
+}
+
+// A number that was given in a transaction which is undone is nobody's.
+func TestAStreamAsksForTheNumbersOfItsJobsInEveryTransaction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for range 3 {
+		tx := w.db.MustBegin()
+		if _, err := w.client.EnqueueAll(t.Context(), tx, orders(3, nil), jobs.Keep); err != nil {
+			t.Error(err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	several := slices.Values([]jobs.FutureJob{{JobExec: "b"}, {JobExec: "a"}, {JobExec: "b"}, {JobExec: "c"}})
+	n, err := w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.FutureJob) bool) {
+		for job := range several {
+			job.EntityName, job.EntityKey, job.Anonymous = "order", job.JobExec, true
+			job.SetCheckAt(w.client.Grid(), slot(1))
+			if !yield(job) {
+				return
+			}
+		}
+	}, jobs.Keep)
+	if err != nil || n.Inserted != 4 {
+		t.Error(n, err)
+	}
+	var got []string
+	for _, job := range w.waiting() {
+		got = append(got, job.JobExec+job.EntityKey)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"aa", "bb", "bb", "cc"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

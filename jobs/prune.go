@@ -1,0 +1,65 @@
+package jobs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/tx"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// ErrHistoryInUse is returned by Prune while somebody reads history at length.
+var ErrHistoryInUse = errors.New("somebody is reading history, such as a dump or a long query: try again when that is done")
+
+const (
+	// pruneTries is how often Prune tries in all, with pauses of prunePause: short statements are out of the way by then.
+	pruneTries = 5
+	prunePause = 700 * time.Millisecond
+)
+
+// Pruned is a part of history that was dropped.
+type Pruned struct {
+	Partition string
+	Rows      int64 // by the table statistics
+}
+
+// Prune drops the months (UTC) of history that ended before an instant; with dryRun it only tells which.
+//
+// It never waits for those who read history, since whoever ends a check would wait behind it: a pool is tried for a few
+// seconds, a transaction once. After that it returns ErrHistoryInUse, and has dropped nothing.
+func (c *Client) Prune(ctx context.Context, db DB, before time.Time, dryRun bool) ([]Pruned, error) {
+	pruned, err := c.prune(ctx, db, before, dryRun)
+	for try := 1; try < pruneTries && !tx.Is(db) && pgsql.IsLockTimeout(err); try++ {
+		select {
+		case <-time.After(prunePause):
+			pruned, err = c.prune(ctx, db, before, dryRun)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if pgsql.IsLockTimeout(err) {
+		err = fmt.Errorf("%w (%w)", ErrHistoryInUse, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("prune history: %w", err)
+	}
+	return pruned, nil
+}
+
+func (c *Client) prune(ctx context.Context, db DB, before time.Time, dryRun bool) (pruned []Pruned, err error) {
+	in := tx.In
+	if dryRun {
+		in = tx.Read
+	}
+	err = in(ctx, db, func(db tx.DB) error {
+		args := []any{before, dryRun}
+		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.schema), args, func(row *sql.Rows, p *Pruned) error {
+			return row.Scan(&p.Partition, &p.Rows)
+		})
+		return err
+	})
+	return pruned, err
+}

@@ -1,0 +1,125 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+func TestPruneTellsFirstAndThenDrops(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(1)), jobs.Keep)
+	w.fail()
+	w.exec("select prescient.make_history_month('2027-02-10')")
+	w.exec("update prescient.future_job_history set finished_at = '2027-02-10'")
+	w.exec("analyze prescient.future_job_history")
+	before := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
+	for _, dryRun := range []bool{true, false} {
+		list, err := w.client.Prune(t.Context(), w.db, before, dryRun)
+		found := false
+		for _, p := range list {
+			found = found || p == jobs.Pruned{Partition: "future_job_history_202702", Rows: 1}
+		}
+		if err != nil || !found {
+			t.Errorf("dry run %t: %+v, %v", dryRun, list, err)
+		}
+		if n := len(w.history()); (n == 1) != dryRun {
+			t.Errorf("dry run %t: %d rows are left", dryRun, n)
+		}
+	}
+}
+
+// reading begins a transaction that reads history, as a dump does, until end is called.
+func (w *world) reading() (end func()) {
+	w.t.Helper()
+	tx := w.db.MustBegin()
+	if _, err := tx.ExecContext(w.t.Context(), "select from prescient.future_job_history"); err != nil {
+		w.t.Fatal(err)
+	}
+	return sync.OnceFunc(func() { _ = tx.Rollback() })
+}
+
+func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 20 {
+		w.enqueue(check(fmt.Sprint(i), slot(1)), jobs.Keep)
+	}
+	end := w.reading()
+	defer end()
+	pruned := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		_, err := w.client.Prune(t.Context(), w.db, time.Now(), false)
+		pruned <- err
+	}()
+	var err error
+	for i, ended := 0, false; !ended; i++ {
+		select {
+		case err = <-pruned:
+			ended = true
+		default:
+			w.cancelAtOnce(fmt.Sprint(i % 20))
+		}
+	}
+	if !errors.Is(err, jobs.ErrHistoryInUse) || time.Since(began) > 30*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+	end()
+	if _, err := w.client.Prune(t.Context(), w.db, time.Now(), false); err != nil {
+		t.Errorf("when nobody reads any more: %v", err)
+	}
+}
+
+// cancelAtOnce cancels the check of an order, which must not wait for anybody.
+func (w *world) cancelAtOnce(key string) {
+	w.t.Helper()
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec("set local lock_timeout = '500ms'")
+	if _, err := w.client.Cancel(w.t.Context(), tx, keyOf(key)); err != nil {
+		w.t.Error(err)
+	}
+	if err := tx.Commit(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func TestPruneOutlastsAShortReader(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	end := w.reading()
+	time.AfterFunc(time.Second, end)
+	if _, err := w.client.Prune(t.Context(), w.db, time.Now(), false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPruneTriesOnceInATransactionOfTheCaller(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	defer w.reading()()
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	began := time.Now()
+	if _, err := w.client.Prune(t.Context(), tx, time.Now(), false); !errors.Is(err, jobs.ErrHistoryInUse) || time.Since(began) > 2*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+}
+
+func TestPruneStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	defer w.reading()()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
+	defer cancel()
+	if _, err := w.client.Prune(ctx, w.db, time.Now(), false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,167 @@
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// deed is what somebody did to rows, and what that has promised.
+type deed struct {
+	ids  []int64 // of rows that are as their owner wants them
+	kept func(now []place) error
+}
+
+// actor is somebody who goes first. Errors are complaints: nobody is to suffer from a run.
+type actor func(c *trial, target row) deed
+
+// deeds are what may be done to a row, and to a job, by its owner.
+var deeds = map[string]actor{
+	"cancel": func(c *trial, r row) deed {
+		found, err := c.client.Cancel(context.Background(), c.db, r.natural())
+		c.blame(err)
+		return deed{[]int64{r.id}, wasCancelled(r, found)}
+	},
+	"two cancels in a transaction": func(c *trial, _ row) deed {
+		two := []row{c.rows[c.committed-1], c.rows[0]} // against the order in which a run locks rows
+		var found [2]bool
+		ctx := context.Background()
+		c.blame(inTxOf(ctx, c.db, func(tx *sqlx.Tx) (err error) {
+			for i, r := range two {
+				if found[i], err = c.client.Cancel(ctx, tx, r.natural()); err != nil || c.committed == 1 {
+					return err
+				}
+			}
+			return nil
+		}))
+		return deed{[]int64{two[0].id, two[1].id}, func(now []place) error {
+			for i, r := range two[:min(2, c.committed)] {
+				if err := wasCancelled(r, found[i])(now); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	},
+	"reschedule": func(c *trial, r row) deed {
+		at, found, err := c.client.Reschedule(context.Background(), c.db, r.natural(), slot(9))
+		c.blame(err)
+		return deed{[]int64{r.id}, func(now []place) error {
+			switch p := placeOf(now, r.id); {
+			case found && (p.outcome != "" || !p.slot.Equal(at)):
+				return fmt.Errorf("it was rescheduled to %s, and is %+v", at, p)
+			case !found && p.outcome == "":
+				return fmt.Errorf("reschedule did not find it, and it is %+v", p)
+			}
+			return nil
+		}}
+	},
+	"enqueue keep":      enqueues(jobs.Keep),
+	"enqueue replace":   enqueues(jobs.Replace),
+	"enqueue push back": enqueues(jobs.PushBack(0)),
+	"pause": func(c *trial, r row) deed {
+		_, err := c.client.Pause(context.Background(), c.db, r.job)
+		c.blame(err)
+		c.journal.resumes()
+		return deed{}
+	},
+	"set width": func(c *trial, _ row) deed {
+		five, err := grid.New(5 * time.Minute)
+		c.blame(err)
+		ledger, err := slots.NewLedger(context.Background(), c.db, "", c.clock.Now)
+		c.blame(err)
+		if _, err := ledger.SetWidth(context.Background(), five); pq.As(err, pqerror.ObjectInUse) == nil {
+			c.blame(err)
+		}
+		return deed{}
+	},
+	"delete schedule": func(c *trial, r row) deed {
+		c.blame(c.store().Delete(context.Background(), c.db, r.key, schedule.AnyVersion))
+		return deed{[]int64{r.id}, func(now []place) error {
+			if p := placeOf(now, r.id); p.outcome == "" {
+				return fmt.Errorf("it was deleted, and is %+v", p)
+			}
+			return nil
+		}}
+	},
+}
+
+// others are other runners.
+var others = map[string]actor{
+	"a second runner": func(c *trial, _ row) deed {
+		b := c.process("B", nil)
+		b.begin(context.Background())
+		<-b.ended
+		c.blame(b.err)
+		return deed{}
+	},
+	"catch-up": func(c *trial, _ row) deed {
+		b := c.process("B", nil)
+		if c.scenario.now.Equal(missed) {
+			c.blame(b.run(context.Background(), slot(4)))
+		} else {
+			c.blame(b.catchUp(context.Background(), slots.CatchUp{}))
+		}
+		return deed{}
+	},
+}
+
+// blame records the error of somebody who did nothing wrong.
+func (c *trial) blame(err error) {
+	if err != nil {
+		c.complain("%s failed: %v", c.hazard.name, err)
+	}
+}
+
+func inTxOf(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	tx, err := db.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func wasCancelled(r row, found bool) func(now []place) error {
+	return func(now []place) error {
+		switch p := placeOf(now, r.id); {
+		case found && p.outcome != jobs.Cancelled:
+			return fmt.Errorf("it was cancelled, and is %+v", p)
+		case !found && (p.outcome == "" || p.outcome == jobs.Cancelled):
+			return fmt.Errorf("cancel did not find it, and it is %+v", p)
+		}
+		return nil
+	}
+}
+
+// enqueues asks for another check of a key, at slot 3 or, where that has begun, the next one. Whatever the policy, once
+// that is committed a check waits for a slot that has not begun.
+func enqueues(on jobs.Conflict) actor {
+	return func(c *trial, r row) deed {
+		j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
+		j.SetCheckAt(grid.Default, slot(3))
+		e, err := c.client.Enqueue(context.Background(), c.db, j, on)
+		c.blame(err)
+		if !e.Slot.After(c.clock.Now()) {
+			c.complain("%s of %s: it is to wait for %s, which has begun", c.hazard.name, r.natural(), e.Slot)
+		}
+		return deed{[]int64{r.id}, func(now []place) error {
+			if p := placeOf(now, e.ID); p.outcome != "" || !p.slot.Equal(e.Slot) {
+				return fmt.Errorf("it was %s to wait for %s, and is %+v", e.Action, e.Slot, p)
+			}
+			return nil
+		}}
+	}
+}

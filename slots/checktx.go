@@ -1,0 +1,299 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// What a check with a transaction returns besides an error of its own.
+var (
+	errRecorded = errors.New("the outcome is recorded with the transaction, or is nobody's to record any more")
+	errAgain    = errors.New("somebody else has a lock, or the database cannot do it now: to be repeated")
+	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
+)
+
+// lockTimeout is far below the server's deadlock_timeout (1 s): it is the run that yields, before the server would kill
+// somebody's business transaction.
+const lockTimeout = 100 * time.Millisecond
+
+// ownTimeout is for locks that the engine alone takes, each for a moment.
+const ownTimeout = 5 * time.Second
+
+// checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
+// function did is an error of its rows.
+func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
+	r := rd.run
+	tx, err := r.cfg.DB.BeginTxx(ctx, nil)
+	if err != nil {
+		return nil, rd.postpone(ctx, u, fmt.Errorf("begin transaction: %w", err))
+	}
+	defer func() { _ = tx.Rollback() }()
+	mark := strconv.FormatInt(rd.claim.token, 10) + ":" + strconv.FormatInt(u.rows[0].ID, 10)
+	if err := rd.lock(ctx, tx, u, mark); err != nil {
+		return nil, rd.postpone(ctx, u, err)
+	}
+	results, err := u.def.Call(ctx, tx, slices.Clone(u.rows))
+	if err != nil {
+		switch lost := tx.Rollback(); {
+		case ctx.Err() != nil:
+		case pgsql.IsTransient(lost): // whatever the function makes of a connection that broke
+			return nil, rd.postpone(ctx, u, lost)
+		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err):
+			return nil, rd.postpone(ctx, u, err)
+		}
+		return nil, err
+	}
+	if ctx.Err() != nil && rd.claim.ctx.Err() == nil {
+		return nil, errTimeout
+	}
+	if !rd.isRunning(u) {
+		return nil, errIgnored
+	}
+	return nil, rd.commit(ctx, tx, u, results, mark)
+}
+
+// postpone has a check repeated whose transaction did not come to its end for no fault of its own.
+func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
+	switch {
+	case errors.Is(err, errRecorded) || rd.claim.ctx.Err() != nil:
+		return err
+	case errors.Is(err, errAgain):
+		return errAgain
+	case ctx.Err() != nil: // the timeout of the check has passed in a statement of the run
+		return errAgain
+	case passes(err):
+		if rd.claim.impatient(err, rd.run.cfg.Lease) {
+			rd.run.fail(err)
+		}
+		rd.run.cfg.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
+		return errAgain
+	}
+	rd.run.fail(err)
+	return errAgain
+}
+
+// lock begins the transaction: it locks the rows, so that their owners wait for the outcome. Rows that somebody else has
+// locked are left for another time, those that are gone are nobody's.
+func (rd *round) lock(ctx context.Context, tx *sqlx.Tx, u *unit, mark string) error {
+	r := rd.run
+	var m pgsql.Message
+	m.Do(settings(u.def.Timeout+r.cfg.Grace, lockTimeout))
+	m.Do(nameSession(rd.claim))
+	if u.def.Batched() {
+		err := m.Add(pgsql.CheckMark.In(r.schema), []any{mark}, func(row *sql.Rows) error { return row.Scan(&u.transaction, new(string)) })
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case u.def.Grouped():
+		return rd.lockGroup(ctx, tx, &m, u)
+	case u.def.Batched():
+		return rd.lockBatch(ctx, tx, &m, u)
+	}
+	var state string
+	patient := u.waited && r.patience.try()
+	if patient {
+		defer r.patience.leave()
+		m.Do(waitForLock)
+	}
+	args := []any{r.slot, u.number, u.rows[0].ID, mark, patient}
+	if err := m.Add(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&state) }); err != nil {
+		return err
+	}
+	if err := m.Send(ctx, tx); err != nil {
+		return err
+	}
+	switch state {
+	case "gone":
+		return errRecorded
+	case "busy":
+		return errAgain
+	}
+	u.transaction = strings.TrimPrefix(state, "locked ")
+	return nil
+}
+
+// lockBatch splits off the rows that somebody else has locked.
+func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
+	ids := make([]int64, len(u.rows))
+	for i := range u.rows {
+		ids[i] = u.rows[i].ID
+	}
+	slices.Sort(ids)
+	free, busy, err := rd.run.lockRows(ctx, tx, m, pq.Int64Array{u.number}, ids)
+	if err != nil {
+		return err
+	}
+	if len(busy) > 0 {
+		later := &unit{def: u.def, number: u.number}
+		for i := range u.rows {
+			if busy[u.rows[i].ID] {
+				later.rows = append(later.rows, u.rows[i])
+			}
+		}
+		rd.later(later)
+	}
+	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !free[row.ID] })
+	if len(rows) == 0 {
+		return errRecorded
+	}
+	return rd.setRows(u, rows, nil)
+}
+
+// lockRows locks the rows that nobody else has locked.
+func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool, err error) {
+	free, busy = map[int64]bool{}, map[int64]bool{}
+	args := []any{r.slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	err = m.Add(pgsql.RowsLock.In(r.schema), args, func(row *sql.Rows) error {
+		var id int64
+		var locked bool
+		err := row.Scan(&id, &locked)
+		if locked {
+			free[id] = true
+		} else {
+			busy[id] = true
+		}
+		return err
+	})
+	if err == nil {
+		err = m.Send(ctx, tx)
+	}
+	return free, busy, err
+}
+
+// lockGroup takes the lock of the group, and makes its due rows those of the unit.
+func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
+	r, leader := rd.run, &u.one[0]
+	got := false
+	if err := m.Add(pgsql.GroupTry.In(r.schema), []any{leader.Group()}, func(row *sql.Rows) error { return row.Scan(&got) }); err != nil {
+		return err
+	}
+	if err := m.Send(ctx, tx); err != nil {
+		return err
+	}
+	if !got {
+		return errAgain
+	}
+	rows, numbers, err := rd.readGroup(ctx, tx, u.def, leader)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(rows, func(row jobs.FutureJob) bool { return row.ID == leader.ID }) {
+		return errRecorded // with another row of the group
+	}
+	return rd.setRows(u, rows, numbers)
+}
+
+func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definition, leader *jobs.FutureJob) (rows []jobs.FutureJob, numbers []int64, err error) {
+	r := rd.run
+	var family pq.Int64Array
+	for number, job := range r.known {
+		if job.def.Group == def.Group {
+			family = append(family, number)
+		}
+	}
+	name, key, isEntity := strings.Cut(leader.Group(), "\x1f")
+	args := []any{r.slot, family, leader.Group(), name, key, leader.ID}
+	if !isEntity || leader.Anonymous && leader.GroupKey == "" {
+		args[3], args[4] = "", ""
+	}
+	if leader.Anonymous && leader.GroupKey == "" {
+		args[2] = ""
+	}
+	var m pgsql.Message
+	err = m.Add(pgsql.GroupRead.In(r.schema), args, r.scanRow(func(number int64, job jobs.FutureJob) error {
+		rows, numbers = append(rows, job), append(numbers, number)
+		return nil
+	}))
+	if err == nil {
+		err = m.Send(ctx, tx)
+	}
+	return rows, numbers, err
+}
+
+// setRows makes these the rows of a unit, unless it was abandoned.
+func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) error {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if !u.running {
+		return errIgnored
+	}
+	u.rows, u.numbers = rows, numbers
+	rd.run.brief(u)
+	return nil
+}
+
+// commit records the outcome of a check in its own transaction, which it commits.
+func (rd *round) commit(ctx context.Context, tx *sqlx.Tx, u *unit, results []jobs.Result, mark string) error {
+	r := rd.run
+	outcomes := rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began))
+	var m pgsql.Message
+	var n tally
+	part, err := r.messageTx(&m, rd.claim, outcomes, mark, &n)
+	if err == nil {
+		m.Do("reset all") // what the check has set for the session is not for others
+		m.Do(nameSession(rd.claim))
+		err = m.Send(ctx, tx)
+	}
+	if err != nil {
+		return rd.recordFailed(ctx, u, err)
+	}
+	err = tx.Commit()
+	if err != nil && pq.As(err) == nil {
+		// The reply was lost: the rows are in the slot still, or they are not.
+		done, found := r.find(rd.claim, part)
+		if found != nil || !done {
+			return rd.postpone(ctx, u, err)
+		}
+		err = nil
+	}
+	switch {
+	case err != nil && passes(err):
+		return rd.postpone(ctx, u, err)
+	case err != nil:
+		return fmt.Errorf("commit: %w", err) // a constraint that was deferred
+	}
+	n.yielded = int64(len(outcomes)) - n.checked()
+	r.count(n)
+	rd.claim.troubled.Store(nil)
+	return errRecorded
+}
+
+// recordFailed tells whose fault it is that an outcome was not recorded: the lease is lost, the check has ended its
+// transaction or spoilt it, or else the database cannot do it.
+func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
+	switch e := pq.As(err); {
+	case isLost(err):
+		rd.run.leases.lose(rd.claim)
+		return err
+	case e != nil && e.Code == "PS002":
+		rd.run.rollBackPrepared(ctx, u.transaction)
+		return errEndedTx
+	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil:
+		return errEndedTx
+	case e != nil && e.Code == pqerror.InFailedSQLTransaction:
+		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
+	}
+	return rd.postpone(ctx, u, err)
+}
+
+// nameSession gives the session a name by which prescient.end_sessions finds it when the lease is over.
+func nameSession(c *claim) string {
+	return "set local application_name = " + pq.QuoteLiteral("prescient claim "+strconv.FormatInt(c.token, 10))
+}
+
+func nothing(*sql.Rows) error { return nil }

@@ -1,0 +1,206 @@
+package slots
+
+import (
+	"database/sql"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// pagesInFlight and bytesInFlight bound what a run keeps in memory.
+	pagesInFlight = 4
+	bytesInFlight = 64 << 20
+	// readAtOnce bounds what one claim keeps of it.
+	readAtOnce = 16 << 20
+	// quick and slow are what checking a claim takes when the next one is to be larger, and smaller: whoever has nothing to
+	// do should find something to claim, and a runner that dies should leave little.
+	quick, slow = 250 * time.Millisecond, 2 * time.Second
+)
+
+// lane is jobs whose checks wait for the same things. One that is slow, or limited, holds up no other.
+type lane struct {
+	jobs   []int64 // that may be claimed, those with few rows first; only the goroutine of run.do uses it
+	whole  bool    // claims are as large as may be: its jobs take many rows at once
+	own    bool    // it has a limit of its own, which also bounds what it keeps in memory
+	gates  []semaphore
+	places int // how many of its checks run at once
+
+	size  atomic.Int64 // rows of the next claim
+	fits  atomic.Int64 // rows that make readAtOnce bytes, by those that were read last
+	queue atomic.Int64 // rows that were claimed and not started
+	kept  atomic.Int64 // rows in memory
+}
+
+// slotJob is a job of the slot that is registered here, and selected.
+type slotJob struct {
+	number int64
+	def    *jobs.Definition
+	lane   *lane
+}
+
+// look finds the jobs of the slot, and which of them have rows to be claimed. Only while there are no claims.
+func (r *run) look() error {
+	var m pgsql.Message
+	err := r.addLook(&m)
+	if err == nil {
+		err = r.retry(r.work, passes, func() error {
+			r.forgetJobs()
+			return r.commit(r.work, &m)
+		})
+	}
+	return err
+}
+
+func (r *run) forgetJobs() {
+	r.known = map[int64]slotJob{}
+	for _, l := range r.lanes {
+		l.jobs = nil
+	}
+}
+
+func (r *run) addLook(m *pgsql.Message) error {
+	return m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
+		var number, planned int64
+		var name string
+		var claimable bool
+		if err := row.Scan(&number, &name, &planned, &claimable); err != nil {
+			return err
+		}
+		def, registered := r.jobs[number]
+		if !registered { // when the runner was made
+			def, registered = r.cfg.Registry.Lookup(name)
+		}
+		switch {
+		case !registered && claimable:
+			r.note(name)
+		case registered && (r.sel.job == "" || r.sel.job == def.Name):
+			l := r.lane(def)
+			r.known[number] = slotJob{number, def, l}
+			if claimable && !slices.Contains(l.jobs, number) {
+				l.jobs = append(l.jobs, number)
+			}
+		}
+		return nil
+	})
+}
+
+// lane returns the lane of a job.
+func (r *run) lane(d *jobs.Definition) *lane {
+	key := laneKey(d)
+	if l, ok := r.lanes[key]; ok {
+		return l
+	}
+	l := &lane{whole: d.Batched(), own: d.Concurrency > 0}
+	places := r.cfg.Workers
+	if d.Concurrency > 0 {
+		places = min(places, d.Concurrency)
+		l.gates = append(l.gates, make(semaphore, d.Concurrency))
+	}
+	if d.InTx() {
+		places = min(places, r.cfg.Connections)
+		l.gates = append(l.gates, r.connections)
+	}
+	l.gates, l.places = append(l.gates, r.workers), places
+	l.size.Store(int64(min(r.cfg.Page, 4*places)))
+	if l.whole {
+		l.size.Store(int64(r.cfg.Page))
+	}
+	r.lanes[key] = l
+	return l
+}
+
+func laneKey(d *jobs.Definition) string {
+	switch {
+	case d.Grouped():
+		return "group " + d.Group
+	case d.Concurrency > 0:
+		return "job " + d.Name
+	case d.Batched() && d.InTx():
+		return "batches with a transaction"
+	case d.Batched():
+		return "batches"
+	case d.InTx():
+		return "with a transaction"
+	}
+	return ""
+}
+
+// next returns a lane that has rows to be claimed, and room for them; nil when there is none.
+func (r *run) next() *lane {
+	if r.limitReached() {
+		return nil
+	}
+	for _, key := range r.order() {
+		if l := r.lanes[key]; len(l.jobs) > 0 && r.hasRoom(l) {
+			return l
+		}
+	}
+	return nil
+}
+
+// order is the keys of the lanes, another one first each time.
+func (r *run) order() []string {
+	keys := make([]string, 0, len(r.lanes))
+	for key := range r.lanes {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	if len(keys) > 1 {
+		r.turn = (r.turn + 1) % len(keys)
+		keys = append(keys[r.turn:], keys[:r.turn]...)
+	}
+	return keys
+}
+
+// waits tells whether a lane has rows to be claimed for which there was no room.
+func (r *run) waits() bool {
+	for _, l := range r.lanes {
+		if len(l.jobs) > 0 && !r.limitReached() {
+			return true
+		}
+	}
+	return false
+}
+
+// hasRoom tells whether a lane is about to run out of rows, and there is memory for more.
+func (r *run) hasRoom(l *lane) bool {
+	page := int64(r.cfg.Page)
+	if l.queue.Load() > l.size.Load()/2 || r.bytes.Load() > bytesInFlight {
+		return false
+	}
+	if l.own {
+		return l.kept.Load() < pagesInFlight*l.size.Load()
+	}
+	return r.rows.Load() < pagesInFlight*page
+}
+
+// want is how many rows to claim of a lane.
+func (r *run) want(l *lane) int64 {
+	n := l.size.Load()
+	if fits := l.fits.Load(); fits > 0 {
+		n = min(n, fits)
+	}
+	if r.sel.limit > 0 {
+		n = min(n, r.sel.limit-r.taken.Load())
+	}
+	return n
+}
+
+// adapt changes the size of the claims by how long the checks of one took.
+func (l *lane) adapt(took time.Duration, page int) {
+	if l.whole {
+		return
+	}
+	size := l.size.Load()
+	switch {
+	case took < quick:
+		size = min(4*size, int64(page))
+	case took > slow:
+		size = max(size/2, 1)
+	}
+	l.size.Store(size)
+}

@@ -1,0 +1,167 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// watchEvery is how often a run looks for leases that are about to end, and for checks that ignore their timeout.
+const watchEvery = 100 * time.Millisecond
+
+// leases are the claims of a run, and keep them its own.
+type leases struct {
+	run    *run
+	mu     sync.Mutex
+	claims map[int64]*claim
+}
+
+func newLeases(r *run) *leases { return &leases{run: r, claims: map[int64]*claim{}} }
+
+func (l *leases) add(c *claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claims[c.token] = c
+}
+
+// remove forgets a claim that is done.
+func (l *leases) remove(c *claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.claims, c.token)
+}
+
+func (l *leases) list() []*claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]*claim, 0, len(l.claims))
+	for _, c := range l.claims {
+		list = append(list, c)
+	}
+	return list
+}
+
+// lose drops a claim that is not this runner's any more: its checks are told, and nothing of it is recorded.
+func (l *leases) lose(c *claim) {
+	l.mu.Lock()
+	_, held := l.claims[c.token]
+	delete(l.claims, c.token)
+	l.mu.Unlock()
+	if !held {
+		return
+	}
+	c.cancel(ErrLeaseLost)
+	l.run.mu.Lock()
+	l.run.result.Lost++
+	l.run.mu.Unlock()
+	l.run.cfg.Logger.WarnContext(l.run.work, "lease lost", "slot", l.run.slot, "claim", c.token)
+}
+
+// beat renews the leases three times a lease, and watches over them and over the checks in between, until ctx ends.
+func (l *leases) beat(ctx context.Context) {
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	renew, watch := time.NewTicker(l.run.cfg.Lease/3), time.NewTicker(watchEvery)
+	defer renew.Stop()
+	defer watch.Stop()
+	busy := make(semaphore, 1)
+	for {
+		select {
+		case <-renew.C:
+			select {
+			case busy <- struct{}{}:
+				renewing.Go(func() {
+					defer busy.leave()
+					l.renew(ctx)
+				})
+			default: // the one before has no answer yet
+			}
+		case <-watch.C:
+			l.watch()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renew renews the leases once. Claims that are somebody else's by now are lost; when the database does not answer, watch
+// sees to it.
+func (l *leases) renew(ctx context.Context) {
+	claims := l.list()
+	tokens := pq.Int64Array{l.run.token}
+	for _, c := range claims {
+		tokens = append(tokens, c.token)
+	}
+	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here
+	ctx, cancel := context.WithTimeout(ctx, l.run.cfg.Lease/3)
+	defer cancel()
+	var m pgsql.Message
+	var kept []int64
+	err := m.Add(pgsql.ClaimRenew.In(l.run.schema), []any{tokens, l.run.cfg.Lease.Microseconds()}, func(row *sql.Rows) error {
+		var token int64
+		err := row.Scan(&token)
+		kept = append(kept, token)
+		return err
+	})
+	if err == nil {
+		err = l.run.commit(ctx, &m)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			l.run.cfg.Logger.WarnContext(ctx, "heartbeat failed", "error", err)
+		}
+		return
+	}
+	for _, c := range claims {
+		if slices.Contains(kept, c.token) {
+			l.mu.Lock()
+			c.until = asked.Add(l.run.cfg.Lease)
+			l.mu.Unlock()
+		} else if !c.ending.Load() { // else it may be gone because its last rows were recorded
+			l.lose(c)
+		}
+	}
+}
+
+// watch drops claims before their lease can end: the time is measured here, on the monotonic clock, so that it also
+// ends when the network is dead or the process was stopped for a while. It gives up on checks that ignore their timeout.
+func (l *leases) watch() {
+	margin := l.run.cfg.Lease / 10
+	for _, c := range l.list() {
+		l.mu.Lock()
+		late := time.Until(c.until) < margin
+		l.mu.Unlock()
+		if late {
+			l.lose(c)
+			continue
+		}
+		if rd := c.round.Load(); rd != nil {
+			rd.abandonOverdue()
+		}
+	}
+}
+
+// handBack gives up the claims that are not done, so that others need not wait for their leases to end, and leaves the
+// slot.
+func (l *leases) handBack() {
+	tokens := pq.Int64Array{}
+	for _, c := range l.list() {
+		tokens = append(tokens, c.token)
+	}
+	ctx, cancel := context.WithTimeout(l.run.work, closingTime)
+	defer cancel()
+	var m pgsql.Message
+	err := m.Add(pgsql.ClaimRelease.In(l.run.schema), []any{tokens, l.run.token}, nothing)
+	if err == nil {
+		err = l.run.commit(ctx, &m)
+	}
+	if err != nil {
+		l.run.cfg.Logger.WarnContext(ctx, "claims were not handed back; others take them over when their leases end", "error", err)
+	}
+}

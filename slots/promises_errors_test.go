@@ -1,0 +1,196 @@
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// role makes a role for runners alone, and returns its name and the database's URL for it.
+func (w *world) role() (name, to string) {
+	w.t.Helper()
+	var owner string
+	if err := w.db.QueryRow(`select current_database() || '_runner', current_user`).Scan(&name, &owner); err != nil {
+		w.t.Fatal(err)
+	}
+	w.db.MustExec(fmt.Sprintf(`create role %q login in role %q`, name, owner))
+	w.t.Cleanup(func() { w.db.MustExec(fmt.Sprintf(`drop owned by %q; drop role %q`, name, name)) })
+	u, err := url.Parse(w.url)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u.User = url.User(name)
+	return name, u.String()
+}
+
+// registerErrorless registers jobs whose checks never fail: with and without a transaction, of one row and of many. An
+// error that is counted is not theirs.
+func (w *world) registerErrorless() []string {
+	w.t.Helper()
+	w.db.MustExec(`create table public.effect (key text)`)
+	leave := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) {
+		_, _ = tx.ExecContext(ctx, `insert into public.effect values ($1)`, job.JobExec+" "+job.EntityKey)
+	}
+	w.registry.Register("one", done, jobs.Retry(0))
+	w.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		leave(ctx, tx, job)
+		return nil, nil
+	}, jobs.Retry(0))
+	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return make([]jobs.Result, len(batch)), nil
+	}, jobs.Retry(0))
+	w.registry.RegisterBatchTx("batch.tx", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		for _, job := range batch {
+			leave(ctx, tx, job)
+		}
+		return make([]jobs.Result, len(batch)), nil
+	}, jobs.Retry(0))
+	return []string{"one", "tx", "batch", "batch.tx"}
+}
+
+// isDoneOnce sees whether each of so many rows of each job is done, without an error, and left its effect once.
+func (w *world) isDoneOnce(names []string, rows int) {
+	w.t.Helper()
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: len(names) * rows}, w.outcomes()); diff != "" {
+		w.t.Error(diff)
+	}
+	if n := w.count(`select count(*) from prescient.future_job_history where error_count > 0 or last_error is not null or check_count <> 1`); n > 0 {
+		w.t.Errorf("%d rows had an error, or more than a check", n)
+	}
+	if n, keys := w.count(`select count(*) from public.effect`), w.count(`select count(distinct key) from public.effect`); n != 2*rows || keys != 2*rows {
+		w.t.Errorf("%d effects on %d keys of checks with a transaction, want each of %d once", n, keys, 2*rows)
+	}
+	if left := w.waiting(); len(left) > 0 {
+		w.t.Errorf("%d rows wait, the first is %+v", len(left), left[0])
+	}
+	if run := w.show(slot(1)); run.Checked != int64(len(names)*rows) || run.Finished != run.Checked {
+		w.t.Errorf("the ledger: %+v, want %d finished", run, len(names)*rows)
+	}
+}
+
+func TestConnectionsThatAreRefusedAreNoErrorsOfRows(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	names := w.registerErrorless()
+	const rows = 100
+	for _, name := range names {
+		w.enqueue(name, slot(1), rows)
+	}
+	role, to := w.role()
+	db := open(t, to)
+	w.db.MustExec(fmt.Sprintf(`alter role %q connection limit 3`, role))
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.DB = db; c.Lease = 2 * time.Second }).Run(t.Context(), slot(1))
+	t.Logf("with three connections: %+v, %v", result, err)
+	w.db.MustExec(fmt.Sprintf(`alter role %q connection limit -1`, role))
+	if again := w.run(slot(1)); again.State != slots.StateDone {
+		t.Errorf("the next run: %+v", again)
+	}
+	w.isDoneOnce(names, rows)
+}
+
+func TestSessionsThatAreEndedAreNoErrorsOfRows(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	names := w.registerErrorless()
+	const rows = 1000
+	for _, name := range names {
+		w.enqueue(name, slot(1), rows)
+	}
+	role, to := w.role()
+	db := open(t, to)
+	w.clock.Set(slot(1))
+	r := w.runner(func(c *slots.Config) { c.DB = db; c.Lease = 2 * time.Second })
+	ended := make(chan string, 1)
+	go func() {
+		result, err := r.Run(context.WithoutCancel(t.Context()), slot(1))
+		ended <- fmt.Sprintf("%+v, %v", result, err)
+	}()
+	w.eventually("the first effect", func() bool { return w.count(`select count(*) from public.effect`) > 0 })
+	const forAWhile = 2 * time.Second
+	for started := time.Now(); time.Since(started) < forAWhile && len(ended) == 0; time.Sleep(3 * time.Millisecond) {
+		w.db.MustExec(`
+			select pg_terminate_backend(pid) from pg_stat_activity
+			where usename = $1 and datname = current_database()
+			order by state = 'idle', random()
+			limit 1`, role)
+	}
+	t.Log("with sessions that are ended: ", <-ended)
+	if again := w.run(slot(1)); again.State != slots.StateDone {
+		t.Errorf("the next run: %+v", again)
+	}
+	w.isDoneOnce(names, rows)
+}
+
+func TestAServerWithoutRoomEndsTheRunWithAnErrorWithinALease(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`
+		create function refuse() returns trigger language plpgsql as $$
+		begin
+			raise exception 'no space left on device' using errcode = 'disk_full';
+		end
+		$$;
+		create trigger refuse before insert on prescient.future_job_history for each row execute function refuse()`)
+	names := w.registerErrorless()
+	const rows, lease = 50, 2 * time.Second
+	for _, name := range names {
+		w.enqueue(name, slot(1), rows)
+	}
+	w.clock.Set(slot(1))
+	r := w.runner(func(c *slots.Config) { c.Lease = lease })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Run(ctx, slot(1))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the run ended without an error")
+		}
+	case <-time.After(lease + 5*time.Second):
+		stop()
+		t.Errorf("the run went on for %s, and then ended: %v", lease+5*time.Second, <-ended)
+	}
+	w.db.MustExec(`drop trigger refuse on prescient.future_job_history`)
+	if again := w.run(slot(1)); again.State != slots.StateDone {
+		t.Errorf("the next run: %+v", again)
+	}
+	w.isDoneOnce(names, rows)
+}
+
+// One connection breaks, before each of the messages of a run.
+func TestAConnectionThatBreaksEndsNoRun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	network := w.network()
+	db := network.open()
+	w.registry.Register("job", done)
+	const rows, most = 10, 25
+	for n := 1; n <= most; n++ {
+		w.enqueue("job", slot(n), rows)
+		w.clock.Set(slot(n))
+		r := w.runner(func(c *slots.Config) { c.DB = db })
+		network.before(int64(n), link.cut)
+		result, err := r.Run(t.Context(), slot(n))
+		network.undisturbed()
+		if err != nil || result.State != slots.StateDone {
+			t.Errorf("cut before message %d: %+v, %v", n, result, err)
+			w.run(slot(n))
+		}
+	}
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: most * rows}, w.outcomes()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,197 @@
+package slots_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// txShapes are the ways to register a check of one row that writes through a transaction.
+var txShapes = map[string]func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option){
+	"a row": func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.RegisterTx(name, check, opts...)
+	},
+	"a batch": func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.RegisterBatchTx(name, oneByOne(check), opts...)
+	},
+	"a group": func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.RegisterGroup("family of "+name, []string{name}, oneByOne(check), opts...)
+	},
+}
+
+func oneByOne(check jobs.TxCheckFunc) jobs.TxBatchFunc {
+	return func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) (results []jobs.Result, err error) {
+		for _, job := range batch {
+			next, err := check(ctx, tx, job)
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, jobs.Result{Next: next})
+		}
+		return results, nil
+	}
+}
+
+// leaveEffect is a check that leaves an effect behind.
+func leaveEffect(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	_, err := tx.ExecContext(ctx, `insert into effect values ($1)`, job.EntityKey)
+	return nil, err
+}
+
+// executing is a check that executes, for the n-th row, the n-th statement, and returns as if nothing had been.
+func executing(statements ...string) jobs.TxCheckFunc {
+	return func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		var n int
+		if _, err := fmt.Sscan(job.EntityKey, &n); err != nil {
+			return nil, err
+		}
+		_, _ = tx.ExecContext(ctx, statements[n])
+		return nil, nil
+	}
+}
+
+func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
+	t.Parallel()
+	statements := []string{
+		`rollback`, `abort`, `commit`, `end`,
+		`rollback; begin`, `commit; begin`, `rollback and chain`, `commit and chain`,
+	}
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`create table effect (key text)`)
+			register(w.registry, "statement", executing(statements...))
+			register(w.registry, "other", leaveEffect)
+			const others = 20
+			w.enqueue("statement", slot(1), len(statements))
+			w.enqueue("other", slot(1), others)
+			result := w.run(slot(1), func(c *slots.Config) { c.Page = 1 })
+			if result.Finished != others || result.Failed != int64(len(statements)) || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: others}, w.outcomes()); diff != "" {
+				t.Error(diff)
+			}
+			for _, job := range w.waiting() {
+				if !job.NextCheckAt().Equal(slot(2)) || job.ErrorCount != 1 || job.LastError == "" {
+					t.Errorf("the row of %s: %+v", statements[job.EntityKey[0]-'0'], job)
+				}
+			}
+			if n := w.count(`select count(*) from effect`); n != others {
+				t.Errorf("%d effects of other checks, want %d", n, others)
+			}
+		})
+	}
+}
+
+func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
+	t.Parallel()
+	statements := []string{
+		`set statement_timeout = 1`, `set search_path = nowhere`, `set role pg_monitor`, `set lock_timeout = 1`,
+		`set default_transaction_read_only = on`, `set session characteristics as transaction isolation level serializable`,
+		`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`,
+	}
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`create table effect (key text)`)
+			register(w.registry, "statement", executing(statements...))
+			register(w.registry, "other", leaveEffect)
+			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil })
+			const connections, rows = 12, 100
+			db := open(t, w.url)
+			db.SetMaxOpenConns(connections)
+			db.SetMaxIdleConns(connections)
+			want := w.settings(db, connections)
+			w.enqueue("statement", slot(1), len(statements))
+			w.enqueue("other", slot(1), rows)
+			w.enqueue("job", slot(1), rows)
+			w.clock.Set(slot(1))
+			result, err := w.runner(func(c *slots.Config) { c.DB = db; c.Page = 1 }).Run(t.Context(), slot(1))
+			if err != nil || result.State != slots.StateDone {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if n := w.count(`select count(*) from effect`); n != rows {
+				t.Errorf("%d effects of other checks, want %d", n, rows)
+			}
+			moved := slices.DeleteFunc(w.waiting(), func(job jobs.FutureJob) bool { return job.JobExec != "job" || job.CheckCount != 1 })
+			if len(moved) != rows {
+				t.Errorf("%d rows of another job were moved, want %d", len(moved), rows)
+			}
+			if diff := cmp.Diff(want, w.settings(db, connections)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// settings returns what the sessions of a pool have set, each only once.
+func (w *world) settings(db *sqlx.DB, connections int) []string {
+	w.t.Helper()
+	list := make([]string, connections)
+	for i := range list {
+		conn, err := db.Conn(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer func(conn *sql.Conn) { _ = conn.Close() }(conn) // not before all are taken
+		err = conn.QueryRowContext(w.t.Context(), `
+			select string_agg(name || ' = ' || setting, ', ' order by name) || ', as ' || current_user
+			from pg_settings
+			where name in ('statement_timeout', 'lock_timeout', 'search_path', 'default_transaction_read_only',
+				'default_transaction_isolation', 'idle_in_transaction_session_timeout')`).Scan(&list[i])
+		if err != nil {
+			list[i] = err.Error()
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func TestACheckThatPreparesItsTransactionHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			if w.count(`select setting::int from pg_settings where name = 'max_prepared_transactions'`) == 0 {
+				t.Fatal("set max_prepared_transactions of the server, to 10 say")
+			}
+			gid := "check of " + t.Name() // a name of the whole server
+			register(w.registry, "statement", executing(`prepare transaction '`+gid+`'`))
+			w.registry.Register("job", done)
+			w.enqueue("statement", slot(1), 1)
+			w.enqueue("job", slot(1), 100)
+			w.clock.Set(slot(1))
+			t.Cleanup(func() { // it would outlive the database's sessions
+				if w.count(`select count(*) from pg_prepared_xacts where database = current_database()`) > 0 {
+					w.db.MustExec(`rollback prepared '` + gid + `'`)
+				}
+			})
+			const soon = 10 * time.Second
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			result, err := w.runner(func(c *slots.Config) { c.Lease = 2 * time.Second }).Run(ctx, slot(1))
+			if err != nil || result.Finished != 100 || result.State != slots.StateDone {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 100}, w.outcomes()); diff != "" {
+				t.Error(diff)
+			}
+			if left := w.waiting(); len(left) != 1 || left[0].ErrorCount != 1 || !left[0].NextCheckAt().Equal(slot(2)) {
+				t.Errorf("the row: %+v", left)
+			}
+		})
+	}
+}

@@ -1,0 +1,266 @@
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// hold locks some of the rows that wait, spread over all, as a business transaction does, until release.
+func (w *world) hold(rows int) (release func()) {
+	w.t.Helper()
+	business := w.db.MustBegin()
+	w.t.Cleanup(func() { _ = business.Rollback() })
+	business.MustExec(`
+		select from prescient.future_job
+		where id % (select count(*) / $1 from prescient.future_job) = 0
+		order by id
+		limit $1
+		for update`, rows)
+	return func() { _ = business.Rollback() }
+}
+
+// ended is how many rows have ended.
+func (w *world) ended() int {
+	w.t.Helper()
+	return w.count(`select count(*) from prescient.future_job_history`)
+}
+
+func TestRowsThatStayLockedHoldUpNoOthersAndCostNoLease(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		rows, locked int
+		lease        time.Duration
+	}{
+		{rows: 20000, locked: 20, lease: 10 * time.Second},
+		{rows: 4000, locked: 400, lease: 2 * time.Second},
+	} {
+		t.Run(fmt.Sprintf("%d of %d", test.locked, test.rows), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var checks atomic.Int64
+			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				checks.Add(1)
+				return nil, nil
+			})
+			db := open(t, w.url)
+			db.SetMaxOpenConns(slots.DefaultConnections + 4)
+			documented := func(c *slots.Config) { c.DB = db; c.Page = 0; c.Lease = test.lease }
+			w.enqueue("job", slot(1), test.rows)
+			usual := w.run(slot(1), documented).Took
+
+			w.enqueue("job", slot(2), test.rows)
+			release := w.hold(test.locked)
+			w.clock.Set(slot(2))
+			started := time.Now()
+			finished := w.background(slot(2), documented)
+			w.eventually("all others to be recorded", func() bool { return w.ended() == 2*test.rows-test.locked })
+			if took := time.Since(started); took > 3*usual+3*time.Second {
+				t.Errorf("the others took %s, and %s where no row is locked", took, usual)
+			}
+			time.Sleep(max(0, 4*time.Second-time.Since(started))) // two of the short leases
+			release()
+			result := <-finished
+			if result.Finished != int64(test.rows) || result.Lost+result.TakenOver > 0 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := checks.Load(); n != 2*int64(test.rows) {
+				t.Errorf("%d checks, want %d", n, 2*test.rows)
+			}
+		})
+	}
+}
+
+func TestARowThatStaysLockedForThreeLeasesCostsNoLeaseAndFewStatements(t *testing.T) {
+	t.Parallel()
+	for name, register := range map[string]func(r *jobs.Registry, check jobs.CheckFunc){
+		"it waits to be recorded": func(r *jobs.Registry, check jobs.CheckFunc) { r.Register("job", check) },
+		"it waits to be checked": func(r *jobs.Registry, check jobs.CheckFunc) {
+			r.RegisterTx("job", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return check(ctx, job)
+			})
+		},
+		"its group waits to be checked": func(r *jobs.Registry, check jobs.CheckFunc) {
+			r.RegisterGroup("family", []string{"job"}, oneByOne(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return check(ctx, job)
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			network := w.network()
+			db := network.open()
+			var checks atomic.Int64
+			register(w.registry, func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				checks.Add(1)
+				return nil, nil
+			})
+			const rows, lease, messages = 100, 2 * time.Second, 20
+			w.enqueue("job", slot(1), rows)
+			release := w.hold(1)
+			w.clock.Set(slot(1))
+			finished := w.background(slot(1), func(c *slots.Config) { c.DB = db; c.Lease = lease })
+			w.eventually("all others to be recorded", func() bool { return w.ended() == rows-1 })
+			before := network.sent()
+			time.Sleep(3 * lease)
+			if n := float64(network.sent()-before) / (3 * lease).Seconds(); n > messages {
+				t.Errorf("%.0f messages a second, want %d at the most", n, messages)
+			}
+			release()
+			result := <-finished
+			if result.Finished != rows || result.Lost+result.TakenOver > 0 || checks.Load() != rows || result.State != slots.StateDone {
+				t.Errorf("%+v after %d checks", result, checks.Load())
+			}
+		})
+	}
+}
+
+// The way to the server is long, so that locks are held for a while, and the server looks for deadlocks at once.
+func TestBatchesAndHeartbeatsNeverWaitForEachOtherInACircle(t *testing.T) {
+	t.Parallel()
+	for _, runners := range []int{1, 2} {
+		t.Run(fmt.Sprintf("runners: %d", runners), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				return make([]jobs.Result, len(batch)), nil
+			})
+			const rows = 2000
+			w.enqueue("job", slot(1), rows)
+			w.clock.Set(slot(1))
+			network := w.network()
+			network.latency = 3 * time.Millisecond
+			db := network.open(pgsql.Param("deadlock_timeout", "10ms"))
+			var running []<-chan slots.Result
+			for range runners {
+				running = append(running, w.background(slot(1), func(c *slots.Config) { c.DB = db; c.Lease = time.Second; c.Page = 40 }))
+			}
+			for _, finished := range running {
+				if result := <-finished; result.State != slots.StateDone {
+					t.Errorf("%+v", result)
+				}
+			}
+			_ = db.Close() // a session tells of its deadlocks at its end at the latest
+			w.eventually("the sessions of the runners to end", func() bool {
+				return w.count(`select count(*) from pg_stat_activity where datname = current_database()`) <= w.db.Stats().OpenConnections
+			})
+			if n := w.count(`select deadlocks from pg_stat_database where datname = current_database()`); n > 0 {
+				t.Errorf("%d deadlocks", n)
+			}
+			if n := w.outcomes()[jobs.Done]; n != rows {
+				t.Errorf("%d rows are done, want %d", n, rows)
+			}
+		})
+	}
+}
+
+// A check holds its row and wants an account, an application the account and the row. It is the application that
+// waits first, so that the server would end its transaction.
+func TestACheckNeverMakesAnApplicationTheVictimOfADeadlock(t *testing.T) {
+	t.Parallel()
+	const reschedule = `select prescient.reschedule('job', 'order', '0', '2030-03-01 14:15:00+00', clock => '2030-03-01 12:15:00+00')`
+	for name, register := range txShapes {
+		t.Run(name+", which stays", func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.crossWaits(register, `select from prescient.future_job where entity_key = '0' for update`)
+			if diff := cmp.Diff(ended{jobs.Done, slot(1), 1, 0, ""}, w.fate()); diff != "" {
+				t.Error(diff)
+			}
+			if n := w.count(`select balance from account`); n != 11 {
+				t.Errorf("the balance is %d, want 11", n)
+			}
+		})
+		t.Run(name+", which is moved", func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.crossWaits(register, reschedule)
+			if diff := cmp.Diff(ended{"", slot(9), 0, 0, ""}, w.fate()); diff != "" {
+				t.Error(diff)
+			}
+			if n := w.count(`select balance from account`); n != 10 {
+				t.Errorf("the balance is %d, want 10", n)
+			}
+		})
+	}
+}
+
+// crossWaits has an application and a check want what the other holds. query is what the application asks of the row.
+func (w *world) crossWaits(register func(*jobs.Registry, string, jobs.TxCheckFunc, ...jobs.Option), query string) {
+	w.t.Helper()
+	w.db.MustExec(`create table account (balance int); insert into account values (0)`)
+	started, waits := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	register(w.registry, "job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		once.Do(func() { close(started) })
+		<-waits
+		_, err := tx.ExecContext(ctx, `update account set balance = balance + 1`)
+		return nil, err
+	}, jobs.Retry(0))
+	w.enqueue("job", slot(1), 1)
+	application := w.db.MustBegin()
+	defer func() { _ = application.Rollback() }()
+	application.MustExec(`update account set balance = balance + 10`)
+	w.clock.Set(slot(1))
+	finished := w.background(slot(1))
+	<-started
+	answered := make(chan error, 1)
+	go func() {
+		_, err := application.Exec(query)
+		answered <- err
+	}()
+	w.eventually("the application to wait for the row", w.waitsForALock)
+	close(waits)
+	if err := <-answered; err != nil {
+		w.t.Errorf("the application: %v", err)
+	} else if err := application.Commit(); err != nil {
+		w.t.Errorf("the application: %v", err)
+	}
+	_ = application.Rollback()
+	if result := <-finished; result.Failed > 0 || result.State != slots.StateDone {
+		w.t.Errorf("%+v", result)
+	}
+}
+
+func TestACheckWaitsForAnApplicationWithoutCountingAnError(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`create table account (balance int); insert into account values (0)`)
+	started := make(chan struct{}, 1000)
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		started <- struct{}{}
+		_, err := tx.ExecContext(ctx, `update account set balance = balance + 1`)
+		return nil, err
+	}, jobs.Retry(0))
+	w.registry.Register("other", done)
+	w.enqueue("job", slot(1), 20)
+	w.enqueue("other", slot(1), 500)
+	app := w.db.MustBegin()
+	defer func() { _ = app.Rollback() }()
+	app.MustExec(`update account set balance = balance + 10`)
+	w.clock.Set(slot(1))
+	finished := w.background(slot(1), func(c *slots.Config) { c.Lease = time.Second })
+	<-started
+	w.eventually("the rows of the other job to be recorded", func() bool { return w.ended() == 500 })
+	time.Sleep(1500 * time.Millisecond) // longer than any lock timeout, and a lease
+	if err := app.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-finished; result.Failed+int64(result.Lost) > 0 || result.Finished != 520 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if n := w.count(`select balance from account`); n != 30 {
+		t.Errorf("the balance is %d, want 30", n)
+	}
+}

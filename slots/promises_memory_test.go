@@ -1,0 +1,58 @@
+package slots_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// Not parallel: it measures the memory of the process.
+func TestLargeRowsTakeNoMoreMemoryThanSmallOnes(t *testing.T) {
+	w := setup(t)
+	network := w.network()
+	db := network.open()
+	release := make(chan struct{})
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-release
+		return nil, nil
+	})
+	const rows, limit = 8000, 200 << 20
+	w.enqueue("job", slot(1), rows)
+	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', 65000))`)
+	w.clock.Set(slot(1))
+	finished := w.background(slot(1), func(c *slots.Config) { c.DB = db; c.Page = 0; c.Lease = time.Minute })
+
+	var most uint64
+	look := func() {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		most = max(most, m.HeapInuse)
+	}
+	// Nothing is checked before the run has read all that it will.
+	for received, still := int64(0), time.Now(); received == 0 || time.Since(still) < 300*time.Millisecond; time.Sleep(2 * time.Millisecond) {
+		if now := network.received.Load(); now > received+64<<10 {
+			received, still = now, time.Now()
+		}
+		look()
+	}
+	close(release)
+	for {
+		select {
+		case result := <-finished:
+			if result.Finished != rows || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			t.Logf("the heap took up to %d MB", most>>20)
+			if most > limit {
+				t.Errorf("the heap took up to %d MB, want %d MB at the most", most>>20, limit>>20)
+			}
+			return
+		case <-time.After(2 * time.Millisecond):
+			look()
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// held is a job whose checks go on until they are released.
+type held struct {
+	release chan struct{}
+}
+
+func (h *held) check(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	select {
+	case <-h.release:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Rows have been checked, some are being checked, and others wait for their turn when the run is stopped: before each
+// of its messages, which is answered late.
+func TestAStopBeforeAnyMessageOfARunLosesAndStrandsNothing(t *testing.T) {
+	t.Parallel()
+	for name, register := range map[string]func(*jobs.Registry, *held){
+		"rows wait for a worker": func(r *jobs.Registry, h *held) {
+			r.Register("job", h.check, jobs.OnMisfire(jobs.MisfireSkip))
+		},
+		"rows wait for their job's turn": func(r *jobs.Registry, h *held) {
+			r.Register("job", h.check, jobs.OnMisfire(jobs.MisfireSkip), jobs.Concurrency(2))
+		},
+		"rows wait for a connection": func(r *jobs.Registry, h *held) {
+			r.RegisterTx("job", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return h.check(ctx, job)
+			}, jobs.OnMisfire(jobs.MisfireSkip))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var job held
+			register(w.registry, &job)
+			w.stopEverywhere(&job, func(stop func()) { stop() }, func(err error) {
+				if err != nil && !errors.Is(err, slots.ErrStopped) && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// The records of the run fail from one of its messages on.
+func TestARunThatFailsStrandsNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`
+		create table broken ();
+		create function refuse() returns trigger language plpgsql as $$
+		begin
+			if exists (select from broken) then
+				raise exception 'history is broken';
+			end if;
+			return new;
+		end
+		$$;
+		create trigger refuse before insert on prescient.future_job_history for each row execute function refuse()`)
+	var job held
+	w.registry.Register("job", job.check, jobs.OnMisfire(jobs.MisfireSkip))
+	w.stopEverywhere(&job, func(func()) { w.db.MustExec(`insert into broken default values`) }, func(error) {
+		w.db.MustExec(`delete from broken`)
+	})
+}
+
+// stopEverywhere runs a slot for each message of a run, has something done to the run before that message, and the slot
+// run again; and after all a catch-up, which has nothing to do. A run that sends nothing more for a while has sent all.
+func (w *world) stopEverywhere(job *held, do func(stop func()), ended func(error)) {
+	const rows, quick, aWhile = 100, 20, 600 * time.Millisecond
+	w.registry.Register("quick", done)
+	network := w.network()
+	db := network.open()
+	n := 0
+	for all := false; !all; {
+		n++
+		at := slot(n)
+		w.enqueue("quick", at, quick)
+		w.enqueue("job", at, rows)
+		w.clock.Set(at)
+		ctx, stop := context.WithCancel(w.t.Context())
+		r := w.runner(func(c *slots.Config) { c.DB = db; c.Workers = 4; c.Connections = 4; c.Lease = time.Second })
+		job.release = make(chan struct{})
+		disturb := sync.OnceFunc(func() {
+			do(stop)
+			close(job.release)
+		})
+		network.before(int64(n), func(link) {
+			disturb()
+			time.Sleep(250 * time.Millisecond)
+		})
+		idle := time.AfterFunc(aWhile, disturb)
+		first, err := r.Run(ctx, at)
+		all = !idle.Stop()
+		network.undisturbed()
+		stop()
+		ended(err)
+		second := w.run(at)
+		if first.Finished+second.Finished != rows+quick || second.State != slots.StateDone {
+			w.t.Errorf("stopped before message %d: %+v, then %+v", n, first, second)
+		}
+		if n := len(w.waiting()); n > 0 {
+			w.t.Fatalf("%d rows wait in a slot that is done", n)
+		}
+	}
+	w.t.Logf("stopped before each of %d messages", n)
+	w.run(slot(n + 1))
+	w.run(slot(n + 2))
+	if caught := w.catchUp(slots.CatchUp{}); len(caught.Slots) > 0 {
+		w.t.Errorf("catch-up found %+v", caught.Slots)
+	}
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: n * (rows + quick)}, w.outcomes()); diff != "" {
+		w.t.Error(diff)
+	}
+}
+
+func TestASlotThatIsLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		stop()
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 100)
+	w.clock.Set(slot(1))
+	first, err := w.runner(func(c *slots.Config) { c.Workers = 4 }).Run(ctx, slot(1))
+	if !errors.Is(err, slots.ErrStopped) {
+		t.Fatal(err)
+	}
+	for _, job := range w.waiting() {
+		if _, err := w.client.Cancel(t.Context(), w.db, job.Key()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(slot(2))
+	w.catchUp(slots.CatchUp{})
+	w.isClosed(first.Finished)
+}
+
+// The process is killed when it has recorded its last row, and before it has closed the slot, whose row somebody holds.
+func TestASlotWhoseRunnerDiedAfterItsLastRecordIsClosedByTheNextCatchUp(t *testing.T) {
+	t.Parallel()
+	w := setupProcesses(t)
+	const rows = 16
+	w.enqueue("held", slot(1), rows)
+	p := w.start()
+	w.eventually("every check to be running", func() bool { return w.count(`select count(*) from trace`) == rows })
+	somebody := w.db.MustBegin()
+	defer func() { _ = somebody.Rollback() }()
+	somebody.MustExec(`select from prescient.slot_run where slot = $1 for share`, slot(1))
+	w.db.MustExec(`insert into released default values`)
+	heldUp := 0
+	w.eventually("the last row to be recorded, unless it is held up with the close", func() bool {
+		if heldUp++; !w.waitsForALock() {
+			heldUp = 0
+		}
+		return heldUp > 50 || w.count(`select count(*) from prescient.future_job`) == 0
+	})
+	if err := p.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait()
+	// So that what it asked of the server last is not done after all.
+	w.db.MustExec(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+	if err := somebody.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+
+	w.registry.Register("held", done)
+	killed := time.Now()
+	w.run(slot(2))
+	const lease, heartbeat = time.Second, time.Second / 3
+	for w.show(slot(1)).State != slots.StateDone && time.Since(killed) < lease+heartbeat+5*time.Second {
+		w.catchUp(slots.CatchUp{})
+	}
+	w.isClosed(rows)
+}
+
+// isClosed sees whether slot 1 is done and has the counts of so many rows that were finished.
+func (w *world) isClosed(finished int64) {
+	w.t.Helper()
+	if s := w.status(); !s.OK() {
+		w.t.Errorf("the status: %+v", s.Trouble)
+	}
+	if run := w.show(slot(1)); run.State != slots.StateDone || run.Finished != finished || run.Checked != finished {
+		w.t.Errorf("the ledger: %+v; want %d finished", run, finished)
+	}
+	if n := w.outcomes()[jobs.Done]; int64(n) != finished {
+		w.t.Errorf("%d rows are done, want %d", n, finished)
+	}
+}
+
+// show returns the ledger row of a slot.
+func (w *world) show(slot time.Time) slots.SlotRun {
+	w.t.Helper()
+	run, err := w.ledger.Show(w.t.Context(), slot)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run
+}
+
+// waitsForALock tells whether a session of the test's database waits for a row or table that another has locked.
+func (w *world) waitsForALock() bool {
+	w.t.Helper()
+	return w.count(`
+		select count(*) from pg_stat_activity
+		where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()`) > 0
+}

@@ -1,0 +1,101 @@
+package slots
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// ErrStopped is returned by a run that was stopped before its slot was done. What was checked is recorded; the rest
+// is left for another runner or for catch-up.
+var ErrStopped = errors.New("stopped before the slot was done")
+
+// ErrAbandoned is returned by a run that left checks behind which went on after their timeout and the grace period.
+// They end with the process, which should exit soon, and with a failure.
+var ErrAbandoned = errors.New("checks ignored their timeout")
+
+// ErrLeaseLost is the cause of the context of a check whose runner lost its lease: another runner may be doing the
+// same check.
+var ErrLeaseLost = errors.New("lease lost")
+
+// Kind is why a slot was opened.
+type Kind string
+
+// The kinds.
+const (
+	KindRun     Kind = "run"
+	KindCatchUp Kind = "catch_up"
+)
+
+// State is the state of a slot in the ledger. A slot without a ledger row is StateMissed once the next has begun.
+type State string
+
+// The states.
+const (
+	StateOpen   State = "open"
+	StateDone   State = "done"
+	StateMissed State = "missed"
+)
+
+// Result is what one runner did for one slot.
+type Result struct {
+	Slot time.Time
+	Kind Kind
+	// State is StateOpen when others are at the slot, or rows were left in it: on purpose, or since this runner does not
+	// know their jobs.
+	State State
+	// Planned is the number of rows when the slot was opened, by all runners; an estimate when there were many.
+	Planned int64
+	// Checked = Finished + Rescheduled + Failed: the rows whose outcome this runner recorded.
+	Checked     int64
+	Finished    int64
+	Rescheduled int64
+	Failed      int64
+	// Yielded rows were cancelled or moved by their owner while they were being checked, and are left at that.
+	Yielded int64
+	// TakenOver and Lost are claims taken over from, and lost to, other runners.
+	TakenOver int
+	Lost      int
+	// Abandoned checks went on after their timeout and the grace period.
+	Abandoned int
+	// Unknown are the jobs, in order, that have rows in the slot and are not registered here. The rows are left as they
+	// are, and the slot is left open, for a runner that knows them.
+	Unknown []string
+	Took    time.Duration
+}
+
+// LogValue is the result as the attributes of a log line.
+func (r Result) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Time("slot", r.Slot), slog.String("kind", string(r.Kind)), slog.String("state", string(r.State)),
+		slog.Int64("planned", r.Planned), slog.Int64("checked", r.Checked), slog.Int64("finished", r.Finished),
+		slog.Int64("rescheduled", r.Rescheduled), slog.Int64("failed", r.Failed), slog.Int64("yielded", r.Yielded),
+		slog.Int("taken_over", r.TakenOver), slog.Int("lost", r.Lost), slog.Int("abandoned", r.Abandoned),
+		slog.Duration("took", r.Took),
+	}
+	if len(r.Unknown) > 0 {
+		attrs = append(attrs, slog.Any("unknown", r.Unknown))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// tally counts what was recorded.
+type tally struct {
+	finished, rescheduled, failed, yielded int64
+}
+
+func (t tally) checked() int64 { return t.finished + t.rescheduled + t.failed }
+
+// plus adds what was recorded, too.
+func (t *tally) plus(u tally) {
+	t.finished, t.rescheduled, t.failed, t.yielded = t.finished+u.finished, t.rescheduled+u.rescheduled, t.failed+u.failed, t.yielded+u.yielded
+}
+
+// add takes a tally into a result.
+func (r *Result) add(t tally) {
+	r.Finished += t.finished
+	r.Rescheduled += t.rescheduled
+	r.Failed += t.failed
+	r.Yielded += t.yielded
+	r.Checked += t.checked()
+}

@@ -1,0 +1,304 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/guard"
+)
+
+const (
+	// lookEvery is how often a runner that has nothing to do looks whether there is something to take over.
+	lookEvery = 500 * time.Millisecond
+	// settleTries and settleEvery are how long a run waits for the transactions from before its slot to end: most are
+	// short, and where one goes on, the whole slot has to be looked through for what it may have brought.
+	settleTries = 10
+	settleEvery = 10 * time.Millisecond
+	// closingTime is what a run that is stopped has, after the grace period, to record what it knows and to hand back
+	// its claims; lastTime is when it returns whether the database has answered or not.
+	closingTime = 5 * time.Second
+	lastTime    = 8 * time.Second
+)
+
+// errEarly is returned for a slot that has not begun by the clock that slots are compared with, and errOffGrid for an
+// instant that was a slot when the runner was made.
+var (
+	errEarly   = errors.New("the slot has not begun")
+	errOffGrid = errors.New("it is not a slot any more, since the width was changed: what was in it waits in the slots after it")
+)
+
+// run is what one runner does for one slot. The goroutine of do decides what to claim; each claim has one of its own,
+// in work. They share the bounds on what is done at once, the leases, and the result.
+type run struct {
+	*Runner
+	slot  time.Time
+	kind  Kind
+	sel   selection
+	token int64 // by which the run is known to be at the slot
+
+	stop   context.Context // ends when no more is to be claimed or started: stopped from outside, or failed
+	halt   context.CancelCauseFunc
+	work   context.Context // of statements: goes on after stop, until what is known is recorded
+	checks context.Context // of checks: goes on after stop, for the grace period
+
+	workers     semaphore // checks at once
+	connections semaphore // checks with a transaction at once
+	readers     semaphore // claims and reads at once
+	writers     semaphore // records at once
+	patience    semaphore // whoever waits for a lock that is never free when somebody looks
+	leases      *leases
+	going       atomic.Int64 // claims that are worked on
+	rows        atomic.Int64 // rows in memory, but for those of limited jobs and those that wait for somebody's lock
+	bytes       atomic.Int64 // of them
+	taken       atomic.Int64 // rows that were read, for the limit
+	parts       atomic.Int64 // numbers of what is recorded; see prescient.fence
+	wary        atomic.Int64 // until when, in nanoseconds from born, records look first what is locked
+	born        time.Time
+	write       atomic.Int64  // rows that are recorded at once
+	wake        chan struct{} // something has changed for the goroutine of do
+	closed      atomic.Bool   // the last record has closed the slot
+
+	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
+	lanes map[string]*lane
+	turn  int // whose lane is asked first
+
+	mu     sync.Mutex
+	result Result
+}
+
+func newRun(ctx context.Context, r *Runner, slot time.Time, kind Kind, sel selection) *run {
+	n := &run{
+		Runner: r, slot: slot, kind: kind, sel: sel, token: newToken(), born: monotonic(),
+		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
+		wake: make(chan struct{}, 1), lanes: map[string]*lane{}, result: Result{Slot: slot, Kind: kind},
+	}
+	n.write.Store(int64(r.cfg.Page))
+	n.stop, n.halt = context.WithCancelCause(ctx)
+	n.leases = newLeases(n)
+	return n
+}
+
+// do does the whole run. What goes on in it after the last moment, on a network that has gone dead, ends by itself.
+func (r *run) do() (Result, error) {
+	defer r.halt(nil)
+	var endWork, endChecks context.CancelCauseFunc
+	r.work, endWork = context.WithCancelCause(context.WithoutCancel(r.stop))
+	r.checks, endChecks = context.WithCancelCause(r.work)
+	over, last := make(chan struct{}), make(chan struct{})
+	defer context.AfterFunc(r.stop, func() {
+		at := func(d time.Duration, then func()) { time.AfterFunc(r.cfg.Grace+d, then) }
+		at(0, func() { endChecks(ErrStopped) })
+		at(closingTime, func() { endWork(ErrStopped) })
+		at(lastTime, func() { close(last) })
+	})()
+	var state State
+	var err error
+	go func() {
+		defer close(over)
+		var end string
+		switch end, err = r.open(); end {
+		case "open":
+			state, err = r.attend()
+		case "busy":
+			state = StateOpen
+		case "done":
+			state = StateDone
+		}
+	}()
+	select {
+	case <-over:
+		endWork(nil)
+		return r.finish(state, err)
+	case <-last:
+		cause := context.Cause(r.stop)
+		if errors.Is(cause, context.Canceled) {
+			cause = ErrStopped
+		}
+		return r.finish(StateOpen, fmt.Errorf("%w: the database does not answer; claims end with their leases", cause))
+	}
+}
+
+// finish turns how the run ended into its result and error.
+func (r *run) finish(state State, err error) (Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.State = state
+	cause := context.Cause(r.stop)
+	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
+	switch {
+	case err != nil && stopped && passes(err):
+		return r.result, fmt.Errorf("%w: %w", ErrStopped, err)
+	case err != nil:
+		return r.result, err
+	case cause != nil && !stopped:
+		return r.result, cause
+	case r.result.Abandoned > 0:
+		return r.result, ErrAbandoned
+	case cause != nil && state != StateDone:
+		return r.result, ErrStopped
+	}
+	return r.result, nil
+}
+
+// attend is at the open slot until it is done, or nothing is left for this runner, and then hands back what it holds.
+func (r *run) attend() (state State, err error) {
+	beats, endBeats := context.WithCancel(r.work)
+	var beating sync.WaitGroup
+	beating.Go(func() { r.leases.beat(beats) })
+	state, err = r.loop()
+	if err != nil {
+		r.halt(err)
+	}
+	for r.going.Load() > 0 {
+		<-r.wake
+	}
+	if r.closed.Load() {
+		state = StateDone
+	}
+	endBeats()
+	beating.Wait()
+	if state != StateDone {
+		r.leases.handBack()
+	}
+	return state, err
+}
+
+// loop claims rows while there are any and room for them, and closes the slot when there are none.
+func (r *run) loop() (State, error) {
+	var err error
+	idle := monotonic() // since when there has been nothing to do
+	for err == nil && r.stop.Err() == nil {
+		claimed := false
+		if l := r.next(); l != nil {
+			if claimed, err = r.claim(l); claimed {
+				idle = monotonic()
+			}
+			continue
+		}
+		if r.closed.Load() {
+			return StateDone, nil
+		}
+		if r.going.Load() > 0 || r.waits() {
+			if !r.wait(lookEvery) {
+				_, err = r.takeOver()
+			}
+			idle = monotonic()
+			continue
+		}
+		var end string
+		switch end, err = r.close(); {
+		case err != nil:
+		case end == "done":
+			return StateDone, nil
+		case end == "busy":
+			if claimed, err = r.takeOver(); claimed {
+				idle = monotonic()
+			} else if time.Since(idle) > r.stay() || r.limitReached() {
+				return StateOpen, err
+			} else {
+				r.wait(lookEvery)
+			}
+		case r.sel.leave || r.limitReached(): // left, or again
+			return StateOpen, nil
+		default:
+			if err = r.look(); err == nil && r.next() == nil {
+				return StateOpen, nil
+			}
+		}
+	}
+	return StateOpen, err
+}
+
+// stay is how long a run that has nothing to do stays for what others may leave: for a lease, in which a dead one is
+// found out. Catch-up has other slots to look at.
+func (r *run) stay() time.Duration {
+	if r.kind == KindCatchUp {
+		return 2 * lookEvery
+	}
+	return r.cfg.Lease
+}
+
+// wait returns true when something has changed, and false when the run is stopped, or after limit.
+func (r *run) wait(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-r.wake:
+		return true
+	case <-timer.C:
+	case <-r.stop.Done():
+	}
+	return false
+}
+
+// changed wakes the goroutine of do.
+func (r *run) changed() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends the run for an error that is no row's.
+func (r *run) fail(err error) { r.halt(err) }
+
+// count adds to the result.
+func (r *run) count(n tally) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.add(n)
+	if r.cfg.Progress != nil && n.checked() > 0 {
+		r.cfg.Progress(Progress{Slot: r.slot, Planned: r.result.Planned, Recorded: r.result.Checked})
+	}
+}
+
+// limitReached tells whether the run has taken as many rows as it may.
+func (r *run) limitReached() bool { return r.sel.limit > 0 && r.taken.Load() >= r.sel.limit }
+
+// moment is now, by which a row is judged.
+func (r *run) moment() guard.Moment {
+	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.kind == KindCatchUp}
+}
+
+// semaphore bounds how much is done at once.
+type semaphore chan struct{}
+
+// enter waits for room, unless one of the contexts ends first.
+func (s semaphore) enter(a, b context.Context) bool {
+	if s.try() {
+		return true
+	}
+	select {
+	case s <- struct{}{}:
+		return true
+	case <-a.Done():
+	case <-b.Done():
+	}
+	return false
+}
+
+// try enters where there is room.
+func (s semaphore) try() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s semaphore) leave() { <-s }
+
+// note remembers a job that is not registered here.
+func (r *run) note(unknown string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i, known := slices.BinarySearch(r.result.Unknown, unknown); !known {
+		r.result.Unknown = slices.Insert(r.result.Unknown, i, unknown)
+	}
+}

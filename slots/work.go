@@ -1,0 +1,177 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Rows that somebody else has locked are taken up again after againFirst, and then, in doubling steps, once in againEvery.
+const againFirst, againEvery = 10 * time.Millisecond, time.Second
+
+// workOn is the way of a claim: its rows are read, checked and recorded, and then it is done. Rows that somebody else has
+// locked wait outside of every bound, and are taken up once a second.
+func (r *run) workOn(c *claim) {
+	defer r.drop(c)
+	units, more, err := r.read(c)
+	for err == nil {
+		if err = r.process(c, units, more); err != nil || c.over() {
+			break
+		}
+		switch {
+		case more:
+			units, more, err = r.read(c)
+		case len(c.again)+len(c.locked) == 0:
+			if err = r.end(c); err == nil {
+				return
+			}
+		default:
+			r.pause(c)
+			units, c.again = c.again, nil
+			c.locked, err = r.recordLocked(c)
+		}
+	}
+	if len(c.locked) > 0 {
+		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.token, "rows", len(c.locked))
+	}
+	if err != nil && context.Cause(c.ctx) == nil {
+		r.fail(err)
+	}
+}
+
+// over tells whether a claim is done, lost, or to be handed back.
+func (c *claim) over() bool { return c.done || c.undone || c.ctx.Err() != nil }
+
+// drop lets go of what a claim has kept in memory.
+func (r *run) drop(c *claim) {
+	c.cancel(nil)
+	r.land(c, c.kept)
+	r.enqueue(c, -c.queued.Load())
+	if c.done {
+		r.leases.remove(c)
+	}
+}
+
+// pause waits for those who have locked rows of a claim. What is locked is no longer counted as in memory.
+func (r *run) pause(c *claim) {
+	r.land(c, c.kept)
+	c.waits = min(max(2*c.waits, againFirst), againEvery)
+	timer := time.NewTimer(c.waits)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.stop.Done():
+		c.undone = true // after one more try
+	case <-c.ctx.Done():
+	}
+}
+
+// keep counts rows that were read, until they land.
+func (r *run) keep(c *claim, rows, bytes int64) {
+	c.kept, c.bytes = c.kept+rows, c.bytes+bytes
+	r.taken.Add(rows)
+	c.lane.kept.Add(rows)
+	if !c.lane.own {
+		r.rows.Add(rows)
+	}
+	r.bytes.Add(bytes)
+}
+
+func (r *run) land(c *claim, rows int64) {
+	rows = min(rows, c.kept)
+	if rows == 0 {
+		return
+	}
+	bytes := c.bytes * rows / c.kept
+	c.kept, c.bytes = c.kept-rows, c.bytes-bytes
+	c.lane.kept.Add(-rows)
+	if !c.lane.own {
+		r.rows.Add(-rows)
+	}
+	r.bytes.Add(-bytes)
+	r.changed()
+}
+
+// units divides rows into those that are checked by one call. Rows that need none have their outcome at once.
+func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
+	var units []*unit
+	batches := map[int64]*unit{}
+	moment := r.moment()
+	for i := range rows {
+		job := r.known[numbers[i]]
+		v, act := r.sel.judge(job.def, moment)
+		u := &unit{def: job.def, number: job.number}
+		switch {
+		case act == actLeave:
+			c.leaves = true
+			c.leave(rows[i].ID)
+			continue
+		case act == actRecord:
+			u.verdict = &v
+		case job.def.Batched() && !job.def.Grouped():
+			if batches[job.number] != nil {
+				batches[job.number].rows = append(batches[job.number].rows, rows[i])
+				continue
+			}
+			batches[job.number] = u
+		}
+		u.rows = append(u.one[:0], rows[i])
+		units = append(units, u)
+	}
+	return units
+}
+
+// process has units checked, and records what comes of them as it comes. The last record ends the claim when nothing
+// else is left of it.
+func (r *run) process(c *claim, units []*unit, more bool) error {
+	rd := newRound(r, c, units)
+	c.round.Store(rd)
+	defer c.round.Store(nil)
+	rd.start()
+	for last := false; !last; {
+		var batch []outcome
+		var settled int64
+		batch, settled, last = rd.take()
+		if errors.Is(context.Cause(c.ctx), ErrLeaseLost) {
+			return nil
+		}
+		c.undone = c.undone || last && rd.cut
+		c.again = append(c.again, rd.yielded(c)...)
+		ends := last && !more && !c.undone && len(c.again)+len(c.locked) == 0
+		locked, err := r.record(c, batch, ends)
+		if err != nil {
+			return err
+		}
+		for _, o := range locked {
+			c.leave(o.id)
+		}
+		c.locked = append(c.locked, locked...)
+		r.land(c, settled)
+	}
+	c.lane.adapt(rd.took(), r.cfg.Page)
+	return nil
+}
+
+// leave takes note of a row that was read and stays in the slot for the time being.
+func (c *claim) leave(id int64) {
+	if c.left == nil {
+		c.left = map[int64]bool{}
+	}
+	c.left[id] = true
+}
+
+// compareID is the order in which rows are recorded.
+func compareID(a, b outcome) int {
+	switch {
+	case a.id < b.id:
+		return -1
+	case a.id > b.id:
+		return 1
+	}
+	return 0
+}
+
+func sortOutcomes(list []outcome) { slices.SortFunc(list, compareID) }

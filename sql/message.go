@@ -1,0 +1,180 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+)
+
+// Message is statements that go to the server together, with their parameters written into them: one round trip, and
+// a process that stops in its middle holds nothing up. The zero value is an empty message.
+type Message struct {
+	text  strings.Builder
+	scans []func(row *sql.Rows) error
+}
+
+// ErrEnough is returned by what scans a row to skip the rows that are left.
+var ErrEnough = errors.New("enough rows")
+
+// Do adds a text without parameters that returns no rows, such as settings.
+func (m *Message) Do(text string) {
+	m.text.WriteString(text)
+	m.text.WriteString(";\n")
+}
+
+// Add adds a statement that returns rows, and what scans each.
+func (m *Message) Add(query string, args []any, scan func(row *sql.Rows) error) error {
+	text, err := inline(query, args)
+	if err != nil {
+		return err
+	}
+	m.Do(text)
+	m.scans = append(m.scans, scan)
+	return nil
+}
+
+// Commit sends the message as one transaction with settings of its own, on a connection of its own. An error that is
+// none of the server's leaves open whether it was committed.
+func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) error {
+	// On a connection that is held, database/sql repeats nothing silently.
+	conn, err := db.Connx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	err = m.send(ctx, conn, "begin;\n"+settings+";\n"+m.text.String()+"commit")
+	if pq.As(err) == nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if _, undo := conn.ExecContext(context.WithoutCancel(ctx), "rollback"); undo != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // so that it is closed
+	}
+	return err
+}
+
+// Send sends the message within a transaction.
+func (m *Message) Send(ctx context.Context, tx Querier) error {
+	return m.send(ctx, tx, m.text.String())
+}
+
+func (m *Message) send(ctx context.Context, q Querier, text string) error {
+	rows, err := q.QueryContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for i, scan := range m.scans {
+		if i > 0 && !rows.NextResultSet() {
+			return errors.Join(rows.Err(), fmt.Errorf("statement %d of a message has no result", i+1))
+		}
+		if err := each(rows, scan); err != nil {
+			return err
+		}
+	}
+	for rows.NextResultSet() { // reads on to the end, where an error of the commit is
+	}
+	return rows.Err()
+}
+
+func each(rows *sql.Rows, scan func(row *sql.Rows) error) error {
+	enough := false
+	for rows.Next() {
+		if enough {
+			continue
+		}
+		err := scan(rows)
+		if enough = errors.Is(err, ErrEnough); err != nil && !enough {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// inline writes parameters into a statement, as literals, and leaves its comments out: a line end in a parameter would
+// end a comment that names it.
+func inline(query string, args []any) (string, error) {
+	var b strings.Builder
+	for {
+		i := strings.IndexAny(query, "$'-")
+		if i < 0 {
+			b.WriteString(query)
+			return b.String(), nil
+		}
+		b.WriteString(query[:i])
+		query = query[i:]
+		n := 1
+		switch name := parameter(query); {
+		case name != "":
+			text, err := argument(name, args)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(text)
+			query = query[len(name):]
+			continue
+		case strings.HasPrefix(query, "--"):
+			_, query, _ = strings.Cut(query, "\n")
+			b.WriteByte('\n')
+			continue
+		case query[0] == '\'':
+			n += 1 + strings.IndexByte(query[1:], '\'') // two in it are as good as one after another
+		}
+		b.WriteString(query[:n])
+		query = query[n:]
+	}
+}
+
+// parameter returns the $n that a text begins with, if it does.
+func parameter(text string) string {
+	n := 1
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	if text[0] != '$' || n == 1 {
+		return ""
+	}
+	return text[:n]
+}
+
+func argument(name string, args []any) (string, error) {
+	n, err := strconv.Atoi(name[1:])
+	if err != nil || n < 1 || n > len(args) {
+		return "", fmt.Errorf("there is no parameter %s", name)
+	}
+	text, err := literal(args[n-1])
+	if err != nil {
+		return "", fmt.Errorf("parameter %s: %w", name, err)
+	}
+	return text, nil
+}
+
+func literal(arg any) (string, error) {
+	value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+	if err != nil {
+		return "", err
+	}
+	switch v := value.(type) {
+	case nil:
+		return "null", nil
+	case int64:
+		return "(" + strconv.FormatInt(v, 10) + ")", nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case time.Time:
+		return "'" + v.UTC().Format("2006-01-02 15:04:05.999999") + "+00'", nil
+	case string:
+		if strings.IndexByte(v, 0) >= 0 {
+			return "", errors.New("a text with a NUL byte has no literal")
+		}
+		return pq.QuoteLiteral(v), nil
+	}
+	return "", fmt.Errorf("a %T has no literal", arg)
+}

@@ -1,0 +1,102 @@
+package sql_test
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// nasty are texts that would end a literal, a comment or a statement.
+var nasty = []string{
+	"", "it's", `\`, `\'; select 1; --`, "'; drop table prescient.setting; --", "a\nb", "-- a\n'b", "$1 $2", "/* a", `"`, "a\r\nb\tc", "ä€😀", "null",
+}
+
+func TestParametersOfAMessageArriveAsTheyAre(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	at := time.Date(2030, time.March, 1, 13, 15, 0, 123456000, time.FixedZone("", 5*3600))
+	for _, text := range nasty {
+		var m pgsql.Message
+		type row struct {
+			Text, Kept string
+			Texts      []string
+			N          int64
+			Yes        bool
+			At         time.Time
+			None       *string
+		}
+		var got row
+		// $1 and $2 in a comment, and in a literal, are no parameters.
+		const query = `-- $1, then $2
+			select $1::text, '$1 ''$2', -- $1
+				$2::text[], -7 - $3 - $3, $4::boolean, $5::timestamptz, $6::text`
+		err := m.Add(query, []any{text, pq.StringArray{text, "-", text}, int64(-3), true, at, nil}, func(r *sql.Rows) error {
+			return r.Scan(&got.Text, &got.Kept, (*pq.StringArray)(&got.Texts), &got.N, &got.Yes, &got.At, &got.None)
+		})
+		if err == nil {
+			err = m.Send(t.Context(), begin(t, db))
+		}
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		want := row{text, "$1 '$2", []string{text, "-", text}, -1, true, at, nil}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q:\n%s", text, diff)
+		}
+	}
+}
+
+// Statements are commented with what their parameters are.
+func TestNoTextOfARowReachesTheCommentsOfAStatement(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	job := get[int64](t, db, "select prescient.job_number('remind')")
+	texts := pq.StringArray(nasty)
+	n := len(nasty)
+	ids, times, next := make(pq.Int64Array, n), repeat(n, afterAll), repeat(n, "next")
+	for i := range n {
+		ids[i] = int64(i)
+	}
+	payloads := repeat(n, "{\n\"a\": \"it's\"\n}")
+	for _, text := range nasty {
+		for name, s := range map[string]statement{
+			"group_read":  {query: pgsql.GroupRead.In(""), args: []any{noon, pq.Int64Array{job}, text, text, text, 1}},
+			"rows_finish": {query: pgsql.RowsFinish.In(""), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, repeat(n, "done"), texts, ids, ids, text, pq.StringArray{text}}},
+			"rows_move":   {query: pgsql.RowsMove.In(""), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, next, times, texts, ids, payloads, nil}},
+			"job_numbers": {query: pgsql.JobNumbers.In(""), args: []any{pq.StringArray{"a" + text}}},
+		} {
+			tx := begin(t, db)
+			var m pgsql.Message
+			err := m.Add(s.query, s.args, func(*sql.Rows) error { return nil })
+			if err == nil {
+				err = m.Send(t.Context(), tx)
+			}
+			if err != nil {
+				t.Errorf("%s, %q: %v", name, text, err)
+			}
+			_ = tx.Rollback()
+		}
+	}
+}
+
+func TestAMessageThatCannotBeWrittenIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]any{
+		"too few":             {1},
+		"a number of a float": {1, 1.5},
+		"bytes":               {1, []byte("a")},
+		"a NUL byte":          {1, "a\x00b"},
+	} {
+		var m pgsql.Message
+		if err := m.Add("select $1, $2", args, nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package sql_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+)
+
+func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
+	t.Parallel()
+	db := standby(t)
+	setting, err := pgsql.ReadSetting(t.Context(), db, "")
+	if err != nil || setting.Grid.Width() != 15*time.Minute {
+		t.Errorf("the settings: %s, %v", setting.Grid.Width(), err)
+	}
+	if n := applied(t, db, ""); n == 0 {
+		t.Error("no migration is applied")
+	}
+	for name, stmt := range map[string]statement{
+		"job_list":       {query: pgsql.JobList.In(""), args: []any{nil, nil, noon, afterAll, 10}},
+		"ledger_trouble": {query: pgsql.LedgerTrouble.In(""), args: []any{noon, afterAll}},
+		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10}},
+		"slot_waiting":   {query: pgsql.SlotWaiting.In(""), args: []any{noon}},
+		"claim_list":     {query: pgsql.ClaimList.In(""), args: []any{nil}},
+	} {
+		err := pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error {
+			if _, err := tx.ExecContext(t.Context(), pgsql.SlotIndexOnly); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(t.Context(), stmt.query, stmt.args...)
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	enqueue := func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', '"+noon+"')")
+		return pgsql.ExplainMissing(err)
+	}
+	var open pgsql.Message
+	if err := open.Add(pgsql.SlotOpen.In(""), []any{noon, "run", 1, "me", 1, noon}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"Migrate":                         pgsql.Migrate(t.Context(), db, ""),
+		"a transaction":                   pgsql.InTx(t.Context(), db, enqueue),
+		"a reading one":                   pgsql.ReadTx(t.Context(), db, enqueue),
+		"opening a slot":                  pgsql.ExplainMissing(pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error { return open.Send(t.Context(), tx) })),
+		"a transaction that does nothing": pgsql.InTx(t.Context(), db, func(*sqlx.Tx) error { t.Error("it runs"); return nil }),
+	} {
+		if !errors.Is(err, pgsql.ErrReadOnly) || errors.Is(err, pgsql.ErrNotMigrated) || !strings.Contains(err.Error(), "database.url") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// standby is a migrated database of a server of its own that has begun to recover, and waits for a primary.
+func standby(t *testing.T) *sqlx.DB {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "prescient-standby-")
+	if err == nil {
+		err = os.Chmod(dir, 0o711) // root starts the server as another user
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := embedded.Open(embedded.Config{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Stop(context.Background()), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.Migrate(t.Context(), open(t, server.URL()), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "data", "standby.signal"), nil, 0o644); err != nil { //nolint:gosec // for the server's user
+		t.Fatal(err)
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, server.URL())
+	if !get[bool](t, db, "select pg_is_in_recovery()") {
+		t.Fatal("it is no standby")
+	}
+	return db
+}

@@ -1,0 +1,1 @@
+select prescient.fence($1, $2, $3, $4)

@@ -1,1 +1,0 @@
-select prescient.lock_group($1)

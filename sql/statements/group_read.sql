@@ -1,0 +1,24 @@
+-- Locks and reads the due rows of a group: of jobs ($2) in a slot ($1), those with the group_key ($3), and those without one
+-- whose entity ($4, $5) the group is. Nothing finds an anonymous row without a group_key but its own id ($6).
+-- Rows of a job that was paused meanwhile are left. See page_read for the columns.
+select
+    id, job, entity_name, entity_key, item_key, group_key, nullif(first_check_at, next_check_at) as first_check_at,
+    check_count, error_count, last_error, nullif((date_part('epoch', spent) * 1000000)::bigint, 0) as spent, payload,
+    (date_part('epoch', enqueued_at) * 1000000)::bigint as enqueued_at, enqueued_by
+from prescient.future_job
+where next_check_at = $1
+    and job = any ($2::bigint[])
+    and job <> all (array(select j.job from prescient.job j where j.paused_at is not null))
+    and id = any (array(
+        select f.id
+        from prescient.future_job f
+        where f.group_key = $3 and f.next_check_at = $1
+        union
+        select f.id
+        from prescient.future_job f
+        where f.entity_name = $4 and f.entity_key = $5 and f.item_key is not null and f.group_key is null and f.next_check_at = $1
+        union
+        select $6::bigint
+    ))
+order by id
+for update

@@ -1,3 +1,0 @@
-select state, planned
-from prescient.slot_run
-where slot = $1
