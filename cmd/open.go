@@ -66,7 +66,7 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if err != nil {
 		return nil, err
 	}
-	connections := a.Config().Run.Connections + 4 // what a run needs; no other command needs more
+	connections := a.Config().Run.Connections + slots.OwnConnections // what a run needs; no other command needs more
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db, nil

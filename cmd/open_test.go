@@ -21,8 +21,8 @@ func TestARunnerAndItsPoolAreAsTheSettingsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	if got := db.Stats().MaxOpenConnections; got != 24 {
-		t.Errorf("the pool has %d connections, want 24", got)
+	if got := db.Stats().MaxOpenConnections; got != 25 {
+		t.Errorf("the pool has %d connections, want 25", got)
 	}
 	cfg := a.runnerConfig(db, a.registry, nil)
 	if cfg.Connections != 20 || cfg.ClaimDelay != 2*time.Second || cfg.Early >= 0 || cfg.Grace != settings.Run.Grace {

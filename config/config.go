@@ -47,7 +47,7 @@ type Run struct {
 	// Workers is how many checks run at once, at least 1. Default: 64.
 	Workers int `mapstructure:"workers"`
 
-	// Connections is how many checks with a transaction run at once, 1 to 1000. The pool has room for 4 more.
+	// Connections is how many checks with a transaction run at once, 1 to 1000. The pool has room for 5 more.
 	// Default: 8.
 	Connections int `mapstructure:"connections"`
 

@@ -54,7 +54,7 @@ func TestRowsThatStayLockedHoldUpNoOthersAndCostNoLease(t *testing.T) {
 				return nil, nil
 			})
 			db := open(t, w.url)
-			db.SetMaxOpenConns(slots.DefaultConnections + 4)
+			db.SetMaxOpenConns(slots.DefaultConnections + slots.OwnConnections)
 			documented := func(c *slots.Config) { c.DB = db; c.Page = 0; c.Lease = test.lease }
 			w.enqueue("job", slot(1), test.rows)
 			usual := w.run(slot(1), documented).Took

@@ -224,7 +224,7 @@ func TestAStoppedRunDoesNotRecordChecksThatItsEndCutShort(t *testing.T) {
 func TestChecksWithATransactionNeverRunOnMoreConnectionsThanTheyMay(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.db.SetMaxOpenConns(3 + 4)
+	w.db.SetMaxOpenConns(3 + slots.OwnConnections)
 	var running, most atomic.Int32
 	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		if n := running.Add(1); n > most.Load() {

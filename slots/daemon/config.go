@@ -38,7 +38,7 @@ const DefaultSlots = 2
 // of them are used only when slots overlap and their checks take transactions.
 func (c Config) Pool() int {
 	connections := cmp.Or(c.Runner.Connections, slots.DefaultConnections)
-	return (cmp.Or(c.Slots, DefaultSlots) + 1) * (connections + 4)
+	return (cmp.Or(c.Slots, DefaultSlots) + 1) * (connections + slots.OwnConnections)
 }
 
 // daemon is one call of Run.
