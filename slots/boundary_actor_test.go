@@ -69,10 +69,21 @@ var deeds = map[string]actor{
 	"enqueue replace":   enqueues(jobs.Replace),
 	"enqueue push back": enqueues(jobs.PushBack(0)),
 	"pause": func(c *trial, r row) deed {
+		c.journal.resumes()
 		_, err := c.client.Pause(context.Background(), c.db, r.job)
 		c.blame(err)
-		c.journal.resumes()
-		return deed{}
+		var paused time.Time
+		c.blame(c.db.GetContext(context.Background(), &paused, `select clock_timestamp()`))
+		return deed{nil, func([]place) error {
+			var claims int
+			err := c.stage.admin.GetContext(context.Background(), &claims, `
+				select count(*) from claim_event e join prescient.job j on j.job = any (e.jobs)
+				where j.name = $1 and e.began > $2 and e.began < $3`, r.job, paused, c.resumed)
+			if claims > 0 {
+				return fmt.Errorf("%d times rows of job %s were claimed while it was paused", claims, r.job)
+			}
+			return err
+		}}
 	},
 	"set width": func(c *trial, _ row) deed {
 		five, err := grid.New(5 * time.Minute)

@@ -42,7 +42,7 @@ func newJournal() *journal {
 	}
 }
 
-// resumes notes that a job is paused, and resumed when the slot is done.
+// resumes notes that a job is paused, and will be resumed when the slot is done.
 func (j *journal) resumes() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *process) start(ctx context.Context, rows ...jobs.FutureJob) (ended func
 		if r.Slot.After(now) || !r.NextCheckAt().Equal(r.Slot) || r.Lateness < 0 {
 			c.complain("%s began to check row %d (%s) of slot %s, as one of slot %s, at %s", p.name, r.ID, r.Key(), r.NextCheckAt(), r.Slot, now)
 		}
-		if other, ok := j.running[r.ID]; ok && !other.process.dead() && other.ctx.Err() == nil {
+		if other, ok := j.running[r.ID]; ok && !other.process.dead() && !other.process.standsStill() && other.ctx.Err() == nil {
 			c.complain("%s began to check row %d (%s), which %s was checking", p.name, r.ID, r.Key(), other.process.name)
 		}
 		j.running[r.ID] = running{p, ctx}
@@ -116,7 +116,7 @@ func behave(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		panic(errToldTo)
 	case "slow":
 		select {
-		case <-time.After(2*trialLease/3 + trialLease/6): // two heartbeats
+		case <-time.After(trialLease * 3 / 2): // four heartbeats
 			return nil, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -64,6 +64,8 @@ func (c *trial) places() []place {
 // judge looks whether every promise was kept.
 func (c *trial) judge() {
 	c.t.Helper()
+	c.journal.mu.Lock() // checks of a dead process may not have noticed yet
+	defer c.journal.mu.Unlock()
 	now := c.places()
 	c.eachRowIsInOnePlace(now)
 	effects := c.effects()

@@ -116,7 +116,9 @@ func scenarios() []*scenario {
 				)...)
 			},
 		},
-		{name: "rows that are committed while the slot is open", seed: seedMixed, beside: commitLate},
+		{name: "many rows", seed: seedMany, configure: widely, completes: true},
+		{name: "many rows of which somebody has locked some", seed: seedMany, configure: widely, beside: lockRows, completes: true},
+		{name: "rows that are committed while the slot is open", seed: seedMixed, beside: commitLate, completes: true},
 		{name: "a stop", seed: seedMixed, stops: true},
 		{name: "a job that the runner does not know", seed: seedMixed, register: func(p *process, r *jobs.Registry) {
 			if p.name != "A" {
@@ -224,6 +226,23 @@ func seedMixed(c *trial) {
 		rowsOf("skip", slot(1), "finish 6"), // a slot that is run is not missed, whoever helps
 	)...)
 }
+
+// seedMany is of so many rows that they are recorded by statements for many: of some jobs all outcomes are alike.
+func seedMany(c *trial) {
+	keys := func(kind string, n int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprint(kind, " ", i))
+		}
+		return list
+	}
+	c.enqueue(c.db, slices.Concat(
+		rowsOf("batch", slot(1), keys("finish", 12)...), rowsOf("batchtx", slot(1), keys("move", 12)...),
+		rowsOf("plain", slot(1), slices.Concat(keys("finish", 5), keys("move", 4), keys("fail", 3))...),
+	)...)
+}
+
+// widely lets a page hold many rows.
+func widely(cfg *slots.Config) { cfg.Page, cfg.Workers = 30, 8 }
 
 // seedMissed leaves slot 3 empty. What is in slot 4 is nothing for catch-up.
 func seedMissed(c *trial) {

@@ -31,7 +31,7 @@ const watch = `
 create table effect (id bigint, checks int, errors int, process text);
 
 create table claim_event (
-	seq bigint generated always as identity, tx xid8 default pg_current_xact_id(), what text, slot timestamptz,
+	seq bigint generated always as identity, tx xid8 default pg_current_xact_id(), began timestamptz default now(), what text, slot timestamptz,
 	token bigint, was bigint, live boolean, jobs bigint[], first_id bigint, last_id bigint, runner text
 );
 create function watch_claim() returns trigger language plpgsql as $$

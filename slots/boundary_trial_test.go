@@ -46,7 +46,8 @@ type trial struct {
 	journal   *journal
 	deed      deed // what somebody else did
 	deedDone  chan struct{}
-	hit       string // the round trip at which something went wrong
+	resumed   time.Time // by the database's clock: when paused jobs were
+	hit       string    // the round trip at which something went wrong
 
 	wasSlow func() bool // since the trial began: then leases are lost, and limits of time mean nothing
 
@@ -73,6 +74,13 @@ func (c *trial) complain(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.complaint = append(c.complaint, fmt.Sprintf(format, args...))
+}
+
+// complaints lists the broken promises.
+func (c *trial) complaints() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.complaint)
 }
 
 // process is a runner with a pool and a registry of its own.
@@ -112,6 +120,9 @@ func (c *trial) process(name string, faults *pgtest.Faults) *process {
 
 // alive waits while the process stands still, and is false when it is dead: its functions do nothing then.
 func (p *process) alive() bool { return p.faults == nil || p.faults.Alive() }
+
+// standsStill tells whether its checks cannot go on.
+func (p *process) standsStill() bool { return p.faults != nil && p.faults.Stopped() }
 
 // dead is alive without the wait.
 func (p *process) dead() bool {
@@ -350,6 +361,11 @@ func (c *trial) judgeA(a *process) {
 	}
 	switch {
 	case c.scenario.stops && errors.Is(a.err, slots.ErrStopped):
+		var kept []int64
+		c.list(&kept, `select token from prescient.slot_claim where runner = 'A' and allocated_until >= clock_timestamp()`)
+		if len(kept) > 0 && c.hazard.lossless() {
+			c.complain("A has not handed back claims: %v", kept)
+		}
 	case a.err != nil && !c.wasSlow():
 		c.complain("A failed: %v", a.err)
 	case a.err != nil:
@@ -376,6 +392,11 @@ func (c *trial) heal(a *process) {
 		}
 		if left == "" {
 			// Pausing lets a slot be done without the rows of the job.
+			if c.resumed.IsZero() {
+				if err := c.stage.admin.GetContext(ctx, &c.resumed, `select clock_timestamp()`); err != nil {
+					c.t.Fatal(err)
+				}
+			}
 			for _, paused := range c.paused() {
 				if _, err := c.client.Resume(ctx, c.db, paused); err != nil {
 					c.complain("resume: %v", err)

@@ -344,18 +344,20 @@ func (rd *round) abandonOverdue() {
 	r := rd.run
 	rd.mu.Lock()
 	var overdue []*unit
+	var was []*unit // with the rows of now, which a check that goes on may change
 	for _, u := range rd.units[:rd.next] {
 		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > u.def.Timeout+r.cfg.Grace {
 			overdue = append(overdue, u)
+			was = append(was, &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers})
 		}
 	}
 	rd.mu.Unlock()
-	for _, u := range overdue {
+	for i, u := range overdue {
 		err := fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, errIgnored)
-		if !rd.settle(u, rd.outcomes(u, rd.verdicts(r.work, u, nil, err), true, u.def.Timeout+r.cfg.Grace)) {
+		if !rd.settle(u, rd.outcomes(was[i], rd.verdicts(r.work, was[i], nil, err), true, u.def.Timeout+r.cfg.Grace)) {
 			continue
 		}
-		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", u.String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
+		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was[i].String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
 		r.mu.Lock()
 		r.result.Abandoned++
 		many := r.result.Abandoned >= r.cfg.Workers

@@ -62,9 +62,7 @@ func (r *run) open() (end string, err error) {
 		if err != nil || end != "open" || settled || try == settleTries || r.result.Planned <= int64(r.cfg.Page) {
 			return end, err
 		}
-		select {
-		case <-time.After(settleEvery):
-		case <-r.stop.Done():
+		if !sleep(r.stop, settleEvery) {
 			return end, nil
 		}
 	}
@@ -116,9 +114,7 @@ func (r *run) close() (end string, err error) {
 func (r *run) claim(l *lane) (bool, error) {
 	if r.cfg.ClaimDelay > 0 {
 		delay := time.Duration(r.cfg.Load() * float64(r.cfg.ClaimDelay))
-		select {
-		case <-time.After(min(delay, maxDelay)):
-		case <-r.stop.Done():
+		if !sleep(r.stop, min(delay, maxDelay)) {
 			return false, nil
 		}
 	}
@@ -302,12 +298,20 @@ func (r *Runner) retry(ctx context.Context, passes func(err error) bool, fn func
 			return err
 		}
 		r.cfg.Logger.DebugContext(ctx, "the database cannot do it now; trying again", "error", err)
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, pause) {
 			return err
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, time.Second)
+	}
+}
+
+// sleep waits, and returns false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -63,43 +64,43 @@ func (l *leases) lose(c *claim) {
 	l.run.cfg.Logger.WarnContext(l.run.work, "lease lost", "slot", l.run.slot, "claim", c.token)
 }
 
-// beat renews the leases three times a lease, and watches over them and over the checks in between, until ctx ends.
+// beat renews the leases three times a lease, and watches over them and over the checks in between, until ctx ends. One
+// heartbeat without an answer loses no lease: it is given up after a quarter of one, and sent again.
 func (l *leases) beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
-	renew, watch := time.NewTicker(l.run.cfg.Lease/3), time.NewTicker(watchEvery)
-	defer renew.Stop()
-	defer watch.Stop()
-	busy := make(semaphore, 1)
-	for {
-		select {
-		case <-renew.C:
-			select {
-			case busy <- struct{}{}:
-				renewing.Go(func() {
-					defer busy.leave()
-					l.renew(ctx)
-				})
-			default: // the one before has no answer yet
+	renewing.Go(func() {
+		every(ctx, l.run.cfg.Lease/3, func() {
+			for !l.renew(ctx) && sleep(ctx, watchEvery) {
 			}
-		case <-watch.C:
-			l.watch()
+		})
+	})
+	every(ctx, watchEvery, l.watch)
+}
+
+// every does something at intervals until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	for ticker := time.NewTicker(interval); ; {
+		select {
+		case <-ticker.C:
+			do()
 		case <-ctx.Done():
+			ticker.Stop()
 			return
 		}
 	}
 }
 
-// renew renews the leases once. Claims that are somebody else's by now are lost; when the database does not answer, watch
-// sees to it.
-func (l *leases) renew(ctx context.Context) {
+// renew renews the leases once, if the database answers. Claims that are somebody else's by now are lost; when it never
+// does, watch sees to it.
+func (l *leases) renew(ctx context.Context) bool {
 	claims := l.list()
 	tokens := pq.Int64Array{l.run.token}
 	for _, c := range claims {
 		tokens = append(tokens, c.token)
 	}
 	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here
-	ctx, cancel := context.WithTimeout(ctx, l.run.cfg.Lease/3)
+	ctx, cancel := context.WithTimeout(ctx, l.run.cfg.Lease/4)
 	defer cancel()
 	var m pgsql.Message
 	var kept []int64
@@ -113,10 +114,10 @@ func (l *leases) renew(ctx context.Context) {
 		err = l.run.commit(ctx, &m)
 	}
 	if err != nil {
-		if ctx.Err() == nil {
+		if !errors.Is(ctx.Err(), context.Canceled) {
 			l.run.cfg.Logger.WarnContext(ctx, "heartbeat failed", "error", err)
 		}
-		return
+		return false
 	}
 	for _, c := range claims {
 		if slices.Contains(kept, c.token) {
@@ -127,6 +128,7 @@ func (l *leases) renew(ctx context.Context) {
 			l.lose(c)
 		}
 	}
+	return true
 }
 
 // watch drops claims before their lease can end: the time is measured here, on the monotonic clock, so that it also

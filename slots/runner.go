@@ -26,9 +26,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			return result, err
 		}
 		// The database's clock is behind the one that was waited for.
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
+		if !sleep(ctx, 10*time.Millisecond) {
 			return result, ErrStopped
 		}
 	}

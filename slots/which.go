@@ -51,9 +51,7 @@ func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration
 		return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.Format(time.RFC3339), ahead.Round(time.Second))
 	}
 	for ahead := slot.Sub(now()); ahead > 0; ahead = slot.Sub(now()) {
-		select {
-		case <-time.After(ahead):
-		case <-ctx.Done():
+		if !sleep(ctx, ahead) {
 			return ErrStopped
 		}
 	}

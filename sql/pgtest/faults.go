@@ -143,6 +143,21 @@ func (f *Faults) Alive() bool {
 	return !f.isDead()
 }
 
+// Stopped tells whether the process stands still.
+func (f *Faults) Stopped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gate == nil {
+		return false
+	}
+	select {
+	case <-f.gate:
+		return false
+	default:
+		return true
+	}
+}
+
 // String names the fault, such as "k=17 lost reply at: commit".
 func (f *Faults) String() string {
 	k, text := f.Hit()
