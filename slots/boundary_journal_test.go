@@ -67,7 +67,8 @@ func (p *process) start(ctx context.Context, rows ...jobs.FutureJob) (ended func
 		if r.Slot.After(now) || !r.NextCheckAt().Equal(r.Slot) || r.Lateness < 0 {
 			c.complain("%s began to check row %d (%s) of slot %s, as one of slot %s, at %s", p.name, r.ID, r.Key(), r.NextCheckAt(), r.Slot, now)
 		}
-		if other, ok := j.running[r.ID]; ok && !other.process.dead() && !other.process.standsStill() && other.ctx.Err() == nil {
+		// One that stood still notices a little later that its lease has ended.
+		if other, ok := j.running[r.ID]; ok && !other.process.dead() && other.ctx.Err() == nil && !c.hazard.overtaken {
 			c.complain("%s began to check row %d (%s), which %s was checking", p.name, r.ID, r.Key(), other.process.name)
 		}
 		j.running[r.ID] = running{p, ctx}

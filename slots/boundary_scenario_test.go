@@ -31,6 +31,7 @@ type scenario struct {
 	fates     func(c *trial, r row) []fate                // default: that of the row's key
 	events    bool                                        // the rows are schedules
 
+	plain        bool // A has a pool of the driver's
 	fromTheStart bool // the making of the runner counts
 	stops        bool // A is told to stop when it begins its second check
 	completes    bool // A leaves nothing to others, unless it is told to or dies
@@ -94,6 +95,7 @@ func scenarios() []*scenario {
 	list := []*scenario{
 		{name: "checks", seed: seeding("plain", append(all, "panic 1")...), completes: true},
 		{name: "checks in transactions", seed: seeding("tx", append(all, "panic 1")...), completes: true},
+		{name: "checks in transactions of a plain pool", seed: seeding("tx", all...), plain: true, completes: true},
 		{name: "batches", seed: seeding("batch", all...), completes: true},
 		{name: "batches in transactions", seed: seeding("batchtx", all...), completes: true},
 		{name: "groups over two jobs", seed: seedGroups, completes: true},
@@ -328,7 +330,7 @@ func commitLate(c *trial) (end func()) {
 
 // dieBefore has a runner die that has recorded some rows, and claimed others.
 func dieBefore(c *trial) {
-	faults := pgtest.OpenFaults(c.t, c.stage.url)
+	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.plain)
 	z := c.process("Z", faults)
 	if err := z.prepare(c.t.Context()); err != nil {
 		c.t.Fatal(err)

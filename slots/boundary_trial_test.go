@@ -121,9 +121,6 @@ func (c *trial) process(name string, faults *pgtest.Faults) *process {
 // alive waits while the process stands still, and is false when it is dead: its functions do nothing then.
 func (p *process) alive() bool { return p.faults == nil || p.faults.Alive() }
 
-// standsStill tells whether its checks cannot go on.
-func (p *process) standsStill() bool { return p.faults != nil && p.faults.Stopped() }
-
 // dead is alive without the wait.
 func (p *process) dead() bool {
 	if p.faults == nil {
@@ -254,7 +251,7 @@ func (c *trial) enqueue(db jobs.DB, rows ...row) {
 // play has the trial take place, up to the moment when every slot should be as it should be.
 func (c *trial) play(at boundary) *pgtest.Faults {
 	c.t.Helper()
-	faults := pgtest.OpenFaults(c.t, c.stage.url)
+	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.plain)
 	faults.DB.SetMaxOpenConns(8)
 	a := c.process("A", faults)
 	c.clock.Set(c.scenario.now)

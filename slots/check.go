@@ -120,7 +120,7 @@ func (rd *round) leave() {
 func (rd *round) begin() *unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	for rd.next < len(rd.units) && !rd.over && rd.run.stop.Err() == nil && rd.claim.ctx.Err() == nil {
+	for rd.next < len(rd.units) && !rd.over && rd.run.stop.Err() == nil && rd.claim.ctx.Err() == nil && !rd.run.leases.expired(rd.claim) {
 		u := rd.units[rd.next]
 		u.index = rd.next
 		rd.next++

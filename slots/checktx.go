@@ -36,16 +36,16 @@ const ownTimeout = 5 * time.Second
 // function did is an error of its rows.
 func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 	r := rd.run
-	tx, err := r.cfg.DB.BeginTxx(ctx, nil)
+	tx, err := pgsql.BeginLazy(ctx, r.cfg.DB)
 	if err != nil {
 		return nil, rd.postpone(ctx, u, fmt.Errorf("begin transaction: %w", err))
 	}
-	defer func() { _ = tx.Rollback() }()
+	defer tx.End()
 	mark := strconv.FormatInt(rd.claim.token, 10) + ":" + strconv.FormatInt(u.rows[0].ID, 10)
-	if err := rd.lock(ctx, tx, u, mark); err != nil {
+	if err := rd.lock(ctx, tx.Tx, u, mark); err != nil {
 		return nil, rd.postpone(ctx, u, err)
 	}
-	results, err := u.def.Call(ctx, tx, slices.Clone(u.rows))
+	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
 	if err != nil {
 		switch lost := tx.Rollback(); {
 		case ctx.Err() != nil:
@@ -90,9 +90,10 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 func (rd *round) lock(ctx context.Context, tx *sqlx.Tx, u *unit, mark string) error {
 	r := rd.run
 	var m pgsql.Message
-	m.Do(settings(u.def.Timeout+r.cfg.Grace, lockTimeout))
-	m.Do(nameSession(rd.claim))
+	idle := u.def.Timeout + r.cfg.Grace
 	if u.def.Batched() {
+		m.Do(settings(idle, lockTimeout))
+		m.Do(nameSession(rd.claim))
 		err := m.Add(pgsql.CheckMark.In(r.schema), []any{mark}, func(row *sql.Rows) error { return row.Scan(&u.transaction, new(string)) })
 		if err != nil {
 			return err
@@ -105,12 +106,15 @@ func (rd *round) lock(ctx context.Context, tx *sqlx.Tx, u *unit, mark string) er
 		return rd.lockBatch(ctx, tx, &m, u)
 	}
 	var state string
-	patient := u.waited && r.patience.try()
+	wait, patient := lockTimeout, u.waited && r.patience.try()
 	if patient {
 		defer r.patience.leave()
-		m.Do(waitForLock)
+		wait = patientFor
 	}
-	args := []any{r.slot, u.number, u.rows[0].ID, mark, patient}
+	args := []any{
+		r.slot, u.number, u.rows[0].ID, mark, patient,
+		strconv.FormatInt(wait.Milliseconds(), 10), strconv.FormatInt(idle.Milliseconds(), 10), sessionOf(rd.claim),
+	}
 	if err := m.Add(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&state) }); err != nil {
 		return err
 	}
@@ -238,7 +242,7 @@ func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) error 
 }
 
 // commit records the outcome of a check in its own transaction, which it commits.
-func (rd *round) commit(ctx context.Context, tx *sqlx.Tx, u *unit, results []jobs.Result, mark string) error {
+func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results []jobs.Result, mark string) error {
 	r := rd.run
 	outcomes := rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began))
 	var m pgsql.Message
@@ -247,25 +251,13 @@ func (rd *round) commit(ctx context.Context, tx *sqlx.Tx, u *unit, results []job
 	if err == nil {
 		m.Do("reset all") // what the check has set for the session is not for others
 		m.Do(nameSession(rd.claim))
-		err = m.Send(ctx, tx)
+		err = m.CommitTx(context.WithoutCancel(ctx), tx) // whether the lease is lost the fence knows
 	}
 	if err != nil {
-		return rd.recordFailed(ctx, u, err)
-	}
-	err = tx.Commit()
-	if err != nil && pq.As(err) == nil {
-		// The reply was lost: the rows are in the slot still, or they are not.
-		done, found := r.find(rd.claim, part)
-		if found != nil || !done {
-			return rd.postpone(ctx, u, err)
+		if !rd.wasCommitted(err, part) {
+			return rd.recordFailed(ctx, u, err)
 		}
-		err = nil
-	}
-	switch {
-	case err != nil && passes(err):
-		return rd.postpone(ctx, u, err)
-	case err != nil:
-		return fmt.Errorf("commit: %w", err) // a constraint that was deferred
+		n = expected(outcomes)
 	}
 	n.yielded = int64(len(outcomes)) - n.checked()
 	r.count(n)
@@ -273,10 +265,22 @@ func (rd *round) commit(ctx context.Context, tx *sqlx.Tx, u *unit, results []job
 	return errRecorded
 }
 
+// wasCommitted tells whether a record was committed all the same: its reply was lost.
+func (rd *round) wasCommitted(err error, part int64) bool {
+	if pq.As(err) != nil || errors.Is(err, sql.ErrTxDone) {
+		return false
+	}
+	done, found := rd.run.find(rd.claim, part)
+	return found == nil && done
+}
+
 // recordFailed tells whose fault it is that an outcome was not recorded: the lease is lost, the check has ended its
 // transaction or spoilt it, or else the database cannot do it.
 func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
+	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch e := pq.As(err); {
+	case commit && e != nil && !passes(err):
+		return failed // a constraint that was deferred
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)
 		return err
@@ -293,7 +297,9 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 
 // nameSession gives the session a name by which prescient.end_sessions finds it when the lease is over.
 func nameSession(c *claim) string {
-	return "set local application_name = " + pq.QuoteLiteral("prescient claim "+strconv.FormatInt(c.token, 10))
+	return "set local application_name = " + pq.QuoteLiteral(sessionOf(c))
 }
+
+func sessionOf(c *claim) string { return "prescient claim " + strconv.FormatInt(c.token, 10) }
 
 func nothing(*sql.Rows) error { return nil }

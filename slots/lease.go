@@ -64,28 +64,28 @@ func (l *leases) lose(c *claim) {
 	l.run.cfg.Logger.WarnContext(l.run.work, "lease lost", "slot", l.run.slot, "claim", c.token)
 }
 
-// beat renews the leases three times a lease, and watches over them and over the checks in between, until ctx ends. One
-// heartbeat without an answer loses no lease: it is given up after a quarter of one, and sent again.
+// beat renews the leases three times a lease, and watches over them and over the checks in between, until ctx ends. A
+// heartbeat that fails is repeated; one that gets no answer does not keep the next one from being sent.
 func (l *leases) beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
-	renewing.Go(func() {
-		every(ctx, l.run.cfg.Lease/3, func() {
-			for !l.renew(ctx) && sleep(ctx, watchEvery) {
-			}
-		})
-	})
-	every(ctx, watchEvery, l.watch)
-}
-
-// every does something at intervals until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	for ticker := time.NewTicker(interval); ; {
+	renew, watch := time.NewTicker(l.run.cfg.Lease/3), time.NewTicker(watchEvery)
+	defer renew.Stop()
+	defer watch.Stop()
+	busy := make(semaphore, 2)
+	for {
 		select {
-		case <-ticker.C:
-			do()
+		case <-renew.C:
+			if busy.try() {
+				renewing.Go(func() {
+					defer busy.leave()
+					for !l.renew(ctx) && sleep(ctx, watchEvery) {
+					}
+				})
+			}
+		case <-watch.C:
+			l.watch()
 		case <-ctx.Done():
-			ticker.Stop()
 			return
 		}
 	}
@@ -100,7 +100,7 @@ func (l *leases) renew(ctx context.Context) bool {
 		tokens = append(tokens, c.token)
 	}
 	asked := monotonic() // before the statement: the lease cannot end earlier than counted from here
-	ctx, cancel := context.WithTimeout(ctx, l.run.cfg.Lease/4)
+	ctx, cancel := context.WithTimeout(ctx, l.run.cfg.Lease/3)
 	defer cancel()
 	var m pgsql.Message
 	var kept []int64
@@ -131,22 +131,25 @@ func (l *leases) renew(ctx context.Context) bool {
 	return true
 }
 
-// watch drops claims before their lease can end: the time is measured here, on the monotonic clock, so that it also
-// ends when the network is dead or the process was stopped for a while. It gives up on checks that ignore their timeout.
+// watch drops claims before their lease can end, and gives up on checks that ignore their timeout.
 func (l *leases) watch() {
-	margin := l.run.cfg.Lease / 10
 	for _, c := range l.list() {
-		l.mu.Lock()
-		late := time.Until(c.until) < margin
-		l.mu.Unlock()
-		if late {
-			l.lose(c)
-			continue
-		}
-		if rd := c.round.Load(); rd != nil {
+		if rd := c.round.Load(); !l.expired(c) && rd != nil {
 			rd.abandonOverdue()
 		}
 	}
+}
+
+// expired drops a claim before its lease can end: the time is measured here, on the monotonic clock, so that it also ends
+// when the network is dead or the process was stopped for a while.
+func (l *leases) expired(c *claim) bool {
+	l.mu.Lock()
+	late := time.Until(c.until) < l.run.cfg.Lease/10
+	l.mu.Unlock()
+	if late {
+		l.lose(c)
+	}
+	return late
 }
 
 // handBack gives up the claims that are not done, so that others need not wait for their leases to end, and leaves the

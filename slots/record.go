@@ -173,9 +173,9 @@ func (r *run) recordLocked(c *claim) (locked []outcome, err error) {
 // end ends a claim of which nothing is left.
 func (r *run) end(c *claim) error { return r.recordAll(c, nil, true) }
 
-// waitForLock is for one who has no lock yet: in the queue for a row that others lock again and again. Nobody can wait
+// patientFor is lock_timeout of one who has no lock yet, in the queue for a row that others lock again and again. Nobody waits
 // for him.
-const waitForLock = "set local lock_timeout = 900"
+const patientFor = 900 * time.Millisecond
 
 // recordFree records the rows that nobody else has locked, and returns the others: their checks have run and must not
 // run again. The patient wait for the first of the rows before.
@@ -194,7 +194,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 			m.Do(settings(r.cfg.Lease, lockTimeout))
 			m.Do(pgsql.SlotIndexOnly)
 			if patient {
-				m.Do(waitForLock)
+				m.Do(fmt.Sprintf("set local lock_timeout = %d", patientFor.Milliseconds()))
 				if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
 					return err
 				}
@@ -240,7 +240,7 @@ func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) err
 func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
 	if len(batch) <= few {
 		for i := range batch {
-			if err := r.recordRow(m, c, &batch[i], n); err != nil {
+			if err := r.recordRow(m, c, &batch[i], r.parts.Add(1), nil, n); err != nil {
 				return err
 			}
 		}
@@ -309,15 +309,15 @@ func (r *run) clock() any {
 	return nil
 }
 
-// recordRow adds the statement for one outcome.
-func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, n *tally) error {
+// recordRow adds the statement for one outcome; with a mark that for the only one of a check with a transaction.
+func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, mark any, n *tally) error {
 	var next any
 	if o.verdict.Outcome == "" {
 		next = o.verdict.Next
 	}
 	args := []any{
-		r.slot, c.token, r.parts.Add(1), o.number, r.known[o.number].def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move),
-		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.clock(),
+		r.slot, c.token, part, o.number, r.known[o.number].def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move),
+		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.clock(), mark,
 	}
 	all := expected([]outcome{*o})
 	return m.Add(pgsql.RowRecord.In(r.schema), args, func(row *sql.Rows) error {
@@ -387,6 +387,9 @@ func micros(d time.Duration, known bool) sql.NullInt64 {
 func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, mark string, n *tally) (part int64, err error) {
 	part = r.parts.Add(1)
 	m.Do("reset role; set local statement_timeout = 0")
+	if len(outcomes) == 1 {
+		return part, r.recordRow(m, c, &outcomes[0], part, mark, n)
+	}
 	if err := m.Add(pgsql.CheckSame.In(r.schema), []any{mark}, nothing); err != nil {
 		return part, err
 	}

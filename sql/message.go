@@ -50,7 +50,7 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	err = m.send(ctx, conn, "begin;\n"+settings+";\n"+m.text.String()+"commit")
+	_, err = m.send(ctx, conn, "begin;\n"+settings+";\n"+m.text.String()+"commit")
 	if pq.As(err) == nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -62,29 +62,32 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 
 // Send sends the message within a transaction.
 func (m *Message) Send(ctx context.Context, tx Querier) error {
-	return m.send(ctx, tx, m.text.String())
+	_, err := m.send(ctx, tx, m.text.String())
+	return err
 }
 
-func (m *Message) send(ctx context.Context, q Querier, text string) error {
+// send returns whether the last statement that returns rows has returned one: what went wrong came after.
+func (m *Message) send(ctx context.Context, q Querier, text string) (answered bool, err error) {
 	rows, err := q.QueryContext(ctx, text)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = rows.Close() }()
 	for i, scan := range m.scans {
 		if i > 0 && !rows.NextResultSet() {
-			return errors.Join(rows.Err(), fmt.Errorf("statement %d of a message has no result", i+1))
+			return false, errors.Join(rows.Err(), fmt.Errorf("statement %d of a message has no result", i+1))
 		}
-		if err := each(rows, scan); err != nil {
-			return err
+		if answered, err = each(rows, scan); err != nil {
+			return answered && i == len(m.scans)-1, err
 		}
 	}
 	for rows.NextResultSet() { // reads on to the end, where an error of the commit is
 	}
-	return rows.Err()
+	return answered, rows.Err()
 }
 
-func each(rows *sql.Rows, scan func(row *sql.Rows) error) error {
+// each scans the rows of a statement, and returns whether there were any.
+func each(rows *sql.Rows, scan func(row *sql.Rows) error) (some bool, err error) {
 	enough := false
 	for rows.Next() {
 		if enough {
@@ -92,10 +95,11 @@ func each(rows *sql.Rows, scan func(row *sql.Rows) error) error {
 		}
 		err := scan(rows)
 		if enough = errors.Is(err, ErrEnough); err != nil && !enough {
-			return err
+			return false, err
 		}
+		some = true
 	}
-	return rows.Err()
+	return some, rows.Err()
 }
 
 // inline writes parameters into a statement, as literals, and leaves its comments out: a line end in a parameter would

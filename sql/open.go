@@ -3,7 +3,6 @@ package sql
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -76,11 +75,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 		return nil, ErrURL
 	}
 	base.Dialer(o.dialer)
-	var connector driver.Connector = base
-	if o.prepared {
-		connector = preparedConnector{base}
-	}
-	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
+	db := sqlx.NewDb(sql.OpenDB(NewConnector(base, o.prepared)), "postgres")
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the database: %w", err), db.Close())
 	}

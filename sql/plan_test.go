@@ -169,7 +169,7 @@ func (d due) statements() map[string]statement {
 		"rows_finish_alike": {nil, pgsql.RowsFinishAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, "done", 0, nil, "me", names}, slotIndex(page)},
 		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil}, slotIndex(page)},
 		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil}, slotIndex(page)},
-		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{d.slot, d.job, first, "a", true}, slotIndex(few)},
+		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{d.slot, d.job, first, "a", true, "100", "1000", "check"}, slotIndex(few)},
 		"row_wait":          {nil, pgsql.RowWait.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
 		"check_same":        {[]string{marked}, pgsql.CheckSame.In(""), []any{"a"}, nil},
 		"row_record":        {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check("done", nil), slotIndex(few)},
@@ -202,7 +202,7 @@ const (
 
 // check is the outcome of a check of the first row.
 func (d due) check(outcome, move any) []any {
-	return []any{d.slot, 2, 1, d.job, "remind", d.ids[0], outcome, move, afterAll, nil, nil, 0, 0, "me", nil}
+	return []any{d.slot, 2, 1, d.job, "remind", d.ids[0], outcome, move, afterAll, nil, nil, 0, 0, "me", nil, nil}
 }
 
 func slotIndex(most int64) map[string]int64 { return map[string]int64{"future_job_pkey": most} }

@@ -609,10 +609,20 @@ $$;
 -- +goose StatementEnd
 
 -- Begins the transaction of a check of one row: locks the row, unless somebody else has, and marks the transaction. The
--- patient wait for the row, as long as lock_timeout says: they have no other lock yet.
+-- patient wait for the row, as long as lock_wait says: they have no other lock yet.
+-- lock_wait, idle: lock_timeout and idle_in_transaction_session_timeout of the transaction. session: its application_name.
 -- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
 -- +goose StatementBegin
-create function prescient.begin_check(at timestamptz, number bigint, row_id bigint, mark text, patient boolean)
+create function prescient.begin_check(
+    at        timestamptz,
+    number    bigint,
+    row_id    bigint,
+    mark      text,
+    patient   boolean,
+    lock_wait text,
+    idle      text,
+    session   text
+)
 returns text
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -620,7 +630,12 @@ set enable_seqscan = off
 as $$
 begin
     -- No setting of "prescient.": that stands for the schema.
-    perform set_config('prescient_check.mark', mark, true);
+    perform
+        set_config('prescient_check.mark', mark, true),
+        set_config('lock_timeout', lock_wait, true),
+        set_config('idle_in_transaction_session_timeout', idle, true),
+        set_config('statement_timeout', '0', true),
+        set_config('application_name', session, true);
     if patient then
         perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
     else
@@ -652,6 +667,7 @@ $$;
 
 -- Records the outcome of one row: what rows_finish and rows_move do for many, with plans that are kept. A null outcome
 -- moves the row. Returns false where the row is gone, which is then its owner's again.
+-- mark: not null in a transaction that a check of this row alone had: does what same_check and fence do, too.
 -- +goose StatementBegin
 create function prescient.record_row(
     at         timestamptz,
@@ -668,7 +684,8 @@ create function prescient.record_row(
     lateness   bigint,
     duration   bigint,
     runner     text,
-    clock      timestamptz default null
+    clock      timestamptz default null,
+    mark       text default null
 )
 returns boolean
 language plpgsql
@@ -679,7 +696,11 @@ as $$
 #variable_conflict use_variable
 declare
     target timestamptz;
+    there  boolean;
 begin
+    if mark is not null and current_setting('prescient_check.mark', true) is distinct from mark then
+        raise exception 'the transaction of check % was ended', mark using errcode = 'PS002';
+    end if;
     if outcome is null then
         target := greatest(check_at, prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock));
         update prescient.future_job f
@@ -713,26 +734,35 @@ begin
             runner
         from gone g;
     end if;
-    if not found then
-        return false;
+    there := found;
+    if there then
+        insert into prescient.slot_tally (slot, token, part, job, finished, rescheduled, failed, spent)
+        values (
+            at, own, this, number,
+            (outcome is not null and outcome <> 'failed')::integer,
+            (outcome is null and move <> 'retry')::integer,
+            (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
+            coalesce(duration, 0) * interval '1 microsecond'
+        );
     end if;
-    insert into prescient.slot_tally (slot, token, part, job, finished, rescheduled, failed, spent)
-    values (
-        at, own, this, number,
-        (outcome is not null and outcome <> 'failed')::integer,
-        (outcome is null and move <> 'retry')::integer,
-        (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
-        coalesce(duration, 0) * interval '1 microsecond'
-    );
-    return true;
+    if mark is not null then
+        perform from prescient.slot_claim c where c.token = own for key share;
+        if not found then
+            raise exception 'the lease of claim % is lost', own using errcode = 'PS001';
+        end if;
+        if not there then
+            insert into prescient.slot_tally (slot, token, part, job) values (at, own, this, 0);
+        end if;
+    end if;
+    return there;
 end
 $$;
 -- +goose StatementEnd
 
 -- +goose Down
-drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, timestamptz);
+drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, timestamptz, text);
 drop function prescient.same_check(text);
-drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean);
+drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean, text, text, text);
 drop function prescient.close_slot(timestamptz, boolean, bigint);
 drop function prescient.fence(timestamptz, bigint, bigint, boolean);
 drop function prescient.take_over(timestamptz, text, bigint, text, interval, bigint[]);

@@ -3,6 +3,7 @@ package pgtest
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Kind is what goes wrong at a round trip.
@@ -80,8 +83,9 @@ type Faults struct {
 	died     chan struct{}
 }
 
-// OpenFaults connects to a database of the test's. Nothing goes wrong before Set. The pool is closed with the test.
-func OpenFaults(t testing.TB, url string) *Faults {
+// OpenFaults connects to a database of the test's, as pgsql.Open does; plain: as an application with a pool of lib/pq's.
+// Nothing goes wrong before Set. The pool is closed with the test.
+func OpenFaults(t testing.TB, url string, plain bool) *Faults {
 	t.Helper()
 	f := &Faults{wires: map[*wire]struct{}{}, died: make(chan struct{}), happened: make(chan struct{})}
 	cfg, err := pq.NewConfig(url)
@@ -94,7 +98,11 @@ func OpenFaults(t testing.TB, url string) *Faults {
 		t.Fatal("connect to the test's database: its URL cannot be parsed")
 	}
 	base.Dialer(f)
-	f.DB = sqlx.NewDb(sql.OpenDB(faultyConnector{base, f}), "postgres")
+	var connector driver.Connector = faultyConnector{base, f}
+	if !plain {
+		connector = pgsql.NewConnector(connector, false)
+	}
+	f.DB = sqlx.NewDb(sql.OpenDB(connector), "postgres")
 	t.Cleanup(func() { _ = f.DB.Close() })
 	if err := f.DB.PingContext(t.Context()); err != nil {
 		t.Fatal(fmt.Errorf("connect to the test's database: %w", err))
@@ -141,21 +149,6 @@ func (f *Faults) Died() <-chan struct{} { return f.died }
 func (f *Faults) Alive() bool {
 	f.waitWhileStopped()
 	return !f.isDead()
-}
-
-// Stopped tells whether the process stands still.
-func (f *Faults) Stopped() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.gate == nil {
-		return false
-	}
-	select {
-	case <-f.gate:
-		return false
-	default:
-		return true
-	}
 }
 
 // String names the fault, such as "k=17 lost reply at: commit".

@@ -1,0 +1,232 @@
+package sql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// lazily makes transactions of BeginLazy on a pool of Open, with and without prepared statements, and on one of the
+// driver, all with a table that has a constraint which is deferred.
+func lazily(t *testing.T, try func(t *testing.T, db *sqlx.DB)) {
+	url := pgtest.URL(t)
+	for name, plain := range map[string]bool{"open": false, "driver": true} {
+		t.Run(name, func(t *testing.T) { try(t, lazyTable(pgtest.OpenFaults(t, url, plain).DB)) })
+	}
+	t.Run("prepared", func(t *testing.T) {
+		db, err := pgsql.Open(t.Context(), url, pgsql.Prepared())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		try(t, lazyTable(db))
+	})
+}
+
+func lazyTable(db *sqlx.DB) *sqlx.DB {
+	db.SetMaxOpenConns(1)
+	db.MustExec(`drop table if exists lazy; create table lazy (n int, unique (n) deferrable initially deferred)`)
+	return db
+}
+
+// insertLast inserts a number and commits.
+func insertLast(ctx context.Context, tx *pgsql.LazyTx, n int) error {
+	var m pgsql.Message
+	if err := m.Add("insert into lazy values ($1) returning n", []any{n}, func(row *sql.Rows) error { return row.Scan(new(int)) }); err != nil {
+		return err
+	}
+	return m.CommitTx(context.WithoutCancel(ctx), tx)
+}
+
+func numbers(t *testing.T, db *sqlx.DB) (list []int) {
+	t.Helper()
+	if err := db.Select(&list, "select n from lazy order by n"); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestATransactionThatBeginsWithItsFirstStatementIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
+	firsts := map[string]func(ctx context.Context, tx *pgsql.LazyTx) error{
+		"text": func(ctx context.Context, tx *pgsql.LazyTx) error {
+			_, err := tx.ExecContext(ctx, "insert into lazy values (1)")
+			return err
+		},
+		"parameters": func(ctx context.Context, tx *pgsql.LazyTx) error {
+			_, err := tx.ExecContext(ctx, "insert into lazy values ($1)", 1)
+			return err
+		},
+		"query": func(ctx context.Context, tx *pgsql.LazyTx) error {
+			return tx.QueryRowContext(ctx, "insert into lazy values ($1) returning n", 1).Scan(new(int))
+		},
+		"prepare": func(ctx context.Context, tx *pgsql.LazyTx) error {
+			s, err := tx.PrepareContext(ctx, "insert into lazy values ($1)")
+			if err == nil {
+				_, err = s.ExecContext(ctx, 1)
+			}
+			return err
+		},
+		"nothing": nil,
+	}
+	lazily(t, func(t *testing.T, db *sqlx.DB) {
+		for name, first := range firsts {
+			for _, commits := range []bool{false, true} {
+				db.MustExec("truncate lazy")
+				tx, err := pgsql.BeginLazy(t.Context(), db)
+				if err == nil && first != nil {
+					err = first(t.Context(), tx)
+				}
+				if err == nil && commits {
+					err = insertLast(t.Context(), tx, 2)
+				}
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				if undo := tx.Rollback(); commits != errors.Is(undo, sql.ErrTxDone) {
+					t.Error(name, undo)
+				}
+				tx.End()
+				var want []int
+				if commits && first != nil {
+					want = []int{1, 2}
+				} else if commits {
+					want = []int{2}
+				}
+				if got := numbers(t, db); !slices.Equal(got, want) {
+					t.Errorf("%s, commits %t: %d", name, commits, got)
+				}
+			}
+		}
+		if pid := pids(t, db); len(pid) != 1 {
+			t.Errorf("the connection was replaced: %v", pid)
+		}
+	})
+}
+
+// pids returns the distinct sessions of some transactions one after the other.
+func pids(t *testing.T, db *sqlx.DB) map[int]bool {
+	t.Helper()
+	seen := map[int]bool{}
+	for range 3 {
+		tx, err := pgsql.BeginLazy(t.Context(), db)
+		var pid int
+		if err == nil {
+			err = tx.Get(&pid, "select pg_backend_pid()")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx.End()
+		seen[pid] = true
+	}
+	return seen
+}
+
+func TestTheErrorOfACommitIsToldFromThatOfAStatement(t *testing.T) {
+	t.Parallel()
+	lazily(t, func(t *testing.T, db *sqlx.DB) {
+		try := func(first string, n int) error {
+			tx, err := pgsql.BeginLazy(t.Context(), db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.End()
+			_, _ = tx.Exec(first)
+			return insertLast(t.Context(), tx, n)
+		}
+		err := try("insert into lazy values (1)", 1) // twice: which the commit finds out
+		if _, commit := errors.AsType[*pgsql.CommitError](err); !commit || pq.As(err, pqerror.UniqueViolation) == nil {
+			t.Errorf("%v", err)
+		}
+		err = try("select 1 / 0", 1)
+		if _, commit := errors.AsType[*pgsql.CommitError](err); commit || pq.As(err, pqerror.InFailedSQLTransaction) == nil {
+			t.Errorf("%v", err)
+		}
+		if got := numbers(t, db); got != nil {
+			t.Errorf("%d", got)
+		}
+		if err := try("insert into lazy values (1)", 2); err != nil { // the connection is as good as ever
+			t.Error(err)
+		}
+	})
+}
+
+func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing.T) {
+	t.Parallel()
+	db, err := pgsql.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	lazyTable(db)
+	tx, err := pgsql.BeginLazy(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx.MustExec("insert into lazy values (1)")
+	if err := tx.Commit(); err == nil {
+		t.Error("it was committed")
+	}
+	if err := insertLast(t.Context(), tx, 2); !errors.Is(err, sql.ErrTxDone) {
+		t.Error(err)
+	}
+	tx.End()
+	if got := numbers(t, db); got != nil {
+		t.Errorf("%d", got)
+	}
+}
+
+// A check may leave the context out; its statements end with its time all the same.
+func TestStatementsWithoutAContextEndWithTheTransaction(t *testing.T) {
+	t.Parallel()
+	lazily(t, func(t *testing.T, db *sqlx.DB) {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		tx, err := pgsql.BeginLazy(ctx, db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.End()
+		began := time.Now()
+		if _, err := tx.Exec("select pg_sleep(60)"); err == nil || time.Since(began) > 30*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// Who abandons a check must not wait for it to give the row and the connection back.
+func TestATransactionIsRolledBackWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	lazily(t, func(t *testing.T, db *sqlx.DB) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		tx, err := pgsql.BeginLazy(ctx, db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.End()
+		tx.MustExec("insert into lazy values (1)")
+		cancel()
+		db.SetMaxOpenConns(2)
+		const waits = "select count(*) from pg_locks where relation = 'lazy'::regclass and mode = 'RowExclusiveLock'"
+		for n, until := 1, time.Now().Add(30*time.Second); n > 0; {
+			if err := db.Get(&n, waits); err != nil || time.Now().After(until) {
+				t.Fatal("it goes on", err)
+			}
+		}
+		if err := insertLast(t.Context(), tx, 2); !errors.Is(err, sql.ErrTxDone) {
+			t.Error(err)
+		}
+	})
+}
