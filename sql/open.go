@@ -49,9 +49,16 @@ func Param(name, value string) Option {
 	}
 }
 
+// maxIdle and maxIdleTime bound which connections are kept for later.
+const (
+	maxIdle     = 100
+	maxIdleTime = time.Minute
+)
+
 // Open connects to the database at url, a postgres:// URL or key=value pairs, and checks the connection.
 // Where url and environment set no sslmode it is prefer, and connect_timeout is 10 s.
-// The pool is safe for concurrent use and is the caller's to close.
+// The pool is safe for concurrent use and is the caller's to close. It keeps connections for a minute after their last use,
+// where database/sql would open most of them anew for every transaction.
 func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	cfg, err := pq.NewConfig(url)
 	if err != nil {
@@ -76,6 +83,8 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	}
 	base.Dialer(o.dialer)
 	db := sqlx.NewDb(sql.OpenDB(NewConnector(base, o.prepared)), "postgres")
+	db.SetMaxIdleConns(maxIdle)
+	db.SetConnMaxIdleTime(maxIdleTime)
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the database: %w", err), db.Close())
 	}
