@@ -265,6 +265,7 @@ language plpgsql
 as $$
 declare
     run    prescient.slot_run;
+    first  boolean; -- nobody has opened the slot before
     fresh  boolean; -- claims begin at the first row
     stale  bigint[];
     waits  bigint;
@@ -278,9 +279,13 @@ begin
     -- The number is taken when the slot has begun: nobody with a higher one can choose the slot any more.
     insert into prescient.slot_run (slot, state, kind, planned, horizon, settled)
     values (at, 'open', run_kind, 0, pg_current_xact_id(), false)
-    on conflict (slot) do nothing;
-    fresh := found;
-    select * into run from prescient.slot_run r where r.slot = at;
+    on conflict (slot) do nothing
+    returning * into run;
+    first := found;
+    fresh := first;
+    if not first then
+        select * into run from prescient.slot_run r where r.slot = at;
+    end if;
     planned := run.planned;
     settled := run.settled;
     if run.state = 'done' then
@@ -295,7 +300,7 @@ begin
         end if;
         run.horizon := pg_current_xact_id();
     end if;
-    if run_kind = 'catch_up' and exists (
+    if not first and run_kind = 'catch_up' and exists (
         select
         from prescient.slot_claim c
         where c.slot = at and c.kind = 'run' and c.allocated_until >= statement_timestamp()
@@ -304,7 +309,7 @@ begin
         return;
     end if;
 
-    if not exists (select from prescient.slot_claim c where c.slot = at and c.allocated_until >= statement_timestamp()) then
+    if not first and not exists (select from prescient.slot_claim c where c.slot = at and c.allocated_until >= statement_timestamp()) then
         fresh := true;
         select array_agg(c.token), count(*) filter (where c.allocated_until > timestamptz 'epoch')
         into stale, taken
@@ -321,6 +326,11 @@ begin
     if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
         settled := pg_snapshot_xmin(pg_current_snapshot()) >= run.horizon;
         waits := prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
+        if first and settled and waits = 0 then
+            update prescient.slot_run r set state = 'done', settled = true, finished_at = clock_timestamp() where r.slot = at;
+            state := 'done';
+            return;
+        end if;
         planned := case run.state when 'done' then run.planned + waits else greatest(run.planned, waits) end;
         update prescient.slot_run r
         set state = 'open',
