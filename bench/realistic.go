@@ -78,7 +78,7 @@ func realistic(ctx context.Context, b *bench) error {
 			},
 		}
 	}
-	few := max(100, rows/50) // a commit for each row takes long, and its rate does not depend on it
+	few := max(100, rows/10) // a commit for each row takes long, and its rate does not depend on how many there are
 	const once = "exactly once in the database"
 	sides := []side{
 		own("prescient, in batches", "at least once", rows, s, registerBatch(s.checkOrders)),

@@ -72,9 +72,11 @@ func TestATransactionThatBeginsWithItsFirstStatementIsWholeOrNothing(t *testing.
 		},
 		"prepare": func(ctx context.Context, tx *pgsql.LazyTx) error {
 			s, err := tx.PrepareContext(ctx, "insert into lazy values ($1)")
-			if err == nil {
-				_, err = s.ExecContext(ctx, 1)
+			if err != nil {
+				return err
 			}
+			defer func() { _ = s.Close() }()
+			_, err = s.ExecContext(ctx, 1)
 			return err
 		},
 		"nothing": nil,
