@@ -30,8 +30,8 @@ type Database struct {
 	// Default: "prescient".
 	Schema string `mapstructure:"schema"`
 
-	// Prepare is on where connections may keep prepared statements, see pgsql.Prepared: checks with a transaction of
-	// their own run at twice the rate. Not through a pooler in transaction mode. Default: "off".
+	// Prepare is on where connections may keep prepared statements, those of checks, too; see pgsql.Prepared. Not
+	// through a pooler in transaction mode. Default: "off".
 	Prepare string `mapstructure:"prepare"`
 }
 
