@@ -19,7 +19,12 @@ import (
 // withChecks is withDB for commands that run checks. The registry has the jobs of the binary, those that the settings
 // bind to a service or a query, and the one of schedules; events go to where events.to says.
 func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
-	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) (err error) {
+	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) (err error) {
+		database, err := a.newDatabaseView(setting)
+		if err != nil {
+			return err
+		}
+		a.log.InfoContext(ctx, "connected", "database", database.String())
 		publisher, err := a.publisher(ctx, db)
 		if err != nil {
 			return err

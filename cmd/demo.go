@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/prescient-go/prescient/cmd/demo"
 	"github.com/prescient-go/prescient/slots/replay"
@@ -33,7 +32,7 @@ end; nothing else in the database is touched. The same seed always tells the sam
 
 func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
 	started := time.Now() //nolint:forbidigo // measures
-	url, err := a.address(ctx)
+	url, err := a.ReplayURL(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,5 +59,5 @@ func (a *App) typed() string {
 // colour tells whether Out is a terminal whose owner has not asked for less (see no-color.org).
 func (a *App) colour() bool {
 	file, ok := a.Out.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return ok && isTerminal(file) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

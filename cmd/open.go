@@ -1,13 +1,17 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"golang.org/x/term"
 
+	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -15,9 +19,9 @@ import (
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-// Open connects to the database of the settings; the caller closes it. Without a database.url that is the private
-// PostgreSQL, which it starts where it does not run and whose schema it migrates. A database given by its URL is
-// never changed: where it lacks the schema the error is pgsql.ErrNotMigrated. It is an error, too, when the settings
+// Open connects to the database of the settings; the caller closes it. Where database.url is config.Embedded, or is not
+// set and somebody sits at a terminal, that is the private PostgreSQL, which it starts where it does not run and whose
+// schema it migrates. It is an error where nothing is set and nobody sits there. A database given by its URL is never changed: where it lacks the schema the error is pgsql.ErrNotMigrated. It is an error, too, when the settings
 // expect another width than the database has.
 func (a *App) Open(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, error) {
 	db, _, err := a.open(ctx, opts...)
@@ -72,10 +76,28 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	return db, nil
 }
 
-func (a *App) private() bool { return a.Config().Database.URL.Reveal() == "" }
+// private tells whether the database is the private PostgreSQL.
+func (a *App) private() bool {
+	url := a.Config().Database.URL.Reveal()
+	return url == "" || url == config.Embedded
+}
 
-// address returns the URL of the database, and starts the private one.
+// address returns the URL of the database, and starts the private one. That is for people: what cron or a service
+// manager runs without a database.url was meant for another.
 func (a *App) address(ctx context.Context) (string, error) {
+	if a.Config().Database.URL.Reveal() == "" && !isTerminal(os.Stdin) && !isTerminal(os.Stderr) {
+		return "", usagef("no database.url is set, and nobody sits at a terminal: set it in a configuration file "+
+			"(--config, ./prescient.yaml, /etc/prescient/prescient.yaml), or by PRESCIENT_DATABASE_URL or --database-url. "+
+			"For the private PostgreSQL it is %s", config.Embedded)
+	}
+	return a.ReplayURL(ctx)
+}
+
+func isTerminal(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }
+
+// ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in it: where no
+// database.url is set it is always the private PostgreSQL.
+func (a *App) ReplayURL(ctx context.Context) (string, error) {
 	if !a.private() {
 		return a.Config().Database.URL.Reveal(), nil
 	}
@@ -92,7 +114,7 @@ func (a *App) start(ctx context.Context, server *embedded.Server) error {
 		return err
 	}
 	if status.Version == "" {
-		a.log.InfoContext(ctx, "no database.url is set: making a private PostgreSQL", "data", status.Data)
+		a.log.InfoContext(ctx, "making a private PostgreSQL", "data", status.Data)
 	}
 	return server.Start(ctx)
 }
@@ -118,6 +140,34 @@ func (a *App) checkWidth(setting pgsql.Setting) error {
 	}
 	return usagef("slots.width is %s (%s), but the database has slots of %s: correct the setting, "+
 		"or change the database with: %s slots set-width %s", duration.Text(want), a.origin("slots.width"), duration.Text(have), a.Name, duration.Text(want))
+}
+
+// databaseView says which database a command has worked with.
+type databaseView struct {
+	Private string `json:"private"` // where it lives; empty: it is not the private one
+	pgsql.Server
+	Schema string `json:"schema"`
+}
+
+func (a *App) newDatabaseView(s pgsql.Setting) (databaseView, error) {
+	view := databaseView{Server: s.Server, Schema: string(a.schema())}
+	if !a.private() {
+		return view, nil
+	}
+	server, err := embedded.Open(embedded.Config{})
+	if err == nil {
+		view.Private = server.Dir()
+	}
+	return view, err
+}
+
+// String is "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18".
+func (v databaseView) String() string {
+	where := cmp.Or(v.Host, "a local socket")
+	if v.Private != "" {
+		where = "the private PostgreSQL in " + v.Private
+	}
+	return fmt.Sprintf("%s on %s, schema %s, PostgreSQL %s", v.Database, where, v.Schema, v.Version)
 }
 
 // origin is where the value of a setting comes from.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/progress"
-	"golang.org/x/term"
 
 	"github.com/prescient-go/prescient/slots"
 )
@@ -24,7 +23,7 @@ type bars struct {
 // bars returns nil where the log is not read on a terminal.
 func (a *App) bars() *bars {
 	file, ok := a.Err.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !ok || !isTerminal(file) {
 		return nil
 	}
 	return newBars(file)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -155,7 +156,7 @@ func useEmbedded(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	ts.Check(os.Chmod(dir, 0o755))
 	ts.Setenv("XDG_DATA_HOME", dir)
-	ts.Setenv("PRESCIENT_DATABASE_URL", "")
+	ts.Setenv("PRESCIENT_DATABASE_URL", config.Embedded)
 	server, err := embedded.Open(embedded.Config{Dir: filepath.Join(dir, "prescient", "postgres")})
 	ts.Check(err)
 	tb(ts).Cleanup(func() {

@@ -54,7 +54,7 @@ may claim more. With --check the exit code is 3 when a slot is in trouble, or th
 }
 
 func status(ctx context.Context, a *App, o *statusOptions) error {
-	return a.withLedger(ctx, func(db *sqlx.DB, ledger *slots.Ledger, _ pgsql.Setting) error {
+	return a.withLedger(ctx, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
 		s, err := ledger.Status(ctx, o.since.from(ledger.Now()))
 		if err != nil {
 			return err
@@ -64,6 +64,9 @@ func status(ctx context.Context, a *App, o *statusOptions) error {
 			return err
 		}
 		view := a.newStatusView(s, paused)
+		if view.Database, err = a.newDatabaseView(setting); err != nil {
+			return err
+		}
 		if err := a.print(view, func() error { return printStatus(a, view) }); err != nil {
 			return err
 		}
@@ -76,6 +79,7 @@ func status(ctx context.Context, a *App, o *statusOptions) error {
 
 // statusView is slots.Status as JSON.
 type statusView struct {
+	Database      databaseView  `json:"database"`
 	OK            bool          `json:"ok"`
 	Now           time.Time     `json:"now"`
 	Width         duration.Text `json:"width"`
@@ -173,6 +177,7 @@ func printStatus(a *App, v statusView) error {
 		state = "not opened yet"
 	}
 	err := a.table(nil,
+		table.Row{"database", v.Database.String()},
 		table.Row{"current slot", fmt.Sprintf("%s, %s", v.CurrentSlot.Format(time.RFC3339), state)},
 		table.Row{"next slot", v.NextSlot},
 		table.Row{"width", v.Width.String()},

@@ -23,7 +23,8 @@ type Config struct {
 
 // Database says where the rows are.
 type Database struct {
-	// URL is a postgres:// URL or key=value pairs. Default: empty, the private PostgreSQL that prescient runs itself.
+	// URL is a postgres:// URL or key=value pairs, or Embedded for the private PostgreSQL that prescient runs itself.
+	// Default: empty, which stands for that one at a terminal, and is refused elsewhere.
 	URL URL `mapstructure:"url"`
 
 	// Schema holds the tables: at most 63 lower-case letters, digits and _, not starting with a digit or pg_.

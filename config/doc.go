@@ -12,7 +12,7 @@
 // A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). This one spells out the defaults:
 //
 //	database:
-//	  url: ""              # empty: the private PostgreSQL that prescient runs itself
+//	  url: ""              # embedded: for the private PostgreSQL that prescient runs itself
 //	  schema: prescient
 //	  prepare: "off"       # on: keep prepared statements; not through a pooler in transaction mode
 //	slots:

@@ -18,8 +18,8 @@ func Flags(fs *pflag.FlagSet) {
 	d := Default()
 	fs.String("config", "", "configuration `FILE` (.yaml, .toml or .json); default: "+
 		"./prescient.yaml, else prescient/prescient.yaml in $XDG_CONFIG_HOME or /etc")
-	fs.String("database-url", "", "`URL` or key=value pairs of the database, without a password; default: "+
-		"the private PostgreSQL that prescient runs itself")
+	fs.String("database-url", "", "`URL` or key=value pairs of the database, without a password, or embedded: "+
+		"for the private PostgreSQL that prescient runs itself; default: that one, at a terminal only")
 	fs.String("schema", d.Database.Schema, "database schema that holds the tables")
 	fs.String("log-level", d.Log.Level, "least severe level logged: debug, info, warn or error")
 	fs.String("log-format", d.Log.Format, "format of the log on stderr: text or json")

@@ -33,7 +33,7 @@ var (
 
 // Redact returns a connection string, a postgres:// URL or key=value pairs, with every password and other secret
 // replaced by [Mask]; the rest is kept, if perhaps in another order. A string that is neither, or whose password may
-// have been cut in two by a character that is not percent-encoded, is masked entirely. Empty stays empty.
+// have been cut in two by a character that is not percent-encoded, is masked entirely. Empty and [Embedded] stay.
 func Redact(text string) string {
 	shown, _, ok := redact(text)
 	if !ok {
@@ -45,8 +45,8 @@ func Redact(text string) string {
 // redact returns text without its secrets and whether there were any. It is not ok when text cannot be understood.
 func redact(text string) (shown string, secret, ok bool) {
 	switch {
-	case text == "":
-		return "", false, true
+	case text == "" || text == Embedded:
+		return text, false, true
 	case strings.HasPrefix(text, "postgres://"), strings.HasPrefix(text, "postgresql://"):
 		return redactURL(text)
 	default:

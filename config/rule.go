@@ -26,7 +26,7 @@ var (
 // rules has one entry for every key of Config.
 var rules = map[string]rule[Config]{
 	"database.url": {
-		"a postgres:// URL (with : / ? # @ in names and passwords percent-encoded) or key=value pairs",
+		"a postgres:// URL (with : / ? # @ in names and passwords percent-encoded), key=value pairs, or embedded:",
 		func(c Config) bool { return isDatabase(c.Database.URL) },
 	},
 	"database.schema": {

@@ -1,6 +1,9 @@
 package config
 
-// URL is a connection string that may hold a password: a postgres:// URL or key=value pairs.
+// Embedded is the database.url that stands for the private PostgreSQL, which prescient runs itself.
+const Embedded = "embedded:"
+
+// URL is a connection string that may hold a password: a postgres:// URL or key=value pairs; or [Embedded].
 // However it is printed, logged or marshalled, as part of a larger value too, it shows what [Redact] leaves;
 // only Reveal gives the password away. The zero value is the empty string. Equal strings compare equal with ==.
 type URL struct{ Secret }

@@ -17,8 +17,17 @@ type Setting struct {
 	Grid  grid.Grid
 	Since time.Time // first slot of this width: the ledger has no gaps before it
 
+	Server Server // that it was read from
+
 	clock   time.Time // the database's clock when the setting was read
 	elapsed time.Time // a local instant, to measure the time since
+}
+
+// Server tells one database from another.
+type Server struct {
+	Host     string `json:"host"` // its address; empty: a unix socket
+	Database string `json:"database"`
+	Version  string `json:"version"` // of PostgreSQL, such as 15.18
 }
 
 // Now is the database's clock, without asking it again: its instant when the setting was read, plus what a local
@@ -35,7 +44,8 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	var s Setting
 	var seconds, version int64
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(&seconds, &s.Since, &version, &s.clock)
+		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(
+			&seconds, &s.Since, &version, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})

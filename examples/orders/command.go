@@ -89,11 +89,9 @@ func readFile(path string) ([]order, error) {
 
 // playIn plays orders in the database of the settings, which need not have the schema of prescient.
 func playIn(ctx context.Context, app *cmd.App, orders []order, r rule) (sum summary, err error) {
-	url := app.Config().Database.URL.Reveal()
-	if url == "" {
-		if url, err = app.URL(ctx); err != nil {
-			return sum, err
-		}
+	url, err := app.ReplayURL(ctx)
+	if err != nil {
+		return sum, err
 	}
 	db, err := replay.Connect(ctx, url)
 	if err != nil {

@@ -81,6 +81,9 @@ func defaultDir() string {
 	return filepath.Join(xdg.DataHome, "prescient", "postgres")
 }
 
+// Dir returns the directory that everything of the server is in.
+func (s *Server) Dir() string { return s.dir }
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) log() string { return filepath.Join(s.dir, logFile) }

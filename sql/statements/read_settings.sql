@@ -1,7 +1,10 @@
--- The settings that belong to the data, and the database's clock.
+-- The settings that belong to the data, the database's clock, and which database it is.
 select
     extract(epoch from width)::bigint as width_seconds,
     since,
     schema_version,
-    clock_timestamp() as clock
+    clock_timestamp() as clock,
+    coalesce(host(inet_server_addr()), '') as host,
+    current_database() as database,
+    current_setting('server_version') as version
 from prescient.setting
