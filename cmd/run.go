@@ -37,7 +37,8 @@ to do exits 0.
 The rows of a paused job wait until "jobs resume". Those of a job that this binary has not registered are left in the
 slot, and the slot is left open, for a binary that has it.
 
-It writes nothing to stdout, unless asked for JSON, and one line "slot run" to the log.`,
+It writes nothing to stdout, unless asked for JSON. The log has one line "slot run", a warning for each job of which checks
+failed, with the first error, and an error where rows were given up.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient run
 
@@ -118,25 +119,26 @@ func stoppedBy(ctx context.Context, err error) error {
 
 // resultView is a slots.Result as JSON.
 type resultView struct {
-	Slot        time.Time     `json:"slot"`
-	Kind        slots.Kind    `json:"kind"`
-	State       slots.State   `json:"state"`
-	Planned     int64         `json:"planned"`
-	Checked     int64         `json:"checked"`
-	Finished    int64         `json:"finished"`
-	Rescheduled int64         `json:"rescheduled"`
-	Failed      int64         `json:"failed"`
-	Yielded     int64         `json:"yielded"`
-	TakenOver   int           `json:"taken_over"`
-	Lost        int           `json:"lost"`
-	Abandoned   int           `json:"abandoned"`
-	Unknown     []string      `json:"unknown"` // jobs with rows that are not registered here
-	Took        duration.Text `json:"took"`
+	Slot        time.Time       `json:"slot"`
+	Kind        slots.Kind      `json:"kind"`
+	State       slots.State     `json:"state"`
+	Planned     int64           `json:"planned"`
+	Checked     int64           `json:"checked"`
+	Finished    int64           `json:"finished"`
+	Rescheduled int64           `json:"rescheduled"`
+	Failed      int64           `json:"failed"`
+	Yielded     int64           `json:"yielded"`
+	TakenOver   int             `json:"taken_over"`
+	Lost        int             `json:"lost"`
+	Abandoned   int             `json:"abandoned"`
+	Unknown     []string        `json:"unknown"` // jobs with rows that are not registered here
+	Failures    []slots.Failure `json:"failures"`
+	Took        duration.Text   `json:"took"`
 }
 
 func newResultView(r slots.Result) resultView {
 	return resultView{
 		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.TakenOver, r.Lost, r.Abandoned, append([]string{}, r.Unknown...), duration.Text(r.Took),
+		r.TakenOver, r.Lost, r.Abandoned, append([]string{}, r.Unknown...), append([]slots.Failure{}, r.Failures...), duration.Text(r.Took),
 	}
 }

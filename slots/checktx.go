@@ -260,7 +260,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 		n = expected(outcomes)
 	}
 	n.yielded = int64(len(outcomes)) - n.checked()
-	r.count(n)
+	r.count(n, outcomes)
 	rd.claim.troubled.Store(nil)
 	return errRecorded
 }

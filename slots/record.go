@@ -114,7 +114,7 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 		r.closed.Store(true)
 	}
 	n.yielded = int64(len(batch)) - n.checked()
-	r.count(n)
+	r.count(n, batch)
 	return nil
 }
 
@@ -227,7 +227,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	}
 	locked = slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return !busy[o.id] })
 	n.yielded = int64(len(batch)-len(locked)) - n.checked()
-	r.count(n)
+	r.count(n, slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return busy[o.id] }))
 	return locked, nil
 }
 

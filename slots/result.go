@@ -1,9 +1,14 @@
 package slots
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/jobs"
 )
 
 // ErrStopped is returned by a run that was stopped before its slot was done. What was checked is recorded; the rest
@@ -61,7 +66,17 @@ type Result struct {
 	// Unknown are the jobs, in order, that have rows in the slot and are not registered here. The rows are left as they
 	// are, and the slot is left open, for a runner that knows them.
 	Unknown []string
-	Took    time.Duration
+	// Failures are the jobs, in order, of which checks ended in an error.
+	Failures []Failure
+	Took     time.Duration
+}
+
+// Failure is what went wrong with the checks of one job in a run.
+type Failure struct {
+	Job    string `json:"job_exec"`
+	Failed int64  `json:"failed"`  // checks that ended in an error
+	GaveUp int64  `json:"gave_up"` // of their rows, those that are in history as failed now; the others are tried again
+	Error  string `json:"error"`   // of the first of them
 }
 
 // LogValue is the result as the attributes of a log line.
@@ -98,4 +113,27 @@ func (r *Result) add(t tally) {
 	r.Failed += t.failed
 	r.Yielded += t.yielded
 	r.Checked += t.checked()
+}
+
+// addFailure takes the outcome of a check that ended in an error into the result.
+func (r *Result) addFailure(job string, o *outcome) {
+	i, known := slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int { return strings.Compare(f.Job, job) })
+	if !known {
+		r.Failures = slices.Insert(r.Failures, i, Failure{Job: job, Error: o.verdict.Error})
+	}
+	r.Failures[i].Failed++
+	if o.verdict.Outcome == jobs.Failed {
+		r.Failures[i].GaveUp++
+	}
+}
+
+// logFailures has a line for each job whose checks failed, and another for what was given up.
+func (r *Result) logFailures(ctx context.Context, log *slog.Logger) {
+	for _, f := range r.Failures {
+		log.WarnContext(ctx, "checks failed", "slot", r.Slot, "job", f.Job, "failed", f.Failed, "error", f.Error)
+		if f.GaveUp > 0 {
+			log.ErrorContext(ctx, "rows were given up: they are in history as failed, and \"jobs retry\" puts them back",
+				"slot", r.Slot, "job", f.Job, "rows", f.GaveUp)
+		}
+	}
 }

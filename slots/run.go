@@ -127,22 +127,24 @@ func (r *run) do() (Result, error) {
 func (r *run) finish(state State, err error) (Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.result.State = state
+	result := r.result
+	result.State = state
+	result.Unknown, result.Failures = slices.Clone(result.Unknown), slices.Clone(result.Failures) // what lingers may go on counting
 	cause := context.Cause(r.stop)
 	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
 	switch {
 	case err != nil && stopped && passes(err):
-		return r.result, fmt.Errorf("%w: %w", ErrStopped, err)
+		return result, fmt.Errorf("%w: %w", ErrStopped, err)
 	case err != nil:
-		return r.result, err
+		return result, err
 	case cause != nil && !stopped:
-		return r.result, cause
-	case r.result.Abandoned > 0:
-		return r.result, ErrAbandoned
+		return result, cause
+	case result.Abandoned > 0:
+		return result, ErrAbandoned
 	case cause != nil && state != StateDone:
-		return r.result, ErrStopped
+		return result, ErrStopped
 	}
-	return r.result, nil
+	return result, nil
 }
 
 // attend is at the open slot until it is done, or nothing is left for this runner, and then hands back what it holds.
@@ -247,11 +249,16 @@ func (r *run) changed() {
 // fail ends the run for an error that is no row's.
 func (r *run) fail(err error) { r.halt(err) }
 
-// count adds to the result.
-func (r *run) count(n tally) {
+// count adds what was recorded to the result.
+func (r *run) count(n tally, recorded []outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.add(n)
+	for i := range recorded {
+		if o := &recorded[i]; o.isFailure() {
+			r.result.addFailure(r.known[o.number].def.Name, o)
+		}
+	}
 	if r.cfg.Progress != nil && n.checked() > 0 {
 		r.cfg.Progress(Progress{Slot: r.slot, Planned: r.result.Planned, Recorded: r.result.Checked})
 	}

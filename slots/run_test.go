@@ -2,7 +2,10 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -203,5 +206,57 @@ func TestARunWorksWithPreparedStatements(t *testing.T) {
 	var seen int
 	if err := w.db.GetContext(t.Context(), &seen, `select count(*) from seen`); err != nil || seen != 600 {
 		t.Errorf("%d writes of checks, want 600 (%v)", seen, err)
+	}
+}
+
+func TestARunTellsOfEachJobHowManyChecksFailedAndWhatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	fails := func(text string) jobs.CheckFunc {
+		return func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New(text) }
+	}
+	w.registry.Register("again", fails("the warehouse does not answer"), jobs.Retry(3))
+	w.registry.RegisterTx("final", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		return nil, errors.New("no such carrier")
+	}, jobs.Retry(0))
+	w.registry.RegisterBatch("half", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(rows))
+		for i := range len(rows) / 2 {
+			results[i].Err = errors.New("half of them")
+		}
+		return results, nil
+	}, jobs.Retry(0))
+	w.registry.Register("well", done)
+	for job, n := range map[string]int{"again": 31, "final": 3, "half": 100, "well": 5} {
+		w.enqueue(job, slot(1), n)
+	}
+	var log strings.Builder
+	result := w.run(slot(1), func(c *slots.Config) {
+		c.Page = 1000
+		c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+	})
+	want := []slots.Failure{
+		{Job: "again", Failed: 31, Error: "the warehouse does not answer"},
+		{Job: "final", Failed: 3, GaveUp: 3, Error: "no such carrier"},
+		{Job: "half", Failed: 50, GaveUp: 50, Error: "half of them"},
+	}
+	if diff := cmp.Diff(want, result.Failures); diff != "" {
+		t.Error(diff)
+	}
+	const at, gaveUp = "slot=2030-03-01T12:15:00.000Z", `msg="rows were given up: they are in history as failed, and \"jobs retry\" puts them back"`
+	lines := strings.Join([]string{
+		`level=WARN msg="checks failed" ` + at + ` job=again failed=31 error="the warehouse does not answer"`,
+		`level=WARN msg="checks failed" ` + at + ` job=final failed=3 error="no such carrier"`,
+		`level=ERROR ` + gaveUp + " " + at + ` job=final rows=3`,
+		`level=WARN msg="checks failed" ` + at + ` job=half failed=50 error="half of them"`,
+		`level=ERROR ` + gaveUp + " " + at + ` job=half rows=50`, "",
+	}, "\n")
+	if diff := cmp.Diff(lines, log.String()); diff != "" {
+		t.Error(diff)
 	}
 }

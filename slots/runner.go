@@ -63,6 +63,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selecti
 	started := monotonic()
 	result, err := newRun(ctx, r, slot, kind, sel).do()
 	result.Took = time.Since(started)
+	result.logFailures(ctx, r.cfg.Logger)
 	if err != nil {
 		return result, fmt.Errorf("run slot %s: %w", slot.Format(time.RFC3339), err)
 	}
