@@ -63,11 +63,17 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	c, err := root.ExecuteContextC(ctx)
 	code := codeOf(err)
 	if err != nil && !a.reached {
-		code, err = Usage, fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+		text := suggestions.ReplaceAllStringFunc(err.Error(), func(list string) string {
+			return ": did you mean " + strings.Join(strings.Fields(list)[4:], " or ") + "?"
+		})
+		code, err = Usage, fmt.Errorf("%s; see %s --help", text, c.CommandPath())
 	}
 	a.complain(ctx, c, args, code, err)
 	return code
 }
+
+// suggestions is how an unknown command is told what it may have been meant for, over several lines.
+var suggestions = regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
@@ -90,8 +96,24 @@ func (a *App) root() *cobra.Command {
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
 	}
+	root.SetHelpCommand(newHelp(root))
 	a.prepare(root)
 	return root
+}
+
+// newHelp is cobra's help command, but an unknown topic is an error.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command", Annotations: map[string]string{needsNoConfig: ""},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q; see %s --help", strings.Join(args, " "), root.Name())
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
 }
 
 // needsNoConfig annotates a command that works with a broken configuration, too.

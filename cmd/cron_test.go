@@ -89,7 +89,7 @@ func TestTheCrontabOfTheREADMERunsItsDatabaseUnderCron(t *testing.T) {
 		t.Fatalf("README's crontab has changed:\n%s", table)
 	}
 	path := fmt.Sprintf("/etc/cron.d/prescient-test-%d", os.Getpid())
-	if err := os.WriteFile(path, []byte("MAILTO=\"\"\n"+table), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte("MAILTO=\"\"\n"+table+"* * * * * root touch "+dir+"/probe\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(path) })
@@ -103,6 +103,9 @@ func TestTheCrontabOfTheREADMERunsItsDatabaseUnderCron(t *testing.T) {
 			break
 		}
 		if time.Now().After(until) {
+			if _, err := os.Stat(filepath.Join(dir, "probe")); err != nil {
+				t.Skip("cron runs nothing here")
+			}
 			t.Fatalf("after 4 minutes the ledger has %q:\n%s", kinds, table)
 		}
 	}

@@ -46,6 +46,9 @@ func migrateUp(ctx context.Context, a *App) error {
 				fresh = append(fresh, m)
 			}
 		}
+		if len(fresh) == 0 {
+			return a.print([]pgsql.Migration{}, func() error { return a.lines("nothing to do: the schema is up to date") })
+		}
 		return printMigrations(a, fresh)
 	})
 }

@@ -67,6 +67,9 @@ func TestTheLongestSchemaNameWorks(t *testing.T) {
 func TestReadSettingKnowsASchemaOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	empty, migrated := open(t, pgtest.Empty(t)), pgtest.New(t)
+	if _, err := pgsql.ReadSetting(t.Context(), nil, ""); err == nil {
+		t.Error("settings of no database")
+	}
 	if _, err := pgsql.ReadSetting(t.Context(), empty, ""); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Errorf("nothing there: %v", err)
 	}

@@ -42,6 +42,9 @@ var monotonic = time.Now //nolint:forbidigo // measures
 // ReadSetting reads the settings. It returns ErrNotMigrated or ErrNewer where the schema is not this code's.
 func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
 	var s Setting
+	if db == nil {
+		return s, errors.New("there is no database: db is nil")
+	}
 	var seconds, version int64
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(

@@ -6,5 +6,5 @@ select
     clock_timestamp() as clock,
     coalesce(host(inet_server_addr()), '') as host,
     current_database() as database,
-    current_setting('server_version') as version
+    split_part(current_setting('server_version'), ' ', 1) as version
 from prescient.setting
