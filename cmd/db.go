@@ -16,8 +16,8 @@ func newDB(a *App) *cobra.Command {
 		})),
 		a.withOutput(dbCommand(a, "status", "Show whether the private PostgreSQL runs, and where it keeps its files", nil)),
 		newDBURL(a))
-	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal those that have none. They start it themselves; it runs on until
-"db stop" or a reboot. Only this user, and root, can reach it: it listens on a unix socket.`
+	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal those that have none. They
+start it themselves; it runs on until "db stop" or a reboot. Only this user, and root, can reach it: it listens on a unix socket.`
 	return c
 }
 

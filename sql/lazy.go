@@ -40,7 +40,7 @@ func BeginLazy(ctx context.Context, db *sqlx.DB) (*LazyTx, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &LazyTx{tx, conn, context.AfterFunc(ctx, func() { _ = tx.Rollback() })}, nil
+	return &LazyTx{tx, conn, context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })}, nil
 }
 
 // End rolls back what is not committed, and gives the connection back.
