@@ -83,22 +83,26 @@ var errNotHere = errors.New("the transaction is committed by whoever began it")
 type lazyTx struct {
 	conn  *conn
 	ctx   context.Context
-	begun bool // it was sent
+	begun bool // begin was sent
 	ended bool // the message that commits was sent
 }
 
-// enter returns the statement as it is to be sent, and how long it may take: no longer than the transaction, where the
-// caller says nothing. simple: others may go with it.
+// enter returns the statement as it is to be sent, and how long it may take: no longer than the transaction, but for the
+// message that commits. simple: others may go with it.
 func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.Context, string, error) {
 	if t == nil {
 		return ctx, query, nil
 	}
 	commits := simple && ctx.Value(last) != nil
-	if ctx.Done() == nil && !commits {
-		ctx = t.ctx
+	if ctx != t.ctx && !commits {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		context.AfterFunc(t.ctx, cancel)
 	}
+	begun := t.begun
+	t.begun = true // or perhaps: to roll back does no harm
 	switch {
-	case t.begun:
+	case begun:
 	case simple:
 		query = "begin read write;\n" + query
 	default:
@@ -106,7 +110,6 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 			return ctx, query, err
 		}
 	}
-	t.begun = true
 	if commits {
 		query += "commit"
 		t.ended = true

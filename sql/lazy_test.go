@@ -189,22 +189,30 @@ func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing
 	}
 }
 
-// A check may leave the context out; its statements end with its time all the same.
-func TestStatementsWithoutAContextEndWithTheTransaction(t *testing.T) {
+// A check may leave the context out, or have one of its own; its statements end with its time all the same.
+func TestStatementsEndWithTheTransactionWhateverTheirContext(t *testing.T) {
 	t.Parallel()
 	lazily(t, func(t *testing.T, db *sqlx.DB) {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		tx, err := pgsql.BeginLazy(ctx, db)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tx.End()
-		began := time.Now()
-		if _, err := tx.Exec("select pg_sleep(60)"); err == nil || time.Since(began) > 30*time.Second {
-			t.Errorf("%v after %s", err, time.Since(began))
+		forever, never := context.WithCancel(context.Background())
+		defer never()
+		for name, of := range map[string]context.Context{"none": context.Background(), "own": forever} {
+			t.Run(name, func(t *testing.T) { endsWithItsTransaction(t, db, of) })
 		}
 	})
+}
+
+func endsWithItsTransaction(t *testing.T, db *sqlx.DB, of context.Context) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	tx, err := pgsql.BeginLazy(ctx, db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.End()
+	began := time.Now()
+	if _, err := tx.ExecContext(of, "select pg_sleep(60)"); err == nil || time.Since(began) > 30*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
 }
 
 // Who abandons a check must not wait for it to give the row and the connection back.
