@@ -134,7 +134,6 @@ func (p *pool) open(ctx context.Context) (*sqlx.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(p.size)
-	db.SetMaxIdleConns(p.size)
 	p.db = db
 	return db, nil
 }

@@ -72,7 +72,6 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	}
 	connections := a.Config().Run.Connections + slots.OwnConnections // what a run needs; no other command needs more
 	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
 	return db, nil
 }
 

@@ -209,55 +209,41 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 
 // settle takes the outcomes of a unit, unless it was abandoned.
 func (rd *round) settle(u *unit, outcomes []outcome) bool {
-	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	if !u.running {
-		return false
-	}
-	rd.end(u)
-	if len(outcomes) == 0 {
-		rd.settled += int64(len(u.rows))
-	} else if len(rd.done) == 0 {
-		rd.oldest = monotonic()
-	}
-	rd.done = append(rd.done, outcomes...)
-	rd.poke()
-	return true
+	return rd.end(u, func() {
+		if len(outcomes) == 0 {
+			rd.settled += int64(len(u.rows))
+		} else if len(rd.done) == 0 {
+			rd.oldest = monotonic()
+		}
+		rd.done = append(rd.done, outcomes...)
+	})
 }
 
 // yield lets a unit wait for somebody else's lock.
 func (rd *round) yield(u *unit) bool {
-	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	if !u.running {
-		return false
-	}
-	rd.end(u)
-	u.waited = true
-	rd.again = append(rd.again, u)
-	rd.settled += int64(len(u.rows))
-	rd.poke()
-	return true
+	return rd.end(u, func() {
+		u.waited = true
+		rd.again = append(rd.again, u)
+		rd.settled += int64(len(u.rows))
+	})
 }
 
 // forget lets a unit go without an outcome: it is to be checked again, by whoever has the claim then.
-func (rd *round) forget(u *unit) bool {
+func (rd *round) forget(u *unit) bool { return rd.end(u, func() { rd.cut = true }) }
+
+// end counts a unit as no longer running, and takes note of what became of it; false: it was abandoned before.
+func (rd *round) end(u *unit, note func()) bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	if !u.running {
 		return false
 	}
-	rd.end(u)
-	rd.cut = true
-	rd.poke()
-	return true
-}
-
-// end counts a unit as no longer running. Call it with mu held.
-func (rd *round) end(u *unit) {
 	u.running = false
 	rd.units[u.index] = nil
 	rd.running--
+	note()
+	rd.poke()
+	return true
 }
 
 // later adds a unit that waits for somebody else's lock: rows of one that goes on without them.

@@ -159,20 +159,17 @@ func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) ([]Slo
 
 // Show returns the ledger row of a slot with what its runners have recorded so far, or ErrNoSlot.
 func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
-	var run SlotRun
-	err := pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return run.scan(tx.QueryRowContext(ctx, pgsql.SlotShow.In(l.schema), slot))
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return run, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), ErrNoSlot)
+	runs, err := l.List(ctx, slot, slot.Add(time.Microsecond), 1)
+	if err == nil && len(runs) == 0 {
+		err = ErrNoSlot
 	}
 	if err != nil {
-		return run, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), err)
+		return SlotRun{}, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), err)
 	}
-	return run, nil
+	return runs[0], nil
 }
 
-func (r *SlotRun) scan(row interface{ Scan(dest ...any) error }) error {
+func (r *SlotRun) scan(row *sql.Rows) error {
 	err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
 		&r.OpenedAt, &r.FinishedAt)
 	r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()

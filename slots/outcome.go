@@ -102,6 +102,16 @@ func (o *outcome) isFailure() bool {
 	return o.verdict.Outcome == jobs.Failed || o.verdict.Move == guard.MoveRetry
 }
 
+// only returns the outcomes for which keep is true.
+func only(outcomes []outcome, keep func(o *outcome) bool) (list []outcome) {
+	for i := range outcomes {
+		if keep(&outcomes[i]) {
+			list = append(list, outcomes[i])
+		}
+	}
+	return list
+}
+
 // expected is the tally of outcomes when all their rows are still in the slot.
 func expected(outcomes []outcome) tally {
 	var n tally

@@ -29,8 +29,12 @@ const (
 // settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
 // process was stopped in its middle.
 func settings(idle, lock time.Duration) string {
-	return fmt.Sprintf("set local lock_timeout = %d; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0",
-		lock.Milliseconds(), idle.Milliseconds())
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", waitFor(lock), idle.Milliseconds())
+}
+
+// waitFor sets how long the statements after it wait for a lock.
+func waitFor(lock time.Duration) string {
+	return "set local lock_timeout = " + strconv.FormatInt(lock.Milliseconds(), 10)
 }
 
 // record records outcomes of a claim, and ends it with the last. It returns those whose rows somebody else has locked.
@@ -82,9 +86,9 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	var m pgsql.Message
 	var n tally
 	var end string
-	m.Do("set local lock_timeout = " + strconv.FormatInt(lockTimeout.Milliseconds(), 10))
+	m.Do(waitFor(lockTimeout))
 	err := r.message(&m, c, batch, &n)
-	m.Do("set local lock_timeout = " + strconv.FormatInt(ownTimeout.Milliseconds(), 10))
+	m.Do(waitFor(ownTimeout))
 	part := r.parts.Add(1)
 	if err == nil {
 		err = m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends}, nothing)
@@ -194,7 +198,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 			m.Do(settings(r.cfg.Lease, lockTimeout))
 			m.Do(pgsql.SlotIndexOnly)
 			if patient {
-				m.Do(fmt.Sprintf("set local lock_timeout = %d", patientFor.Milliseconds()))
+				m.Do(waitFor(patientFor))
 				if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
 					return err
 				}
@@ -203,8 +207,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 				return err
 			}
 			var record pgsql.Message
-			mine := slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return !free[o.id] })
-			if err := r.message(&record, c, mine, &n); err != nil {
+			if err := r.message(&record, c, only(batch, func(o *outcome) bool { return free[o.id] }), &n); err != nil {
 				return err
 			}
 			if err := record.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing); err != nil {
@@ -213,8 +216,9 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 			return record.Send(r.work, tx)
 		})
 	})
+	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
 	if pq.As(err, pqerror.UniqueViolation) != nil { // of the mark: an attempt whose reply was lost has done it
-		err, n = nil, expected(slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return busy[o.id] }))
+		err, n = nil, expected(done)
 	}
 	switch {
 	case isLost(err):
@@ -225,10 +229,9 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	case err != nil:
 		return nil, err
 	}
-	locked = slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return !busy[o.id] })
-	n.yielded = int64(len(batch)-len(locked)) - n.checked()
-	r.count(n, slices.DeleteFunc(slices.Clone(batch), func(o outcome) bool { return busy[o.id] }))
-	return locked, nil
+	n.yielded = int64(len(done)) - n.checked()
+	r.count(n, done)
+	return only(batch, func(o *outcome) bool { return busy[o.id] }), nil
 }
 
 // message adds the statements that record outcomes, which are in the order of their ids, and count in n what they did.
@@ -252,11 +255,10 @@ func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 			return err
 		}
 	}
-	ends := func(o outcome) bool { return o.verdict.Outcome != "" }
-	if err := r.finishRows(m, c, slices.DeleteFunc(slices.Clone(rest), func(o outcome) bool { return !ends(o) }), n); err != nil {
+	if err := r.finishRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome != "" }), n); err != nil {
 		return err
 	}
-	return r.moveRows(m, c, slices.DeleteFunc(rest, ends), n)
+	return r.moveRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome == "" }), n)
 }
 
 // counts reads what a statement did.
@@ -276,11 +278,7 @@ func (r *run) which(c *claim, batch []outcome) []any {
 }
 
 func idsOf(batch []outcome) []int64 {
-	ids := make([]int64, len(batch))
-	for i := range batch {
-		ids[i] = batch[i].id
-	}
-	return ids
+	return column(batch, func(o *outcome) int64 { return o.id })
 }
 
 func numbersOf(batch []outcome) (numbers pq.Int64Array) {
@@ -346,16 +344,12 @@ func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 	if len(batch) == 0 {
 		return nil
 	}
-	var ends []string
-	var errs []sql.NullString
-	var lateness, duration []sql.NullInt64
-	for _, o := range batch {
-		ends = append(ends, string(o.verdict.Outcome))
-		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
-		lateness = append(lateness, micros(o.lateness, o.ran))
-		duration = append(duration, micros(o.duration, o.ran))
-	}
-	args := append(r.which(c, batch), pq.Array(ends), pq.Array(errs), pq.Array(lateness), pq.Array(duration), r.cfg.Name, r.namesOf(batch))
+	args := append(r.which(c, batch),
+		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Outcome) })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, func(o *outcome) sql.NullInt64 { return micros(o.lateness, o.ran) })),
+		pq.Array(column(batch, durationOf)),
+		r.cfg.Name, r.namesOf(batch))
 	return m.Add(pgsql.RowsFinish.In(r.schema), args, counts(n))
 }
 
@@ -364,20 +358,32 @@ func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) er
 	if len(batch) == 0 {
 		return nil
 	}
-	var kinds []string
-	var next []time.Time
-	var errs, payloads []sql.NullString
-	var duration []sql.NullInt64
-	for _, o := range batch {
-		kinds = append(kinds, string(o.verdict.Move))
-		next = append(next, o.verdict.Next)
-		errs = append(errs, sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""})
-		payloads = append(payloads, sql.NullString{String: string(o.verdict.Payload), Valid: o.verdict.Payload != nil})
-		duration = append(duration, micros(o.duration, o.ran))
-	}
-	args := append(r.which(c, batch), pq.Array(kinds), pq.Array(next), pq.Array(errs), pq.Array(duration), pq.Array(payloads), r.clock())
+	args := append(r.which(c, batch),
+		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Move) })),
+		pq.Array(column(batch, func(o *outcome) time.Time { return o.verdict.Next })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, durationOf)),
+		pq.Array(column(batch, func(o *outcome) sql.NullString {
+			return sql.NullString{String: string(o.verdict.Payload), Valid: o.verdict.Payload != nil}
+		})),
+		r.clock())
 	return m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
 }
+
+// column is one value of each outcome.
+func column[T any](batch []outcome, value func(o *outcome) T) []T {
+	list := make([]T, len(batch))
+	for i := range batch {
+		list[i] = value(&batch[i])
+	}
+	return list
+}
+
+func errorOf(o *outcome) sql.NullString {
+	return sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""}
+}
+
+func durationOf(o *outcome) sql.NullInt64 { return micros(o.duration, o.ran) }
 
 func micros(d time.Duration, known bool) sql.NullInt64 {
 	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}

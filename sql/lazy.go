@@ -106,7 +106,7 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	case simple:
 		query = "begin read write;\n" + query
 	default:
-		if _, err := t.conn.pqConn.ExecContext(ctx, "begin read write", nil); err != nil {
+		if _, err := t.conn.Conn.ExecContext(ctx, "begin read write", nil); err != nil {
 			return ctx, query, err
 		}
 	}
@@ -136,6 +136,6 @@ func (t *lazyTx) Rollback() error {
 
 // rollback does no harm where the transaction has ended.
 func (t *lazyTx) rollback() error {
-	_, err := t.conn.pqConn.ExecContext(context.WithoutCancel(t.ctx), "rollback", nil)
+	_, err := t.conn.Conn.ExecContext(context.WithoutCancel(t.ctx), "rollback", nil)
 	return err
 }

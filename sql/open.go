@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"time"
 
@@ -49,11 +50,8 @@ func Param(name, value string) Option {
 	}
 }
 
-// maxIdle and maxIdleTime bound which connections are kept for later.
-const (
-	maxIdle     = 100
-	maxIdleTime = time.Minute
-)
+// maxIdleTime is how long a connection is kept for later.
+const maxIdleTime = time.Minute
 
 // Open connects to the database at url, a postgres:// URL or key=value pairs, and checks the connection.
 // Where url and environment set no sslmode it is prefer, and connect_timeout is 10 s.
@@ -83,7 +81,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	}
 	base.Dialer(o.dialer)
 	db := sqlx.NewDb(sql.OpenDB(NewConnector(base, o.prepared)), "postgres")
-	db.SetMaxIdleConns(maxIdle)
+	db.SetMaxIdleConns(math.MaxInt32) // as many as are open
 	db.SetConnMaxIdleTime(maxIdleTime)
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the database: %w", err), db.Close())

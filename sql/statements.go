@@ -86,7 +86,6 @@ var (
 	SlotJobs         = read("slot_jobs")
 	SlotList         = read("slot_list")
 	SlotOpen         = read("slot_open")
-	SlotShow         = read("slot_show")
 	SlotUnsettle     = read("slot_unsettle")
 	SlotWaiting      = read("slot_waiting")
 )

@@ -25,6 +25,5 @@ func Connect(ctx context.Context, url string) (*sqlx.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(poolSize)
-	db.SetMaxIdleConns(poolSize)
 	return db, nil
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
 // faultyConnector counts what the driver's connections are asked to do, and has the faults happen.
@@ -41,37 +43,18 @@ func (c faultyConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &faultyConn{pqConn: base.(pqConn), wire: w}, nil
-}
-
-// pqConn and pqStmt are what database/sql uses of a connection of the driver and of its statements.
-type pqConn interface {
-	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
-	driver.ExecerContext
-	driver.QueryerContext
-	driver.NamedValueChecker
-	driver.Pinger
-	driver.SessionResetter
-	driver.Validator
-}
-
-type pqStmt interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
+	return &faultyConn{Conn: base.(pqconn.Conn), wire: w}, nil
 }
 
 type faultyConn struct {
-	pqConn
+	pqconn.Conn
 	wire *wire
 }
 
 func (c *faultyConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	c.before("begin", 1)
 	defer c.after()
-	tx, err := c.pqConn.BeginTx(ctx, opts)
+	tx, err := c.Conn.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +64,13 @@ func (c *faultyConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver
 func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	query = c.before(query, tripsOf(args))
 	defer c.after()
-	return c.pqConn.QueryContext(ctx, query, args)
+	return c.Conn.QueryContext(ctx, query, args)
 }
 
 func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	query = c.before(query, tripsOf(args))
 	defer c.after()
-	return c.pqConn.ExecContext(ctx, query, args)
+	return c.Conn.ExecContext(ctx, query, args)
 }
 
 // tripsOf is how often the driver waits for the server: it has a statement with parameters parsed first.
@@ -101,11 +84,11 @@ func tripsOf(args []driver.NamedValue) int {
 func (c *faultyConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	c.before("prepare "+query, 1)
 	defer c.after()
-	base, err := c.pqConn.PrepareContext(ctx, query)
+	base, err := c.Conn.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := base.(pqStmt); ok {
+	if s, ok := base.(pqconn.Stmt); ok {
 		return &faultyStmt{s, c, query}, nil
 	}
 	return base, nil // of a COPY
@@ -114,11 +97,11 @@ func (c *faultyConn) PrepareContext(ctx context.Context, query string) (driver.S
 func (c *faultyConn) Ping(ctx context.Context) error {
 	c.before("ping", 1)
 	defer c.after()
-	return c.pqConn.Ping(ctx)
+	return c.Conn.Ping(ctx)
 }
 
 type faultyStmt struct {
-	pqStmt
+	pqconn.Stmt
 	conn  *faultyConn
 	query string
 }
@@ -126,13 +109,13 @@ type faultyStmt struct {
 func (s *faultyStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	s.conn.before(s.query, 1)
 	defer s.conn.after()
-	return s.pqStmt.QueryContext(ctx, args)
+	return s.Stmt.QueryContext(ctx, args)
 }
 
 func (s *faultyStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	s.conn.before(s.query, 1)
 	defer s.conn.after()
-	return s.pqStmt.ExecContext(ctx, args)
+	return s.Stmt.ExecContext(ctx, args)
 }
 
 type faultyTx struct {
