@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,7 +100,8 @@ func TestTheCrontabOfTheREADMERunsItsDatabaseUnderCron(t *testing.T) {
 		if err := db.Select(&kinds, `select kind from prescient.slot_run where state = 'done' order by slot`); err != nil {
 			t.Fatal(err)
 		}
-		if len(kinds) >= 2 && kinds[0] == "catch_up" && kinds[1] == "run" {
+		// There are two to catch up if a boundary has passed before cron's first minute.
+		if slices.Contains(kinds, "catch_up") && slices.Contains(kinds, "run") {
 			break
 		}
 		if time.Now().After(until) {
