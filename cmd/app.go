@@ -33,6 +33,10 @@ type App struct {
 
 	config  config.Loaded
 	log     *slog.Logger
+	command string // that runs, such as "orders jobs cancel"
+	tail    tail   // of the log
+	quiet   bool   // success is not told of
+	verbose bool   // but in one line, where something was done
 	output  string // what --output says
 	reached bool   // the command line was understood: a command's own function was called
 }
@@ -56,6 +60,7 @@ func (a *App) Registry() *jobs.Registry { return a.registry }
 
 // Run runs the command that args, without the binary's name, stand for. Errors are on Err when it returns.
 func (a *App) Run(ctx context.Context, args []string) Code {
+	a.quiet, a.verbose, a.tail.text = false, false, nil
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
@@ -88,7 +93,7 @@ func (a *App) root() *cobra.Command {
 	root.SetErr(a.Err)
 	config.Flags(root.PersistentFlags())
 	root.AddCommand(
-		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a),
+		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a), newWhy(a),
 		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
 		newSpool(a),
 		newMigrate(a), newDB(a), newConfig(a), newDemo(a), newVersion(a),
@@ -144,10 +149,12 @@ func (a *App) prepare(c *cobra.Command) {
 
 func (a *App) load(c *cobra.Command) error {
 	var err error
+	a.command = c.CommandPath()
 	a.config, err = config.Load(c.Flags())
 	if err != nil {
 		return &ExitError{Code: Usage, Err: fmt.Errorf("configuration: %w", err)}
 	}
+	a.quiet = c.Annotations[quietInPipes] != "" && a.origin("log.level") == "default" && !a.errIsTerminal()
 	a.setLog(a.config.Config.Log)
 	for _, warning := range a.config.Warnings {
 		a.log.WarnContext(c.Context(), "configuration", "problem", warning)
@@ -158,15 +165,48 @@ func (a *App) load(c *cobra.Command) error {
 func (a *App) setLog(cfg config.Log) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(cfg.Level)) // config has checked it
-	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
-	var handler slog.Handler = slog.NewTextHandler(a.Err, opts)
-	if cfg.Format == "json" {
-		handler = slog.NewJSONHandler(a.Err, opts)
+	if a.quiet {
+		level = slog.LevelWarn
 	}
-	a.log = slog.New(handler)
+	a.log = a.logger(cfg.Format, level)
 	if a.global {
 		slog.SetDefault(a.log)
 	}
+}
+
+// logger logs to Err from a level on. The end of it all is kept, for who is told of a failure.
+func (a *App) logger(format string, level slog.Level) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
+	var handler slog.Handler = slog.NewTextHandler(a.Err, opts)
+	if format == "json" {
+		handler = slog.NewJSONHandler(a.Err, opts)
+	}
+	kept := slog.NewTextHandler(&a.tail, &slog.HandlerOptions{Level: min(level, slog.LevelInfo), ReplaceAttr: readable})
+	return slog.New(slog.NewMultiHandler(handler, kept))
+}
+
+// quietInPipes annotates a command that cron starts: where nobody asks for a level of the log and stderr is no terminal, it
+// says nothing of success, which cron would mail.
+const quietInPipes = "quiet-in-pipes"
+
+// verboseFlag adds --verbose to such a command.
+func (a *App) verboseFlag(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{quietInPipes: "yes"}
+	c.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "tell in one line what was done, also where stderr is no terminal")
+	return c
+}
+
+// done is the log for what was done. In a quiet command that is told of with --verbose alone, and then only where something was.
+func (a *App) done(something bool) *slog.Logger {
+	if a.quiet && a.verbose && something {
+		return a.logger(a.Config().Log.Format, slog.LevelInfo)
+	}
+	return a.log
+}
+
+func (a *App) errIsTerminal() bool {
+	file, ok := a.Err.(*os.File)
+	return ok && isTerminal(file)
 }
 
 // readable logs instants in UTC and durations as text, in JSON too.

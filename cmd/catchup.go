@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -26,7 +27,7 @@ type catchUpOptions struct {
 
 func newCatchUp(a *App) *cobra.Command {
 	o := catchUpOptions{mode: slots.ModeRun}
-	c := a.withOutput(&cobra.Command{
+	c := a.verboseFlag(a.withOutput(&cobra.Command{
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
@@ -38,14 +39,16 @@ open for a binary that has it.
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
   --mode expire  archive the rows past the deadline of their job, and leave the others
 
-The rows of a paused job wait until "jobs resume". Nothing to catch up on is success.`,
+The rows of a paused job wait until "jobs resume". Nothing to catch up on is success, and prints nothing.`,
 		Example: `  prescient catch-up --dry-run
   prescient catch-up
   prescient catch-up --mode defer --spread 4
   prescient catch-up --since 6h --job order.unshipped --limit 10000`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return catchUp(c.Context(), a, &o) },
-	})
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.pinged(c.Context(), func() error { return catchUp(c.Context(), a, &o) })
+		},
+	}))
 	fs := c.Flags()
 	fs.Var(choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
 	sinceVar(fs, &o.since, "since", "first slot to look at")
@@ -56,6 +59,7 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
 	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay")
 	config.EventFlags(fs)
+	config.PingFlags(fs)
 	return c
 }
 
@@ -78,22 +82,32 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		if err != nil {
 			return err
 		}
-		now := runner.Now()
-		caught, err := runner.CatchUp(ctx, slots.CatchUp{
-			Mode: o.mode, Since: o.since.from(now), Until: o.until.from(now),
-			Job: o.job, Limit: int64(o.limit), Spread: int(o.spread), DryRun: o.dryRun,
-		})
-		bars.close()
-		view := newCaughtView(caught, o)
-		a.log.InfoContext(ctx, "catch-up", "mode", o.mode, "dry_run", o.dryRun,
-			"slots", len(view.Slots), "empty", view.Empty, "checked", view.Checked, "failed", view.Failed)
-		a.warnNotRegistered(ctx, caught.Results...)
-		return errors.Join(stoppedBy(ctx, err), printCaught(a, view))
+		view, err := a.catchUp(ctx, runner, bars, o)
+		return errors.Join(err, printCaught(a, view))
 	})
 }
 
+// catchUp catches up, and tells what it did.
+func (a *App) catchUp(ctx context.Context, runner *slots.Runner, bars *bars, o *catchUpOptions) (caughtView, error) {
+	now := runner.Now()
+	caught, err := runner.CatchUp(ctx, slots.CatchUp{
+		Mode: o.mode, Since: o.since.from(now), Until: o.until.from(now),
+		Job: o.job, Limit: int64(o.limit), Spread: int(o.spread), DryRun: o.dryRun,
+	})
+	bars.close()
+	view := newCaughtView(caught, o)
+	a.done(len(view.Slots) > 0 || view.Empty > 0).LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", o.mode), slog.Bool("dry_run", o.dryRun),
+		slog.Int("slots", len(view.Slots)), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
+	a.warnNotRegistered(ctx, caught.Results...)
+	return view, stoppedBy(ctx, err)
+}
+
+// printCaught prints a table of the slots, and nothing where there are none.
 func printCaught(a *App, view caughtView) error {
 	return a.print(view, func() error {
+		if len(view.Slots) == 0 {
+			return nil
+		}
 		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", "RESCHEDULED", "FAILED", "YIELDED", "TOOK"}
 		return printTable(a, view.Slots, header, func(s caughtSlot) table.Row {
 			if s.Result == nil {

@@ -30,7 +30,8 @@ its timeout: only the end of the process ends that, so let it be started again. 
 start; later on it waits for one.
 
 With --listen it serves
-  /healthz  200 or, with the problems in its JSON, 503: no database, a slot missed, a run failed
+  /healthz  for who watches: 200 or, with the problems in its JSON, 503: what "status --check" finds, and no database
+  /readyz   200 when it runs slots: the database answers, and it is not being stopped
   /livez    503 only when the daemon hangs, so that restarting it helps
   /schedules, /preview, where daemon.token is set: recurring schedules, for clients that know the token
 and under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
@@ -43,10 +44,15 @@ and under systemd, with Type=notify, it tells when it is ready and how it is, an
 	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
 	config.DaemonFlags(c.Flags())
 	config.EventFlags(c.Flags())
+	config.PingFlags(c.Flags())
 	return c
 }
 
 func runDaemon(ctx context.Context, a *App) error {
+	ping, err := a.pinger()
+	if err != nil {
+		return err
+	}
 	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		api, err := a.schedulesAPI(ctx, db)
 		if err != nil {
@@ -58,6 +64,7 @@ func runDaemon(ctx context.Context, a *App) error {
 			Listen:  a.Config().Daemon.Listen,
 			Handler: api,
 			Systemd: true,
+			Ran:     ping.ran,
 		}
 		db.SetMaxOpenConns(cfg.Pool())
 		return daemon.Run(ctx, cfg)

@@ -116,8 +116,10 @@ type historyStatsOptions struct {
 func newHistoryStats(a *App) *cobra.Command {
 	var o historyStatsOptions
 	c := a.withOutput(&cobra.Command{
-		Use:     "stats",
-		Short:   "Count ended checks by job and outcome, with their lateness and run time",
+		Use:   "stats",
+		Short: "Count ended checks by job and outcome, with their lateness and run time",
+		Long: `Count ended checks by job and outcome, with the lateness and the run time of their last check. LATE are those
+whose last check began later after its slot than the SLA of the job.`,
 		Example: `  prescient history stats --since 7d`,
 		Args:    exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return historyStats(c.Context(), a, &o) },
@@ -132,6 +134,8 @@ type statsView struct {
 	JobExec     string        `json:"job_exec"`
 	Outcome     jobs.Outcome  `json:"outcome"`
 	Count       int64         `json:"count"`
+	SLA         duration.Text `json:"sla"`  // 0: none
+	Late        int64         `json:"late"` // whose last check began later than that
 	LatenessP50 duration.Text `json:"lateness_p50"`
 	LatenessP99 duration.Text `json:"lateness_p99"`
 	DurationP50 duration.Text `json:"duration_p50"`
@@ -147,13 +151,13 @@ func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
 		var views []statsView
 		for _, s := range list {
 			views = append(views, statsView{
-				s.JobExec, s.Outcome, s.Count,
+				s.JobExec, s.Outcome, s.Count, duration.Text(s.SLA), s.Late,
 				duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50), duration.Text(s.DurationP99),
 			})
 		}
-		header := table.Row{"JOB", "OUTCOME", "COUNT", "LATENESS P50", "LATENESS P99", "DURATION P50", "DURATION P99"}
+		header := table.Row{"JOB", "OUTCOME", "COUNT", "LATE", "LATENESS P50", "LATENESS P99", "DURATION P50", "DURATION P99"}
 		return printList(a, views, header, func(v statsView) table.Row {
-			return table.Row{v.JobExec, string(v.Outcome), v.Count, v.LatenessP50, v.LatenessP99, v.DurationP50, v.DurationP99}
+			return table.Row{v.JobExec, string(v.Outcome), v.Count, v.Late, v.LatenessP50, v.LatenessP99, v.DurationP50, v.DurationP99}
 		})
 	})
 }

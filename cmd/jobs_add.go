@@ -75,8 +75,15 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	job.Payload = payload
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		job.SetCheckAt(c.Grid(), o.when.from(now))
-		added, err := c.Enqueue(ctx, db, job, conflict(o))
+		var added jobs.Enqueued
+		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			added, err = c.Enqueue(ctx, tx, job, conflict(o))
+			return err
+		})
 		if err != nil {
+			return err
+		}
+		if err := a.warnUnknown(ctx, db, c, job.JobExec); err != nil {
 			return err
 		}
 		view := struct {
@@ -88,6 +95,18 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 			return a.table(table.Row{"SLOT", "ACTION", "ID"}, table.Row{view.Slot, string(view.Action), view.ID})
 		})
 	})
+}
+
+// warnUnknown warns of a job that neither this binary nor a run knows: perhaps its name is wrong.
+func (a *App) warnUnknown(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string) error {
+	if a.has(job) {
+		return nil
+	}
+	at, err := c.RegisteredAt(ctx, db, job)
+	if err == nil && at.IsZero() {
+		a.log.WarnContext(ctx, "no run has ever registered this job: the check waits until one does. Where the name is wrong, cancel it", "job", job)
+	}
+	return err
 }
 
 func conflict(o *jobsAddOptions) jobs.Conflict {

@@ -43,15 +43,17 @@ func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
 		var view struct {
 			Cancelled int64 `json:"cancelled"`
 		}
-		var err error
-		if o.key.JobExec == "" {
-			view.Cancelled, err = c.CancelEntity(ctx, db, o.key.EntityName, o.key.EntityKey)
-		} else {
-			var found bool
-			if found, err = c.Cancel(ctx, db, o.key); found {
+		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			if o.key.JobExec == "" {
+				view.Cancelled, err = c.CancelEntity(ctx, tx, o.key.EntityName, o.key.EntityKey)
+				return err
+			}
+			found, err := c.Cancel(ctx, tx, o.key)
+			if found {
 				view.Cancelled = 1
 			}
-		}
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -94,12 +96,14 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		var slot time.Time
 		var found bool
-		var err error
-		if o.pushBack {
-			slot, found, err = c.PushBack(ctx, db, o.key, o.when.from(now), o.cap)
-		} else {
-			slot, found, err = c.Reschedule(ctx, db, o.key, o.when.from(now))
-		}
+		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			if o.pushBack {
+				slot, found, err = c.PushBack(ctx, tx, o.key, o.when.from(now), o.cap)
+			} else {
+				slot, found, err = c.Reschedule(ctx, tx, o.key, o.when.from(now))
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -150,7 +154,11 @@ names. A key that waits already stays as it is, and its failed check stays in hi
 func retryJobs(ctx context.Context, a *App, o *jobsRetryOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		o.filter.Since, o.filter.Limit = o.since.from(now), int(o.limit)
-		retried, waiting, err := c.Retry(ctx, db, o.filter, o.when.from(now))
+		var retried, waiting int64
+		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			retried, waiting, err = c.Retry(ctx, tx, o.filter, o.when.from(now))
+			return err
+		})
 		if err != nil {
 			return err
 		}

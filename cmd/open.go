@@ -63,6 +63,7 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if err != nil {
 		return nil, err
 	}
+	opts = append(opts, pgsql.Name(a.command))
 	if a.Config().Database.Prepare == "on" {
 		opts = append(opts, pgsql.Prepared())
 	}
@@ -208,6 +209,17 @@ func (a *App) client(ctx context.Context, db *sqlx.DB) (*jobs.Client, error) {
 	cfg := a.Config()
 	return jobs.NewClient(ctx, db, jobs.Config{
 		Schema: cfg.Database.Schema, Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload,
+	})
+}
+
+// change does something in a transaction whose actor is who is logged in.
+func change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	actor := cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("LOGNAME"), os.Getenv("USER"))
+	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		if err := jobs.SetActor(ctx, tx, actor); err != nil {
+			return err
+		}
+		return fn(tx)
 	})
 }
 

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -22,11 +21,10 @@ type bars struct {
 
 // bars returns nil where the log is not read on a terminal.
 func (a *App) bars() *bars {
-	file, ok := a.Err.(*os.File)
-	if !ok || !isTerminal(file) {
+	if !a.errIsTerminal() {
 		return nil
 	}
-	return newBars(file)
+	return newBars(a.Err)
 }
 
 func newBars(out io.Writer) *bars {

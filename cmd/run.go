@@ -19,12 +19,13 @@ import (
 )
 
 type runOptions struct {
-	slot instant
+	slot    instant
+	catchUp bool
 }
 
 func newRun(a *App) *cobra.Command {
 	var o runOptions
-	c := a.withOutput(&cobra.Command{
+	c := a.verboseFlag(a.withOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the checks of one slot",
 		Long: `Run the checks of one slot: the one that has begun last, or the one that --slot or the name of a
@@ -37,18 +38,26 @@ to do exits 0.
 The rows of a paused job wait until "jobs resume". Those of a job that this binary has not registered are left in the
 slot, and the slot is left open, for a binary that has it.
 
-It writes nothing to stdout, unless asked for JSON. The log has one line "slot run", a warning for each job of which checks
-failed, with the first error, and an error where rows were given up.`,
+With --catch-up it then does what "catch-up" does, so that what was missed, or was committed after its slot was
+closed, waits for one slot more and not for somebody to look.
+
+It writes nothing to stdout, unless asked for JSON. The log has a line of what was done, where it goes to a terminal or
+--verbose or --log-level asks for it; and in any case a warning for each job of which checks failed, with the first error,
+and an error where rows were given up.`,
 		Example: `  # crontab: every slot of the default width
-  */15 * * * * prescient run
+  */15 * * * * prescient run --catch-up
 
   prescient run --slot 2026-03-01T13:15:00Z
   prescient run --output json | jq .checked`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return runSlot(c.Context(), a, o) },
-	})
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.pinged(c.Context(), func() error { return runSlot(c.Context(), a, o) })
+		},
+	}))
 	c.Flags().Var(&o.slot, "slot", "the slot to run; default: the one that has begun last")
+	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "catch up afterwards on what was missed, left open, or came late")
 	config.RunFlags(c.Flags())
+	config.PingFlags(c.Flags())
 	config.EventFlags(c.Flags())
 	return c
 }
@@ -68,14 +77,27 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		}
 		result, err := runner.Run(ctx, slot)
 		bars.close()
-		if result.State == "" { // not opened
-			return stoppedBy(ctx, err)
+		err = stoppedBy(ctx, err)
+		if result.State != "" { // opened
+			a.done(result.Checked > 0).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
+			a.warnNotRegistered(ctx, result)
 		}
-		a.log.LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
-		a.warnNotRegistered(ctx, result)
-		printed := a.print(newResultView(result), func() error { return nil })
-		return errors.Join(stoppedBy(ctx, err), printed)
+		view := runView{resultView: newResultView(result)}
+		if o.catchUp && ctx.Err() == nil {
+			caught, failed := a.catchUp(ctx, runner, nil, &catchUpOptions{mode: slots.ModeRun})
+			view.CatchUp, err = &caught, errors.Join(err, failed)
+		}
+		if result.State == "" && view.CatchUp == nil {
+			return err
+		}
+		return errors.Join(err, a.print(view, func() error { return nil }))
 	})
+}
+
+// runView is what run prints as JSON.
+type runView struct {
+	resultView
+	CatchUp *caughtView `json:"catch_up"` // null: without --catch-up
 }
 
 // warnNotRegistered names the jobs whose rows have left slots open, and says what to do about them.

@@ -53,6 +53,7 @@ func registry() *jobs.Registry {
 	r.Register("again", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.Slot.Add(24 * time.Hour)), nil
 	})
+	r.Register("promised", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(time.Second))
 	r.Register("late", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Deadline(time.Second))
 	r.Register("stop", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
@@ -88,6 +89,8 @@ func setup(env *testscript.Env) error {
 	url := pgtest.URL(t)
 	env.Values["t"] = t
 	env.Setenv("PRESCIENT_DATABASE_URL", url)
+	env.Setenv("PRESCIENT_LOG_LEVEL", "info") // what was done, also where nobody reads
+	env.Setenv("LOGNAME", "alice")
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would sleep a second at each exit
 	db, err := pgsql.Open(t.Context(), url)
 	if err != nil {

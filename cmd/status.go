@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -22,15 +23,16 @@ import (
 const shown = 20
 
 type statusOptions struct {
-	since instant
-	check bool
+	since  instant
+	check  bool
+	limits limitsValue
 }
 
 func newStatus(a *App) *cobra.Command {
 	var o statusOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "status",
-		Short: "Show the current slot, slots that are missed, left open or have stragglers, and paused jobs",
+		Short: "Show the current slot, what was missed, fails or was given up, and paused jobs",
 		Long: `Show the current slot, and every slot of the past that is in trouble, with the jobs whose rows wait in it:
 
   missed      no run has opened it
@@ -41,21 +43,54 @@ A job that this binary has not registered is marked: its rows, and with them the
 it. The rows of a paused job wait until "jobs resume", and are no trouble before that.
 
 A claim is the rows of a slot that a runner works on, under a lease. One without jobs: the runner is at the slot, and
-may claim more. With --check the exit code is 3 when a slot is in trouble, or the lease of a claim has expired.`,
+may claim more.
+
+With --check the exit code is 3 when something is wrong, what is wrong is all that is printed, and where nothing is nothing
+is. These conditions are looked at, here with their limits:
+
+` + conditionsHelp() + `
+Their limits are set, and conditions left out, by --limit. Jobs are judged by the slots of the last day that are done.`,
 		Example: `  prescient status
   prescient status --since 24h --check
+  prescient status --check --limit gave-up=10 --limit slow=off
   prescient status --output json | jq '.missed[].slot'`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return status(c.Context(), a, &o) },
 	})
 	sinceVar(c.Flags(), &o.since, "since", "first slot to look at; default: the ledger's first")
-	c.Flags().BoolVar(&o.check, "check", false, "exit with 3 when something is wrong")
+	c.Flags().BoolVar(&o.check, "check", false, "print only what is wrong, and exit with 3 when something is")
+	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")
+	_ = c.RegisterFlagCompletionFunc("limit", cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
 	return c
+}
+
+// limitsValue is the flag that changes limits.
+type limitsValue struct{ health.Limits }
+
+func (*limitsValue) String() string { return "" }
+
+// Type names the value in help.
+func (*limitsValue) Type() string { return "CONDITION=LIMIT" }
+
+func withSuffix(list []string, suffix string) []string {
+	for i := range list {
+		list[i] += suffix
+	}
+	return list
+}
+
+// conditionsHelp is a line for each condition.
+func conditionsHelp() string {
+	var text strings.Builder
+	for _, c := range health.Conditions {
+		fmt.Fprintf(&text, "  %-13s %s\n", c.Name, strings.ReplaceAll(c.Help, "LIMIT", c.Limit()))
+	}
+	return text.String()
 }
 
 func status(ctx context.Context, a *App, o *statusOptions) error {
 	return a.withLedger(ctx, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
-		s, err := ledger.Status(ctx, o.since.from(ledger.Now()))
+		report, err := health.Look(ctx, ledger, o.since.from(ledger.Now()), o.limits.Limits)
 		if err != nil {
 			return err
 		}
@@ -63,11 +98,21 @@ func status(ctx context.Context, a *App, o *statusOptions) error {
 		if err != nil {
 			return err
 		}
-		view := a.newStatusView(s, paused)
+		view := a.newStatusView(report, paused)
 		if view.Database, err = a.newDatabaseView(setting); err != nil {
 			return err
 		}
-		if err := a.print(view, func() error { return printStatus(a, view) }); err != nil {
+		err = a.print(view, func() error {
+			if o.check {
+				return printFindings(a, view)
+			}
+			err := errors.Join(printStatus(a, view), printJobs(a, view))
+			if !view.OK {
+				err = errors.Join(err, a.lines(""), printFindings(a, view))
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		if o.check && !view.OK {
@@ -77,27 +122,29 @@ func status(ctx context.Context, a *App, o *statusOptions) error {
 	})
 }
 
-// statusView is slots.Status as JSON.
+// statusView is health.Report as JSON.
 type statusView struct {
-	Database      databaseView  `json:"database"`
-	OK            bool          `json:"ok"`
-	Now           time.Time     `json:"now"`
-	Width         duration.Text `json:"width"`
-	Since         time.Time     `json:"since"` // where the ledger begins
-	CurrentSlot   time.Time     `json:"current_slot"`
-	CurrentState  slots.State   `json:"current_state"` // empty: no run has opened it yet
-	NextSlot      time.Time     `json:"next_slot"`
-	Overdue       int64         `json:"overdue"`
-	Missed        []troubleView `json:"missed"`
-	LeftOpen      []troubleView `json:"left_open"`
-	Stragglers    []troubleView `json:"stragglers"`
-	Running       []troubleView `json:"running"`
-	Paused        []pausedView  `json:"paused"`
-	Claims        []claimView   `json:"claims"`
-	ClaimsLive    int           `json:"claims_live"` // of rows
-	ClaimsExpired int           `json:"claims_expired"`
-	NotRegistered []string      `json:"not_registered"` // jobs with rows in trouble that this binary has not
-	Repair        string        `json:"repair"`         // the command that repairs the trouble; empty when there is none
+	Database      databaseView    `json:"database"`
+	OK            bool            `json:"ok"` // there are no findings
+	Findings      []findingView   `json:"findings"`
+	Now           time.Time       `json:"now"`
+	Width         duration.Text   `json:"width"`
+	Since         time.Time       `json:"since"` // where the ledger begins
+	CurrentSlot   time.Time       `json:"current_slot"`
+	CurrentState  slots.State     `json:"current_state"` // empty: no run has opened it yet
+	NextSlot      time.Time       `json:"next_slot"`
+	Overdue       int64           `json:"overdue"`
+	Missed        []troubleView   `json:"missed"`
+	LeftOpen      []troubleView   `json:"left_open"`
+	Stragglers    []troubleView   `json:"stragglers"`
+	Running       []troubleView   `json:"running"`
+	Paused        []pausedView    `json:"paused"`
+	Claims        []claimView     `json:"claims"`
+	ClaimsLive    int             `json:"claims_live"` // of rows
+	ClaimsExpired int             `json:"claims_expired"`
+	NotRegistered []string        `json:"not_registered"` // jobs with rows in trouble that this binary has not
+	Jobs          []jobStatusView `json:"jobs"`           // that were checked in the last day, gave rows up, or are unregistered
+	LateSlots     []lateSlotView  `json:"late_slots"`     // in which checks began later than the SLA of their job, the newest first
 
 	trouble []troubleView // all of it, in order
 }
@@ -110,7 +157,7 @@ type troubleView struct {
 	state slots.State
 }
 
-func (a *App) newStatusView(s slots.Status, paused []jobs.Paused) statusView {
+func (a *App) newStatusView(s health.Report, paused []jobs.Paused) statusView {
 	trouble := a.newTroubleViews(s.Trouble)
 	view := statusView{
 		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
@@ -132,10 +179,8 @@ func (a *App) newStatusView(s slots.Status, paused []jobs.Paused) statusView {
 			view.ClaimsExpired++
 		}
 	}
-	view.OK = s.OK() && view.ClaimsExpired == 0
-	if !view.OK {
-		view.Repair = a.Name + " catch-up"
-	}
+	view.OK, view.Findings = len(s.Findings) == 0, a.newFindingViews(s.Findings)
+	view.Jobs, view.LateSlots = newJobStatusViews(s.Jobs), newLateSlotViews(s.LateSlots)
 	return view
 }
 
@@ -199,10 +244,7 @@ func printStatus(a *App, v statusView) error {
 			return append(table.Row{c.Slot}, c.row()...)
 		}))
 	}
-	if err != nil || v.OK {
-		return err
-	}
-	return printTrouble(a, v)
+	return err
 }
 
 func slotCount(list []troubleView) string {
@@ -210,29 +252,6 @@ func slotCount(list []troubleView) string {
 		return "1 slot"
 	}
 	return fmt.Sprintf("%d slots", len(list))
-}
-
-// printTrouble prints a line for each job in each slot, and one for a slot without rows.
-func printTrouble(a *App, v statusView) error {
-	var lines []table.Row
-	for _, t := range v.trouble {
-		if len(t.Jobs) == 0 {
-			lines = append(lines, table.Row{t.Slot, stateWord(t.state), t.Waiting, ""})
-		}
-		for _, job := range t.Jobs {
-			lines = append(lines, table.Row{t.Slot, stateWord(t.state), job.Waiting, job.marked(job.JobExec)})
-		}
-	}
-	var err error
-	if len(lines) > 0 {
-		header := table.Row{"SLOT", "STATE", "WAITING", "JOB"}
-		err = errors.Join(a.lines(""), printFew(a, lines, header, func(line table.Row) table.Row { return line }))
-	}
-	err = errors.Join(err, a.lines("", "repair it with: "+v.Repair))
-	if len(v.NotRegistered) > 0 {
-		err = errors.Join(err, a.lines("which leaves what is not registered here to a binary that has it: "+strings.Join(v.NotRegistered, ", ")))
-	}
-	return err
 }
 
 // printFew is printTable for people, who do not want to read all of a long list.

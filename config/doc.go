@@ -26,6 +26,7 @@
 //	  early: 5s
 //	  claim_delay: 0s      # when all cores are in use; 0: claim at once
 //	  job_name: ""         # a Kubernetes Job's name
+//	  ping_url: ""         # told of each run's beginning, end and failure, as healthchecks.io has it
 //	jobs:
 //	  horizon: 43800h      # 5 years
 //	  max_payload: 65536   # bytes

@@ -51,6 +51,12 @@ func RunFlags(fs *pflag.FlagSet) {
 	}
 }
 
+// PingFlags registers the flag of a command that tells somebody that it lives: --ping-url.
+func PingFlags(fs *pflag.FlagSet) {
+	fs.String("ping-url", "", "`URL` to tell of the beginning, the end and the failure of this command, as healthchecks.io has it; default: none")
+	bind(fs, "ping-url", "run.ping_url")
+}
+
 // EventFlags registers the flag of a command that publishes events: --events-to. Like [Flags] it takes no password.
 func EventFlags(fs *pflag.FlagSet) {
 	fs.String("events-to", Default().Events.To.String(), "`URL` that events are published to, without a password: "+

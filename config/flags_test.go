@@ -11,7 +11,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 	isolate(t)
 	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--log-format=json",
 		"--workers=8", "--connections=20", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--claim-delay=2s",
-		"--job-name=scan-29401665", "--events-to=stdout:", "--listen=:8080", "--dir=/var/spool/prescient")
+		"--job-name=scan-29401665", "--ping-url=https://example.com/ping", "--events-to=stdout:", "--listen=:8080", "--dir=/var/spool/prescient")
 	want := Default()
 	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
 	want.Run = changed.Run
@@ -30,7 +30,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 		"log.level": "flag --log-level", "log.format": "flag --log-format",
 		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.page": "flag --page",
 		"run.lease": "flag --lease", "run.grace": "flag --grace", "run.early": "flag --early",
-		"run.claim_delay": "flag --claim-delay", "run.job_name": "flag --job-name",
+		"run.claim_delay": "flag --claim-delay", "run.job_name": "flag --job-name", "run.ping_url": "flag --ping-url",
 		"events.to": "flag --events-to", "daemon.listen": "flag --listen", "spool.dir": "flag --dir",
 	}, origins)
 }

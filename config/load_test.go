@@ -19,7 +19,7 @@ var changed = Config{
 	Slots:    Slots{Width: 5 * time.Minute},
 	Run: Run{
 		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
-		Early: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, JobName: "scan-29401665",
+		Early: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
 	},
 	Jobs: Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
 	Events: Events{
@@ -45,6 +45,7 @@ var changedText = map[string]string{
 	"run.early":        "1.5s",
 	"run.claim_delay":  "2s",
 	"run.job_name":     "scan-29401665",
+	"run.ping_url":     "https://example.com/ping",
 	"jobs.horizon":     "1d12h",
 	"jobs.max_payload": "1048576",
 	"events.to":        "https://app:s3cret@example.com/hook",
@@ -63,7 +64,7 @@ var changedFiles = map[string]string{
 	"all.yaml": `
 database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks, prepare: on}
 slots: {width: 5m}
-run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, job_name: scan-29401665}
+run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allow: "10.0.0.0/8, ::1"}
 daemon: {listen: ":8080", token: s3cret-s3cret-s3cret}
@@ -88,6 +89,7 @@ grace = "1m"
 early = "1.5s"
 claim_delay = "2s"
 job_name = "scan-29401665"
+ping_url = "https://example.com/ping"
 [events]
 to = "https://app:s3cret@example.com/hook"
 source = "https://shop.example.com/orders"
@@ -97,7 +99,7 @@ allow = "10.0.0.0/8, ::1"
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks", "prepare": "on"},
 "slots": {"width": "5m"},
-"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "job_name": "scan-29401665"},
+"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"to": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allow": "10.0.0.0/8, ::1"},
 "daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret"},
@@ -268,6 +270,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"run.job_name", "scan-29401665"},
 		{"run.lease", "1m30s"},
 		{"run.page", "200"},
+		{"run.ping_url", "https://example.com/ping"},
 		{"run.workers", "8"},
 		{"slots.width", "5m"},
 		{"spool.dir", "/var/spool/prescient"},

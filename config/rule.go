@@ -66,6 +66,10 @@ var rules = map[string]rule[Config]{
 	"run.early":       {"a duration, such as 5s", always[Config]},
 	"run.claim_delay": {"a duration, such as 2s", always[Config]},
 	"run.job_name":    {"a text", always[Config]},
+	"run.ping_url": {
+		"an http or https URL",
+		func(c Config) bool { return c.Run.PingURL == Endpoint{} || isWeb(c.Run.PingURL.Reveal()) },
+	},
 	"jobs.horizon": {
 		"a duration of more than 0, such as 1825d",
 		func(c Config) bool { return c.Jobs.Horizon > 0 },
@@ -136,6 +140,11 @@ func isHostPort(text string) bool {
 }
 
 // areSigningSecrets tells whether a text has the form of secrets of Standard Webhooks.
+func isWeb(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
 func areSigningSecrets(secrets Secret) bool {
 	if secrets != (Secret{}) && strings.TrimSpace(secrets.Reveal()) == "" {
 		return false

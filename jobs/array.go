@@ -20,7 +20,7 @@ func (c *Client) columns(list []FutureJob, on Conflict) []any {
 		execs.add(job.JobExec, true)
 		names.add(job.EntityName, true)
 		keys.add(job.EntityKey, true)
-		times.addTime(job.nextCheckAt)
+		times.addTime(job.checkAt())
 		payloads.add(string(job.Payload), len(job.Payload) > 0)
 		items.add(job.ItemKey, !job.Anonymous)
 		groups.add(job.GroupKey, job.GroupKey != "")

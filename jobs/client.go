@@ -5,6 +5,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -22,6 +25,11 @@ type Config struct {
 	Horizon time.Duration
 	// MaxPayload limits a payload, in bytes. Default 65536.
 	MaxPayload int
+	// Registry are the jobs that runs know, where the application has them at hand: a check of another is enqueued, and
+	// Logger is warned, once for each job. Default: nobody looks.
+	Registry *Registry
+	// Logger is warned. Default slog.Default().
+	Logger *slog.Logger
 	// Now is what instants are compared with, for a replay of the past or the future. Default: the database's clock.
 	Now func() time.Time
 }
@@ -33,6 +41,7 @@ const DefaultMaxPayload = 64 << 10
 // It holds no connection and is safe for concurrent use.
 type Client struct {
 	cfg     Config
+	warned  *sync.Map // the names of jobs that Registry has not
 	schema  pgsql.Schema
 	setting pgsql.Setting
 }
@@ -61,7 +70,32 @@ func NewClient(ctx context.Context, db *sqlx.DB, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, schema: schema, setting: setting}, nil
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	return &Client{cfg: cfg, warned: new(sync.Map), schema: schema, setting: setting}, nil
+}
+
+// warnUnregistered warns of a job that runs do not know, as far as the application can tell.
+func (c *Client) warnUnregistered(job string) {
+	if c.cfg.Registry == nil {
+		return
+	}
+	if _, known := c.cfg.Registry.Lookup(job); known {
+		return
+	}
+	if _, before := c.warned.LoadOrStore(job, true); !before {
+		c.cfg.Logger.Warn("a check was asked for whose job is not registered: it waits until a run knows the job", "job", job)
+	}
+}
+
+// RegisteredAt returns when a run last knew a job, in UTC and to the hour; the zero time: none ever did, and its checks wait
+// until one does.
+func (c *Client) RegisteredAt(ctx context.Context, db DB, jobExec string) (time.Time, error) {
+	var at time.Time
+	err := c.row(ctx, db, pgsql.JobKnown, []any{jobExec}, &at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return at, fmt.Errorf("ask who knows job %s: %w", jobExec, err)
+	}
+	return at.UTC(), nil
 }
 
 // Grid returns the grid of the database.

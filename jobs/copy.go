@@ -96,8 +96,9 @@ func (w *copier) copyRows(ctx context.Context, tx preparer, rows []FutureJob) er
 		if slot.Before(next) {
 			slot = next
 		}
-		number := w.numbers[j.JobExec]
-		_, err := stmt.ExecContext(ctx, number, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)))
+		number, asked := w.numbers[j.JobExec], sql.NullTime{Time: j.checkAt()}
+		asked.Valid = !asked.Time.Equal(slot)
+		_, err := stmt.ExecContext(ctx, number, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked)
 		if err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict)
 	var e Enqueued
 	policy, capMicros := on.args()
 	args := []any{
-		job.JobExec, job.EntityName, job.EntityKey, job.nextCheckAt, nullable(string(job.Payload)), job.item(),
+		job.JobExec, job.EntityName, job.EntityKey, job.checkAt(), nullable(string(job.Payload)), job.item(),
 		nullable(job.GroupKey), policy, capMicros, c.clock(),
 	}
 	err := c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)

@@ -1,8 +1,13 @@
 package jobs_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -354,6 +359,27 @@ func TestAnotherSchemaHoldsItsOwnChecks(t *testing.T) {
 	var n [2]int
 	if err := db.QueryRowContext(t.Context(), "select (select count(*) from prescient.future_job), (select count(*) from order_checks.future_job)").Scan(&n[0], &n[1]); err != nil || n != [2]int{0, 1} {
 		t.Error(n, err)
+	}
+}
+
+func TestAJobThatTheRegistryHasNotIsWarnedOfOnceAndEnqueued(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	registry := jobs.NewRegistry()
+	registry.Register("known", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	w := setup(t, func(c *jobs.Config) { c.Registry, c.Logger = registry, slog.New(slog.NewTextHandler(&log, nil)) })
+	for key, job := range []string{"known", "unknown", "known", "unknown"} {
+		row := check(strconv.Itoa(key), now)
+		row.JobExec = job
+		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "job=unknown\n") {
+		t.Error(text)
+	}
+	if at, err := w.client.RegisteredAt(t.Context(), w.db, "known"); err != nil || !at.IsZero() {
+		t.Error(at, err)
 	}
 }
 

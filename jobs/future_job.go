@@ -50,6 +50,7 @@ type FutureJob struct {
 	// CaughtUp tells that the slot was missed and is being run by catch-up.
 	CaughtUp bool
 
+	askedFor     time.Time // of one that is not stored: what SetCheckAt was given
 	firstCheckAt time.Time
 	nextCheckAt  time.Time
 }
@@ -63,8 +64,16 @@ func (j *FutureJob) SetCheckAt(g grid.Grid, at time.Time) {
 		j.nextCheckAt = g.Ceil(at)
 	}
 	if j.ID == 0 {
-		j.firstCheckAt = j.nextCheckAt
+		j.askedFor, j.firstCheckAt = at, j.nextCheckAt
 	}
+}
+
+// checkAt is the instant that was asked for, as the database keeps it; of a row that was read, its slot.
+func (j FutureJob) checkAt() time.Time {
+	if j.ID != 0 || j.askedFor.IsZero() {
+		return j.nextCheckAt
+	}
+	return grid.Micro(j.askedFor)
 }
 
 // FirstCheckAt returns the slot of the first check, in UTC; zero when none was asked for.

@@ -98,6 +98,8 @@ type Stats struct {
 	JobExec     string
 	Outcome     Outcome
 	Count       int64
+	SLA         time.Duration // of the job, see SLA; 0: none
+	Late        int64         // whose last check began later than that
 	LatenessP50 time.Duration
 	LatenessP99 time.Duration
 	DurationP50 time.Duration
@@ -108,8 +110,9 @@ type Stats struct {
 func (c *Client) Stats(ctx context.Context, db DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)
 	stats, err := list(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
-		var late50, late99, took50, took99 *int64
-		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &late50, &late99, &took50, &took99)
+		var sla, late50, late99, took50, took99 *int64
+		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &sla, &s.Late, &late50, &late99, &took50, &took99)
+		s.SLA = micros(sla)
 		s.LatenessP50, s.LatenessP99, s.DurationP50, s.DurationP99 = micros(late50), micros(late99), micros(took50), micros(took99)
 		return err
 	})

@@ -22,6 +22,8 @@ type Definition struct {
 	Deadline    time.Duration // 0: none
 	Concurrency int           // 0: bounded by the runner alone
 	Misfire     Misfire
+	SLA         time.Duration // 0: none
+	Untraced    bool
 
 	shape shape
 }
@@ -92,6 +94,21 @@ func Concurrency(n int) Option {
 
 // OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
 func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire = policy } }
+
+// SLA says how long after its slot a check is to begin at the latest; one begins never before. Nothing is done to a late
+// one (see Deadline), but it is counted: status tells how many kept it. Default: none.
+func SLA(limit time.Duration) Option {
+	return func(d *Definition) {
+		if limit <= 0 {
+			panic(fmt.Sprintf("register job %q: SLA(%s): must be positive", d.Name, limit))
+		}
+		d.SLA = limit
+	}
+}
+
+// Untraced keeps no trace of checks that do not end their row, for a job whose rows are checked again and again. Errors
+// and what ends a row are kept all the same.
+func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 
 // Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
 // reads it.

@@ -72,6 +72,7 @@ func (e *BulkError) Unwrap() []error {
 
 // validate returns every FieldError of a job, joined.
 func (c *Client) validate(j FutureJob) error {
+	c.warnUnregistered(j.JobExec)
 	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), c.validateTime(j), CheckPayload(j.Payload, c.cfg.MaxPayload), validateAnonymous(j))
 }
 

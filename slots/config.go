@@ -146,15 +146,15 @@ func (r *Runner) Now() time.Time {
 	return r.setting.Now()
 }
 
-// register learns the numbers of the jobs, and writes their names into the database where they are not.
+// register learns the numbers of the jobs, and writes into the database that a run knows them.
 func (r *Runner) register(ctx context.Context) error {
-	names := []string{}
+	names, slas := []string{}, []sql.NullInt64{}
 	for def := range r.cfg.Registry.All() {
-		names = append(names, def.Name)
+		names, slas = append(names, def.Name), append(slas, micros(def.SLA, def.SLA > 0))
 	}
 	r.jobs = map[int64]*jobs.Definition{}
 	var m pgsql.Message
-	err := m.Add(pgsql.JobNumbers.In(r.schema), []any{pq.Array(names)}, func(row *sql.Rows) error {
+	err := m.Add(pgsql.JobRegister.In(r.schema), []any{pq.Array(names), pq.Array(slas)}, func(row *sql.Rows) error {
 		var name string
 		var number int64
 		err := row.Scan(&name, &number)

@@ -15,7 +15,8 @@
 //	run.record      record.go   records outcomes, in one message to the server that ends with the fence
 //	leases          lease.go    renews the leases of the claims, and drops those that are lost
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
-//	Ledger          ledger.go   what there is to see
+//	run.trace       trace.go    what goes into the trace of a row that is moved; see prescient.why
+//	Ledger          ledger.go   what there is to see; ledger_jobs.go how the jobs do, which package health judges
 //
 // The statements are functions in the database (open_slot, claim_rows, take_over, fence, close_slot in
 // sql/migrations/00004_slot_run.sql): each is one message that commits by itself, so a runner that is stopped in its middle

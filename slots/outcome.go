@@ -14,6 +14,7 @@ type outcome struct {
 	number   int64 // of its job
 	verdict  *guard.Verdict
 	ran      bool
+	untraced bool // of a job that wants no trace of a check without an error
 	lateness time.Duration
 	duration time.Duration
 }
@@ -32,7 +33,7 @@ func (rd *round) outcomes(u *unit, verdicts []guard.Verdict, ran bool, took time
 	list := make([]outcome, len(u.rows))
 	for i := range u.rows {
 		list[i] = outcome{
-			id: u.rows[i].ID, number: u.numberOf(i), verdict: &verdicts[i], ran: ran,
+			id: u.rows[i].ID, number: u.numberOf(i), verdict: &verdicts[i], ran: ran, untraced: u.def.Untraced && verdicts[i].Error == "",
 			lateness: u.rows[i].Lateness.Truncate(latenessUnit),
 			duration: (took / time.Duration(len(u.rows))).Truncate(time.Microsecond),
 		}
@@ -53,6 +54,7 @@ const minAlike = 50
 // mark is in what rows are alike.
 type mark struct {
 	outcome            jobs.Outcome
+	untraced           bool
 	move               guard.Move
 	next               time.Time
 	ran                bool
@@ -61,10 +63,7 @@ type mark struct {
 
 // mark returns the mark of an outcome; ok is false when it has what no other row has.
 func (o *outcome) mark() (m mark, ok bool) {
-	m = mark{o.verdict.Outcome, o.verdict.Move, o.verdict.Next, o.ran, o.lateness, o.duration}
-	if m.outcome == "" {
-		m.lateness = 0 // is not kept of a row that moves
-	}
+	m = mark{o.verdict.Outcome, o.untraced, o.verdict.Move, o.verdict.Next, o.ran, o.lateness, o.duration}
 	return m, o.verdict.Error == "" && o.verdict.Payload == nil
 }
 

@@ -315,7 +315,7 @@ func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, mark
 	}
 	args := []any{
 		r.slot, c.token, part, o.number, r.known[o.number].def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move),
-		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.clock(), mark,
+		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, nullable(r.trace(o)), r.clock(), mark,
 	}
 	all := expected([]outcome{*o})
 	return m.Add(pgsql.RowRecord.In(r.schema), args, func(row *sql.Rows) error {
@@ -332,7 +332,8 @@ func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, mark
 func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
 	o := batch[0]
 	if o.verdict.Outcome == "" {
-		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), micros(o.duration, o.ran), r.clock())
+		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), micros(o.duration, o.ran), r.clock(),
+			nullable(r.trace(&o)), micros(o.lateness, o.ran))
 		return m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
 	}
 	args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
@@ -347,7 +348,7 @@ func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 	args := append(r.which(c, batch),
 		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Outcome) })),
 		pq.Array(column(batch, errorOf)),
-		pq.Array(column(batch, func(o *outcome) sql.NullInt64 { return micros(o.lateness, o.ran) })),
+		pq.Array(column(batch, latenessOf)),
 		pq.Array(column(batch, durationOf)),
 		r.cfg.Name, r.namesOf(batch))
 	return m.Add(pgsql.RowsFinish.In(r.schema), args, counts(n))
@@ -366,7 +367,12 @@ func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) er
 		pq.Array(column(batch, func(o *outcome) sql.NullString {
 			return sql.NullString{String: string(o.verdict.Payload), Valid: o.verdict.Payload != nil}
 		})),
-		r.clock())
+		r.clock(),
+		pq.Array(column(batch, func(o *outcome) sql.NullString {
+			entry := r.trace(o)
+			return sql.NullString{String: entry, Valid: entry != ""}
+		})),
+		pq.Array(column(batch, latenessOf)))
 	return m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
 }
 
@@ -382,6 +388,8 @@ func column[T any](batch []outcome, value func(o *outcome) T) []T {
 func errorOf(o *outcome) sql.NullString {
 	return sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""}
 }
+
+func latenessOf(o *outcome) sql.NullInt64 { return micros(o.lateness, o.ran) }
 
 func durationOf(o *outcome) sql.NullInt64 { return micros(o.duration, o.ran) }
 

@@ -7,19 +7,20 @@
 //
 //   - future_job: the pending checks, each in a slot. Its primary key (next_check_at, job, id) is the slot index, and a
 //     run touches it by equality on the slot and the job alone.
-//   - job: the number of each job, which stands for its name in future_job, and whether it is paused.
+//   - job: the number of each job, which stands for its name in future_job, whether it is paused, and when a run last
+//     knew it.
 //   - future_job_history: what ended, with its outcome, one partition a month.
 //   - slot_run: the ledger, one row for every slot that was opened. A gap is a missed slot. slot_job, below it, has one
 //     for each job that had rows in the slot, with a cursor up to which they were claimed.
 //   - slot_claim: who works on which rows of an open slot, and until when. slot_tally, beside it, has what was recorded
-//     under claims, until the slot is closed.
+//     under claims, until the slot is closed. slot_lateness is how late the checks of a job began.
 //
 // Beside them, schedule holds the recurring schedules, each active one with a row of future_job; schedule_drop counts the
 // events they dropped; event_outbox holds the events that were published to it, and event_consumer how far each
 // consumer has read.
 //
 // setting holds the width of the grid. The functions enqueue, enqueue_many, cancel, cancel_entity, reschedule and
-// push_back are for every client that speaks SQL; package jobs calls the same ones. The others are for runs: open_slot,
+// push_back are for every client that speaks SQL, and why for whoever asks; package jobs calls the same ones. The others are for runs: open_slot,
 // claim_rows, take_over, fence and close_slot, begin_check and record_row.
 //
 // The .sql files are valid as they stand. They name the schema "prescient"; [Statement.In] rewrites them for another.

@@ -26,11 +26,12 @@ func TestFutureJobHasThreeIndexesAndNoMore(t *testing.T) {
 	}
 }
 
-func TestHistoryHasOneIndexByTimeAndOneByEntity(t *testing.T) {
+func TestHistoryHasOneIndexByTimeOneByEntityAndASmallOneOfWhatFailed(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	want := []string{
 		"CREATE INDEX future_job_history_entity ON ONLY prescient.future_job_history USING btree (entity_name, entity_key)",
+		"CREATE INDEX future_job_history_failed ON ONLY prescient.future_job_history USING btree (finished_at) WHERE (outcome = 'failed'::text)",
 		"CREATE INDEX future_job_history_finished_at ON ONLY prescient.future_job_history USING brin (finished_at)",
 	}
 	got := list(t, db, "select indexdef from pg_indexes where schemaname = 'prescient' and tablename = 'future_job_history' order by indexname")
@@ -118,6 +119,7 @@ func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 		"enqueue_many": "select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",
 		"job_number":   "select prescient.job_number('remind')",
 		"job_numbers":  strings.ReplaceAll(pgsql.JobNumbers.In(""), "$1", "'{remind,remind}'"),
+		"job_register": strings.NewReplacer("$1", "'{remind}'", "$2", "'{null}'").Replace(pgsql.JobRegister.In("")),
 		"job_pause":    strings.ReplaceAll(pgsql.JobPause.In(""), "$1", "'remind'"),
 	} {
 		t.Run(first, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this code works with, and that the setting table states.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // Migration is one step of the schema and whether a database has it.
 type Migration struct {

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -31,6 +32,7 @@ type options struct {
 	cfg      pq.Config
 	dialer   dialer
 	prepared bool
+	name     string
 }
 
 // Patient lifts ReplyTimeout, for statements that may run long: migrations, a width change.
@@ -39,6 +41,11 @@ func Patient() Option { return func(o *options) { o.dialer.reply = 0 } }
 // Prepared lets every connection prepare each statement that has parameters once, and keep it: planning is most of
 // the work of a small one. The server must be reached directly, not through a pooler in transaction mode.
 func Prepared() Option { return func(o *options) { o.prepared = true } }
+
+// Name is the application_name where the URL sets none, by which the sessions and what they do are known. Default "prescient".
+func Name(name string) Option {
+	return func(o *options) { o.name = name }
+}
 
 // Param sets a run-time parameter of PostgreSQL for every session, such as synchronous_commit.
 func Param(name, value string) Option {
@@ -68,13 +75,11 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}
-	if cfg.ApplicationName == "" {
-		cfg.ApplicationName = "prescient"
-	}
-	o := options{cfg: cfg, dialer: dialer{reply: ReplyTimeout}}
+	o := options{cfg: cfg, dialer: dialer{reply: ReplyTimeout}, name: "prescient"}
 	for _, opt := range opts {
 		opt(&o)
 	}
+	o.cfg.ApplicationName = cmp.Or(o.cfg.ApplicationName, o.name)
 	base, err := pq.NewConnectorConfig(o.cfg)
 	if err != nil {
 		return nil, ErrURL

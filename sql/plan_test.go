@@ -167,8 +167,8 @@ func (d due) statements() map[string]statement {
 		"rows_lock":         {nil, pgsql.RowsLock.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
 		"rows_finish":       {nil, pgsql.RowsFinish.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names}, slotIndex(page)},
 		"rows_finish_alike": {nil, pgsql.RowsFinishAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, "done", 0, nil, "me", names}, slotIndex(page)},
-		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil}, slotIndex(page)},
-		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil}, slotIndex(page)},
+		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
+		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
 		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{d.slot, d.job, first, "a", true, "100", "1000", "check"}, slotIndex(few)},
 		"row_wait":          {nil, pgsql.RowWait.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
 		"check_same":        {[]string{marked}, pgsql.CheckSame.In(""), []any{"a"}, nil},
@@ -182,6 +182,8 @@ func (d due) statements() map[string]statement {
 		"slot_jobs":      {[]string{opened}, pgsql.SlotJobs.In(""), []any{d.slot}, nil},
 		"past_slots":     {nil, pgsql.PastSlots.In(""), []any{noon, afterAll}, slotIndex(whole)},
 		"ledger_trouble": {[]string{recorded}, pgsql.LedgerTrouble.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
+		"ledger_jobs":    {[]string{recorded}, pgsql.LedgerJobs.In(""), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},
+		"why":            {nil, pgsql.Why.In(""), []any{"order", "1", nil, nil}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
 		"ledger_fill":    {nil, pgsql.LedgerFill.In(""), []any{noon, afterAll}, slotIndex(whole)},
 		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},
@@ -202,7 +204,7 @@ const (
 
 // check is the outcome of a check of the first row.
 func (d due) check(outcome, move any) []any {
-	return []any{d.slot, 2, 1, d.job, "remind", d.ids[0], outcome, move, afterAll, nil, nil, 0, 0, "me", nil, nil}
+	return []any{d.slot, 2, 1, d.job, "remind", d.ids[0], outcome, move, afterAll, nil, nil, 0, 0, "me", nil, nil, nil}
 }
 
 func slotIndex(most int64) map[string]int64 { return map[string]int64{"future_job_pkey": most} }

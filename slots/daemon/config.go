@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -24,8 +25,11 @@ type Config struct {
 	Keep time.Duration
 	// Listen is the address of the HTTP server, as host:port. Default: none.
 	Listen string
-	// Handler serves every path but /healthz and /livez. Default: 404.
+	// Handler serves every path but /healthz, /readyz and /livez. Default: 404.
 	Handler http.Handler
+	// Ran is told of each run that has ended: how often depends on how often one was begun, while others are at the slot.
+	// Default: nobody is.
+	Ran func(ctx context.Context, result slots.Result, err error)
 	// Systemd tells systemd of the daemon's state and keeps its watchdog off, where NOTIFY_SOCKET and WATCHDOG_USEC are
 	// set; it is for a process that is nothing but this daemon.
 	Systemd bool
@@ -61,6 +65,9 @@ func newDaemon(cfg Config) (*daemon, error) {
 	schema, err := pgsql.ParseSchema(cfg.Runner.Schema)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Ran == nil {
+		cfg.Ran = func(context.Context, slots.Result, error) {}
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
 	d := &daemon{cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout}

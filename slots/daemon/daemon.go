@@ -160,6 +160,7 @@ func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 	more := done || !d.late.IsZero() // the loop has something to begin
 	d.mu.Unlock()
 	d.logRun(ctx, result, err)
+	d.cfg.Ran(ctx, result, err)
 	d.give(ctx, err)
 	if more {
 		d.wakeUp()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
 )
 
 // Health is how a daemon is, as /healthz tells it in JSON. Instants are in UTC.
@@ -78,12 +79,57 @@ func (d *daemon) problems() []string {
 	return list
 }
 
-// handler serves /healthz, /livez and, on every other path, Config.Handler.
+// findings adds to the problems what the ledger tells. It is read anew after lookAgain, however often somebody asks.
+func (d *daemon) findings(ctx context.Context, h *Health) {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	d.mu.Lock()
+	down := d.down != nil || !d.ready
+	d.mu.Unlock()
+	if down {
+		return // which is a problem already
+	}
+	if d.looked.IsZero() || time.Since(d.looked) > lookAgain {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+		defer cancel()
+		report, err := d.look(ctx)
+		d.looked, d.found = monotonic(), nil
+		if err != nil {
+			d.found = []string{fmt.Sprintf("how things are cannot be told: %v", err)}
+		}
+		for _, f := range report.Findings {
+			d.found = append(d.found, f.Condition+": "+f.Text)
+		}
+	}
+	h.Problems = append(h.Problems, d.found...)
+}
+
+const (
+	lookAgain   = 10 * time.Second
+	lookTimeout = 5 * time.Second
+)
+
+func (d *daemon) look(ctx context.Context) (health.Report, error) {
+	ledger, err := slots.NewLedger(ctx, d.cfg.Runner.DB, d.cfg.Runner.Schema, d.cfg.Runner.Now)
+	if err != nil {
+		return health.Report{}, err
+	}
+	return health.Look(ctx, ledger, time.Time{}, health.Limits{})
+}
+
+// handler serves /healthz, /readyz, /livez and, on every other path, Config.Handler.
 func (d *daemon) handler(ctx context.Context) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		h := d.health(ctx.Err() != nil)
+		d.findings(r.Context(), &h)
 		answer(w, len(h.Problems) == 0, h)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		d.mu.Lock()
+		ready := d.ready && d.down == nil && ctx.Err() == nil
+		d.mu.Unlock()
+		answer(w, ready, map[string]bool{"ready": ready})
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		alive := ctx.Err() != nil || d.alive(d.patience)

@@ -36,6 +36,10 @@ type state struct {
 	warned  map[string]time.Time // when a job's name, of one that is not registered, was last logged
 
 	catchUp catchUpState
+
+	looking sync.Mutex
+	looked  time.Time // local monotonic instant of the last look at the ledger
+	found   []string  // what was wrong then
 }
 
 func newState() state {

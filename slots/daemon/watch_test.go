@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prescient-go/prescient/jobs"
 )
 
 // lines is a log that a test reads.
@@ -95,6 +98,32 @@ func TestHealthIsServedBesideTheHandlerOfTheCaller(t *testing.T) {
 	}
 }
 
+func TestFailingChecksAreAProblemOfHealthAndNotOfReadiness(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") }, jobs.Retry(0))
+	w.due(w.slot(0), "job", 3)
+	log := &lines{}
+	_, end := w.start(func(c *Config) {
+		c.Listen = "127.0.0.1:0"
+		c.Runner.Logger = log.logger()
+	})
+	base := "http://" + log.address(t)
+	var h Health
+	eventually(t, "the run to end", func() bool { get(t, base+"/healthz", &h); return h.Last != nil && h.Last.State == "done" })
+	eventually(t, "what the ledger tells", func() bool {
+		return get(t, base+"/healthz", &h) == http.StatusServiceUnavailable &&
+			strings.Contains(strings.Join(h.Problems, "\n"), "gave-up: 3 rows were given up in the last day: job (3: boom)")
+	})
+	var ready map[string]bool
+	if code := get(t, base+"/readyz", &ready); code != http.StatusOK || !ready["ready"] {
+		t.Errorf("/readyz: %d %v", code, ready)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
@@ -112,6 +141,9 @@ func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
 		code, text := ask("/healthz")
 		return code == http.StatusServiceUnavailable && strings.Contains(text, "the database cannot be used: ")
 	})
+	if code, text := ask("/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
 	if code, text := ask("/livez"); code != http.StatusOK {
 		t.Errorf("/livez: %d %s", code, text)
 	}

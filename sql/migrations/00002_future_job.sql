@@ -6,6 +6,8 @@ create table prescient.job (
     name      text   not null,
     paused_at timestamptz,
     paused_by text,
+    registered_at timestamptz,
+    sla interval,
     constraint job_pkey primary key (job),
     -- Every enqueue, cancel and reschedule finds its job by name.
     constraint job_name_key unique (name),
@@ -16,6 +18,8 @@ create table prescient.job (
 
 comment on table prescient.job is 'the number of each job_exec that was ever enqueued, paused or registered; a name keeps its number for ever';
 comment on column prescient.job.paused_at is 'since when no run claims rows of the job; null: it is not paused';
+comment on column prescient.job.registered_at is 'when a run last knew the job, to the hour; null: none ever did';
+comment on column prescient.job.sla is 'how long after its slot a check is to begin at the latest, as the last run had it registered; null: nothing is promised';
 
 -- The number of a job: that of its row, else the one that it will get.
 create function prescient.number_of(job_exec text)
@@ -56,6 +60,70 @@ end
 $$;
 -- +goose StatementEnd
 
+-- For runs: the numbers of the jobs they know, and that they know them. slas are in microseconds; null: none. A row that
+-- somebody has locked, to pause the job perhaps, is left to a later run.
+-- +goose StatementBegin
+create function prescient.register_jobs(names text[], slas bigint[])
+returns table (name text, job bigint)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    -- In the order of their names, so that two calls never wait for each other in a circle.
+    return query
+    select g.name, prescient.job_number(g.name)
+    from (select distinct u.name from unnest(names) as u (name) order by u.name) as g;
+
+    update prescient.job j
+    set registered_at = clock_timestamp(),
+        sla = stale.sla
+    from (
+        select o.job, g.sla * interval '1 microsecond' as sla
+        from prescient.job o
+        join unnest(names, slas) as g (name, sla) on g.name = o.name
+        where o.registered_at is null
+            or o.registered_at < clock_timestamp() - interval '1 hour'
+            or o.sla is distinct from g.sla * interval '1 microsecond'
+        for update of o skip locked
+    ) as stale
+    where j.job = stale.job;
+end
+$$;
+-- +goose StatementEnd
+
+-- The trace of a row is what has happened to it since it was enqueued, oldest first: an element for each check that did not
+-- end it, and for each change, as JSON. what: next, retry, deferred (a run: run, late in ms, took in us, error) or
+-- rescheduled, pushed_back, kept, width, retried, cancelled, replaced (somebody: by, app, actor). slot, in seconds since 1970, is the
+-- one that the row was in; at is in milliseconds.
+create function prescient.trace_entry(what text, slot timestamptz)
+returns text
+language sql
+stable
+as $$
+    select json_strip_nulls(json_build_object(
+        'what', what,
+        'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
+        'slot', extract(epoch from slot)::bigint,
+        'by', session_user,
+        'app', nullif(current_setting('application_name'), ''),
+        'actor', nullif(current_setting('prescient_trace.actor', true), '')
+    ))::text
+$$;
+
+-- A trace with one more entry, of which the newest 20 are kept; null: none. In SQL, so that it is a part of the statement
+-- that uses it.
+create function prescient.traced(trace text[], entry text)
+returns text[]
+language sql
+immutable
+as $$
+    select case
+        when entry is null then trace
+        when cardinality(trace) >= 20 then trace[cardinality(trace) - 18:] || entry
+        else trace || entry
+    end
+$$;
+
 create table prescient.future_job (
     id             bigint      not null generated always as identity,
     job            bigint      not null,
@@ -72,6 +140,10 @@ create table prescient.future_job (
     payload        jsonb,
     enqueued_at    timestamptz not null default clock_timestamp(),
     enqueued_by    text        not null default current_user,
+    enqueued_app   text                 default nullif(current_setting('application_name'), ''),
+    enqueued_actor text                 default nullif(current_setting('prescient_trace.actor', true), ''),
+    asked_for      timestamptz,
+    trace          text[],
 
     -- The slot index: a run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
     -- id has no index of its own; each further index costs 30-100 % of the write rate.
@@ -103,6 +175,9 @@ comment on column prescient.future_job.group_key is 'rows of one group are check
 comment on column prescient.future_job.first_check_at is 'the first slot the row waited for; nothing changes it';
 comment on column prescient.future_job.check_count is 'checks that returned without an error';
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
+comment on column prescient.future_job.enqueued_app is 'the application_name of who enqueued it; enqueued_actor: the setting prescient_trace.actor';
+comment on column prescient.future_job.asked_for is 'the instant that was asked for; null: first_check_at';
+comment on column prescient.future_job.trace is 'what has happened to it, see function trace_entry; null: nothing';
 comment on column prescient.future_job.spent is 'run time of all checks so far';
 
 -- The natural key: enqueue's on conflict, cancel and reschedule by key, cancel by entity (its first two columns).
@@ -117,6 +192,9 @@ where group_key is not null;
 
 -- +goose Down
 drop table prescient.future_job;
+drop function prescient.traced(text[], text);
+drop function prescient.trace_entry(text, timestamptz);
+drop function prescient.register_jobs(text[], bigint[]);
 drop function prescient.job_number(text);
 drop function prescient.number_of(text);
 drop table prescient.job;

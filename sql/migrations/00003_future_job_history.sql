@@ -17,6 +17,10 @@ create table prescient.future_job_history (
     payload        jsonb,
     enqueued_at    timestamptz not null,
     enqueued_by    text        not null,
+    enqueued_app   text,
+    enqueued_actor text,
+    asked_for      timestamptz,
+    trace          text[],
     outcome        text        not null,
     finished_at    timestamptz not null default clock_timestamp(),
     lateness       interval,
@@ -37,6 +41,9 @@ create index future_job_history_finished_at on prescient.future_job_history usin
 
 -- history show, jobs retry: the trace of an entity.
 create index future_job_history_entity on prescient.future_job_history (entity_name, entity_key);
+
+-- status: what gave up lately, which is little.
+create index future_job_history_failed on prescient.future_job_history (finished_at) where outcome = 'failed';
 
 -- Catches what no month was made for, so that ending a row never fails for want of a partition.
 create table prescient.future_job_history_rest partition of prescient.future_job_history default;

@@ -44,6 +44,8 @@ create table prescient.slot_job (
     rescheduled bigint      not null default 0,
     failed      bigint      not null default 0,
     spent       interval    not null default '0',
+    late        bigint      not null default 0,
+    error       text,
     first_at    timestamptz,
     last_at     timestamptz,
     constraint slot_job_pkey primary key (slot, job),
@@ -56,6 +58,8 @@ comment on table prescient.slot_job is 'the rows of one job in one slot';
 comment on column prescient.slot_job.cursor is 'rows with an id up to this one have been claimed';
 comment on column prescient.slot_job.drained is 'no row comes after the cursor';
 comment on column prescient.slot_job.spent is 'run time of its checks in this slot';
+comment on column prescient.slot_job.late is 'checks that began later after the slot than the sla of the job';
+comment on column prescient.slot_job.error is 'of one of the failed checks';
 comment on column prescient.slot_job.first_at is 'when the first of its rows were recorded; last_at: the last';
 
 create table prescient.slot_claim (
@@ -89,14 +93,43 @@ create table prescient.slot_tally (
     token       bigint      not null,
     part        bigint      not null,
     job         bigint      not null,
+    bucket      smallint    not null default -1,
     finished    bigint      not null default 0,
     rescheduled bigint      not null default 0,
     failed      bigint      not null default 0,
     spent       interval    not null default '0',
+    late        bigint      not null default 0,
+    error       text,
     take_overs  integer     not null default 0,
     recorded_at timestamptz not null default clock_timestamp(),
-    constraint slot_tally_pkey primary key (slot, token, part, job)
+    constraint slot_tally_pkey primary key (slot, token, part, job, bucket)
 );
+
+comment on column prescient.slot_tally.bucket is 'of their lateness, see lateness_bucket; -1: they were not checked';
+
+-- How late the checks of a job began, for its percentiles and histograms.
+create table prescient.slot_lateness (
+    slot   timestamptz not null,
+    job    bigint      not null,
+    bucket smallint    not null,
+    checks bigint      not null,
+    constraint slot_lateness_pkey primary key (slot, job, bucket),
+    constraint slot_lateness_slot_run_fkey foreign key (slot) references prescient.slot_run (slot) on delete cascade
+);
+
+-- The bucket of a lateness in microseconds: a check of bucket n began no later than 100 ms * 2 ^ (n / 4) after its slot.
+create function prescient.lateness_bucket(lateness bigint)
+returns smallint
+language sql
+immutable
+parallel safe
+as $$
+    select case
+        when lateness is null then -1
+        when lateness <= 100000 then 0
+        else ceil(round((4 * ln(lateness / 100000::double precision) / ln(2::double precision))::numeric, 6))
+    end::smallint
+$$;
 
 -- The jobs that have rows in a slot, found by jumping from job to job through the slot index.
 -- +goose StatementBegin
@@ -586,16 +619,26 @@ begin
             rescheduled = s.rescheduled + n.rescheduled,
             failed = s.failed + n.failed,
             spent = s.spent + n.spent,
+            late = s.late + n.late,
+            error = coalesce(n.error, s.error),
             first_at = least(s.first_at, n.first_at),
             last_at = greatest(s.last_at, n.last_at)
         from (
             select
                 t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
-                min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
+                sum(t.late) as late, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
             from tallied t
             group by t.job
         ) as n
         where s.slot = at and s.job = n.job
+    ), by_lateness as (
+        insert into prescient.slot_lateness as s (slot, job, bucket, checks)
+        select at, t.job, t.bucket, sum(t.finished + t.rescheduled + t.failed)
+        from tallied t
+        where t.bucket >= 0
+        group by t.job, t.bucket
+        on conflict (slot, job, bucket) do update
+        set checks = s.checks + excluded.checks
     )
     update prescient.slot_run r
     set state = 'done',
@@ -694,6 +737,7 @@ create function prescient.record_row(
     lateness   bigint,
     duration   bigint,
     runner     text,
+    entry      text,
     clock      timestamptz default null,
     mark       text default null
 )
@@ -719,7 +763,8 @@ begin
             error_count = case move when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
             last_error = coalesce(error, f.last_error),
             payload = coalesce(record_row.payload, f.payload),
-            spent = f.spent + coalesce(duration, 0) * interval '1 microsecond'
+            spent = f.spent + coalesce(duration, 0) * interval '1 microsecond',
+            trace = prescient.traced(f.trace, entry)
         where f.next_check_at = at and f.job = number and f.id = row_id;
     else
         with gone as (
@@ -729,7 +774,7 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome, lateness, duration, runner
         )
         select
             g.id, job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
@@ -738,7 +783,7 @@ begin
             case when outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(error, g.last_error),
             g.spent + coalesce(duration, 0) * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, outcome,
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, outcome,
             lateness * interval '1 microsecond',
             duration * interval '1 microsecond',
             runner
@@ -746,12 +791,14 @@ begin
     end if;
     there := found;
     if there then
-        insert into prescient.slot_tally (slot, token, part, job, finished, rescheduled, failed, spent)
+        insert into prescient.slot_tally (slot, token, part, job, bucket, finished, rescheduled, failed, late, error, spent)
         values (
-            at, own, this, number,
+            at, own, this, number, prescient.lateness_bucket(lateness),
             (outcome is not null and outcome <> 'failed')::integer,
             (outcome is null and move <> 'retry')::integer,
             (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
+            coalesce(lateness * interval '1 microsecond' > (select j.sla from prescient.job j where j.job = number), false)::integer,
+            case when outcome is not distinct from 'failed' or outcome is null and move = 'retry' then error end,
             coalesce(duration, 0) * interval '1 microsecond'
         );
     end if;
@@ -770,7 +817,7 @@ $$;
 -- +goose StatementEnd
 
 -- +goose Down
-drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, timestamptz, text);
+drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, text, timestamptz, text);
 drop function prescient.same_check(text);
 drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean, text, text, text);
 drop function prescient.close_slot(timestamptz, boolean, bigint);
@@ -784,6 +831,8 @@ drop function prescient.look_into_slot(timestamptz);
 drop function prescient.lock_slot(timestamptz, boolean);
 drop function prescient.rows_in_slot(timestamptz, bigint);
 drop function prescient.jobs_in_slot(timestamptz);
+drop function prescient.lateness_bucket(bigint);
+drop table prescient.slot_lateness;
 drop table prescient.slot_tally;
 drop table prescient.slot_claim;
 drop table prescient.slot_job;

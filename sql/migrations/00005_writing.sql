@@ -33,11 +33,12 @@ begin
     )
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, outcome
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome
     )
     select
         id, coalesce((select j.name from prescient.job j where j.job = gone.job), end_by_key.job_exec, '#' || gone.job), entity_name, entity_key, item_key, group_key,
-        first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, end_by_key.outcome
+        first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for,
+        prescient.traced(trace, prescient.trace_entry(end_by_key.outcome, next_check_at)), end_by_key.outcome
     from gone;
     get diagnostics ended = row_count;
     return ended;
@@ -100,7 +101,8 @@ begin
     -- Asked for when the row is locked: its lock may have been waited for over a boundary.
     target := prescient.slot_target(check_at, clock);
     update prescient.future_job f
-    set next_check_at = target
+    set next_check_at = target,
+        trace = prescient.traced(f.trace, prescient.trace_entry('rescheduled', f.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;
@@ -157,7 +159,8 @@ begin
     end if;
     target := greatest(target, earliest);
     update prescient.future_job f
-    set next_check_at = target
+    set next_check_at = target,
+        trace = prescient.traced(f.trace, prescient.trace_entry('pushed_back', f.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;
@@ -216,10 +219,11 @@ begin
     loop
         target := prescient.slot_target(check_at, clock);
         insert into prescient.future_job as f (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for
         )
         values (
-            number, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key, target, target, enqueue.payload
+            number, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key, target, target, enqueue.payload,
+            nullif(check_at, target)
         )
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
         returning f.id, f.next_check_at, done
@@ -252,7 +256,8 @@ begin
             );
             if on_conflict = 'keep' and not claimed then
                 update prescient.future_job f
-                set next_check_at = prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock)
+                set next_check_at = prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock),
+                    trace = prescient.traced(f.trace, prescient.trace_entry('kept', f.next_check_at))
                 where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
                 returning f.id, f.next_check_at, 'kept'
                 into enqueue.id, enqueue.slot, enqueue.action;
@@ -330,7 +335,7 @@ begin
         with given as (
             select
                 job.job, entity_name, entity_key, greatest(prescient.slot_ceil(check_at, grid), first) as target,
-                payload, item_key, group_key
+                payload, item_key, group_key, check_at
             from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
                 as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
             left join (
@@ -340,9 +345,9 @@ begin
             order by entity_name, entity_key, job_exec, item_key, nth
         ), written as (
             insert into prescient.future_job (
-                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload
+                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for
             )
-            select job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb
+            select job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target)
             from given
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
             returning 1
@@ -448,7 +453,8 @@ begin
         since = prescient.slot_floor(coalesce(clock, clock_timestamp()), new_width) + new_width;
     alter table prescient.future_job drop constraint future_job_on_grid;
     update prescient.future_job
-    set next_check_at = prescient.slot_ceil(next_check_at, new_width)
+    set next_check_at = prescient.slot_ceil(next_check_at, new_width),
+        trace = prescient.traced(trace, prescient.trace_entry('width', next_check_at))
     where next_check_at <> prescient.slot_floor(next_check_at, new_width);
     get diagnostics moved = row_count;
     execute format(

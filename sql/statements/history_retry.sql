@@ -14,12 +14,13 @@ with failed as (
 ), back as (
     insert into prescient.future_job (
         id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
-        last_error, spent, payload, enqueued_at, enqueued_by
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace
     )
     overriding system value
     select
         id, prescient.job_number(job_exec), entity_name, entity_key, item_key, group_key, first_check_at, prescient.slot_target($6, $7), check_count,
-        last_error, spent, payload, enqueued_at, enqueued_by
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for,
+        prescient.traced(trace, prescient.trace_entry('retried', slot))
     from failed
     on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
     returning id

@@ -16,7 +16,7 @@ with outcome as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
@@ -24,19 +24,23 @@ with outcome as (
         case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
         coalesce(g.error, g.last_error),
         g.spent + coalesce(g.duration, 0) * interval '1 microsecond',
-        g.payload, g.enqueued_at, g.enqueued_by, g.outcome,
+        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, g.outcome,
         g.lateness * interval '1 microsecond',
         g.duration * interval '1 microsecond',
         $12::text
     from gone g
     join unnest($4::bigint[], $13::text[]) as j (job, name) on j.job = g.job
 ), tallied as (
-    insert into prescient.slot_tally (slot, token, part, job, finished, failed, spent)
+    insert into prescient.slot_tally (slot, token, part, job, bucket, finished, failed, late, error, spent)
     select
-        $1, $2, $3, job, count(*) filter (where outcome <> 'failed'), count(*) filter (where outcome = 'failed'),
-        coalesce(sum(duration), 0) * interval '1 microsecond'
-    from gone
-    group by job
+        $1, $2, $3, g.job, prescient.lateness_bucket(g.lateness) as bucket,
+        count(*) filter (where g.outcome <> 'failed'), count(*) filter (where g.outcome = 'failed'),
+        count(*) filter (where g.lateness * interval '1 microsecond' > j.sla),
+        min(g.error) filter (where g.outcome = 'failed'),
+        coalesce(sum(g.duration), 0) * interval '1 microsecond'
+    from gone g
+    left join prescient.job j on j.job = g.job
+    group by g.job, bucket
 )
 select
     count(*) filter (where outcome <> 'failed') as finished,

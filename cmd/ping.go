@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/slots"
+)
+
+const (
+	// pingTimeout bounds a ping with its repetitions: a service that is away holds no run up.
+	pingTimeout = 15 * time.Second
+	// pingTail is how much of the end of the log goes with a failure.
+	pingTail = 10 << 10
+)
+
+// pinger tells a service that watches for silence how commands went, by the conventions of healthchecks.io: a POST to the URL
+// below /start when one begins, to the URL itself when it ended well, and below /fail, with the end of the log, when not.
+type pinger struct {
+	app  *App
+	to   *url.URL
+	http *egress.Client
+}
+
+// pinged calls fn, between two pings where run.ping_url is set. A ping that does not arrive is a warning.
+func (a *App) pinged(ctx context.Context, fn func() error) error {
+	p, err := a.pinger()
+	if err != nil {
+		return err
+	}
+	p.send(ctx, "start", "")
+	err = fn()
+	p.end(ctx, err)
+	return err
+}
+
+// pinger returns nil where no run.ping_url is set.
+func (a *App) pinger() (*pinger, error) {
+	text := a.Config().Run.PingURL.Reveal()
+	if text == "" {
+		return nil, nil
+	}
+	to, err := url.Parse(text) // config has checked it
+	if err != nil {
+		return nil, errors.New("run.ping_url is no URL")
+	}
+	// The operator's own choice, like the database: it may be anywhere.
+	anywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	client, err := egress.New(egress.Config{Allow: anywhere, Timeout: pingTimeout / 3, Tries: 3})
+	if err != nil {
+		return nil, fmt.Errorf("ping: %w", err)
+	}
+	return &pinger{a, to, client}, nil
+}
+
+// end says how a command, or a slot of the daemon, ended.
+func (p *pinger) end(ctx context.Context, err error) {
+	if err == nil {
+		p.send(ctx, "", "")
+	} else if p != nil {
+		p.send(ctx, "fail", p.app.tail.String()+err.Error()+"\n")
+	}
+}
+
+// ran is for daemon.Config.Ran: a slot that is left open to others is no news.
+func (p *pinger) ran(ctx context.Context, result slots.Result, err error) {
+	if errors.Is(err, slots.ErrStopped) || err == nil && result.State != slots.StateDone {
+		return
+	}
+	p.end(ctx, err)
+}
+
+func (p *pinger) send(ctx context.Context, what, body string) {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+	defer cancel()
+	to := p.to
+	if what != "" {
+		to = to.JoinPath(what)
+	}
+	_, err := p.http.Post(ctx, to, egress.Message{ID: what, ContentType: "text/plain; charset=utf-8", Body: []byte(body)})
+	if err != nil {
+		p.app.log.WarnContext(ctx, "the ping of run.ping_url did not arrive", "what", what, "error", err)
+	}
+}
+
+// tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if extra := len(t.text) - pingTail; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.text), "")
+}
+
+var _ io.Writer = (*tail)(nil)

@@ -1,0 +1,75 @@
+package jobs
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Event is one thing that happened to a check. Instants are in UTC.
+type Event struct {
+	ID        int64 // of the row: a key has a new one each time it is enqueued when nothing waits
+	JobExec   string
+	ItemKey   string
+	Anonymous bool
+
+	// What: "enqueued"; "next" and "retry" (a check that asked for another, or failed), "deferred" (by catch-up, unchecked);
+	// "rescheduled", "pushed_back", "kept" (moved to the next slot, since an enqueue came when its slot had begun), "width"
+	// (the grid was changed), "retried" (put back from history); an Outcome; or "waiting".
+	What string
+	At   time.Time // when; zero: it waits, or began before times were kept
+	Slot time.Time // the slot the row was in; of enqueued, its first
+	For  time.Time // of enqueued: the instant that was asked for
+
+	// Who did it, where it was no run: role, application_name, and the actor of SetActor.
+	By, App, Actor string
+
+	// Of a check: who ran it, how long after its slot, for how long, and its error.
+	Ran                bool
+	Runner             string
+	Lateness, Duration time.Duration
+	Error              string
+
+	// Of the slot, by the ledger: why it was opened ("run", "catch_up"; empty: it was not, or that is no part of the
+	// story), when, and when it was done.
+	Run                string
+	OpenedAt, ClosedAt time.Time
+
+	// Hindrance is what stands in the way of a row that waits: "paused", "unregistered" (no run of the last 7 days knows its job),
+	// "missed" (no run has opened its slot), "open" (its slot is being run, or was left), "straggler" (it was committed
+	// after its slot was closed). Empty: nothing.
+	Hindrance string
+}
+
+// Why returns all that is known of the checks of an entity, row by row, in order: the newest 20 entries between the
+// beginning of a row and its end are kept. Empty JobExec and ItemKey of the key take every job and item. Anonymous rows
+// are found once they have ended.
+func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
+	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey)}
+	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *Event) error {
+		var at, target, opened, closed sql.NullTime
+		var lateness, duration *int64
+		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
+			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance)
+		e.At, e.Slot, e.For = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
+		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
+		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask why of %s: %w", key, err)
+	}
+	return events, nil
+}
+
+// SetActor says for the rest of a transaction who it is that enqueues, moves and cancels: a user of the application,
+// which the database knows only as a role. It is kept beside the role and the application_name, for Why.
+func SetActor(ctx context.Context, tx DB, actor string) error {
+	if _, err := tx.ExecContext(ctx, "select set_config('prescient_trace.actor', $1, true)", actor); err != nil {
+		return fmt.Errorf("set actor: %w", err)
+	}
+	return nil
+}

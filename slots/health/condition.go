@@ -1,0 +1,100 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+)
+
+// Condition is one that is to hold.
+type Condition struct {
+	Name string
+	Help string // what is found, with LIMIT for the limit
+	unit string // "", "%" or "duration"
+	// limit is what is found at the most where nobody says otherwise.
+	limit float64
+	judge func(r *Report, limit float64) []Finding
+}
+
+// Conditions are all of them, in the order in which they are judged.
+var Conditions = []Condition{
+	{"missed", "more than LIMIT slots that no run has opened", "", 0, missed},
+	{"stranded", "more than LIMIT slots that were left open, or have rows which were committed after they were closed", "", 0, stranded},
+	{"overdue", "rows that have been due for longer than LIMIT", "duration", time.Hour.Seconds(), overdue},
+	{"gave-up", "more than LIMIT rows that were given up after their last error, in the last day", "", 0, gaveUp},
+	{"failing", "a job of which more than LIMIT of the checks failed in its newest slot", "%", 50, failing},
+	{"publishing", "recurring schedules of which more than LIMIT could not be published in their newest slot", "%", 0, publishing},
+	{"unregistered", "more than LIMIT jobs with rows in the next day that no run of the last 7 days has registered", "", 0, unregistered},
+	{"slow", "the newest run took more than LIMIT of the width", "%", 100, slow},
+	{"sla", "a job of which more than LIMIT of the checks of the last day began later than its SLA", "%", 1, sla},
+}
+
+// Limits are those that differ from the defaults. The zero value has none.
+type Limits struct {
+	given map[string]float64 // below 0: the condition is left out
+}
+
+// Set takes a limit such as "gave-up=10", "overdue=2h", "slow=150%" or "failing=off".
+func (l *Limits) Set(text string) error {
+	name, value, _ := strings.Cut(text, "=")
+	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
+	if i < 0 {
+		return fmt.Errorf("there is no condition %q; they are %s", name, strings.Join(Names(), ", "))
+	}
+	limit, err := Conditions[i].parse(value)
+	if err != nil {
+		return err
+	}
+	if l.given == nil {
+		l.given = map[string]float64{}
+	}
+	l.given[name] = limit
+	return nil
+}
+
+// Names returns the names of the conditions.
+func Names() (names []string) {
+	for _, c := range Conditions {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Limit is the limit where nobody says otherwise, as Set takes it.
+func (c Condition) Limit() string {
+	if c.unit == "duration" {
+		return seconds(c.limit)
+	}
+	return strconv.FormatFloat(c.limit, 'f', -1, 64) + c.unit
+}
+
+func (c Condition) parse(text string) (float64, error) {
+	if text == "off" {
+		return -1, nil
+	}
+	var limit float64
+	var err error
+	if c.unit == "duration" {
+		var d time.Duration
+		d, err = duration.Parse(text)
+		limit = d.Seconds()
+	} else {
+		limit, err = strconv.ParseFloat(strings.TrimSuffix(text, c.unit), 64)
+	}
+	if err != nil || !(limit >= 0 && limit < 1e12) {
+		return 0, fmt.Errorf("%s=%s: must be off, or a limit such as %s", c.Name, text, c.Limit())
+	}
+	return limit, nil
+}
+
+func (l Limits) of(c Condition) (limit float64, on bool) {
+	limit, given := l.given[c.Name]
+	if !given {
+		limit = c.limit
+	}
+	return limit, limit >= 0
+}

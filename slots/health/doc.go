@@ -1,0 +1,6 @@
+// Package health says whether all is well: it judges what the ledger has to tell by conditions that have names and limits.
+// "status --check" and /healthz of the daemon say the same by it.
+//
+//	report, err := health.Look(ctx, ledger, health.Limits{})
+//	for _, f := range report.Findings { ... }
+package health

@@ -1,0 +1,196 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// span is how far back jobs are judged.
+const span = 24 * time.Hour
+
+// Report is the state of things at one moment.
+type Report struct {
+	slots.Status
+	Jobs      []slots.JobStatus // that were checked in the last day, gave rows up, or are unregistered
+	LateSlots []slots.LateSlot  // of the last day, the newest 20
+	// Newest is the slot that was run in its time last, or is being run, and Took for how long.
+	Newest time.Time
+	Took   time.Duration
+	// Findings are what is wrong. None: all is well.
+	Findings []Finding
+}
+
+// Finding is a condition that does not hold.
+type Finding struct {
+	Condition string `json:"condition"`
+	// Text says what is so, for a person.
+	Text string `json:"text"`
+	// Remedy is the command, without the name of the binary, that mends it or tells more; empty: none does.
+	Remedy string `json:"remedy"`
+}
+
+// Look reads the state of things and judges it. since is the first slot to look at for what was missed or left; the zero time is the
+// ledger's first.
+func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits) (Report, error) {
+	var r Report
+	var err error
+	if r.Status, err = l.Status(ctx, since); err != nil {
+		return r, err
+	}
+	day := r.Now.Add(-span)
+	if r.Jobs, err = l.Jobs(ctx, day); err != nil {
+		return r, err
+	}
+	if r.LateSlots, err = l.LateSlots(ctx, day, 20); err != nil {
+		return r, err
+	}
+	if r.Newest, r.Took, err = l.Took(ctx, day); err != nil {
+		return r, err
+	}
+	for _, c := range Conditions {
+		if limit, on := limits.of(c); on {
+			for _, f := range c.judge(&r, limit) {
+				f.Condition = c.Name
+				r.Findings = append(r.Findings, f)
+			}
+		}
+	}
+	return r, nil
+}
+
+// inState returns how many slots are in trouble in one of these ways, and the rows in them.
+func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time) {
+	for _, t := range r.Trouble {
+		if slices.Contains(states, t.State) {
+			if n++; n == 1 {
+				first = t.Slot
+			}
+			rows += t.Waiting
+		}
+	}
+	return n, rows, first
+}
+
+func missed(r *Report, limit float64) []Finding {
+	n, rows, first := r.inState(slots.StateMissed)
+	return r.found(float64(n) > limit, "catch-up", "%s since %s: no run has opened them; %d rows wait in them", plural(n, "slot was", "slots were")+" missed", clock(first), rows)
+}
+
+func stranded(r *Report, limit float64) []Finding {
+	n, rows, first := r.inState(slots.StateOpen, slots.StateDone)
+	expired := int64(0)
+	for _, c := range r.Claims {
+		if len(c.Jobs) > 0 && !c.Live && !c.Until.Before(time.Unix(1, 0)) {
+			expired++
+		}
+	}
+	if n == 0 && expired > 0 {
+		return r.found(float64(expired) > limit, "catch-up", "%s by runners that have died", plural(expired, "claim is held", "claims are held"))
+	}
+	return r.found(float64(n) > limit, "catch-up", "%d rows are stranded in %s since %s, which their runners left or which were closed before the rows were committed", rows, plural(n, "slot", "slots"), clock(first))
+}
+
+func overdue(r *Report, limit float64) []Finding {
+	var oldest time.Time
+	var rows int64
+	for _, t := range slices.Concat(r.Trouble, r.Running) {
+		if t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit {
+			rows += t.Waiting
+			if oldest.IsZero() || t.Slot.Before(oldest) {
+				oldest = t.Slot
+			}
+		}
+	}
+	return r.found(rows > 0, "status", "%s for more than %s, the oldest since %s", plural(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
+}
+
+func gaveUp(r *Report, limit float64) (list []Finding) {
+	var n int64
+	var names []string
+	for _, j := range r.Jobs {
+		if n += j.GaveUp; j.GaveUp > 0 {
+			names = append(names, fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, short(j.Error)))
+		}
+	}
+	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s", plural(n, "row was given", "rows were given"), strings.Join(names, ", "))
+}
+
+func failing(r *Report, limit float64) []Finding {
+	return failures(r, limit, func(j *slots.JobStatus) bool { return j.JobExec != schedule.JobExec })
+}
+
+func publishing(r *Report, limit float64) []Finding {
+	return failures(r, limit, func(j *slots.JobStatus) bool { return j.JobExec == schedule.JobExec })
+}
+
+func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (list []Finding) {
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
+		list = append(list, r.found(bad && which(j), "jobs list --job "+j.JobExec, "%d of %d checks of %s failed in slot %s: %s",
+			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), short(j.Error))...)
+	}
+	return list
+}
+
+func unregistered(r *Report, limit float64) []Finding {
+	var names []string
+	for _, j := range r.Jobs {
+		if j.Unregistered {
+			names = append(names, j.JobExec)
+		}
+	}
+	return r.found(float64(len(names)) > limit, "", "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", strings.Join(names, ", "))
+}
+
+func slow(r *Report, limit float64) []Finding {
+	width := r.Grid.Width()
+	return r.found(100*r.Took.Seconds()/width.Seconds() > limit, "slots show "+clock(r.Newest), "slot %s has taken %s, and the next begins after %s: it needs more runners, more workers, or batches",
+		clock(r.Newest), seconds(r.Took.Seconds()), seconds(width.Seconds()))
+}
+
+func sla(r *Report, limit float64) (list []Finding) {
+	for _, j := range r.Jobs {
+		bad := j.SLA > 0 && j.Checked > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
+		list = append(list, r.found(bad, "status", "%d of %d checks of %s in the last day began later than %s after their slot",
+			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()))...)
+	}
+	return list
+}
+
+// found is a list of one finding, or of none.
+func (r *Report) found(is bool, remedy, format string, args ...any) []Finding {
+	if !is {
+		return nil
+	}
+	return []Finding{{Text: fmt.Sprintf(format, args...), Remedy: remedy}}
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func clock(t time.Time) string { return t.Format(time.RFC3339) }
+
+func seconds(s float64) string {
+	return duration.Format(time.Duration(s * float64(time.Second)).Round(time.Second))
+}
+
+// short is an error in one line that is not too long.
+func short(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > 120 {
+		text = string(runes[:120]) + "..."
+	}
+	return text
+}

@@ -1,0 +1,98 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// JobStatus is how the checks of a job have gone for some time, in the slots that are done.
+type JobStatus struct {
+	JobExec string
+	SLA     time.Duration // see jobs.SLA; 0: none
+	// RegisteredAt is when a run last knew the job, to the hour; zero: none ever did.
+	RegisteredAt time.Time
+	// Unregistered: rows of the job wait in slots of the next day or before, and no run of the last 7 days knew it.
+	Unregistered bool
+
+	Checked int64
+	Failed  int64 // checks that ended in an error
+	Late    int64 // checks that began later than the SLA
+	GaveUp  int64 // rows that are in history as failed
+
+	// LastSlot is the newest in which rows of the job were checked; the counts are those of that slot.
+	LastSlot    time.Time
+	LastChecked int64
+	LastFailed  int64
+	Error       string // what it failed with last; empty: it did not
+
+	// How late checks began: half of them, and all but one in a hundred, no later than this. No more than a fifth too
+	// much.
+	LatenessP50, LatenessP99 time.Duration
+}
+
+// aheadFor is how far ahead jobs with rows are looked for that no run knows.
+const aheadFor = 24 * time.Hour
+
+// Jobs returns how the jobs have done since an instant, in the order of their names: those that were checked, gave rows
+// up, or are unregistered.
+func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error) {
+	now := l.now()
+	args := []any{since, now, now.Add(aheadFor)}
+	list, err := list(ctx, l, pgsql.LedgerJobs, args, func(row *sql.Rows, j *JobStatus) error {
+		var sla, p50, p99 sql.NullInt64
+		var registered, slot sql.NullTime
+		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked, &j.LastFailed,
+			&j.GaveUp, &j.Error, &p50, &p99)
+		j.SLA, j.LatenessP50, j.LatenessP99 = duration(sla), duration(p50), duration(p99)
+		j.RegisteredAt, j.LastSlot = registered.Time.UTC(), slot.Time.UTC()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read how the jobs do: %w", err)
+	}
+	return list, nil
+}
+
+func duration(micros sql.NullInt64) time.Duration {
+	return time.Duration(micros.Int64) * time.Microsecond
+}
+
+// LateSlot is a slot in which checks of a job began later than its SLA.
+type LateSlot struct {
+	Slot    time.Time
+	JobExec string
+	Checked int64
+	Late    int64
+}
+
+// LateSlots returns the newest slots since an instant in which checks began later than the SLA of their job.
+func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]LateSlot, error) {
+	slots, err := list(ctx, l, pgsql.LedgerLate, []any{since, l.now(), limit}, func(row *sql.Rows, s *LateSlot) error {
+		err := row.Scan(&s.Slot, &s.JobExec, &s.Checked, &s.Late)
+		s.Slot = s.Slot.UTC()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list late slots: %w", err)
+	}
+	return slots, nil
+}
+
+// Took returns the newest slot since an instant that was run in its time, and how long that took; of one that is being
+// run, so far. The zero time where there is none.
+func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
+	_, err = list(ctx, l, pgsql.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
+		var micros sql.NullInt64
+		err := row.Scan(&slot, &micros)
+		slot, took = slot.UTC(), duration(micros)
+		return err
+	})
+	if err != nil {
+		return slot, took, fmt.Errorf("read how long the newest slot took: %w", err)
+	}
+	return slot, took, nil
+}

@@ -1,0 +1,305 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// life is what is known of the rows of one key, as the test has seen it happen.
+type life struct {
+	events []string
+	slot   int // of the row that waits; 0: none does
+	checks int
+	errors int // in a row
+}
+
+func (l *life) add(what string, slot int) { l.events = append(l.events, what+" "+strconv.Itoa(slot)) }
+
+// lives are keys that things happen to, at random.
+type lives struct {
+	*world
+	rnd  *rand.Rand
+	keys []*life
+}
+
+// pick returns some of the keys that wait, or of those that do not.
+func (l *lives) pick(share float64, waiting bool) (some []string) {
+	for i, k := range l.keys {
+		if (k.slot > 0) == waiting && l.rnd.Float64() < share {
+			some = append(some, strconv.Itoa(i))
+		}
+	}
+	return some
+}
+
+// change does something to keys by one statement, and tells the life of each of it.
+func (l *lives) change(query string, keys []string, at time.Time, tell func(k *life)) {
+	l.t.Helper()
+	err := pgsqlInTx(l, func(tx *sqlx.Tx) error {
+		if err := jobs.SetActor(l.t.Context(), tx, "alice"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(query, pq.Array(keys), at, l.clock.Now())
+		return err
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, key := range keys {
+		n, _ := strconv.Atoi(key)
+		tell(l.keys[n])
+	}
+}
+
+func pgsqlInTx(l *lives, fn func(tx *sqlx.Tx) error) error {
+	tx, err := l.db.Beginx()
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(tx), tx.Commit())
+}
+
+func (l *lives) enqueue(share float64, to int) {
+	l.change(`select prescient.enqueue('job', 'order', k, $2, clock => $3) from unnest($1::text[]) as k`,
+		l.pick(share, false), slot(to).Add(-time.Second), func(k *life) { k.add("enqueued", to); k.slot, k.errors = to, 0 })
+}
+
+func (l *lives) move(share float64, to int) {
+	l.change(`select prescient.reschedule('job', 'order', k, $2, clock => $3) from unnest($1::text[]) as k`,
+		l.pick(share, true), slot(to), func(k *life) { k.add("rescheduled", k.slot); k.slot = to })
+}
+
+func (l *lives) pushBack(share float64, to int) {
+	l.change(`select prescient.push_back('job', 'order', k, $2, clock => $3) from unnest($1::text[]) as k`,
+		l.pick(share, true), slot(to), func(k *life) {
+			if to > k.slot {
+				k.add("pushed_back", k.slot)
+				k.slot = to
+			}
+		})
+}
+
+func (l *lives) cancel(share float64) {
+	l.change(`select prescient.cancel('job', 'order', k) from unnest($1::text[]) as k where $2::timestamptz is not null and $3::timestamptz is not null`,
+		l.pick(share, true), slot(0), func(k *life) { k.add("cancelled", k.slot); k.slot = 0 })
+}
+
+func (l *lives) replace(share float64, to int) {
+	l.change(`select prescient.enqueue('job', 'order', k, $2, on_conflict => 'replace', clock => $3) from unnest($1::text[]) as k`,
+		l.pick(share, true), slot(to), func(k *life) { k.add("replaced", k.slot); k.add("enqueued", to); k.slot, k.errors = to, 0 })
+}
+
+// check is what the nth check of a key does: it is done, asks for another in a later slot, or fails.
+func check(key string, nth, now int) (next int, err error) {
+	n, _ := strconv.Atoi(key)
+	switch r := rand.New(rand.NewPCG(uint64(n), uint64(nth))).IntN(10); {
+	case r < 4:
+		return 0, nil
+	case r < 7:
+		return now + 1 + r%3, nil
+	default:
+		return 0, fmt.Errorf("boom %d", nth)
+	}
+}
+
+// run runs a slot, and tells each life what became of it.
+func (l *lives) run(now int) {
+	l.t.Helper()
+	l.clock.Set(slot(now))
+	l.world.run(slot(now))
+	for i, k := range l.keys {
+		if k.slot != now {
+			continue
+		}
+		next, err := check(strconv.Itoa(i), k.checks, now)
+		k.checks++
+		switch {
+		case err != nil && k.errors == 2:
+			k.add("failed", now)
+			k.slot = 0
+		case err != nil:
+			k.add("retry", now)
+			k.slot = now + 1<<k.errors
+			k.errors++
+		case next > 0:
+			k.add("next", now)
+			k.slot, k.errors = next, 0
+		default:
+			k.add("done", now)
+			k.slot = 0
+		}
+	}
+}
+
+// Whatever happens to a check, its story can be told from its row, and of its row alone.
+func TestTenThousandLivesCanBeToldFromTheirTraces(t *testing.T) {
+	t.Parallel()
+	l := &lives{world: setup(t), rnd: rand.New(rand.NewPCG(1, 2))}
+	for range 10_000 {
+		l.keys = append(l.keys, &life{})
+	}
+	checks := map[string]int{}
+	l.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			now := int(job.Slot.Sub(slot(0)) / (15 * time.Minute))
+			next, err := check(job.EntityKey, checks[job.EntityKey], now)
+			checks[job.EntityKey]++
+			if results[i].Err = err; next > 0 {
+				results[i].Next = new(slot(next))
+			}
+		}
+		return results, nil
+	}, jobs.Retry(2), jobs.MaxChecks(100), jobs.Concurrency(1))
+	for now := range 8 {
+		l.clock.Set(slot(now))
+		l.enqueue(0.5, now+1+l.rnd.IntN(3))
+		l.move(0.1, now+1+l.rnd.IntN(3))
+		l.pushBack(0.1, now+1+l.rnd.IntN(3))
+		l.cancel(0.05)
+		l.replace(0.05, now+1+l.rnd.IntN(3))
+		l.run(now + 1)
+	}
+	l.compare()
+}
+
+// compare compares what the database tells of each key with what has happened to it.
+func (l *lives) compare() {
+	l.t.Helper()
+	var told []struct {
+		Key, What string
+		Slot      time.Time
+		Actor     string
+		Error     string
+		At        *time.Time
+	}
+	err := l.db.Select(&told, `select k as key, w.what, w.slot, coalesce(w.actor, '') as actor, coalesce(w.error, '') as error, w.at
+		from generate_series(0, 9999) as n, lateral (select n::text as k) as key, lateral prescient.why('order', k) with ordinality as w
+		order by n, w.ordinality`)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, e := range told {
+		n := int(e.Slot.Sub(slot(0)) / (15 * time.Minute))
+		got[e.Key] = append(got[e.Key], e.What+" "+strconv.Itoa(n))
+		if byHand := slices.Contains([]string{"enqueued", "rescheduled", "pushed_back", "cancelled", "replaced"}, e.What); byHand != (e.Actor == "alice") {
+			l.t.Errorf("%s of %s was done by %q", e.What, e.Key, e.Actor)
+		}
+		if failed := e.What == "retry" || e.What == "failed"; failed != (e.Error != "") {
+			l.t.Errorf("%s of %s has the error %q", e.What, e.Key, e.Error)
+		}
+		if (e.At == nil) != (e.What == "waiting") {
+			l.t.Errorf("%s of %s was at %v", e.What, e.Key, e.At)
+		}
+	}
+	events := 0
+	for i, k := range l.keys {
+		want := k.events
+		if k.slot > 0 {
+			want = append(want, "waiting "+strconv.Itoa(k.slot))
+		}
+		if diff := cmp.Diff(want, got[strconv.Itoa(i)]); diff != "" {
+			l.t.Fatalf("key %d: %s", i, diff)
+		}
+		events += len(want)
+	}
+	l.t.Logf("%d lives, %d events", len(l.keys), events)
+}
+
+func TestATraceKeepsTheNewestTwentyEntriesAndSurvivesIntoHistory(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("again", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if job.CheckCount == 30 {
+			return nil, nil
+		}
+		return new(job.Slot.Add(time.Minute)), nil
+	}, jobs.MaxChecks(100))
+	w.registry.Register("untraced", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if job.CheckCount == 29 && job.ErrorCount == 0 {
+			return nil, errors.New("boom")
+		}
+		return new(job.Slot.Add(time.Minute)), nil
+	}, jobs.MaxChecks(100), jobs.Untraced())
+	w.enqueue("again", slot(1), 2)
+	w.enqueue("untraced", slot(1), 2)
+	for n := range 31 {
+		w.run(slot(n + 1))
+	}
+	whats := func(job string) (list []string) {
+		events, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "1", JobExec: job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			list = append(list, fmt.Sprint(e.What, " ", int(e.Slot.Sub(slot(0))/(15*time.Minute))))
+		}
+		return list
+	}
+	want := []string{"enqueued 1"}
+	for n := 11; n <= 30; n++ {
+		want = append(want, fmt.Sprint("next ", n))
+	}
+	if diff := cmp.Diff(append(want, "done 31"), whats("again")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"enqueued 1", "retry 30", "waiting 32"}, whats("untraced")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What the ledger has of how the jobs do: counts by the slots that are done, and percentiles that are at most a fifth too high.
+func TestTheLedgerTellsHowTheJobsDo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("kept", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(time.Minute))
+	w.registry.RegisterBatch("late", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		results[0].Err = errors.New("boom")
+		results[1].Next = new(slot(8))
+		return results, nil
+	}, jobs.SLA(time.Second))
+	w.enqueue("kept", slot(1), 100)
+	w.enqueue("late", slot(1), 100)
+	w.clock.Set(slot(1).Add(40 * time.Second))
+	if _, err := w.runner().Run(t.Context(), slot(1)); err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.ledger.Jobs(t.Context(), slot(0))
+	if err != nil || len(list) != 2 {
+		t.Fatal(list, err)
+	}
+	for i := range list {
+		j := &list[i]
+		if j.LatenessP50 < 40*time.Second || j.LatenessP99 > 48*time.Second || j.RegisteredAt.IsZero() {
+			t.Errorf("%s: %+v", j.JobExec, *j)
+		}
+		j.LatenessP50, j.LatenessP99, j.RegisteredAt = 0, 0, time.Time{}
+	}
+	list[1].Failed, list[1].LastFailed = list[1].Failed/2, list[1].LastFailed/2 // two pages, the first of each
+	want := []slots.JobStatus{
+		{JobExec: "kept", SLA: time.Minute, Checked: 100, LastSlot: slot(1), LastChecked: 100},
+		{JobExec: "late", SLA: time.Second, Checked: 100, Failed: 1, Late: 100, LastSlot: slot(1), LastChecked: 100, LastFailed: 1, Error: "boom"},
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Error(diff)
+	}
+	late, err := w.ledger.LateSlots(t.Context(), slot(0), 10)
+	if diff := cmp.Diff([]slots.LateSlot{{Slot: slot(1), JobExec: "late", Checked: 100, Late: 100}}, late); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}

@@ -1,0 +1,121 @@
+-- The story of a check, for people.
+
+-- +goose Up
+-- Everything that is known of the checks of an entity, in order: of each row, ended or waiting, how it was asked for, each
+-- entry of its trace, and how it ended or what it waits for. A null job_exec takes every job, a null item_key every item;
+-- anonymous rows are found once they have ended.
+--
+-- what: enqueued; next, retry, deferred, rescheduled, pushed_back, kept, width, retried (see trace_entry); an outcome, see
+-- future_job_history; or waiting. slot: the one that the row was in; target: of enqueued, the instant that was asked for.
+-- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
+-- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
+-- left open), straggler (it came after its slot was closed).
+-- +goose StatementBegin
+create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null)
+returns table (
+    id         bigint,
+    job        text,
+    item       text,
+    at         timestamptz,
+    what       text,
+    slot       timestamptz,
+    target     timestamptz,
+    by_role    text,
+    app        text,
+    actor      text,
+    runner     text,
+    lateness   interval,
+    duration   interval,
+    error      text,
+    run        text,
+    opened_at  timestamptz,
+    closed_at  timestamptz,
+    hindrance  text
+)
+language plpgsql
+stable
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with story as materialized (
+        select
+            f.id, coalesce(j.name, '#' || f.job) as name, f.item_key, f.enqueued_at, f.enqueued_by, f.enqueued_app, f.enqueued_actor,
+            f.asked_for, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
+            null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job
+        from prescient.future_job f
+        left join prescient.job j on j.job = f.job
+        where f.entity_name = why.entity_name
+            and f.entity_key = why.entity_key
+            and (why.job_exec is null or f.job = prescient.number_of(why.job_exec))
+            and (why.item_key is null or f.item_key = why.item_key)
+            and f.item_key is not null
+        union all
+        select
+            h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
+            h.asked_for, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
+            h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null
+        from prescient.future_job_history h
+        where h.entity_name = why.entity_name
+            and h.entity_key = why.entity_key
+            and (why.job_exec is null or h.job_exec = why.job_exec)
+            and (why.item_key is null or h.item_key = why.item_key)
+    ), entry as (
+        select
+            s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
+            coalesce(s.asked_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
+            null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job
+        from story s
+        union all
+        select
+            s.id, s.name, s.item_key, s.enqueued_at, t.nth,
+            case
+                when e.value ? 'at' then to_timestamp((e.value ->> 'at')::bigint / 1000.0)
+                else to_timestamp((e.value ->> 'slot')::bigint) + (e.value ->> 'late')::bigint * interval '1 millisecond'
+            end,
+            e.value ->> 'what', to_timestamp((e.value ->> 'slot')::bigint), null,
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 'run',
+            (e.value ->> 'late')::bigint * interval '1 millisecond', (e.value ->> 'took')::bigint * interval '1 microsecond', e.value ->> 'error', null
+        from story s
+        cross join lateral unnest(s.trace) with ordinality as t (line, nth)
+        cross join lateral (select t.line::jsonb as value) as e
+        -- Who cancelled or replaced it is with the outcome.
+        where e.value ->> 'what' <> s.what
+        union all
+        select
+            s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job
+        from story s
+        left join lateral (
+            select last.value
+            from (select s.trace[cardinality(s.trace)]::jsonb as value) as last
+            where last.value ->> 'what' = s.what
+        ) as e on true
+    )
+    select
+        e.id, e.name, e.item_key, e.at, e.what, e.slot, e.target, e.by_role, e.app, e.actor, e.runner, e.lateness, e.duration, e.error,
+        r.kind, r.opened_at, r.finished_at,
+        case
+            when e.what <> 'waiting' then null
+            when j.paused_at is not null then 'paused'
+            when coalesce(j.registered_at, '-infinity') < clock_timestamp() - interval '7 days' then 'unregistered'
+            when e.slot > clock_timestamp() then null
+            when r.state = 'open' then 'open'
+            when r.state = 'done' then 'straggler'
+            when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
+        end
+    from entry e
+    left join prescient.job j on j.job = e.job
+    left join prescient.slot_run r on r.slot = e.slot and (e.lateness is not null or e.what = 'waiting')
+    order by e.begun_at, e.id, e.nth;
+end
+$$;
+-- +goose StatementEnd
+
+update prescient.setting
+set schema_version = 3;
+
+-- +goose Down
+update prescient.setting
+set schema_version = 2;
+drop function prescient.why(text, text, text, text);

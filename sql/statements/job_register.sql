@@ -1,0 +1,3 @@
+-- The numbers of the jobs that a run knows, which it writes down.
+select name, job
+from prescient.register_jobs($1, $2)

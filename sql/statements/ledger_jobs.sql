@@ -1,0 +1,86 @@
+-- How the jobs have done in the slots from $1 to $2, by the ledger and by history, and which of those that have rows in slots up to
+-- $3 no run of the last 7 days has registered, by the server's clock. In the percentiles a bucket counts as its upper bound. A slot that is open counts when it is closed.
+with done as materialized (
+    select
+        s.slot, s.job, s.finished + s.rescheduled + s.failed as checked, s.failed, s.late, s.error,
+        row_number() over (partition by s.job order by s.slot desc) as nth
+    from prescient.slot_job s
+    where s.slot between $1 and $2
+        and s.finished + s.rescheduled + s.failed > 0
+), total as (
+    select
+        job, sum(checked)::bigint as checked, sum(failed)::bigint as failed, sum(late)::bigint as late,
+        max(slot) as slot,
+        max(checked) filter (where nth = 1) as last_checked,
+        max(failed) filter (where nth = 1) as last_failed,
+        (array_agg(error order by slot desc) filter (where error is not null))[1] as error
+    from done
+    group by job
+), lateness as (
+    select
+        job,
+        min(bucket) filter (where below >= 0.50 * n) as p50,
+        min(bucket) filter (where below >= 0.99 * n) as p99
+    from (
+        select
+            l.job, l.bucket,
+            sum(sum(l.checks)) over (partition by l.job order by l.bucket) as below,
+            sum(sum(l.checks)) over (partition by l.job) as n
+        from prescient.slot_lateness l
+        where l.slot between $1 and $2
+        group by l.job, l.bucket
+    ) as b
+    group by job
+), gave_up as (
+    select
+        h.job_exec, count(*) as n, max(h.finished_at) as at,
+        (array_agg(h.last_error order by h.finished_at desc))[1] as error
+    from prescient.future_job_history h
+    where h.outcome = 'failed' and h.finished_at >= $1
+    group by h.job_exec
+), waiting as (
+    select distinct number
+    from (
+        with recursive due (slot) as (
+            (select next_check_at from prescient.future_job where next_check_at <= $3 order by next_check_at limit 1)
+            union all
+            select (
+                select f.next_check_at
+                from prescient.future_job f
+                where f.next_check_at > due.slot and f.next_check_at <= $3
+                order by f.next_check_at
+                limit 1
+            )
+            from due
+            where due.slot is not null
+        )
+        select slot from due where slot is not null limit 500
+    ) as due
+    cross join lateral prescient.jobs_in_slot(due.slot) as number
+), unknown as (
+    select w.number as job
+    from waiting w
+    left join prescient.job j on j.job = w.number
+    where j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days'
+)
+select
+    coalesce(j.name, g.job_exec, '#' || coalesce(t.job, u.job)) as name,
+    (extract(epoch from j.sla) * 1000000)::bigint as sla,
+    j.registered_at,
+    u.job is not null as unknown,
+    coalesce(t.checked, 0) as checked,
+    coalesce(t.failed, 0) as failed,
+    coalesce(t.late, 0) as late,
+    t.slot,
+    coalesce(t.last_checked, 0) as last_checked,
+    coalesce(t.last_failed, 0) as last_failed,
+    coalesce(g.n, 0) as gave_up,
+    coalesce(case when t.last_failed > 0 then t.error end, g.error, t.error, '') as error,
+    (100000 * power(2::double precision, l.p50 / 4.0))::bigint as p50,
+    (100000 * power(2::double precision, l.p99 / 4.0))::bigint as p99
+from total t
+full join unknown u on u.job = t.job
+left join prescient.job j on j.job = coalesce(t.job, u.job)
+full join gave_up g on g.job_exec = j.name
+left join lateness l on l.job = t.job
+order by name
