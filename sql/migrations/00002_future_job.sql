@@ -104,7 +104,8 @@ as $$
         'what', what,
         'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
         'slot', extract(epoch from slot)::bigint,
-        'by', session_user,
+        -- The caller's role, also in a function that runs with the owner's rights.
+        'by', coalesce(nullif(current_setting('role'), 'none'), session_user),
         'app', nullif(current_setting('application_name'), ''),
         'actor', nullif(current_setting('prescient_trace.actor', true), '')
     ))::text
