@@ -5,7 +5,7 @@ GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long lint bench bench-full postgres clean
+.PHONY: help build demo test test-long lint deploy bench bench-full postgres clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test-long: postgres ## what takes longer than make test should: every fault at e
 lint: ## golangci-lint at a pinned version; the benchmark, a module of its own, is vetted
 	go run $(GOLANGCI_LINT) run ./...
 	cd bench && go vet ./...
+
+deploy: ## rewrite the files of deploy, which prescient prints
+	go test -count 1 -run TheFilesOfDeploy ./cmd -update
 
 bench: postgres ## prescient beside other queues, the short set: about 5 minutes
 	cd bench && go run . -short

@@ -96,7 +96,8 @@ func (a *App) root() *cobra.Command {
 		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a), newWhy(a),
 		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
 		newSpool(a),
-		newMigrate(a), newDB(a), newConfig(a), newDemo(a), newVersion(a),
+		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a),
+		newDB(a), newConfig(a), newDemo(a), newVersion(a),
 	)
 	for _, command := range a.extra {
 		root.AddCommand(command(a))

@@ -14,6 +14,9 @@ type Loaded struct {
 	// Config is what the program runs with. Every value keeps its rule.
 	Config Config
 
+	// File is the path from the root of the configuration file that was read; empty: none.
+	File string
+
 	// Entries is every setting, sorted by key, for people to see.
 	Entries []Entry
 
@@ -44,6 +47,7 @@ func Load(fs *pflag.FlagSet) (Loaded, error) { return load(fs, places()) }
 func load(fs *pflag.FlagSet, places []string) (Loaded, error) {
 	loaded := Loaded{Config: Default(), Warnings: strangers(os.Environ())}
 	from, problems := open(given(fs), places)
+	loaded.File = from.file
 	for key, field := range fields(&loaded.Config) {
 		problems = append(problems, from.read(key, field, &loaded.Config))
 		loaded.Entries = append(loaded.Entries, Entry{key, show(field), from.origin(key)})

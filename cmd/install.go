@@ -1,0 +1,177 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// usualConfig is the configuration file of commands that are started with no environment.
+const usualConfig = "/etc/prescient/prescient.yaml"
+
+const widthHelp = `The width of the slots is that of the database; --width, where that cannot be reached. The first line says which.`
+
+type installOptions struct {
+	install.Setup
+	timezone string
+	write    string
+	helm     bool
+	ports    []int
+}
+
+// flags adds the flags that all kinds of setup have.
+func (o *installOptions) flags(a *App, c *cobra.Command) {
+	o.Name = a.Name
+	duration.Var(c.Flags(), &o.Width, "width", 0, "distance between two slots, where the database cannot be asked")
+	_ = c.RegisterFlagCompletionFunc("width", cobra.NoFileCompletions)
+}
+
+// binaryFlag adds the flag of a setup that runs a binary on this machine.
+func (o *installOptions) binaryFlag(c *cobra.Command) {
+	c.Flags().StringVar(&o.Binary, "binary", "", "`PATH` of the binary; default: this one")
+}
+
+// writeFlags adds the flags of a setup that is several files.
+func (o *installOptions) writeFlags(c *cobra.Command) {
+	c.Flags().StringVar(&o.Name, "name", o.Name, "`NAME` of what is installed")
+	_ = c.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
+	c.Flags().StringVar(&o.write, "write", "", "write the files into `DIRECTORY`, where none is different, instead of printing them")
+	_ = c.MarkFlagDirname("write")
+}
+
+// fill completes the setup with what this binary, its settings and the database know.
+func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error) {
+	s := o.Setup
+	var err error
+	if s.Binary == "" {
+		if s.Binary, err = os.Executable(); err != nil {
+			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)
+		}
+	}
+	if !filepath.IsAbs(s.Binary) {
+		return s, usagef("--binary %s: want a path from the root, such as /usr/local/bin/%s", s.Binary, a.Name)
+	}
+	s.Config = a.config.File
+	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
+	return s, err
+}
+
+// knownWidth is the width of the slots and who says so: the database, or else given or the settings.
+func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.Duration, from string, err error) {
+	if a.Config().Database.URL.Reveal() == "" {
+		return a.givenWidth(given, usagef("database.url is not set"))
+	}
+	err = a.withDB(ctx, func(_ *sqlx.DB, setting pgsql.Setting) error {
+		view, err := a.newDatabaseView(setting)
+		width, from = setting.Grid.Width(), "the database "+strings.Map(printable, view.String())
+		return err
+	})
+	if err == nil && given != 0 && given != width {
+		err = usagef("--width is %s, but %s has slots of %s: leave the flag out, or change the database with: %s slots set-width %s",
+			duration.Format(given), from, duration.Format(width), a.Name, duration.Format(given))
+	}
+	if _, usage := errors.AsType[*ExitError](err); err == nil || usage {
+		return width, from, err
+	}
+	why := err
+	width, from, err = a.givenWidth(given, why)
+	if err == nil {
+		a.log.WarnContext(ctx, "the database was not asked for the width of its slots", "error", why)
+	}
+	return width, from, err
+}
+
+// givenWidth is the width that a flag or a setting says. why is what is wrong with the database.
+func (a *App) givenWidth(given time.Duration, why error) (width time.Duration, from string, err error) {
+	width, from = given, "--width"
+	if given == 0 {
+		width, from = a.Config().Slots.Width, "slots.width, "+a.origin("slots.width")
+	}
+	if width == 0 {
+		return 0, "", fmt.Errorf("the width of the slots is not known: %w; set it right, or give --width", why)
+	}
+	if _, err := grid.New(width); err != nil {
+		return 0, "", usagef("%s: %w", from, err)
+	}
+	return width, from, nil
+}
+
+// needConfig completes the setup of a machine: there has to be a configuration file, since what starts the commands
+// there knows nothing of this shell.
+func (a *App) needConfig(ctx context.Context, s *install.Setup) {
+	if s.Config == "" {
+		a.log.WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", usualConfig)
+	}
+	s.Config = cmp.Or(s.Config, usualConfig)
+	a.warnUnseen(ctx)
+}
+
+// warnUnseen warns of settings that only this command line and this shell have.
+func (a *App) warnUnseen(ctx context.Context) {
+	for _, e := range a.config.Entries {
+		if strings.HasPrefix(e.Origin, "environment ") || strings.HasPrefix(e.Origin, "flag ") {
+			a.log.WarnContext(ctx, "a setting is not in the configuration file, so what is installed does not see it", "key", e.Key, "origin", e.Origin)
+		}
+	}
+}
+
+// deliver writes the files, or prints them.
+func (a *App) deliver(o *installOptions, files []install.File, err error) error {
+	if errors.Is(err, install.ErrWidth) {
+		return usagef("%w: %s daemon", err, a.Name)
+	}
+	if err != nil {
+		return &ExitError{Code: Usage, Err: err}
+	}
+	for i, file := range files {
+		if o.write == "" {
+			continue
+		}
+		files[i].Path = filepath.Join(o.write, file.Path)
+		if err := writeNew(files[i]); err != nil {
+			return err
+		}
+	}
+	return a.print(files, func() error {
+		for i, file := range files {
+			text := strings.TrimSuffix(file.Text, "\n")
+			switch {
+			case o.write != "":
+				text = "wrote " + file.Path
+			case len(files) > 1:
+				text = strings.Repeat("\n", min(i, 1)) + "# " + file.Path + "\n" + text
+			}
+			if err := a.lines(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeNew writes a file, but not over one that is different.
+func writeNew(file install.File) error {
+	if err := os.MkdirAll(filepath.Dir(file.Path), 0o755); err != nil {
+		return fmt.Errorf("make a directory: %w", err)
+	}
+	if old, err := os.ReadFile(file.Path); err == nil && string(old) != file.Text {
+		return fmt.Errorf("%s exists and is different: it may have been edited, so move it away first", file.Path)
+	}
+	if err := os.WriteFile(file.Path, []byte(file.Text), 0o644); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package install
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// manifests are the templates of the chart, in the order in which they are printed.
+var manifests = []string{"account.yaml", "network.yaml", "migrate.yaml", "run.yaml", "daemon.yaml"}
+
+// Chart returns the files of a Helm chart, whose values are those of the setup.
+func Chart(s Setup) ([]File, error) {
+	values, err := s.values()
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	err = fs.WalkDir(texts, "chart", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(texts, name)
+		if path.Base(name) == "values.yaml" {
+			text = values
+		}
+		files = append(files, File{strings.TrimPrefix(name, "chart/"), string(text)})
+		return err
+	})
+	return files, err
+}
+
+// Kubernetes returns the manifests that Helm would make of the chart for a release of the setup's name. CronJobs for
+// slots that do not all begin with a minute are ErrWidth.
+func Kubernetes(s Setup) (File, error) {
+	text, err := s.values()
+	if err != nil {
+		return File{}, err
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return File{}, fmt.Errorf("read the values of the chart: %w", err)
+	}
+	t, err := likeHelm()
+	if err != nil {
+		return File{}, err
+	}
+	data := map[string]any{"Values": values, "Release": map[string]any{"Name": s.Name}}
+	parts := []string{fmt.Sprintf("# Printed by %s kubernetes: slots of %s (says %s).\n", s.Name, s.Slots(), s.WidthFrom)}
+	for _, name := range manifests {
+		var b strings.Builder
+		if err := t.ExecuteTemplate(&b, name, data); err != nil {
+			return File{}, fmt.Errorf("write %s: %w", name, err)
+		}
+		if text := strings.TrimSpace(b.String()); text != "" {
+			parts = append(parts, text+"\n")
+		}
+	}
+	name := s.Name + ".yaml"
+	if s.Daemon {
+		name = s.Name + "-daemon.yaml"
+	}
+	return File{name, strings.Join(parts, "---\n")}, nil
+}
+
+// values is the values.yaml of the chart.
+func (s Setup) values() ([]byte, error) {
+	if err := s.checkName(); err != nil {
+		return nil, err
+	}
+	if !s.Daemon && (s.Width < time.Minute || s.Width%time.Minute != 0) {
+		return nil, fmt.Errorf("slots of %s: %w", s.Slots(), ErrWidth)
+	}
+	t, err := template.ParseFS(texts, "chart/values.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("parse the values of the chart: %w", err)
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, struct {
+		Setup
+		Minutes int
+	}{s, int(s.Width / time.Minute)})
+	return b.Bytes(), err
+}
+
+// likeHelm parses the templates of the chart with those of Helm's functions that they use.
+func likeHelm() (*template.Template, error) {
+	t := template.New("")
+	t.Funcs(template.FuncMap{
+		"list":  func(v ...any) []any { return v },
+		"int":   func(n int) int { return n },
+		"mod":   func(n, m int) int { return n % m },
+		"div":   func(n, m int) int { return n / m },
+		"quote": strconv.Quote,
+		"fail":  func(text string) (string, error) { return "", errors.New(text) },
+		"nindent": func(n int, text string) string {
+			return strings.ReplaceAll("\n"+text, "\n", "\n"+strings.Repeat(" ", n))
+		},
+		"toYaml": func(v any) (string, error) {
+			var b strings.Builder
+			enc := yaml.NewEncoder(&b)
+			enc.SetIndent(2)
+			err := enc.Encode(v)
+			return strings.TrimSuffix(b.String(), "\n"), err
+		},
+		"include": func(name string, data any) (string, error) {
+			var b strings.Builder
+			err := t.ExecuteTemplate(&b, name, data)
+			return b.String(), err
+		},
+	})
+	return t.ParseFS(texts, "chart/templates/*")
+}

@@ -1,0 +1,82 @@
+package install
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// crontab is the data of crontab.tmpl.
+type crontab struct {
+	Setup
+	Clock, Path, Schedule, Command, User string
+	Often                                string // why a run is started between slots, too; empty: it is not
+}
+
+// Crontab returns the lines of a crontab, which run the binary at each slot by cron's clock, whatever summer time does
+// to it. Slots that do not all begin with a minute are ErrWidth.
+func Crontab(s Setup) (File, error) {
+	if err := s.check(); err != nil {
+		return File{}, err
+	}
+	if s.Zone == nil {
+		s.Zone = time.UTC
+	}
+	zone := offsets(s.Zone, s.Now)
+	at, err := newSchedule(s.Width, zone)
+	if err != nil {
+		return File{}, err
+	}
+	c := crontab{Setup: s, Clock: s.Zone.String(), Schedule: at.crontab(), Command: path.Base(s.Binary)}
+	dirs := []string{"/usr/bin", "/bin"}
+	if dir := path.Dir(s.Binary); !slices.Contains(dirs, dir) {
+		dirs = slices.Insert(dirs, 0, dir)
+	}
+	c.Path = strings.Join(dirs, ":")
+	if s.User != "" {
+		c.User = "  " + s.User
+	}
+	if at.starts > int(24*time.Hour/s.Width) {
+		c.Often = "Cron cannot count " + s.Slots() + ": in between, a run finds its slot done and does nothing."
+		if len(zone) > 1 && s.Width%time.Hour == 0 {
+			c.Often = "The slots of a day are at other hours in summer: in between, a run finds its slot done and does nothing."
+		}
+	}
+	text, err := render("crontab.tmpl", c)
+	return File{s.Name, text}, err
+}
+
+// Systemd returns a timer with the services that it starts, or the service of the daemon. Slots that do not all begin
+// with a minute are ErrWidth, but for the daemon.
+func Systemd(s Setup) ([]File, error) {
+	if err := s.checkName(); err != nil {
+		return nil, err
+	}
+	names := []string{"daemon.service"}
+	data := struct {
+		Setup
+		Schedule string
+	}{Setup: s}
+	if !s.Daemon {
+		at, err := newSchedule(s.Width, []time.Duration{0})
+		if err != nil {
+			return nil, err
+		}
+		data.Schedule = at.calendar()
+		names = []string{"run.timer", "run.service", "catch-up.service"}
+	}
+	var files []File
+	for _, name := range names {
+		text, err := render(name+".tmpl", data)
+		if err != nil {
+			return nil, err
+		}
+		unit := s.Name + "-" + name
+		if s.Daemon {
+			unit = s.Name + ".service"
+		}
+		files = append(files, File{unit, text})
+	}
+	return files, nil
+}

@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/lib/pq"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/install"
+)
+
+func newKubernetes(a *App) *cobra.Command {
+	var o installOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "kubernetes",
+		Short: "Print manifests, or a Helm chart, that run an image at each slot, or as a daemon",
+		Long: `Print the manifests of Kubernetes that run an image at each slot: CronJobs for runs and for catch-up, and a Job for
+the schema. With --daemon, a Deployment with its Service instead of the CronJobs. With --helm, the chart that they are
+made of. Nothing is installed.
+
+The pods get their configuration from a Secret, which is yours to make: the configuration file that this command has read
+under its own name or, where it has read none, the URL of the database as database-url. No other setting of this shell
+gets there. The NetworkPolicy lets them connect to the ports that the configuration names, and to --port.
+
+` + widthHelp,
+		Example: `  kubectl create secret generic prescient --from-file=/etc/prescient/prescient.yaml
+  prescient kubernetes --image registry.example.com/prescient:1 | kubectl apply -f -
+  prescient kubernetes --image registry.example.com/prescient:1 --daemon --replicas 3
+
+  prescient kubernetes --image registry.example.com/prescient:1 --helm --write chart
+  helm install prescient ./chart`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return printKubernetes(c.Context(), a, &o) },
+	})
+	o.flags(a, c)
+	o.writeFlags(c)
+	fs := c.Flags()
+	fs.StringVar(&o.Image, "image", "", "`IMAGE` whose entrypoint is the binary")
+	fs.StringVar(&o.Secret, "secret", "", "`NAME` of the Secret with the configuration; default: --name")
+	fs.IntSliceVar(&o.ports, "port", nil, "another TCP `PORT` that the checks connect to")
+	o.Replicas = 2
+	countVar(fs, (*count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
+	fs.BoolVar(&o.Daemon, "daemon", false, "run daemons instead of a Job for each slot")
+	fs.BoolVar(&o.helm, "helm", false, "print the files of a Helm chart")
+	_ = c.MarkFlagRequired("image")
+	for _, name := range []string{"image", "secret", "port", "replicas"} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+	return c
+}
+
+func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
+	s, err := o.fill(ctx, a)
+	if err != nil {
+		return err
+	}
+	s.Secret = cmp.Or(s.Secret, s.Name)
+	s.Ports = a.portsOut(o.ports)
+	if s.Config != "" {
+		s.Config = filepath.Base(s.Config)
+		a.warnUnseen(ctx)
+	}
+	if o.helm {
+		files, err := install.Chart(s)
+		return a.deliver(o, files, err)
+	}
+	file, err := install.Kubernetes(s)
+	return a.deliver(o, []install.File{file}, err)
+}
+
+// usualPorts are those of the services that a URL may name without a port.
+var usualPorts = map[string]int{"http": 80, "https": 443, "nats": 4222, "kafka": 9092}
+
+// portsOut is the TCP ports that the settings have commands connect to, and more, in order.
+func (a *App) portsOut(more []int) []int {
+	cfg := a.Config()
+	databases := []string{cfg.Database.URL.Reveal()}
+	for _, job := range cfg.SQLJobs {
+		databases = append(databases, job.Database.Reveal())
+	}
+	ports := slices.Clone(more)
+	for _, text := range databases {
+		if server, err := pq.NewConfig(text); err == nil {
+			ports = append(ports, int(cmp.Or(server.Port, 5432)))
+		}
+	}
+	services := []string{cfg.Events.To.Reveal()}
+	for _, job := range cfg.HTTPJobs {
+		services = append(services, job.URL.Reveal())
+	}
+	for _, text := range services {
+		service, err := url.Parse(text)
+		if err != nil {
+			continue
+		}
+		port, _ := strconv.Atoi(service.Port())
+		ports = append(ports, cmp.Or(port, usualPorts[service.Scheme]))
+	}
+	slices.Sort(ports)
+	return slices.DeleteFunc(slices.Compact(ports), func(port int) bool { return port == 0 })
+}

@@ -1,0 +1,129 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/install"
+)
+
+func newCrontab(a *App) *cobra.Command {
+	var o installOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "crontab",
+		Short: "Print a crontab that runs this binary at each slot, and catches up",
+		Long: `Print a crontab that runs this binary at each slot, catches up after it, and tells by mail what is wrong. It names the
+configuration file that this command has read: cron knows nothing of this shell. Nothing is installed.
+
+` + widthHelp + `
+Slots are instants in UTC, and cron goes by the zone of the machine. Where the two do not fit, because of summer time or
+because a width divides no hour, the lines start a run more often: one that finds its slot done does nothing. Slots that
+do not begin with a minute are for the daemon.`,
+		Example: `  prescient crontab --user orders > /etc/cron.d/prescient
+  (crontab -l; prescient crontab) | crontab -                # of one's own
+  prescient crontab --width 15m --timezone Europe/Berlin     # for another machine`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return printCrontab(c.Context(), a, &o) },
+	})
+	o.flags(a, c)
+	o.binaryFlag(c)
+	c.Flags().StringVar(&o.User, "user", "", "`USER` that the lines of a file in /etc/cron.d name; default: it is a user's crontab, which names none")
+	c.Flags().StringVar(&o.MailTo, "mailto", "root", "`ADDRESS` that gets what the commands print")
+	c.Flags().StringVar(&o.timezone, "timezone", "", "`ZONE` of cron's clock; default: this machine's")
+	return c
+}
+
+func printCrontab(ctx context.Context, a *App, o *installOptions) error {
+	s, err := o.fill(ctx, a)
+	if err != nil {
+		return err
+	}
+	a.needConfig(ctx, &s)
+	s.Now = time.Now() //nolint:forbidigo // no slot is compared with it, a zone's rules are
+	if s.Zone, err = cronZone(o.timezone); err != nil {
+		return err
+	}
+	file, err := install.Crontab(s)
+	return a.deliver(o, []install.File{file}, err)
+}
+
+// cronZone is the zone of a name; of this machine's clock where there is none, whatever TZ says: cron does not know.
+func cronZone(name string) (*time.Location, error) {
+	const local = "/etc/localtime"
+	if name != "" {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			return nil, usagef("--timezone: %w", err)
+		}
+		return zone, nil
+	}
+	rules, err := os.ReadFile(local)
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.UTC, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read this machine's zone: %w; give it by --timezone", err)
+	}
+	target, _ := filepath.EvalSymlinks(local)
+	_, name, _ = strings.Cut(target, "/zoneinfo/")
+	zone, err := time.LoadLocationFromTZData(cmp.Or(name, local), rules)
+	if err != nil {
+		return nil, fmt.Errorf("understand this machine's zone in %s: %w; give it by --timezone", local, err)
+	}
+	return zone, nil
+}
+
+func newSystemd(a *App) *cobra.Command {
+	var o installOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "systemd",
+		Short: "Print units that run this binary at each slot, or as a daemon",
+		Long: `Print the units of systemd that run this binary at each slot and catch up after it: a timer, and the services that
+it starts. With --daemon, the service that does all of it by itself. They are locked in: no privilege, nothing of the
+machine to be written, nothing of anybody's home to be seen. Nothing is installed, unless --write says where.
+
+The configuration file that this command has read is handed to the service by systemd, so it may be root's alone.
+
+` + widthHelp,
+		Example: `  prescient systemd --write /etc/systemd/system
+  systemctl daemon-reload && systemctl enable --now prescient-run.timer
+
+  prescient systemd --daemon > /etc/systemd/system/prescient.service
+  systemctl daemon-reload && systemctl enable --now prescient`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return printSystemd(c.Context(), a, &o) },
+	})
+	o.flags(a, c)
+	o.binaryFlag(c)
+	o.writeFlags(c)
+	c.Flags().BoolVar(&o.Daemon, "daemon", false, "run a daemon instead of commands at each slot")
+	return c
+}
+
+// hidden are the directories of which a service that is locked in sees nothing.
+var hidden = []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"}
+
+func printSystemd(ctx context.Context, a *App, o *installOptions) error {
+	s, err := o.fill(ctx, a)
+	if err != nil {
+		return err
+	}
+	a.needConfig(ctx, &s)
+	for _, dir := range hidden {
+		if strings.HasPrefix(s.Binary, dir) {
+			return usagef("the units cannot see %s, since nothing below %s is shown to them: install the binary, "+
+				"say in /usr/local/bin, and name it by --binary", s.Binary, dir)
+		}
+	}
+	files, err := install.Systemd(s)
+	return a.deliver(o, files, err)
+}
