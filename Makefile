@@ -18,6 +18,7 @@ demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an
 
 test: postgres ## every test, with the race detector, on a PostgreSQL that the tests start themselves
 	go test -race -timeout 20m ./...
+	cd deploy/test && go test ./...
 
 test-long: postgres ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, and every fuzz target
 	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run EveryPromise ./slots
@@ -29,9 +30,10 @@ test-long: postgres ## what takes longer than make test should: every fault at e
 		done; \
 	done
 
-lint: ## golangci-lint at a pinned version; the benchmark, a module of its own, is vetted
+lint: ## golangci-lint at a pinned version; the modules beside this one are vetted
 	go run $(GOLANGCI_LINT) run ./...
 	cd bench && go vet ./...
+	cd deploy/test && go vet ./...
 
 deploy: ## rewrite the files of deploy, which prescient prints
 	go test -count 1 -run TheFilesOfDeploy ./cmd -update
