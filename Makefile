@@ -1,14 +1,15 @@
 # Two commands are all a newcomer needs: make demo, make test.
 
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long lint deploy bench bench-full postgres clean
+.PHONY: help build demo test test-long lint check-release deploy bench bench-full postgres clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/prescient
 	go build -o bin/prescient ./cmd/prescient
@@ -35,6 +36,9 @@ lint: ## golangci-lint at a pinned version; the modules beside this one are vett
 	cd bench && go vet ./...
 	cd deploy/test && go vet ./...
 
+check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since compiling goreleaser takes minutes
+	go run $(GORELEASER) check
+
 deploy: ## rewrite the files of deploy, which prescient prints
 	go test -count 1 -run TheFilesOfDeploy ./cmd -update
 
@@ -48,4 +52,4 @@ postgres: ## install PostgreSQL where its server programs are nowhere to be foun
 	@sql/embedded/install.sh
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin build dist

@@ -96,7 +96,7 @@ func (a *App) root() *cobra.Command {
 		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a), newWhy(a),
 		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
 		newSpool(a),
-		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a),
+		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a),
 		newDB(a), newConfig(a), newDemo(a), newVersion(a),
 	)
 	for _, command := range a.extra {

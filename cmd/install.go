@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +51,22 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 	_ = c.MarkFlagDirname("write")
 }
 
-// fill completes the setup with what this binary, its settings and the database know.
+// fill completes the setup with what the settings and the database know.
 func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error) {
 	s := o.Setup
+	s.Config = a.config.File
 	var err error
+	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
+	return s, err
+}
+
+// fillMachine completes the setup of a machine: with this binary, and a configuration file, since what starts the
+// commands there knows nothing of this shell.
+func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup, error) {
+	s, err := o.fill(ctx, a)
+	if err != nil {
+		return s, err
+	}
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)
@@ -64,9 +75,12 @@ func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error
 	if !filepath.IsAbs(s.Binary) {
 		return s, usagef("--binary %s: want a path from the root, such as /usr/local/bin/%s", s.Binary, a.Name)
 	}
-	s.Config = a.config.File
-	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
-	return s, err
+	if s.Config == "" {
+		s.Config = usualConfig
+		a.log.WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", usualConfig)
+	}
+	a.warnUnseen(ctx)
+	return s, nil
 }
 
 // knownWidth is the width of the slots and who says so: the database, or else given or the settings.
@@ -107,16 +121,6 @@ func (a *App) givenWidth(given time.Duration, why error) (width time.Duration, f
 		return 0, "", usagef("%s: %w", from, err)
 	}
 	return width, from, nil
-}
-
-// needConfig completes the setup of a machine: there has to be a configuration file, since what starts the commands
-// there knows nothing of this shell.
-func (a *App) needConfig(ctx context.Context, s *install.Setup) {
-	if s.Config == "" {
-		a.log.WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", usualConfig)
-	}
-	s.Config = cmp.Or(s.Config, usualConfig)
-	a.warnUnseen(ctx)
 }
 
 // warnUnseen warns of settings that only this command line and this shell have.

@@ -43,11 +43,10 @@ do not begin with a minute are for the daemon.`,
 }
 
 func printCrontab(ctx context.Context, a *App, o *installOptions) error {
-	s, err := o.fill(ctx, a)
+	s, err := o.fillMachine(ctx, a)
 	if err != nil {
 		return err
 	}
-	a.needConfig(ctx, &s)
 	s.Now = time.Now() //nolint:forbidigo // no slot is compared with it, a zone's rules are
 	if s.Zone, err = cronZone(o.timezone); err != nil {
 		return err
@@ -113,11 +112,10 @@ The configuration file that this command has read is handed to the service by sy
 var hidden = []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"}
 
 func printSystemd(ctx context.Context, a *App, o *installOptions) error {
-	s, err := o.fill(ctx, a)
+	s, err := o.fillMachine(ctx, a)
 	if err != nil {
 		return err
 	}
-	a.needConfig(ctx, &s)
 	for _, dir := range hidden {
 		if strings.HasPrefix(s.Binary, dir) {
 			return usagef("the units cannot see %s, since nothing below %s is shown to them: install the binary, "+
