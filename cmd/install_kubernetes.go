@@ -89,7 +89,7 @@ func (a *App) portsOut(more []int) []int {
 			ports = append(ports, int(cmp.Or(server.Port, 5432)))
 		}
 	}
-	services := []string{cfg.Events.To.Reveal()}
+	services := []string{cfg.Events.To.Reveal(), cfg.Run.PingURL.Reveal()}
 	for _, job := range cfg.HTTPJobs {
 		services = append(services, job.URL.Reveal())
 	}

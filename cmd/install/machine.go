@@ -64,7 +64,7 @@ func Systemd(s Setup) ([]File, error) {
 			return nil, err
 		}
 		data.Schedule = at.calendar()
-		names = []string{"run.timer", "run.service", "catch-up.service"}
+		names = []string{"run.timer", "run.service", "check.service"}
 	}
 	var files []File
 	for _, name := range names {
