@@ -66,7 +66,7 @@ func startServer(ctx context.Context, parent string) (_ *server, err error) {
 	if err := s.pg.Start(ctx); err != nil {
 		return nil, err
 	}
-	s.admin, err = pgsql.Open(ctx, s.pg.URL(), pgsql.Patient())
+	s.admin, err = pgsql.Open(ctx, s.pg.SuperuserURL(), pgsql.Patient())
 	return s, err
 }
 
@@ -127,7 +127,7 @@ func (s *server) database(ctx context.Context, name string) (_ *database, err er
 			return nil, fmt.Errorf("%s: %w", statement, err)
 		}
 	}
-	u, err := url.Parse(s.pg.URL())
+	u, err := url.Parse(s.pg.SuperuserURL())
 	if err != nil {
 		return nil, fmt.Errorf("parse the URL of the server: %w", err)
 	}

@@ -48,7 +48,7 @@ func (s *Server) initialise(ctx context.Context, in install) error {
 		return fmt.Errorf("make the data directory: %w", err)
 	}
 	args := []string{
-		"-D", dir, "--username", name, "--encoding", "UTF8", "--locale", "C", "--data-checksums",
+		"-D", dir, "--username", superuser, "--encoding", "UTF8", "--locale", "C", "--data-checksums",
 		"--auth-local", "trust", "--auth-host", "reject", "--no-instructions",
 	}
 	single := []string{"--single", "-D", dir, "-c", "exit_on_error=on", "-c", "listen_addresses="}
@@ -59,7 +59,7 @@ func (s *Server) initialise(ctx context.Context, in install) error {
 		return fmt.Errorf("make the data directory: %w", err)
 	}
 	create := s.command(ctx, in.program("postgres"), append(single, "postgres")...)
-	create.Stdin = strings.NewReader("create database " + name + "\n")
+	create.Stdin = strings.NewReader("create role " + name + " login\ncreate database " + name + " owner " + name + "\n")
 	if err := run(create); err != nil {
 		return fmt.Errorf("create the database %s: %w", name, err)
 	}

@@ -13,8 +13,12 @@ import (
 	"github.com/adrg/xdg"
 )
 
-// name is that of the superuser role and of the database.
+// name is that of the database and of the role that owns it, which is an ordinary one: what a query of a check may do
+// ends at the database.
 const name = "prescient"
+
+// superuser is the role that made the server.
+const superuser = "postgres"
 
 // port is a part of the socket's file name; the server opens no TCP port.
 const port = "5432"
@@ -61,12 +65,17 @@ func Open(cfg Config) (*Server, error) {
 }
 
 // URL is where the running server is reached, for lib/pq as for psql. It has no password, and it stays the same
-// over restarts: it depends on the directory alone.
-func (s *Server) URL() string {
+// over restarts: it depends on the directory alone. Its role owns the database, and is no superuser.
+func (s *Server) URL() string { return s.urlOf(name) }
+
+// SuperuserURL is URL for who looks after the server itself: its role may do anything, to files of the server's user, too.
+func (s *Server) SuperuserURL() string { return s.urlOf(superuser) }
+
+func (s *Server) urlOf(role string) string {
 	query := url.Values{"host": {s.socket()}, "port": {port}, "sslmode": {"disable"}, "connect_timeout": {"10"}}
 	u := url.URL{
 		Scheme: "postgres",
-		User:   url.User(name),
+		User:   url.User(role),
 		Path:   "/" + name,
 		// libpq takes a plus sign for a plus sign.
 		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"),

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 )
 
 func TestServerStartsAndStopsTwiceAndKeepsItsDataAndURL(t *testing.T) {
@@ -62,6 +65,32 @@ func TestServerIsSetUpAsDocumented(t *testing.T) {
 	}
 	if got := query(t, s, "select current_user || ' ' || current_database()"); got != "prescient prescient" {
 		t.Errorf("role and database are %s", got)
+	}
+}
+
+// A query that somebody configures runs as this role.
+func TestTheRoleOwnsItsDatabaseAndReachesNoFileOfTheServer(t *testing.T) {
+	t.Parallel()
+	s := started(t)
+	const role = `select rolsuper::text || ' ' || (select datdba::regrole from pg_database where datname = current_database())
+		from pg_roles where rolname = current_user`
+	if got := query(t, s, role); got != "false prescient" {
+		t.Errorf("superuser, and owner: %s", got)
+	}
+	query(t, s, "create schema own; create table own.kept as select 1; select 'made'")
+	db, err := sql.Open("postgres", s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for _, statement := range []string{
+		"select pg_read_file('PG_VERSION')", "select pg_ls_dir('.')", "copy own.kept from program 'echo 1'", "copy own.kept to '/tmp/kept'",
+		"alter role prescient superuser", "set role postgres", "create extension file_fdw",
+	} {
+		_, err := db.ExecContext(t.Context(), statement)
+		if refused, ok := errors.AsType[*pq.Error](err); !ok || refused.Code != pqerror.InsufficientPrivilege {
+			t.Errorf("%s: %v", statement, err)
+		}
 	}
 }
 
@@ -118,7 +147,7 @@ func TestConcurrentStartsOfTwoProcessesMakeOneServerThatOutlivesThem(t *testing.
 			t.Error(err)
 		}
 	}
-	if got := query(t, s, "select count(*) from pg_stat_activity where backend_type = 'checkpointer'"); got != "1" {
+	if got := queryAt(t, s.SuperuserURL(), "select count(*) from pg_stat_activity where backend_type = 'checkpointer'"); got != "1" {
 		t.Errorf("%s servers answer", got)
 	}
 	log, err := os.ReadFile(s.log())
@@ -145,7 +174,7 @@ func TestServerStartsAfterKill9(t *testing.T) {
 func TestStartWaitsForProcessesOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	s := started(t)
-	orphan, err := strconv.Atoi(query(t, s, "select pid from pg_stat_activity where backend_type = 'checkpointer'"))
+	orphan, err := strconv.Atoi(queryAt(t, s.SuperuserURL(), "select pid from pg_stat_activity where backend_type = 'checkpointer'"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,12 @@ func status(t *testing.T, s *Server) Status {
 // query connects as an application does, by the URL.
 func query(t *testing.T, s *Server, statement string) string {
 	t.Helper()
-	db, err := sql.Open("postgres", s.URL())
+	return queryAt(t, s.URL(), statement)
+}
+
+func queryAt(t *testing.T, url, statement string) string {
+	t.Helper()
+	db, err := sql.Open("postgres", url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func startWatched(ctx context.Context, s *embedded.Server, dir string) (*server,
 	if err := s.Start(ctx); err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	server, err := connect(ctx, s.URL(), stop)
+	server, err := connect(ctx, s.SuperuserURL(), stop)
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
