@@ -226,7 +226,7 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	if exit, ok := errors.AsType[*ExitError](err); err == nil || ok && exit.Err == nil {
 		return
 	}
-	text := redact(err.Error()+hint(err), args)
+	text := redact(err.Error()+hint(err)+a.refusal(c, err), args)
 	if a.Config().Log.Format == "json" {
 		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
 		return

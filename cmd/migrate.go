@@ -15,7 +15,7 @@ import (
 
 func newMigrate(a *App) *cobra.Command {
 	return group("migrate", "Create the database schema, and bring it up to date",
-		newMigrateUp(a), newMigrateStatus(a), newMigrateDown(a), newMigratePrint(a))
+		newMigrateUp(a), newMigrateStatus(a), newMigrateDown(a), newMigratePrint(a), newMigrateRoles(a))
 }
 
 func newMigrateUp(a *App) *cobra.Command {

@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,6 +79,7 @@ func TestScript(t *testing.T) {
 			"due":      due,
 			"empty":    empty,
 			"embedded": useEmbedded,
+			"login":    login,
 		},
 	})
 }
@@ -145,6 +147,33 @@ func due(ts *testscript.TestScript, _ bool, args []string) {
 			"values (prescient.job_number('" + args[1] + "'), 'order', '" + key + "', '" + args[0] + "', '" + args[0] + "')",
 		})
 	}
+}
+
+// login NAME [ROLE] lets the script be another user of its database, who is made when a role of the script's schema is
+// given, or nothing is known of him, and is gone at the end. Without a name it is the first one again.
+func login(ts *testscript.TestScript, _ bool, args []string) {
+	if ts.Getenv("FIRST_URL") == "" {
+		ts.Setenv("FIRST_URL", ts.Getenv("PRESCIENT_DATABASE_URL"))
+		schema, t := ts.Getenv("PRESCIENT_DATABASE_SCHEMA"), tb(ts)
+		db, err := pgsql.Open(t.Context(), ts.Getenv("FIRST_URL"))
+		ts.Check(err)
+		t.Cleanup(func() { _ = db.Close() })
+		pgtest.DropRoles(t, db, schema+"_")
+	}
+	ts.Setenv("PRESCIENT_DATABASE_URL", ts.Getenv("FIRST_URL"))
+	if len(args) == 0 {
+		return
+	}
+	runSQL(ts, false, []string{
+		"do $$ begin if to_regrole(\"" + args[0] + "\") is null then create role " + args[0] + " login password \"secret\"; end if; end $$",
+	})
+	if len(args) > 1 {
+		runSQL(ts, false, []string{"grant " + ts.Getenv("PRESCIENT_DATABASE_SCHEMA") + "_" + args[1] + " to " + args[0]})
+	}
+	as, err := url.Parse(ts.Getenv("FIRST_URL"))
+	ts.Check(err)
+	as.User = url.UserPassword(args[0], "secret")
+	ts.Setenv("PRESCIENT_DATABASE_URL", as.String())
 }
 
 // empty gives the script a database without the schema.

@@ -39,6 +39,9 @@ const DefaultMaxPayload = 64 << 10
 
 // Client asks for checks, cancels and moves them, and reads what waits and what ended.
 // It holds no connection and is safe for concurrent use.
+//
+// Where the schema has roles (see pgsql.MakeRoles) that of an app may ask for, cancel and move; List, Show and what reads
+// history is a reader's; Pause, Resume, Retry and Prune are an operator's. EnqueueAll is faster as a runner.
 type Client struct {
 	cfg     Config
 	warned  *sync.Map // the names of jobs that Registry has not

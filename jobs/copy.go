@@ -25,25 +25,25 @@ type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// write writes rows. Where one of them waits, where the grid is not the client's any more, and where tx has no prepared
-// statements, which COPY goes through, it writes nothing, and ok is false.
+// write writes rows. Where one of them waits, where the grid is not the client's any more, where the role may execute
+// functions alone, and where tx has no prepared statements, which COPY goes through, it writes nothing, and ok is false.
 func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, ok bool, err error) {
 	preparing, can := tx.(preparer)
 	if !can {
 		return n, false, nil
 	}
-	if err := w.number(ctx, tx, rows); err != nil {
-		return n, false, err
-	}
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
 	}
 	then := "release savepoint prescient_copy"
-	err = w.copyRows(ctx, preparing, rows)
+	if err = w.number(ctx, tx, rows); err == nil {
+		err = w.copyRows(ctx, preparing, rows)
+	}
 	switch offGrid := pq.As(err, pqerror.CheckViolation); {
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
-	case errors.Is(explainConflict(err), ErrExists), offGrid != nil && offGrid.Constraint == "future_job_on_grid":
+	case errors.Is(explainConflict(err), ErrExists), offGrid != nil && offGrid.Constraint == "future_job_on_grid",
+		pq.As(err, pqerror.InsufficientPrivilege) != nil:
 		then = "rollback to savepoint prescient_copy"
 	default:
 		return n, false, err

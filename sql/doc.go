@@ -23,6 +23,9 @@
 // push_back are for every client that speaks SQL, and why for whoever asks; package jobs calls the same ones. The others are for runs: open_slot,
 // claim_rows, take_over, fence and close_slot, begin_check and record_row.
 //
+// Those for every client run with the rights of the schema's owner, with a search_path that no caller can change. [MakeRoles]
+// makes roles, of which that for applications may execute them and touch no table; roles.sql says who may do what.
+//
 // The .sql files are valid as they stand. They name the schema "prescient"; [Statement.In] rewrites them for another.
 //
 // Subpackages: embedded runs a private PostgreSQL where no database URL is given, pgtest gives every test a database

@@ -21,7 +21,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// SchemaVersion is the version of the schema that this code works with, and that the setting table states.
+// SchemaVersion is the version of the schema that this code works with, and that the setting table states. A schema of a
+// higher one will do as long as its usable_from is not higher, too.
 const SchemaVersion = 3
 
 // Migration is one step of the schema and whether a database has it.
@@ -38,6 +39,7 @@ var ErrEncoding = errors.New("the database must have the encoding UTF8: create a
 
 // Migrate brings the schema up to date, creating it first where it is missing, and is nothing to do when it is.
 // It returns ErrEncoding for a database that is not UTF8, and ErrReadOnly for a standby.
+// Where the schema has roles (see MakeRoles), they get what they need of what is new.
 // Any number of processes may call it at once: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
 func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
@@ -51,7 +53,7 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
 	}
-	return nil
+	return keepRoles(ctx, db, schema)
 }
 
 // MigrateDown takes the schema back to a version; 0 drops every table with all that is in it.

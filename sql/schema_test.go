@@ -73,10 +73,21 @@ func TestReadSettingKnowsASchemaOfAnotherVersion(t *testing.T) {
 	if _, err := pgsql.ReadSetting(t.Context(), empty, ""); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Errorf("nothing there: %v", err)
 	}
-	for version, want := range map[int]error{pgsql.SchemaVersion - 1: pgsql.ErrNotMigrated, pgsql.SchemaVersion: nil, pgsql.SchemaVersion + 1: pgsql.ErrNewer} {
-		exec(t, migrated, "update prescient.setting set schema_version = $1", version)
-		if _, err := pgsql.ReadSetting(t.Context(), migrated, ""); !errors.Is(err, want) {
-			t.Errorf("version %d: %v, want %v", version, err, want)
+	const own = pgsql.SchemaVersion
+	for _, test := range []struct {
+		version, usableFrom int
+		want                error
+	}{
+		{own - 1, own - 1, pgsql.ErrNotMigrated},
+		{own, own, nil},
+		{own, own - 1, nil},
+		{own + 1, own, nil},
+		{own + 2, own - 1, nil}, // somebody newer has only added to it
+		{own + 1, own + 1, pgsql.ErrNewer},
+	} {
+		exec(t, migrated, "update prescient.setting set schema_version = $1, usable_from = $2", test.version, test.usableFrom)
+		if _, err := pgsql.ReadSetting(t.Context(), migrated, ""); !errors.Is(err, test.want) {
+			t.Errorf("version %d, usable from %d: %v, want %v", test.version, test.usableFrom, err, test.want)
 		}
 	}
 	exec(t, migrated, "delete from prescient.setting")

@@ -39,16 +39,17 @@ func (s Setting) Now() time.Time {
 // monotonic is for measuring, and never says what time it is: that is the database's to say.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// ReadSetting reads the settings. It returns ErrNotMigrated or ErrNewer where the schema is not this code's.
+// ReadSetting reads the settings. It returns ErrNotMigrated where the schema is older than this code, and ErrNewer where
+// it is newer and says that code of this version must not use it.
 func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
 	var s Setting
 	if db == nil {
 		return s, errors.New("there is no database: db is nil")
 	}
-	var seconds, version int64
+	var seconds, version, usableFrom int64
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(
-			&seconds, &s.Since, &version, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version)
+			&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})
@@ -57,7 +58,7 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 		return s, ErrNotMigrated
 	case err != nil:
 		return s, fmt.Errorf("read settings: %w", ExplainMissing(err))
-	case version > SchemaVersion:
+	case usableFrom > SchemaVersion:
 		return s, ErrNewer
 	}
 	s.Since, s.clock = s.Since.UTC(), s.clock.UTC()

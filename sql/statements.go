@@ -68,6 +68,7 @@ var (
 	ReadSettings     = read("read_settings")
 	RecordFind       = read("record_find")
 	Reschedule       = read("reschedule")
+	RolesMade        = read("roles_made")
 	RowRecord        = read("row_record")
 	RowWait          = read("row_wait")
 	RowsFinish       = read("rows_finish")

@@ -19,6 +19,7 @@ create table prescient.setting (
     width          interval    not null default '15 minutes',
     since          timestamptz not null,
     schema_version integer     not null,
+    usable_from    integer     not null,
     constraint setting_pkey primary key (only_row),
     constraint setting_only_row check (only_row),
     constraint setting_width check (
@@ -33,6 +34,7 @@ create table prescient.setting (
 );
 
 comment on column prescient.setting.width is 'distance between two slots; changed by prescient.set_width alone';
+comment on column prescient.setting.usable_from is 'the lowest schema version of code that may use the schema as it is: a migration that only adds leaves it';
 comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
 
 -- The grid starts at the Unix epoch. Every width divides 24 hours, so every grid contains every midnight UTC.
@@ -69,11 +71,29 @@ language sql
 stable
 strict
 parallel safe
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
     select prescient.slot_ceil(at, width)
     from prescient.setting
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.slot_ceil(timestamptz) from public;
+
+-- The settings, for whoever may execute functions and nothing else.
+-- +goose StatementBegin
+create function prescient.settings()
+returns table (width interval, since timestamptz, schema_version integer, usable_from integer)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select s.width, s.since, s.schema_version, s.usable_from
+    from prescient.setting s
+$$;
+-- +goose StatementEnd
+revoke all on function prescient.settings from public;
 
 -- The slot a check asked for at an instant goes to: never before the instant, and never a slot that has begun.
 -- It takes the number of its transaction before it asks the clock. So whoever opens the slot it chooses has a higher
@@ -98,11 +118,12 @@ end
 $$;
 -- +goose StatementEnd
 
-insert into prescient.setting (since, schema_version)
-values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 0);
+insert into prescient.setting (since, schema_version, usable_from)
+values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 0, 0);
 
 -- +goose Down
 drop function prescient.slot_target(timestamptz, timestamptz);
+drop function prescient.settings();
 drop function prescient.slot_ceil(timestamptz);
 drop function prescient.slot_ceil(timestamptz, interval);
 drop function prescient.slot_floor(timestamptz, interval);

@@ -140,7 +140,8 @@ create table prescient.future_job (
     spent          interval    not null default '0',
     payload        jsonb,
     enqueued_at    timestamptz not null default clock_timestamp(),
-    enqueued_by    text        not null default current_user,
+    -- The caller's role: current_user is the owner in a function that runs with the owner's rights.
+    enqueued_by    text        not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
     enqueued_app   text                 default nullif(current_setting('application_name'), ''),
     enqueued_actor text                 default nullif(current_setting('prescient_trace.actor', true), ''),
     asked_for      timestamptz,

@@ -55,6 +55,8 @@ create table prescient.future_job_history_rest partition of prescient.future_job
 create function prescient.make_history_month(at timestamptz)
 returns text
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     month_start timestamptz := date_trunc('month', at at time zone 'UTC') at time zone 'UTC';
@@ -83,6 +85,7 @@ begin
 end
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.make_history_month from public;
 
 -- This month and the next two; called by migrate and by every run, and nearly free when all are there.
 -- +goose StatementBegin
@@ -108,6 +111,8 @@ select prescient.make_history_months();
 create function prescient.drop_history_months(before timestamptz, dry_run boolean default false)
 returns table (partition text, rows bigint)
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not dry_run then
@@ -143,6 +148,7 @@ begin
 end
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.drop_history_months from public;
 
 -- +goose Down
 drop table prescient.future_job_history;

@@ -267,6 +267,7 @@ begin
     where a.application_name = any (select 'prescient claim ' || t from unnest(tokens) as t)
         and a.datname = current_database()
         and a.usename = session_user
+        and pg_has_role(a.usesysid, 'usage') -- not where the session has taken another role
         and a.pid <> pg_backend_pid();
 end
 $$;

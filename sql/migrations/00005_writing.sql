@@ -1,4 +1,6 @@
--- What applications call, from Go through package jobs or from any SQL: a trigger, psql, Java, Python.
+-- What applications call, from Go through package jobs or from any SQL: a trigger, psql, Java, Python. They run with the
+-- rights of the schema's owner, so that a caller needs EXECUTE alone; search_path is pinned, so that what they call is
+-- never something that the caller has made.
 -- Each runs in the caller's transaction. clock is for replays; null, the default, asks the database.
 -- Those that compute a slot lock the table first, in the mode they need anyway: while the width is being changed they
 -- wait, and then use the new one.
@@ -50,20 +52,26 @@ $$;
 create function prescient.cancel(job_exec text, entity_name text, entity_key text, item_key text default '')
 returns boolean
 language sql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
     select prescient.end_by_key('cancelled', entity_name, entity_key, job_exec, item_key) > 0
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.cancel from public;
 
 -- Cancels every keyed check of the entity; returns how many.
 -- +goose StatementBegin
 create function prescient.cancel_entity(entity_name text, entity_key text)
 returns bigint
 language sql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
     select prescient.end_by_key('cancelled', entity_name, entity_key, null, null)
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.cancel_entity from public;
 
 -- Moves a waiting check to the slot of another instant, earlier or later. Returns the slot; null: no such check.
 -- +goose StatementBegin
@@ -77,6 +85,8 @@ create function prescient.reschedule(
 )
 returns timestamptz
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -110,6 +120,7 @@ begin
 end
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.reschedule from public;
 
 -- "It happened again": moves a waiting check later, never earlier, and with a cap no later than that long after
 -- its first slot (days and months of a cap are those of UTC). One that lands in the slot it is in writes nothing.
@@ -127,6 +138,8 @@ create function prescient.push_back(
 )
 returns timestamptz
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -168,6 +181,7 @@ begin
 end
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.push_back from public;
 
 -- Enqueues one check. A null item_key makes it anonymous. On a key that waits already, on_conflict decides:
 -- keep (the waiting row stays as it is), replace (it goes to history, the new one takes its place),
@@ -194,6 +208,8 @@ create function prescient.enqueue(
     out action  text
 )
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -293,6 +309,7 @@ begin
 end
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.enqueue from public;
 
 -- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their
 -- keys, so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order.
@@ -314,6 +331,8 @@ create function prescient.enqueue_many(
     out pushed_back bigint
 )
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -398,6 +417,7 @@ begin
 end
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.enqueue_many from public;
 
 -- Takes the lock that a run holds while it checks a group, until the transaction ends: for applications that change
 -- what a group's check looks at. The group of a row without a group_key is entity_name || chr(31) || entity_key.
@@ -417,6 +437,8 @@ $$;
 create function prescient.set_width(new_width interval, clock timestamptz default null)
 returns bigint
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     seconds numeric := extract(epoch from new_width);
@@ -466,14 +488,17 @@ begin
 end
 $$;
 -- +goose StatementEnd
+revoke all on function prescient.set_width from public;
 
 -- The schema is whole: clients of this version may use it.
 update prescient.setting
-set schema_version = 1;
+set schema_version = 1,
+    usable_from = 1;
 
 -- +goose Down
 update prescient.setting
-set schema_version = 0;
+set schema_version = 0,
+    usable_from = 0;
 drop function prescient.set_width(interval, timestamptz);
 drop function prescient.lock_group(text);
 drop function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz);

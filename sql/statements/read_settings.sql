@@ -3,8 +3,9 @@ select
     extract(epoch from width)::bigint as width_seconds,
     since,
     schema_version,
+    usable_from,
     clock_timestamp() as clock,
     coalesce(host(inet_server_addr()), '') as host,
     current_database() as database,
     split_part(current_setting('server_version'), ' ', 1) as version
-from prescient.setting
+from prescient.settings()

@@ -1,0 +1,93 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+	"github.com/spf13/cobra"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// roleOf is what each command that goes to the database needs. Whoever is an operator is a runner, too, and whoever is
+// a runner an app and a reader.
+var roleOf = map[string]pgsql.Role{
+	"run": pgsql.Runner, "catch-up": pgsql.Runner, "daemon": pgsql.Runner,
+	"status": pgsql.Reader, "slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator,
+	"jobs list": pgsql.Reader, "jobs show": pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
+	"jobs reschedule": pgsql.App, "jobs retry": pgsql.Operator, "jobs pause": pgsql.Operator, "jobs resume": pgsql.Operator,
+	"history list": pgsql.Reader, "history show": pgsql.Reader, "history stats": pgsql.Reader, "history prune": pgsql.Operator,
+	"schedules list": pgsql.Reader, "schedules show": pgsql.Reader, "schedules preview": pgsql.Reader,
+	"schedules create": pgsql.Runner, "schedules update": pgsql.Runner, "schedules delete": pgsql.Runner,
+	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
+	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events prune": pgsql.Operator,
+	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
+}
+
+// refusal says what to do about an error of the server that the role may not do what the command does.
+func (a *App) refusal(c *cobra.Command, err error) string {
+	role, known := roleOf[strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")]
+	if pq.As(err, pqerror.InsufficientPrivilege) == nil || !known {
+		return ""
+	}
+	user := "LOGIN"
+	if cfg, err := pq.NewConfig(a.Config().Database.URL.Reveal()); err == nil {
+		user = cmp.Or(cfg.User, user)
+	}
+	return fmt.Sprintf("; %s lacks the role %[2]s, which this needs: give it with grant %[2]s to %s, or make it with %s migrate roles",
+		user, role.In(a.schema()), pq.QuoteIdentifier(user), a.Name)
+}
+
+// roleView is a role of the schema, for people.
+type roleView struct {
+	Role string `json:"role"`
+	May  string `json:"may"`
+}
+
+func newMigrateRoles(a *App) *cobra.Command {
+	var script bool
+	c := a.withOutput(&cobra.Command{
+		Use:   "roles",
+		Short: "Make roles, so that nobody needs to be more than he is: app, reader, runner, operator, owner",
+		Long: `Make five roles that nobody can log in with, hand the schema over to one of them, and grant each what it needs.
+Logins become members: grant prescient_app to shop. Their names begin with that of the schema. Once more is nothing to do,
+and "migrate up" keeps them current. It needs CREATEROLE, and whoever made the schema: where these are two people, print the
+script for the one who may.`,
+		Example: `  prescient migrate roles
+  prescient migrate roles --print | psql shop   # needs no database of its own`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if script {
+				return pgsql.PrintRoles(a.Out, a.schema())
+			}
+			return migrateRoles(c.Context(), a)
+		},
+	})
+	c.Flags().BoolVar(&script, "print", false, "print the script for psql, and do nothing")
+	return c
+}
+
+func migrateRoles(ctx context.Context, a *App) error {
+	db, err := a.connect(ctx, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(pgsql.MakeRoles(ctx, db, a.schema()), db.Close()); err != nil {
+		return err
+	}
+	named := func(role pgsql.Role, may string) roleView { return roleView{role.In(a.schema()), may} }
+	list := []roleView{
+		named(pgsql.App, "ask for checks, cancel and move them"),
+		named(pgsql.Reader, "read everything: status, list, show, stats"),
+		named(pgsql.Runner, "run, catch-up, daemon, schedules; is an app and a reader, too"),
+		named(pgsql.Operator, "pause, retry, prune, ack, set-width; is a runner, too"),
+		named(pgsql.Owner, "migrate; owns it all"),
+	}
+	return printList(a, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row { return table.Row{v.Role, v.May} })
+}

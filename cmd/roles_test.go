@@ -1,0 +1,36 @@
+package cmd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Those that need no role go to no database, or to the private one.
+func TestItIsKnownOfEveryCommandWhichRoleItNeeds(t *testing.T) {
+	t.Parallel()
+	without := strings.Fields("help version demo completion config db spool jobs_registered migrate_print")
+	known := map[string]bool{}
+	var walk func(c *cobra.Command, path string)
+	walk = func(c *cobra.Command, path string) {
+		known[path] = true
+		for _, sub := range c.Commands() {
+			walk(sub, strings.TrimSpace(path+" "+sub.Name()))
+		}
+		_, has := roleOf[path]
+		top, _, _ := strings.Cut(path, " ")
+		if !has && path != "" && !c.HasSubCommands() && !slices.Contains(without, top) && !slices.Contains(without, strings.ReplaceAll(path, " ", "_")) {
+			t.Errorf("%s: enter into roleOf which role it needs", path)
+		}
+	}
+	walk(New(jobs.NewRegistry()).root(), "")
+	for path := range roleOf {
+		if !known[path] {
+			t.Errorf("there is no command %s", path)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// roleSchema is not the default one, since its roles are the server's.
+const roleSchema = "least_privilege"
+
+// withRole opens the database as one of the roles of roleSchema.
+func withRole(t *testing.T, url string, role pgsql.Role) *sqlx.DB {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), url, pgsql.Param("role", role.In(roleSchema)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// rolesOf makes roleSchema with its roles, which are gone at the end.
+func rolesOf(t *testing.T, url string) {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	pgtest.DropRoles(t, db, roleSchema)
+	if err := errors.Join(pgsql.Migrate(t.Context(), db, roleSchema), pgsql.MakeRoles(t.Context(), db, roleSchema)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An app asks for checks, a runner runs them in every shape, recovers what a dead one left, and catches up, a reader
+// looks at it, and an operator puts back what failed: each with its own role and no more.
+func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	rolesOf(t, url)
+	app, reader, runner, operator := withRole(t, url, pgsql.App), withRole(t, url, pgsql.Reader), withRole(t, url, pgsql.Runner), withRole(t, url, pgsql.Operator)
+	at := clock{now: noon}
+
+	client, err := jobs.NewClient(t.Context(), app, jobs.Config{Schema: roleSchema, Now: at.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"one", "tx", "batch", "batchtx", "group", "fails", "again"}
+	check := func(job, key string) jobs.FutureJob {
+		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key}
+		j.SetCheckAt(grid.Default, slot(1))
+		return j
+	}
+	var stream []jobs.FutureJob
+	for _, name := range names {
+		if _, err := client.Enqueue(t.Context(), app, check(name, "1"), jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+		stream = append(stream, check(name, "2"))
+	}
+	if n, err := client.EnqueueAll(t.Context(), app, slices.Values(stream), jobs.Keep); n.Inserted != int64(len(names)) || err != nil {
+		t.Fatalf("a stream of an app: %+v, %v", n, err)
+	}
+	if _, _, err := client.Reschedule(t.Context(), app, check("one", "2").Key(), slot(2)); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.List(t.Context(), app, jobs.Filter{Limit: 1}); err == nil {
+		t.Error("an app reads the table")
+	}
+
+	registry := jobs.NewRegistry()
+	batch := func(_ context.Context, all []jobs.FutureJob) ([]jobs.Result, error) {
+		return make([]jobs.Result, len(all)), nil
+	}
+	batchTx := func(ctx context.Context, _ *sqlx.Tx, all []jobs.FutureJob) ([]jobs.Result, error) {
+		return batch(ctx, all)
+	}
+	registry.Register("one", done)
+	registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, err := client.Cancel(ctx, tx, check("again", job.EntityKey).Key())
+		return nil, err
+	})
+	registry.RegisterBatch("batch", batch)
+	registry.RegisterBatchTx("batchtx", batchTx)
+	registry.RegisterGroup("family", []string{"group"}, batchTx)
+	registry.Register("fails", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("no") }, jobs.Retry(0))
+	registry.Register("again", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		return new(job.Slot.Add(time.Hour)), nil
+	})
+	run, err := slots.NewRunner(t.Context(), slots.Config{
+		DB: runner, Registry: registry, Schema: roleSchema, Now: at.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Set(slot(1))
+	result, err := run.Run(t.Context(), slot(1))
+	if err != nil || result.State != slots.StateDone {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	at.Set(slot(4))
+	if _, err := run.CatchUp(t.Context(), slots.CatchUp{Since: slot(0)}); err != nil {
+		t.Fatal(err)
+	}
+
+	ledger, err := slots.NewLedger(t.Context(), reader, roleSchema, at.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := ledger.Status(t.Context(), slot(0)); err != nil || !status.OK() {
+		t.Errorf("%+v, %v", status, err)
+	}
+	outcomes := map[jobs.Outcome]int{}
+	history, err := client.History(t.Context(), reader, jobs.HistoryFilter{Limit: 100})
+	for _, e := range history {
+		outcomes[e.Outcome]++
+	}
+	if err != nil || outcomes[jobs.Done] != 10 || outcomes[jobs.Failed] != 2 {
+		t.Errorf("%v, %v", outcomes, err)
+	}
+
+	if retried, _, err := client.Retry(t.Context(), operator, jobs.RetryFilter{JobExec: "fails", Limit: 10}, slot(5)); retried != 2 || err != nil {
+		t.Errorf("%d put back, %v", retried, err)
+	}
+	_, paused := client.Pause(t.Context(), operator, "one")
+	_, resumed := client.Resume(t.Context(), operator, "one")
+	_, pruned := client.Prune(t.Context(), operator, noon.AddDate(1, 0, 0), false)
+	_, cancelled := client.CancelEntity(t.Context(), operator, "order", "1")
+	if err := errors.Join(paused, resumed, pruned, cancelled); err != nil {
+		t.Error(err)
+	}
+	lead, err := slots.NewLedger(t.Context(), operator, roleSchema, at.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, forgotten := lead.Prune(t.Context(), slot(3))
+	hourly, err := grid.New(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, widened := lead.SetWidth(t.Context(), hourly)
+	if err := errors.Join(forgotten, widened); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,97 @@
+package sql
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+)
+
+//go:embed roles.sql
+var roles string
+
+// Role is a part that somebody plays towards the schema: what it may do is granted to a role of the server.
+type Role string
+
+// The roles. Operator may do what Runner may, and Runner what App and Reader may.
+const (
+	// Owner owns the tables and functions, and may migrate.
+	Owner Role = "owner"
+	// App may call the functions that ask for checks, cancel and move them, and touch no table.
+	App Role = "app"
+	// Reader may read everything.
+	Reader Role = "reader"
+	// Runner runs slots, catches up, publishes events and changes schedules.
+	Runner Role = "runner"
+	// Operator pauses, retries, prunes, acknowledges events and changes the width.
+	Operator Role = "operator"
+)
+
+// In is the name of the role for a schema: prescient_app.
+func (r Role) In(schema Schema) string { return schema.String() + "_" + string(r) }
+
+// maxRoleSchema leaves room for the longest role in the 63 bytes of a name.
+const maxRoleSchema = 63 - len("_operator")
+
+// ErrCreateRole is returned where the roles are missing and may not be made.
+var ErrCreateRole = errors.New("the roles are missing, and making them needs CREATEROLE: connect as a role that has it, " +
+	"or let an administrator run the script of `prescient migrate roles --print`")
+
+// MakeRoles makes the five roles, hands the schema over to the owner and grants each what it needs. Once more is
+// nothing to do. The schema must be there. It returns ErrCreateRole where a role is missing and db's may create none.
+// Whoever makes the roles is a member of the owner afterwards.
+func MakeRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
+	script, err := rolesScript(schema)
+	if err != nil {
+		return err
+	}
+	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, script)
+		return err
+	})
+	if refused := pq.As(err, pqerror.InsufficientPrivilege); refused != nil && strings.Contains(refused.Message, "create role") {
+		err = fmt.Errorf("%w (%w)", ErrCreateRole, err)
+	}
+	if err != nil {
+		return fmt.Errorf("make the roles of schema %s: %w", schema, ExplainMissing(err))
+	}
+	return nil
+}
+
+// PrintRoles writes what MakeRoles does as a script for psql, to be reviewed or run by somebody else.
+func PrintRoles(w io.Writer, schema Schema) error {
+	script, err := rolesScript(schema)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, "begin;\n\n"+script+"\ncommit;\n")
+	return err
+}
+
+func rolesScript(schema Schema) (string, error) {
+	if name := schema.String(); len(name) > maxRoleSchema {
+		return "", fmt.Errorf("schema %s: a role's name begins with it, so it must not be longer than %d letters", name, maxRoleSchema)
+	}
+	return strings.ReplaceAll(roles, string(DefaultSchema), schema.String()), nil
+}
+
+// keepRoles lets the roles have what a migration has added, where the owner of the schema is the role.
+func keepRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
+	var made bool
+	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &made, RolesMade.In(schema), schema.String(), Owner.In(schema))
+	})
+	if err != nil {
+		return fmt.Errorf("look for the roles of schema %s: %w", schema, err)
+	}
+	if !made {
+		return nil
+	}
+	return MakeRoles(ctx, db, schema)
+}

@@ -1,0 +1,382 @@
+package sql_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// mayRun tells of every statement which role it takes. Whoever is more may run it, too; see contains.
+var mayRun = map[pgsql.Role]string{
+	"anybody": `check_mark check_prepared group_try roles_made schedule_normal schema_check`,
+	// An app, and a reader.
+	"both":    `read_settings`,
+	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
+	pgsql.Reader: `claim_list event_consumers event_read history_list history_show history_stats job_list job_paused job_show
+		ledger_gaps ledger_trouble migration_applied page_read past_slots record_find schedule_due schedule_list slot_jobs slot_list
+		slot_waiting`,
+	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
+		group_read history_months job_numbers ledger_fill ledger_skip next_slot row_record row_wait rows_finish rows_finish_alike
+		rows_lock rows_move rows_move_alike schedule_delete schedule_drop schedule_insert schedule_lock schedule_update schedule_wait
+		slot_close slot_open slot_unsettle`,
+	pgsql.Operator: `event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune
+		set_width`,
+}
+
+// mayCall is mayRun for functions that no statement calls by itself, and those that others call.
+var mayCall = map[pgsql.Role]string{
+	"both":       `settings slot_ceil slot_floor`,
+	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
+	pgsql.Reader: `jobs_in_slot number_of`,
+	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence job_number lock_slot look_into_slot make_history_month
+		make_history_months open_slot record_row rows_in_slot same_check slot_is_claimable slot_target take_over`,
+	pgsql.Operator: `drop_history_months set_width`,
+	pgsql.Owner:    `end_by_key`,
+}
+
+var contains = map[pgsql.Role][]pgsql.Role{
+	"nobody":       {"anybody"},
+	pgsql.App:      {"anybody", "both", pgsql.App},
+	pgsql.Reader:   {"anybody", "both", pgsql.Reader},
+	pgsql.Runner:   {"anybody", "both", pgsql.App, pgsql.Reader, pgsql.Runner},
+	pgsql.Operator: {"anybody", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Operator},
+	pgsql.Owner:    {"anybody", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Operator, pgsql.Owner},
+}
+
+// needed returns which role a name takes.
+func needed(t *testing.T, matrix map[pgsql.Role]string, name string) pgsql.Role {
+	t.Helper()
+	for role, names := range matrix {
+		if slices.Contains(strings.Fields(names), name) {
+			return role
+		}
+	}
+	t.Errorf("nobody has said who may use %s: grant it in roles.sql, and enter it here", name)
+	return pgsql.Owner
+}
+
+// withRoles is a migrated schema with roles, under a name of its own: roles are the server's. They are gone at the end.
+func withRoles(t *testing.T, schema pgsql.Schema) *sqlx.DB {
+	t.Helper()
+	db := pgtest.New(t)
+	exec(t, db, "create role "+schema.String()+"_nobody login")
+	pgtest.DropRoles(t, db, schema.String()+"_")
+	exec(t, db, "drop schema prescient cascade")
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	makeRoles(t, db, schema)
+	return db
+}
+
+func makeRoles(t *testing.T, db *sqlx.DB, schema pgsql.Schema) {
+	t.Helper()
+	if err := pgsql.MakeRoles(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// as runs fn in a transaction that has a role, and rolls it back.
+func as(t *testing.T, db *sqlx.DB, role string, fn func(tx *sqlx.Tx) error) error {
+	t.Helper()
+	tx := begin(t, db)
+	defer func() { _ = tx.Rollback() }()
+	exec(t, tx, "set local role "+role)
+	return fn(tx)
+}
+
+func TestEveryStatementTakesTheRoleThatTheMatrixSays(t *testing.T) {
+	t.Parallel()
+	const schema = "matrix_of_statements"
+	db := withRoles(t, schema)
+	files, err := os.ReadDir("statements")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".sql")
+		text, err := os.ReadFile("statements/" + file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		takes := needed(t, mayRun, name)
+		for role, includes := range contains {
+			err := as(t, db, role.In(schema), func(tx *sqlx.Tx) error { return mayExplain(t, tx, pgsql.Statement(text).In(schema)) })
+			refused := pq.As(err, pqerror.InsufficientPrivilege) != nil
+			if err != nil && !refused {
+				t.Errorf("%s as %s: %v", name, role, err)
+			}
+			if want := !slices.Contains(includes, takes); refused != want {
+				t.Errorf("%s as %s is refused: %t, want %t (%v)", name, role, refused, want, err)
+			}
+		}
+	}
+}
+
+// mayExplain lets the server check what a statement is allowed, which it does without running it.
+func mayExplain(t *testing.T, tx *sqlx.Tx, statement string) error {
+	t.Helper()
+	if strings.Contains(statement, "\nfrom stdin") {
+		stmt, err := tx.PrepareContext(t.Context(), statement)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stmt.Close() }()
+		return nil
+	}
+	// A generic plan, which simplifies no call away.
+	if _, err := tx.ExecContext(t.Context(), "deallocate all; set local plan_cache_mode = force_generic_plan; prepare checked as "+statement); err != nil {
+		return err
+	}
+	var parameters int
+	err := tx.GetContext(t.Context(), &parameters, "select cardinality(parameter_types) from pg_prepared_statements where name = 'checked'")
+	if err != nil {
+		return err
+	}
+	nulls := ""
+	if parameters > 0 {
+		nulls = "(null" + strings.Repeat(", null", parameters-1) + ")"
+	}
+	_, err = tx.ExecContext(t.Context(), "explain execute checked"+nulls)
+	return err
+}
+
+func TestEveryFunctionTakesTheRoleThatTheMatrixSays(t *testing.T) {
+	t.Parallel()
+	const schema = "matrix_of_functions"
+	db := withRoles(t, schema)
+	for _, name := range list(t, db, `select distinct proname from pg_proc where pronamespace = 'matrix_of_functions'::regnamespace`) {
+		takes := needed(t, mayCall, name)
+		for role, includes := range contains {
+			if got := get[bool](t, db, `
+				select bool_and(has_function_privilege($1, oid, 'execute'))
+				from pg_proc
+				where proname = $2 and pronamespace = 'matrix_of_functions'::regnamespace`, role.In(schema), name,
+			); got != slices.Contains(includes, takes) {
+				t.Errorf("%s may execute %s: %t", role, name, got)
+			}
+		}
+	}
+	if got := list(t, db, `
+		select c.relname || ' ' || p
+		from pg_class c, unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) as p
+		where c.relnamespace = 'matrix_of_functions'::regnamespace and c.relkind in ('r', 'p')
+			and has_table_privilege('matrix_of_functions_app', c.oid, p)`); len(got) > 0 {
+		t.Errorf("an app may do more than call functions: %q", got)
+	}
+}
+
+func TestFunctionsWithTheRightsOfTheOwnerArePinnedAndNobodysByDefault(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const definers = `from pg_proc where pronamespace = 'prescient'::regnamespace and prosecdef`
+	if n := get[int](t, db, "select count(*) "+definers); n < 10 {
+		t.Errorf("only %d", n)
+	}
+	if got := list(t, db, "select proname "+definers+" and proconfig is distinct from '{\"search_path=pg_catalog, pg_temp\"}'"); len(got) > 0 {
+		t.Errorf("the search_path is not pinned: %q", got)
+	}
+	if got := list(t, db, "select proname "+definers+" and has_function_privilege('public', oid, 'execute')"); len(got) > 0 {
+		t.Errorf("anybody may execute: %q", got)
+	}
+}
+
+// shadows are objects that a caller puts in the way: of each function, operator and table that the functions use, one of
+// the same name that tells whose rights it was called with.
+const shadows = `
+	create schema shadow_caller;
+	create table shadow_caller.caught (what text);
+	grant all on schema shadow_caller to shadows_operator;
+	grant usage on schema shadow_caller to public;
+	grant insert, select on shadow_caller.caught to public;
+	set local role shadows_operator;
+	set local search_path = pg_temp, shadow_caller, pg_catalog;
+	create temp table setting (width interval, since timestamptz, schema_version int, usable_from int);
+	create temp table future_job (id bigint, job bigint);
+	create temp table job (job bigint, name text);
+	create temp table slot_run (slot timestamptz);
+	create temp table pg_class (oid oid, relname name, reltuples real);
+	do $do$
+	declare
+		commands text[];
+		command  text;
+	begin
+		select pg_catalog.array_agg(c) into commands from (
+			select format($f$create function shadow_caller.%I(%s) returns %s language plpgsql as $$
+				begin insert into shadow_caller.caught values (%L); return null; end $$ $f$,
+				proname, pg_get_function_identity_arguments(oid), format_type(prorettype, null), proname)
+			from pg_catalog.pg_proc
+			where pronamespace = 'pg_catalog'::regnamespace and prokind = 'f' and not proretset
+				and pg_get_function_identity_arguments(oid) !~ '\yany'
+				and proname in ('date_bin', 'clock_timestamp', 'hashtextextended', 'pg_current_xact_id', 'date_trunc', 'to_char',
+					'pg_try_advisory_xact_lock', 'extract', 'floor', 'timezone', 'to_date', 'to_regclass', 'octet_length',
+					'quote_literal', 'right', 'current_setting', 'generate_series')
+			union all
+			select format($f$create function shadow_caller.%I(%I, %I) returns %s language plpgsql as $$
+				begin insert into shadow_caller.caught values (%L); return null; end $$;
+				create operator shadow_caller.%s (leftarg = %I, rightarg = %I, function = shadow_caller.%I) $f$,
+				'operator_' || o.oid, l.typname, r.typname, format_type(o.oprresult, null), oprname,
+				oprname, l.typname, r.typname, 'operator_' || o.oid)
+			from pg_catalog.pg_operator o
+			join pg_catalog.pg_type l on l.oid = o.oprleft
+			join pg_catalog.pg_type r on r.oid = o.oprright
+			where oprname in ('=', '<>', '<', '>', '<=', '>=', '+', '-', '*', '||', '%', '~')
+				and l.typname in ('text', 'timestamptz', 'interval', 'int4', 'int8', 'float8', 'name', 'oid', 'numeric')
+				and r.typname in ('text', 'timestamptz', 'interval', 'int4', 'int8', 'float8', 'name', 'oid', 'numeric')
+		) as c (c);
+		foreach command in array commands loop
+			execute command;
+		end loop;
+	end
+	$do$;`
+
+func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
+	t.Parallel()
+	const schema = "shadows"
+	db := withRoles(t, schema)
+	err := as(t, db, "none", func(tx *sqlx.Tx) error {
+		exec(t, tx, "grant create, temporary on database "+get[string](t, tx, "select current_database()")+" to shadows_operator")
+		exec(t, tx, shadows)
+		// They do stand in the way.
+		exec(t, tx, "savepoint caught; select date_bin('1 hour', clock_timestamp(), clock_timestamp())")
+		if n := get[int64](t, tx, "select pg_catalog.count(*) from shadow_caller.caught"); n == 0 {
+			return errors.New("the shadows catch nothing")
+		}
+		exec(t, tx, "rollback to savepoint caught")
+		for _, call := range []string{
+			"settings()", "slot_ceil('2030-03-01')",
+			"enqueue('remind', 'order', '1', '2030-03-01')", "enqueue('remind', 'order', '1', '2030-03-02')",
+			"enqueue('remind', 'order', '1', '2030-03-02', on_conflict => 'replace')",
+			"enqueue('remind', 'order', '1', '2030-03-03', on_conflict => 'push_back', cap => '1 day')",
+			"enqueue('remind', 'order', '1', '2030-03-03', clock => '2030-03-04')",
+			"enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01}', '{null}', '{a}', '{null}')",
+			"enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01}', '{null}', '{a}', '{null}', 'push_back')",
+			"reschedule('remind', 'order', '1', '2030-03-05')", "push_back('remind', 'order', '1', '2030-03-06')",
+			"cancel('remind', 'order', '1')", "cancel_entity('order', '2')",
+			"make_history_month('2031-01-01')", "drop_history_months('2031-01-01')", "set_width('1 hour')",
+		} {
+			exec(t, tx, "select from shadows."+call)
+		}
+		if got := list(t, tx, "select distinct what from shadow_caller.caught"); len(got) > 0 {
+			return fmt.Errorf("called with the rights of the owner: %q", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACheckIsOfTheRoleThatAskedForIt(t *testing.T) {
+	t.Parallel()
+	const schema = "asked_by"
+	db := withRoles(t, schema)
+	exec(t, db, "grant asked_by_app to asked_by_nobody")
+	tx := begin(t, db)
+	own := get[string](t, tx, "select session_user")
+	exec(t, tx, "select asked_by.enqueue('remind', 'order', '1', '2030-03-01')")
+	exec(t, tx, "set local role asked_by_nobody")
+	exec(t, tx, "select asked_by.enqueue('remind', 'order', '2', '2030-03-01')")
+	exec(t, tx, "reset role")
+	if diff := cmp.Diff([]string{own, "asked_by_nobody"}, list(t, tx, "select enqueued_by from asked_by.future_job order by entity_key")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRolesAreMadeAgainWithoutAChange(t *testing.T) {
+	t.Parallel()
+	const schema = "made_twice"
+	db := withRoles(t, schema)
+	const granted = `
+		select string_agg(relname || relowner || coalesce(relacl::text, ''), ' ' order by oid) from pg_class where relnamespace = 'made_twice'::regnamespace
+		union all
+		select string_agg(proname || proowner || coalesce(proacl::text, ''), ' ' order by oid) from pg_proc where pronamespace = 'made_twice'::regnamespace
+		union all
+		select string_agg(roleid || ' ' || member, ' ' order by roleid, member) from pg_auth_members where roleid::regrole::text like 'made_twice%'`
+	want := list(t, db, granted)
+	makeRoles(t, db, schema)
+	if diff := cmp.Diff(want, list(t, db, granted)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A login that may create roles and owns the database sets everything up, a member of the owner migrates on, and the roles
+// have what is new.
+func TestAMemberOfTheOwnerMigrates(t *testing.T) {
+	t.Parallel()
+	const schema = "member_migrates"
+	url := pgtest.URL(t)
+	admin := open(t, url)
+	pgtest.DropRoles(t, admin, schema)
+	name := get[string](t, admin, "select current_database()")
+	exec(t, admin, `
+		create role member_migrates_admin createrole;
+		create role member_migrates_deployer;
+		grant create on database `+name+` to member_migrates_admin`)
+	setUp := open(t, url, pgsql.Param("role", "member_migrates_admin"))
+	if err := pgsql.Migrate(t.Context(), setUp, schema); err != nil {
+		t.Fatal(err)
+	}
+	makeRoles(t, setUp, schema)
+	exec(t, setUp, "grant member_migrates_owner to member_migrates_deployer")
+	deployer := open(t, url, pgsql.Param("role", "member_migrates_deployer"))
+	if err := pgsql.MigrateDown(t.Context(), deployer, schema, 6); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.Migrate(t.Context(), deployer, schema); err != nil {
+		t.Fatal(err)
+	}
+	if !get[bool](t, admin, "select has_table_privilege('member_migrates_runner', 'member_migrates.event_outbox', 'insert')") {
+		t.Error("a runner may not write into the new table")
+	}
+	if owner := get[string](t, admin, "select relowner::regrole::text from pg_class where oid = 'member_migrates.event_outbox'::regclass"); owner != "member_migrates_owner" {
+		t.Errorf("the new table is of %s", owner)
+	}
+	exec(t, deployer, "set role member_migrates_runner; select member_migrates.make_history_month('2033-01-01')")
+	if owner := get[string](t, admin, "select relowner::regrole::text from pg_class where oid = 'member_migrates.future_job_history_203301'::regclass"); owner != "member_migrates_owner" {
+		t.Errorf("a month that a runner made is of %s", owner)
+	}
+}
+
+func TestMakingRolesSaysWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := open(t, url)
+	pgtest.DropRoles(t, db, "needs_createrole")
+	exec(t, db, "create role needs_createrole_login")
+	one := open(t, url, pgsql.Param("role", "needs_createrole_login"))
+	if err := pgsql.MakeRoles(t.Context(), one, "needs_createrole"); !errors.Is(err, pgsql.ErrCreateRole) {
+		t.Error(err)
+	}
+	if err := pgsql.MakeRoles(t.Context(), one, pgsql.Schema(strings.Repeat("x", 55))); err == nil || !strings.Contains(err.Error(), "54 letters") {
+		t.Error(err)
+	}
+}
+
+func TestThePrintedRolesAreThoseThatAreMade(t *testing.T) {
+	t.Parallel()
+	const schema = "printed_roles"
+	db := withRoles(t, schema)
+	const granted = `select coalesce(string_agg(proname || proacl::text, ' ' order by oid), '') from pg_proc where pronamespace = 'printed_roles'::regnamespace`
+	want := get[string](t, db, granted)
+	exec(t, db, "revoke all on all functions in schema printed_roles from printed_roles_app")
+	var script strings.Builder
+	if err := pgsql.PrintRoles(&script, schema); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, script.String())
+	if diff := cmp.Diff(want, get[string](t, db, granted)); diff != "" {
+		t.Error(diff)
+	}
+}
