@@ -44,7 +44,8 @@ var ErrCreateRole = errors.New("the roles are missing, and making them needs CRE
 	"or let an administrator run the script of `prescient migrate roles --print`")
 
 // MakeRoles makes the five roles, hands the schema over to the owner and grants each what it needs. Once more is
-// nothing to do. The schema must be there. It returns ErrCreateRole where a role is missing and db's may create none.
+// nothing to do. The schema must be there. It returns ErrCreateRole where a role is missing and db's may create none, and
+// ErrNewer for a schema that has more than this code knows to grant.
 // Whoever makes the roles is a member of the owner afterwards.
 func MakeRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	script, err := rolesScript(schema)
@@ -52,7 +53,14 @@ func MakeRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
 		return err
 	}
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, script)
+		if _, err := tx.ExecContext(ctx, script); err != nil {
+			return err
+		}
+		var version int
+		err := tx.GetContext(ctx, &version, SchemaVersionIs.In(schema))
+		if err == nil && version > SchemaVersion {
+			err = ErrNewer
+		}
 		return err
 	})
 	if refused := pq.As(err, pqerror.InsufficientPrivilege); refused != nil && strings.Contains(refused.Message, "create role") {
@@ -93,5 +101,8 @@ func keepRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if !made {
 		return nil
 	}
-	return MakeRoles(ctx, db, schema)
+	if err := MakeRoles(ctx, db, schema); !errors.Is(err, ErrNewer) {
+		return err
+	}
+	return nil // they are up to whoever migrated it
 }

@@ -24,7 +24,7 @@ var mayRun = map[pgsql.Role]string{
 	"both":    `read_settings`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
 	pgsql.Reader: `claim_list event_consumers event_read history_list history_show history_stats job_list job_paused job_show
-		ledger_gaps ledger_trouble migration_applied page_read past_slots record_find schedule_due schedule_list slot_jobs slot_list
+		ledger_gaps ledger_trouble migration_applied page_read past_slots record_find schedule_due schedule_list schema_version slot_jobs slot_list
 		slot_waiting`,
 	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
 		group_read history_months job_numbers ledger_fill ledger_skip next_slot row_record row_wait rows_finish rows_finish_alike
@@ -346,6 +346,25 @@ func TestAMemberOfTheOwnerMigrates(t *testing.T) {
 	exec(t, deployer, "set role member_migrates_runner; select member_migrates.make_history_month('2033-01-01')")
 	if owner := get[string](t, admin, "select relowner::regrole::text from pg_class where oid = 'member_migrates.future_job_history_203301'::regclass"); owner != "member_migrates_owner" {
 		t.Errorf("a month that a runner made is of %s", owner)
+	}
+}
+
+func TestAnOlderBinaryTakesNothingFromTheRolesOfANewerSchema(t *testing.T) {
+	t.Parallel()
+	const schema = "roles_of_newer"
+	db := withRoles(t, schema)
+	exec(t, db, `
+		create function roles_of_newer.new() returns int language sql as 'select 1';
+		grant execute on function roles_of_newer.new to roles_of_newer_app;
+		update roles_of_newer.setting set schema_version = schema_version + 1`)
+	if err := pgsql.MakeRoles(t.Context(), db, schema); !errors.Is(err, pgsql.ErrNewer) {
+		t.Error(err)
+	}
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Error(err)
+	}
+	if !get[bool](t, db, "select has_function_privilege('roles_of_newer_app', 'roles_of_newer.new()', 'execute')") {
+		t.Error("the app may not call the new function any more")
 	}
 }
 

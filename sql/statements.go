@@ -87,6 +87,7 @@ var (
 	ScheduleUpdate   = read("schedule_update")
 	ScheduleWait     = read("schedule_wait")
 	SchemaCheck      = read("schema_check")
+	SchemaVersionIs  = read("schema_version")
 	SetWidth         = read("set_width")
 	SlotClose        = read("slot_close")
 	SlotJobs         = read("slot_jobs")

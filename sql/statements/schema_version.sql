@@ -1,0 +1,3 @@
+-- Which version the schema has.
+select schema_version
+from prescient.setting
