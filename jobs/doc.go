@@ -4,16 +4,20 @@
 // it, so it exists if and only if that transaction commits:
 //
 //	client, err := jobs.NewClient(ctx, db, jobs.Config{})
-//	...
+//	if err != nil {
+//		return err
+//	}
 //	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
 //	check.SetCheckAt(client.Grid(), placedAt.Add(48*time.Hour))
-//	_, err = client.Enqueue(ctx, tx, check, jobs.Keep)
+//	if _, err := client.Enqueue(ctx, tx, check, jobs.Keep); err != nil {
+//		return err
+//	}
 //
 // The instant is rounded up to a slot. When that slot is run, the function registered under job_exec is called; it
 // looks whether what should have happened has happened, acts if not, and returns when to look again, or nil:
 //
 //	registry.Register("order.unshipped", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
-//		...
+//		// ...
 //		return nil, nil // finished: the row goes to history as done
 //	})
 //

@@ -5,7 +5,7 @@
 //	func TestSomething(t *testing.T) {
 //		t.Parallel()
 //		db := pgtest.New(t)
-//		...
+//		db.MustExec("create table orders (id bigint primary key)")
 //	}
 //
 // The first test that asks for a database starts a server: one for the test process, without the waits for a disk

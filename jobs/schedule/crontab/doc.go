@@ -2,9 +2,11 @@
 // a database.
 //
 //	c, err := crontab.Parse("30 2 * * mon-fri", "Europe/Berlin", time.Time{})
-//	at, ok := c.Next(after)                   // the first instant after another
-//	for at := range c.Between(from, to) { }   // what is due at a slot: after the slot before, up to this one
-//	missed := c.Latest(10, from, to)          // the newest of them, however long the outage was
+//	at, ok := c.Next(after)            // the first instant after another
+//	for at := range c.Between(from, to) {
+//		publish(at)                // what is due at a slot: after the slot before, up to this one
+//	}
+//	missed := c.Latest(10, from, to)   // the newest of them, however long the outage was
 //
 // # Forms
 //

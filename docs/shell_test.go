@@ -1,0 +1,189 @@
+package docs_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// reader is who works through a page, in a directory of his own: he writes the files that it names, and types what
+// it shows.
+type reader struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// fromNothing are the pages whose reader has no database, only PostgreSQL's programs.
+var fromNothing = map[string]bool{"tutorial.md": true}
+
+func newReader(t *testing.T, page string) *reader {
+	t.Helper()
+	r := &reader{t: t, dir: t.TempDir()}
+	bin := filepath.Join(r.dir, "bin")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "prescient"), "../cmd/prescient")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GOFLAGS=-mod=mod", "GOWORK=off")
+	if fromNothing[page] {
+		r.private()
+		return r
+	}
+	raw := pgtest.URL(t)
+	text, err := os.ReadFile(page)
+	if err == nil && strings.Contains(string(text), "migrate up") {
+		raw = pgtest.Empty(t)
+	}
+	u, parseErr := url.Parse(raw)
+	if err := errors.Join(err, parseErr); err != nil {
+		t.Fatal(err)
+	}
+	password, _ := u.User.Password()
+	host := u.Hostname()
+	if host == "" {
+		host = u.Query().Get("host")
+	}
+	r.env = append(r.env, "PRESCIENT_DATABASE_URL="+raw, "PGHOST="+host, "PGPORT="+u.Port()+u.Query().Get("port"), "PGUSER="+u.User.Username(),
+		"PGPASSWORD="+password, "PGDATABASE="+strings.TrimPrefix(u.Path, "/"))
+	return r
+}
+
+// private gives him a private PostgreSQL, as one who sits at a terminal has it without a word.
+func (r *reader) private() {
+	r.t.Helper()
+	data, err := os.MkdirTemp("", "docs")
+	if err := errors.Join(err, os.Chmod(data, 0o755)); err != nil { // for the server's user
+		r.t.Fatal(err)
+	}
+	r.env = append(r.env, "XDG_DATA_HOME="+data, "PRESCIENT_DATABASE_URL=embedded:")
+	server, err := embedded.Open(embedded.Config{Dir: filepath.Join(data, "prescient", "postgres")})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := errors.Join(server.Stop(context.WithoutCancel(r.t.Context())), os.RemoveAll(data)); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// patience is for one block.
+const patience = 3 * time.Minute
+
+// run runs commands as a shell does, and returns what they print.
+func (r *reader) run(commands string) (string, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "sh", "-euc", commands)
+	shell.Dir, shell.Env = r.dir, r.env
+	shell.WaitDelay = time.Second
+	out, err := shell.CombinedOutput()
+	return string(out), err
+}
+
+// follow does what a block says. sh is run and must succeed; console has what is typed after $, and what that prints.
+func (r *reader) follow(b block) {
+	r.t.Helper()
+	if b.name != "" {
+		path := filepath.Join(r.dir, b.name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(b.text), 0o644)); err != nil {
+			r.t.Fatal(err)
+		}
+		return
+	}
+	switch b.language {
+	case "sh":
+		if out, err := r.run(b.text); err != nil {
+			r.t.Fatalf("%s:%d: %v\n%s\n%s", b.file, b.place, err, b.text, out)
+		}
+	case "console":
+		for _, typed := range strings.Split("\n"+b.text, "\n$ ")[1:] {
+			command, want, _ := strings.Cut(typed, "\n")
+			got, err := r.run(command)
+			if missing := missing(want, got); err != nil || missing != "" {
+				r.t.Fatalf("%s:%d: %s: %v\nit prints\n%s\nwithout %q", b.file, b.place, command, err, got, missing)
+			}
+		}
+	}
+}
+
+// different is what is not the same each time: instants, numbers, and how much room they take.
+var different = regexp.MustCompile(`\d[\d:.TZ-]*|[ \t]+`)
+
+func normal(line string) string {
+	return strings.TrimSpace(different.ReplaceAllStringFunc(line, func(s string) string {
+		if strings.TrimSpace(s) == "" {
+			return " "
+		}
+		return "N"
+	}))
+}
+
+// missing returns the first line of want that got does not have, in this order, or nothing. A line of three dots stands
+// for any.
+func missing(want, got string) string {
+	printed := strings.Split(got, "\n")
+	for line := range strings.Lines(want) {
+		if normal(line) == "" || normal(line) == "..." {
+			continue
+		}
+		found := false
+		for len(printed) > 0 && !found {
+			found = normal(printed[0]) == normal(line)
+			printed = printed[1:]
+		}
+		if !found {
+			return line
+		}
+	}
+	return ""
+}
+
+func TestEveryCommandOfThePagesRuns(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("psql"); err != nil {
+		t.Skip("this needs psql: apt-get install postgresql-client")
+	}
+	for _, page := range pages(t) {
+		list := fenced(t, page)
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			var r *reader
+			for _, b := range list {
+				if b.language != "sh" && b.language != "console" && b.name == "" {
+					continue
+				}
+				if r == nil {
+					r = newReader(t, page)
+				}
+				r.follow(b)
+			}
+		})
+	}
+}
+
+func TestWhatAPageShowsIsComparedWithWhatIsPrinted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ want, got, missing string }{
+		{"a\nb\n", "a\nx\nb\n", ""},
+		{"b\na\n", "a\nb\n", "a\n"},
+		{"SLOT  STATE\n2026-03-01T13:15:00Z  done\n", "SLOT                  STATE\n2031-11-01T00:00:00Z  done\n", ""},
+		{"2026-03-01T13:15:00Z  done\n", "2031-11-01T00:00:00Z  open\n", "2026-03-01T13:15:00Z  done\n"},
+		{"...\nb\n", "a\nb\n", ""},
+	} {
+		if got := missing(test.want, test.got); got != test.missing {
+			t.Errorf("%q in %q: %q is missing, want %q", test.want, test.got, got, test.missing)
+		}
+	}
+}
