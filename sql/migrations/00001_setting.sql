@@ -19,7 +19,7 @@ create table prescient.setting (
     width          interval    not null default '15 minutes',
     since          timestamptz not null,
     schema_version integer     not null,
-    usable_from    integer     not null,
+    usable_from    integer     not null default 1,
     constraint setting_pkey primary key (only_row),
     constraint setting_only_row check (only_row),
     constraint setting_width check (
@@ -34,7 +34,7 @@ create table prescient.setting (
 );
 
 comment on column prescient.setting.width is 'distance between two slots; changed by prescient.set_width alone';
-comment on column prescient.setting.usable_from is 'the lowest schema version of code that may use the schema as it is: a migration that only adds leaves it';
+comment on column prescient.setting.usable_from is 'the lowest version of code that may use the schema: a migration that does more than add raises it';
 comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
 
 -- The grid starts at the Unix epoch. Every width divides 24 hours, so every grid contains every midnight UTC.
@@ -118,8 +118,8 @@ end
 $$;
 -- +goose StatementEnd
 
-insert into prescient.setting (since, schema_version, usable_from)
-values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 0, 0);
+insert into prescient.setting (since, schema_version)
+values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 0);
 
 -- +goose Down
 drop function prescient.slot_target(timestamptz, timestamptz);

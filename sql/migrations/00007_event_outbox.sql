@@ -48,12 +48,10 @@ comment on table prescient.event_consumer is 'the last event that each consumer 
 
 -- The schema is whole: clients of this version may use it.
 update prescient.setting
-set schema_version = 2,
-    usable_from = 2;
+set schema_version = 2;
 
 -- +goose Down
 update prescient.setting
-set schema_version = 1,
-    usable_from = 1;
+set schema_version = 1;
 drop table prescient.event_consumer;
 drop table prescient.event_outbox;
