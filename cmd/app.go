@@ -97,7 +97,7 @@ func (a *App) root() *cobra.Command {
 		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
 		newSpool(a),
 		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a),
-		newDB(a), newConfig(a), newDemo(a), newVersion(a),
+		newDoctor(a), newDB(a), newConfig(a), newDemo(a), newVersion(a),
 	)
 	for _, command := range a.extra {
 		root.AddCommand(command(a))

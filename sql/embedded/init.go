@@ -59,7 +59,8 @@ func (s *Server) initialise(ctx context.Context, in install) error {
 		return fmt.Errorf("make the data directory: %w", err)
 	}
 	create := s.command(ctx, in.program("postgres"), append(single, "postgres")...)
-	create.Stdin = strings.NewReader("create role " + name + " login\ncreate database " + name + " owner " + name + "\n")
+	create.Stdin = strings.NewReader("create role " + name + " login in role pg_read_all_stats\n" +
+		"create database " + name + " owner " + name + "\n")
 	if err := run(create); err != nil {
 		return fmt.Errorf("create the database %s: %w", name, err)
 	}

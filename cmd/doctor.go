@@ -1,0 +1,128 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/doctor"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots"
+)
+
+func newDoctor(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what will hurt before it does, and say what mends it",
+		Long: `Look for what will hurt before it does: settings that cron would not see, a crontab that does not fit the slots, a role
+that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
+missing months of history, a schema of another version, jobs that this binary does not have. Each finding comes with the
+command that mends it. The exit code is 3 where one needs action. Nothing is changed.`,
+		Example: `  prescient doctor
+  prescient doctor --output json | jq -r '.findings[] | select(.severity == "action") | .do'`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return examine(c.Context(), a) },
+	})
+}
+
+// doctorView is what doctor has found.
+type doctorView struct {
+	OK       bool             `json:"ok"` // nothing needs action
+	Settings []settingView    `json:"settings"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+// settingView is a setting that is not the default.
+type settingView struct {
+	config.Entry
+	Cron bool `json:"cron"` // sees it, too
+}
+
+func examine(ctx context.Context, a *App) error {
+	var view doctorView
+	crontabs := doctor.Crontabs(ctx, a.Name)
+	view.Findings = a.examineSettings(ctx, &view, crontabs)
+	db, err := a.connect(ctx)
+	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage {
+		return err
+	}
+	if err != nil {
+		view.Findings = append(view.Findings, doctor.Finding{
+			Name: "database", Severity: doctor.Action, What: err.Error(), Do: fmt.Sprintf("look at database.url (%s)", a.origin("database.url")),
+		})
+		return printDoctor(a, view)
+	}
+	defer func() { _ = db.Close() }()
+	setting, unread := a.setting(ctx, db) // which migrates the private one, as with every command
+	found, err := doctor.Look(ctx, doctor.Config{
+		DB: db, Schema: a.schema(), Name: a.Name, Connections: a.Config().Run.Connections + slots.OwnConnections,
+		Early: a.Config().Run.Early, Knows: a.has,
+	})
+	if err != nil {
+		return err
+	}
+	view.Findings = append(view.Findings, found...)
+	if unread == nil {
+		view.Findings = append(view.Findings, doctor.Width(crontabs, setting.Grid.Width(), a.Name)...)
+	}
+	return printDoctor(a, view)
+}
+
+// examineSettings finds out what cron would see. systemd and Kubernetes give a process its environment, so there the
+// question is none.
+func (a *App) examineSettings(ctx context.Context, view *doctorView, crontabs []doctor.Crontab) []doctor.Finding {
+	var env []string
+	for _, c := range crontabs {
+		env = append(env, c.Env...)
+	}
+	seen := a.config.Entries
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" && os.Getenv("INVOCATION_ID") == "" {
+		var err error
+		if seen, err = doctor.CronSees(ctx, env); err != nil {
+			a.log.WarnContext(ctx, "what cron would see is not known", "error", err)
+			seen = a.config.Entries
+		}
+	}
+	for _, e := range a.config.Entries {
+		if e.Origin != "default" {
+			cron := slices.ContainsFunc(seen, func(s config.Entry) bool { return s.Key == e.Key && s.Value == e.Value })
+			view.Settings = append(view.Settings, settingView{e, cron})
+		}
+	}
+	return doctor.Environment(a.config.Entries, seen, crontabs)
+}
+
+func printDoctor(a *App, view doctorView) error {
+	view.OK = !slices.ContainsFunc(view.Findings, func(f doctor.Finding) bool { return f.Severity == doctor.Action })
+	if view.Settings == nil {
+		view.Settings = []settingView{}
+	}
+	if view.Findings == nil {
+		view.Findings = []doctor.Finding{}
+	}
+	if err := a.print(view, func() error { return printFindings(a, view) }); err != nil || view.OK {
+		return err
+	}
+	return &ExitError{Code: Found}
+}
+
+func printFindings(a *App, view doctorView) error {
+	var lines []string
+	for _, f := range view.Findings {
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What), "    "+f.Do)
+	}
+	if len(lines) == 0 {
+		lines = []string{"nothing is wrong"}
+	}
+	if err := a.lines(lines...); err != nil || len(view.Settings) == 0 {
+		return err
+	}
+	return errors.Join(a.lines(""), printTable(a, view.Settings, table.Row{"SETTING", "VALUE", "ORIGIN", "CRON SEES IT"}, func(s settingView) table.Row {
+		return table.Row{s.Key, s.Value, s.Origin, s.Cron}
+	}))
+}

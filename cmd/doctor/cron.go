@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
+)
+
+// Crontab is a file of cron's that runs slots.
+type Crontab struct {
+	Path string
+	// Env are the variables that it sets, as NAME=value.
+	Env []string
+	// Runs are the times of the lines that run slots: five fields, or @hourly and its kin.
+	Runs []string
+}
+
+// Crontabs returns those of the system and of the user that have a line which calls the binary's run, as far as they can
+// be read.
+func Crontabs(ctx context.Context, binary string) (list []Crontab) {
+	add := func(path string, text []byte, users bool) {
+		if c := readCrontab(path, string(text), binary, users); len(c.Runs) > 0 {
+			list = append(list, c)
+		}
+	}
+	files, _ := filepath.Glob("/etc/cron.d/*") // the pattern is a good one
+	for _, path := range append([]string{"/etc/crontab"}, files...) {
+		if text, err := os.ReadFile(path); err == nil {
+			add(path, text, true)
+		}
+	}
+	if text, err := exec.CommandContext(ctx, "crontab", "-l").Output(); err == nil {
+		add("crontab -l", text, false)
+	}
+	return list
+}
+
+var (
+	assignment = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*$`)
+	entry      = regexp.MustCompile(`^\s*(@\w+|(?:[\d*][^\s]*\s+){4}\S+)\s+(.*)$`)
+)
+
+// readCrontab reads what matters of a crontab. users: a line names its user before its command.
+func readCrontab(path, text, binary string, users bool) Crontab {
+	c := Crontab{Path: path}
+	// The binary, options, then run, before another command begins.
+	runs := regexp.MustCompile(`(^|[\s/;&|(])` + regexp.QuoteMeta(binary) + `(\s+-[^;&|]*)?\s+run(\s|;|$)`)
+	for line := range strings.Lines(text) {
+		if m := assignment.FindStringSubmatch(line); m != nil {
+			c.Env = append(c.Env, m[1]+"="+strings.Trim(m[2], `"'`))
+			continue
+		}
+		m := entry.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil {
+			continue
+		}
+		command := m[2]
+		if users {
+			_, command, _ = strings.Cut(command, " ")
+		}
+		if runs.MatchString(command) {
+			c.Runs = append(c.Runs, m[1])
+		}
+	}
+	return c
+}
+
+// Width compares how often crontabs run slots with the distance between two of them.
+func Width(list []Crontab, width time.Duration, binary string) []Finding {
+	if len(list) == 0 {
+		return nil
+	}
+	day := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC) // any
+	ran := map[time.Time]bool{}
+	var paths []string
+	for _, c := range list {
+		paths = append(paths, c.Path)
+		for _, line := range c.Runs {
+			for at := range instants(line, day) {
+				ran[at] = true
+			}
+		}
+	}
+	where, want := strings.Join(paths, " and "), int(24*time.Hour/width)
+	found := []Finding{{Name: "crontab", Severity: Action, Do: fmt.Sprintf("%s  %s run; %[2]s catch-up", line(width), binary)}}
+	switch n := len(ran); {
+	case width < time.Minute:
+		found[0].What = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width))
+		found[0].Do = binary + " daemon"
+	case n < want:
+		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the others are missed until somebody catches up", where, n, want)
+	case n > want:
+		found[0].Severity = Note
+		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the others find nothing to do", where, n, want)
+	default:
+		return nil
+	}
+	return found
+}
+
+// instants are those of a line of a crontab in a day and UTC. What the package cannot read has none.
+func instants(line string, day time.Time) iter.Seq[time.Time] {
+	c, err := crontab.Parse(line, "UTC", time.Time{})
+	if err != nil {
+		return func(func(time.Time) bool) {}
+	}
+	return c.Between(day.Add(-time.Second), day.Add(24*time.Hour-time.Second))
+}
+
+// line is the time of a crontab's line that runs every slot of a width.
+func line(width time.Duration) string {
+	switch minutes := int(width / time.Minute); {
+	case minutes > 0 && minutes < 60 && 60%minutes == 0:
+		return fmt.Sprintf("*/%d * * * *", minutes)
+	case minutes > 0 && minutes%60 == 0 && minutes < 24*60:
+		return fmt.Sprintf("0 */%d * * *", minutes/60)
+	case minutes == 24*60:
+		return "0 0 * * *"
+	}
+	return "* * * * *"
+}
+
+// CronSees returns the settings that the binary has where cron starts it: in the home directory, with nothing of this
+// shell but what a crontab says.
+func CronSees(ctx context.Context, env []string) (list []config.Entry, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/"
+	}
+	show := exec.CommandContext(ctx, self, "config", "show", "--output", "json")
+	show.Dir = home
+	show.Env = append([]string{"HOME=" + home, "LOGNAME=" + os.Getenv("LOGNAME"), "SHELL=/bin/sh", "PATH=/usr/bin:/bin"}, env...)
+	out, err := show.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("show the settings as cron sees them: %w", err)
+	}
+	return list, nil
+}
+
+// Environment compares the settings of this shell with those that cron has. Where no crontab runs slots they may be
+// meant for somebody else.
+func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
+	there := map[string]string{}
+	for _, e := range cron {
+		there[e.Key] = e.Value
+	}
+	var differ []string
+	for _, e := range here {
+		if there[e.Key] != e.Value {
+			differ = append(differ, fmt.Sprintf("%s (%s)", e.Key, e.Origin))
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	f := note("cron would not see what this shell does: "+strings.Join(differ, ", "),
+		"put it into /etc/prescient/prescient.yaml, or say in the crontab which file it is: PRESCIENT_CONFIG=/path/to/prescient.yaml")
+	f.Name = "environment"
+	if len(crontabs) > 0 {
+		f.Severity = Action
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/config"
+)
+
+func TestACrontabIsReadForTheLinesThatRunSlots(t *testing.T) {
+	t.Parallel()
+	const own = `# m h dom mon dow command
+PATH=/usr/local/bin:/usr/bin:/bin
+PRESCIENT_CONFIG = "/etc/orders.yaml"
+*/15 * * * *  orders run; orders catch-up
+0 6-18 * * mon-fri /opt/orders --log-level warn run --slot x
+@hourly cd /srv && orders run
+* * * * * orders status --check
+* * * * * borders run
+* * * * * orders jobs show run
+# */5 * * * * orders run
+`
+	want := Crontab{
+		"x",
+		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "PRESCIENT_CONFIG=/etc/orders.yaml"},
+		[]string{"*/15 * * * *", "0 6-18 * * mon-fri", "@hourly"},
+	}
+	if diff := cmp.Diff(want, readCrontab("x", own, "orders", false)); diff != "" {
+		t.Error(diff)
+	}
+	system := readCrontab("x", "*/5 * * * * root orders run\n", "orders", true)
+	if diff := cmp.Diff([]string{"*/5 * * * *"}, system.Runs); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestACrontabThatDoesNotFitTheSlotsIsFound(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		runs     []string
+		width    time.Duration
+		severity Severity
+		part     string
+	}{
+		{nil, 15 * time.Minute, "", ""},
+		{[]string{"*/15 * * * *"}, 15 * time.Minute, "", ""},
+		{[]string{"0,30 * * * *", "15,45 * * * *"}, 15 * time.Minute, "", ""},
+		{[]string{"@hourly"}, time.Hour, "", ""},
+		{[]string{"@hourly"}, 15 * time.Minute, Action, "24 times a day, and there are 96"},
+		{[]string{"@hourly"}, 15 * time.Minute, Action, "*/15 * * * *  orders run; orders catch-up"},
+		{[]string{"*/15 * * * *"}, 6 * time.Hour, Note, "find nothing to do do: 0 */6 * * *"},
+		{[]string{"* * * * *"}, time.Second, Action, "orders daemon"},
+		{[]string{"no crontab"}, 24 * time.Hour, Action, "0 0 * * *"},
+		{[]string{"@hourly"}, 45 * time.Minute, Action, "do: * * * * *"},
+	} {
+		var list []Crontab
+		if test.runs != nil {
+			list = []Crontab{{Path: "/etc/cron.d/orders", Runs: test.runs}}
+		}
+		found := Width(list, test.width, "orders")
+		if test.severity == "" && len(found) > 0 || test.severity != "" && !has(found, "crontab", test.severity, test.part) {
+			t.Errorf("%q and %s: %+v", test.runs, test.width, found)
+		}
+	}
+}
+
+func TestTheCrontabsOfTheSystemAreRead(t *testing.T) {
+	t.Parallel()
+	name := "prescient-doctor-" + strconv.Itoa(os.Getpid())
+	path := filepath.Join("/etc/cron.d", name)
+	if err := os.WriteFile(path, []byte("PRESCIENT_CONFIG=/etc/x.yaml\n0 0 30 2 * root "+name+" run\n"), 0o644); err != nil { //nolint:gosec // as cron wants it
+		t.Skip("this needs root, and cron: ", err)
+	}
+	t.Cleanup(func() { _ = os.Remove(path) })
+	want := []Crontab{{path, []string{"PRESCIENT_CONFIG=/etc/x.yaml"}, []string{"0 0 30 2 *"}}}
+	if diff := cmp.Diff(want, Crontabs(t.Context(), name)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatCronWouldNotSeeIsFound(t *testing.T) {
+	t.Parallel()
+	here := []config.Entry{
+		{Key: "database.url", Value: "postgres://db/shop", Origin: "environment PRESCIENT_DATABASE_URL"}, {Key: "run.page", Value: "2000", Origin: "default"},
+	}
+	bare := []config.Entry{{Key: "database.url", Origin: "default"}, {Key: "run.page", Value: "2000", Origin: "default"}}
+	if found := Environment(here, here, nil); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+	if found := Environment(here, bare, nil); !has(found, "environment", Note, "database.url (environment PRESCIENT_DATABASE_URL)") {
+		t.Errorf("%+v", found)
+	}
+	if found := Environment(here, bare, []Crontab{{}}); !has(found, "environment", Action, "PRESCIENT_CONFIG=") {
+		t.Errorf("a crontab runs slots: %+v", found)
+	}
+}

@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Severity is how bad a finding is.
+type Severity string
+
+// The severities.
+const (
+	// Note is worth knowing, and may well be meant.
+	Note Severity = "note"
+	// Action needs somebody who does something.
+	Action Severity = "action"
+)
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Name     string   `json:"name"` // of the check
+	Severity Severity `json:"severity"`
+	What     string   `json:"what"` // is so
+	Do       string   `json:"do"`   // the command that mends it, or what to do
+}
+
+// Config says what to look at. DB, Name and Knows must be set; every other zero field means its default.
+type Config struct {
+	DB     *sqlx.DB
+	Schema pgsql.Schema
+	// Name is how to call the binary, in what is to be done.
+	Name string
+	// Connections is how many a run needs.
+	Connections int
+	// Early is how far ahead of the database a run may start.
+	Early time.Duration
+	// Knows tells whether the binary has a job.
+	Knows func(job string) bool
+
+	// Limits of what is well. Default: 10 minutes, 100,000 rows, 256 MB.
+	Old   time.Duration // of a transaction that holds back vacuum and readers
+	Dead  int64         // rows of a table
+	Bytes int64         // of a table
+}
+
+// check looks for one kind of trouble.
+type check struct {
+	name string
+	look func(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error)
+}
+
+// server are the checks that need no schema, and store those that need it.
+var (
+	server = []check{
+		{"standby", standby},
+		{"clock", clock},
+		{"connections", connections},
+		{"settings", settings},
+		{"sessions", sessions},
+		{"holders", holders},
+	}
+	store = []check{
+		{"rights", rights}, {"tables", tables}, {"months", months}, {"jobs", waitingJobs},
+	}
+)
+
+// Look makes every check, in order. The error is that of a database that cannot be asked.
+func Look(ctx context.Context, c Config) ([]Finding, error) {
+	c = c.withDefaults()
+	list, err := c.all(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	schema, migrated, err := migrations(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, schema...)
+	if !migrated {
+		return list, nil
+	}
+	more, err := c.all(ctx, store)
+	return append(list, more...), err
+}
+
+func (c Config) withDefaults() Config {
+	if c.Old == 0 {
+		c.Old = 10 * time.Minute
+	}
+	if c.Dead == 0 {
+		c.Dead = 100_000
+	}
+	if c.Bytes == 0 {
+		c.Bytes = 256 << 20
+	}
+	return c
+}
+
+func (c Config) all(ctx context.Context, checks []check) (list []Finding, err error) {
+	for _, check := range checks {
+		var found []Finding
+		err := pgsql.ReadTx(ctx, c.DB, func(tx *sqlx.Tx) error {
+			found, err = check.look(ctx, tx, c)
+			return err
+		})
+		if refused := pq.As(err, pqerror.InsufficientPrivilege); refused != nil {
+			found, err = []Finding{c.refused(refused.Message)}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", check.name, err)
+		}
+		for _, f := range found {
+			f.Name = check.name
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+func (c Config) refused(why string) Finding {
+	return note("this cannot be looked at: "+why, "run doctor as a member of %s", pgsql.Reader.In(c.Schema))
+}
+
+func note(what, do string, args ...any) Finding {
+	return Finding{Severity: Note, What: what, Do: fmt.Sprintf(do, args...)}
+}
+
+func action(what, do string, args ...any) Finding {
+	return Finding{Severity: Action, What: what, Do: fmt.Sprintf(do, args...)}
+}
+
+// get reads the one row of a statement.
+func get[T any](ctx context.Context, tx *sqlx.Tx, c Config, stmt pgsql.Statement, args ...any) (row T, err error) {
+	err = tx.GetContext(ctx, &row, stmt.In(c.Schema), args...)
+	return row, err
+}
+
+// list reads the rows of a statement.
+func list[T any](ctx context.Context, tx *sqlx.Tx, c Config, stmt pgsql.Statement, args ...any) (rows []T, err error) {
+	err = tx.SelectContext(ctx, &rows, stmt.In(c.Schema), args...)
+	return rows, err
+}

@@ -1,0 +1,297 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// ward is a database that is looked at.
+type ward struct {
+	t   *testing.T
+	url string
+	db  *sqlx.DB
+	Config
+}
+
+func setup(t *testing.T) *ward { return setupOn(t, pgtest.URL(t)) }
+
+func setupOn(t *testing.T, url string) *ward {
+	t.Helper()
+	w := &ward{t: t, url: url, db: open(t, url)}
+	w.Config = Config{DB: w.db, Name: "orders", Connections: 13, Early: 5 * time.Second, Knows: func(string) bool { return false }}
+	return w
+}
+
+func open(t *testing.T, url string, opts ...pgsql.Option) *sqlx.DB {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), url, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (w *ward) exec(statement string) {
+	w.t.Helper()
+	if _, err := w.db.ExecContext(w.t.Context(), statement); err != nil {
+		w.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func (w *ward) look() []Finding {
+	w.t.Helper()
+	found, err := Look(w.t.Context(), w.Config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found
+}
+
+// has tells whether a check has found something of which the text has a part.
+func has(found []Finding, name string, severity Severity, part string) bool {
+	return slices.ContainsFunc(found, func(f Finding) bool {
+		return f.Name == name && f.Severity == severity && strings.Contains(f.What+" do: "+f.Do, part)
+	})
+}
+
+func TestEachFindingAppearsAndGoesAway(t *testing.T) {
+	t.Parallel()
+	far := time.Now().AddDate(0, 2, 0).UTC().Format("200601")
+	for name, test := range map[string]struct {
+		check    string
+		severity Severity
+		part     string
+		bring    string // brings it about
+		mend     string
+		change   func(*Config)
+	}{
+		"connections of the database": {
+			"connections", Action, "room for", `do $$ begin execute format('alter database %I connection limit 5', current_database()); end $$`,
+			`do $$ begin execute format('alter database %I connection limit -1', current_database()); end $$`, nil,
+		},
+		"a schema that is missing something": {
+			"migrations", Action, "orders migrate up", `update prescient.setting set schema_version = 1`,
+			`update prescient.setting set schema_version = ` + strconv.Itoa(pgsql.SchemaVersion), nil,
+		},
+		"a schema of newer code": {
+			"migrations", Action, "install a newer orders", `update prescient.setting set usable_from = 1000`,
+			`update prescient.setting set usable_from = 1`, nil,
+		},
+		"a table without autovacuum": {
+			"tables", Action, "alter table prescient.job reset (autovacuum_enabled)", `alter table prescient.job set (autovacuum_enabled = false)`,
+			`alter table prescient.job reset (autovacuum_enabled)`, nil,
+		},
+		"a table that is too big": {
+			"tables", Note, "vacuum full prescient.job", `insert into prescient.job (job, name) select n, repeat('n', 190) || n from generate_series(1, 1000) as n;
+				delete from prescient.job; analyze prescient.job`,
+			`truncate prescient.job`, func(c *Config) { c.Bytes = 100_000 },
+		},
+		"a month that is missing": {
+			"months", Action, "select prescient.make_history_months()", `drop table prescient.future_job_history_` + far,
+			`select prescient.make_history_months()`, nil,
+		},
+		"rows without a month": {
+			"months", Note, "default partition", `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot,
+				check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
+				values (1, 'job', 'order', '1', now(), now(), 0, 0, '0', now(), 'me', 'done', '2099-01-01')`,
+			`select prescient.make_history_month(min(finished_at)) from prescient.future_job_history_rest`, nil,
+		},
+		"a job that nobody knows": {
+			"jobs", Action, "orders jobs list --job strange", `select prescient.enqueue('strange', 'order', '1', '2099-01-01')`,
+			`select prescient.cancel('strange', 'order', '1')`, nil,
+		},
+		"a prepared transaction": {
+			"holders", Action, "rollback prepared 'left behind'", `begin; create table public.left_behind (); prepare transaction 'left behind'`,
+			`rollback prepared 'left behind'`, func(c *Config) { c.Old = time.Microsecond },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			if test.change != nil {
+				test.change(&w.Config)
+			}
+			if found := w.look(); has(found, test.check, test.severity, test.part) {
+				t.Fatalf("it is there before: %+v", found)
+			}
+			w.exec(test.bring)
+			if found := w.look(); !has(found, test.check, test.severity, test.part) {
+				t.Errorf("it is not found: %+v", found)
+			}
+			w.exec(test.mend)
+			if found := w.look(); has(found, test.check, test.severity, test.part) {
+				t.Errorf("it is still there: %+v", found)
+			}
+		})
+	}
+}
+
+func TestAnOldTransactionIsFoundUntilItEnds(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.Old = time.Microsecond
+	tx, err := open(t, w.url).BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	var pid int
+	if err := tx.Get(&pid, "select pg_backend_pid() where pg_current_xact_id() is not null"); err != nil {
+		t.Fatal(err)
+	}
+	mends := "select pg_terminate_backend(" + strconv.Itoa(pid) + ")"
+	if found := w.look(); !has(found, "holders", Action, mends) {
+		t.Errorf("%+v", found)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if found := w.look(); has(found, "holders", Action, mends) {
+		t.Errorf("it has ended: %+v", found)
+	}
+}
+
+func TestDeadRowsAreFoundUntilVacuumHasBeenThere(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.Dead = 50
+	w.exec(`insert into prescient.job (job, name) select n, n::text from generate_series(1, 100) as n`)
+	w.exec(`delete from prescient.job`)
+	const part = "vacuum (verbose, analyze) prescient.job"
+	for deadline := time.Now().Add(30 * time.Second); !has(w.look(), "tables", Action, part); time.Sleep(50 * time.Millisecond) { // the server counts now and then
+		if time.Now().After(deadline) {
+			t.Fatal("100 dead rows were not found")
+		}
+	}
+	w.exec(`vacuum prescient.job`)
+	for deadline := time.Now().Add(30 * time.Second); has(w.look(), "tables", Action, part); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("dead rows were found after vacuum")
+		}
+	}
+}
+
+func TestAJobThatTheBinaryHasIsNoFinding(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`select prescient.enqueue(name, 'order', '1', '2099-01-01') from unnest('{known,strange}'::text[]) as name`)
+	w.Knows = func(job string) bool { return job == "known" }
+	found := w.look()
+	if has(found, "jobs", Action, "job known") || !has(found, "jobs", Action, "job strange") {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestRightsThatAreMissingAreFoundWithTheGrantThatGivesThem(t *testing.T) {
+	t.Parallel()
+	const schema = pgsql.Schema("doctor_rights")
+	w := setup(t)
+	pgtest.DropRoles(t, w.db, "doctor_rights_")
+	w.Schema = schema
+	if found := w.look(); has(found, "rights", Note, "superuser") {
+		t.Errorf("there is no schema to have rights in: %+v", found)
+	}
+	if err := errors.Join(pgsql.Migrate(t.Context(), w.db, schema), pgsql.MakeRoles(t.Context(), w.db, schema)); err != nil {
+		t.Fatal(err)
+	}
+	if found := w.look(); !has(found, "rights", Note, "superuser") {
+		t.Errorf("a superuser: %+v", found)
+	}
+	w.exec(`create role doctor_rights_cron`)
+	w.DB = open(t, w.url, pgsql.Param("role", "doctor_rights_cron"))
+	if found := w.look(); !has(found, "rights", Action, `grant doctor_rights_runner to "doctor_rights_cron"`) || !has(found, "months", Note, "doctor_rights_reader") ||
+		!has(found, "sessions", Note, "pg_read_all_stats") {
+		t.Errorf("nobody: %+v", found)
+	}
+	w.exec(`grant doctor_rights_runner to doctor_rights_cron`)
+	found := w.look()
+	if has(found, "rights", Action, "") || !has(found, "rights", Note, `grant doctor_rights_operator`) || has(found, "months", Note, "") {
+		t.Errorf("a runner: %+v", found)
+	}
+	w.exec(`grant doctor_rights_operator, pg_read_all_stats to doctor_rights_cron`)
+	found = w.look()
+	if has(found, "rights", Note, "") || has(found, "sessions", Note, "") {
+		t.Errorf("an operator who sees the sessions: %+v", found)
+	}
+}
+
+// The server of the tests has no autovacuum; one of its own has, and may become a standby.
+func TestAServerIsToldWhatItLacks(t *testing.T) {
+	t.Parallel()
+	if found := setup(t).look(); !has(found, "settings", Action, "alter system set autovacuum = on") {
+		t.Errorf("autovacuum is off: %+v", found)
+	}
+	dir, err := os.MkdirTemp("", "prescient-doctor-")
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // for the server's user
+		t.Fatal(err)
+	}
+	server, err := embedded.Open(embedded.Config{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Stop(context.WithoutCancel(t.Context())), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := setupOn(t, server.SuperuserURL())
+	if err := pgsql.Migrate(t.Context(), w.db, ""); err != nil {
+		t.Fatal(err)
+	}
+	if found := w.look(); has(found, "settings", Action, "") || has(found, "settings", Note, "") || has(found, "standby", Action, "") {
+		t.Errorf("a private server: %+v", found)
+	}
+	w.DB = open(t, server.SuperuserURL(), pgsql.Param("wal_compression", "off"))
+	if found := w.look(); !has(found, "settings", Note, "wal_compression is off") {
+		t.Errorf("wal_compression is off: %+v", found)
+	}
+	if err := errors.Join(w.DB.Close(), server.Stop(t.Context()), os.WriteFile(filepath.Join(dir, "data", "standby.signal"), nil, 0o644), //nolint:gosec // for the server's user
+		server.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.DB = open(t, server.SuperuserURL())
+	if found := w.look(); !has(found, "standby", Action, "primary") {
+		t.Errorf("a standby: %+v", found)
+	}
+}
+
+func TestAClockThatIsOffIsFound(t *testing.T) {
+	t.Parallel()
+	const early = 5 * time.Second
+	for _, test := range []struct {
+		most, least time.Duration // the database is ahead of this machine
+		severity    Severity
+		part        string
+	}{
+		{time.Second / 2, -time.Second / 2, "", ""},
+		{10 * time.Second, -10 * time.Second, "", ""}, // a slow network says nothing
+		{3 * time.Second, 2 * time.Second, Note, "behind the database's by 2s"},
+		{time.Hour, time.Hour, Note, "behind"},
+		{-2 * time.Second, -3 * time.Second, Note, "ahead of the database's by 2s"},
+		{-6 * time.Second, -7 * time.Second, Action, "ahead of the database's by 6s"},
+	} {
+		found := offset(test.most, test.least, early)
+		if test.severity == "" && len(found) > 0 || test.severity != "" && !has(found, "", test.severity, test.part) {
+			t.Errorf("ahead by %s to %s: %+v", test.least, test.most, found)
+		}
+	}
+}

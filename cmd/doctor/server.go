@@ -1,0 +1,104 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/config/duration"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func standby(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+	recovers, err := get[bool](ctx, tx, c, pgsql.DoctorStandby)
+	if err != nil || !recovers {
+		return nil, err
+	}
+	return []Finding{action("the server is a hot standby, which can be read and not written", "point database.url at the primary")}, nil
+}
+
+// clock asks for the database's clock between two looks at that of this machine.
+func clock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+	before := time.Now() //nolint:forbidigo // what this machine's clock says is the question
+	there, err := get[time.Time](ctx, tx, c, pgsql.DoctorClock)
+	after := time.Now() //nolint:forbidigo // as above
+	if err != nil {
+		return nil, err
+	}
+	return offset(there.Sub(before), there.Sub(after), c.Early), nil
+}
+
+// offset judges by how much the database is ahead of this machine, at the most and at the least. A run that is started
+// by a clock ahead of the database's by more than early takes the slot before.
+func offset(most, least, early time.Duration) []Finding {
+	ahead := max(least, 0) + min(most, 0) // 0 where it may be none
+	if ahead.Abs() < time.Second {
+		return nil
+	}
+	found := note(fmt.Sprintf("the clock of this machine is %s the database's by %s", map[bool]string{true: "behind", false: "ahead of"}[ahead > 0],
+		duration.Format(ahead.Abs().Round(time.Millisecond))), "timedatectl set-ntp true")
+	if -ahead > early {
+		found.Severity = Action
+		found.What += ", more than run.early: cron starts runs that find their slot has not begun"
+	}
+	return []Finding{found}
+}
+
+func connections(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+	limit, err := get[struct {
+		Name string
+		Room int64
+	}](ctx, tx, c, pgsql.DoctorRoom)
+	need := int64(c.Connections)
+	if err != nil || limit.Room+1 >= need { // this one is counted
+		return nil, err
+	}
+	return []Finding{action(
+		fmt.Sprintf("%s has room for %d more connections, and a run takes up to %d (run.connections + 5)", limit.Name, max(limit.Room+1, 0), need),
+		"lower run.connections, raise the limit, or put a pooler in between")}, nil
+}
+
+func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	is, err := get[struct {
+		WalCompression string `db:"wal_compression"`
+		Autovacuum     bool
+	}](ctx, tx, c, pgsql.DoctorSettings)
+	if err != nil {
+		return nil, err
+	}
+	if is.WalCompression == "off" {
+		found = append(found, note("wal_compression is off: with it a run writes about half as much",
+			"alter system set wal_compression = lz4; select pg_reload_conf()  -- or on, where the server has no lz4"))
+	}
+	if !is.Autovacuum {
+		found = append(found, action("autovacuum is off: each slot leaves as many dead rows as it has had rows",
+			"alter system set autovacuum = on; select pg_reload_conf()"))
+	}
+	return found, nil
+}
+
+func sessions(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+	sees, err := get[bool](ctx, tx, c, pgsql.DoctorSessions)
+	if err != nil || sees {
+		return nil, err
+	}
+	return []Finding{note("this role does not see what other roles' sessions do, so old transactions of theirs are not found",
+		"grant pg_read_all_stats to it, or run doctor as another")}, nil
+}
+
+func holders(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	all, err := list[struct {
+		What, Mends string
+		Since       *time.Time
+	}](ctx, tx, c, pgsql.DoctorHolders, c.Old.Microseconds())
+	for _, h := range all {
+		what := h.What + " holds back vacuum and the readers of the outbox"
+		if h.Since != nil {
+			what += " since " + h.Since.UTC().Format(time.RFC3339)
+		}
+		found = append(found, action(what, "%s", h.Mends))
+	}
+	return found, err
+}

@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// migrations tells, too, whether the schema can be looked at.
+func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, err error) {
+	_, err = pgsql.ReadSetting(ctx, c.DB, c.Schema)
+	switch {
+	case errors.Is(err, pgsql.ErrNotMigrated):
+		found = []Finding{action("schema "+c.Schema.String()+" is missing, or older than this binary", "%s migrate up", c.Name)}
+	case errors.Is(err, pgsql.ErrNewer):
+		found = []Finding{action("schema "+c.Schema.String()+" is newer than this binary, and must not be used by it", "install a newer %s", c.Name)}
+	case pq.As(err) != nil && pq.As(err).Code == "42501":
+		return nil, true, nil // rights tells
+	}
+	for i := range found {
+		found[i].Name, err = "migrations", nil
+	}
+	return found, err == nil && len(found) == 0, err
+}
+
+func rights(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+	may, err := get[struct {
+		Name                         string
+		Super, Reads, Runs, Operates bool
+	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String())
+	if err != nil {
+		return nil, err
+	}
+	grant := func(role pgsql.Role) string {
+		return fmt.Sprintf("grant %s to %s  -- where it is missing: %s migrate roles", role.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name)
+	}
+	switch {
+	case may.Super:
+		return []Finding{note("the commands run as "+may.Name+", a superuser: a query of sql_jobs could read the server's files",
+			"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema))}, nil
+	case !may.Runs:
+		return []Finding{action(may.Name+" may not run slots: run, catch-up and daemon will fail", "%s", grant(pgsql.Runner))}, nil
+	case !may.Operates:
+		return []Finding{note(may.Name+" may run slots, and not pause, retry, prune or change the width", "%s", grant(pgsql.Operator))}, nil
+	}
+	return nil, nil
+}
+
+func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	all, err := list[struct {
+		Name              string
+		Dead, Live, Bytes int64
+		Off               bool
+	}](ctx, tx, c, pgsql.DoctorTables, c.Schema.String(), c.Dead, c.Bytes)
+	for _, t := range all {
+		name := c.Schema.String() + "." + t.Name
+		switch {
+		case t.Off:
+			found = append(found, action("autovacuum is off for "+name, "alter table %s reset (autovacuum_enabled)", name))
+		case t.Dead > max(c.Dead, 2*t.Live):
+			found = append(found, action(fmt.Sprintf("%s has %d dead rows beside %d: autovacuum does not keep up, or something holds it back", name, t.Dead, t.Live),
+				"vacuum (verbose, analyze) %s", name))
+		default:
+			found = append(found, note(fmt.Sprintf("%s takes %d MB for %d rows", name, t.Bytes>>20, t.Live),
+				"vacuum full %s  -- locks it: between two slots, or with pg_repack", name))
+		}
+	}
+	return found, err
+}
+
+func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	is, err := get[struct {
+		Missing pq.StringArray
+		Rest    bool
+	}](ctx, tx, c, pgsql.DoctorMonths)
+	if err != nil {
+		return nil, err
+	}
+	if len(is.Missing) > 0 {
+		found = append(found, action("history has no partition for "+strings.Join(is.Missing, ", ")+", which every run makes ahead",
+			"select %s.make_history_months()", c.Schema))
+	}
+	if is.Rest {
+		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",
+			"select %s.make_history_month(min(finished_at)) from %[1]s.future_job_history_rest  -- for each month", c.Schema))
+	}
+	return found, nil
+}
+
+// jumps is how many slots and jobs are looked at: a second or two.
+const jumps = 20_000
+
+func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	all, err := list[struct {
+		Name string
+		Slot time.Time
+	}](ctx, tx, c, pgsql.DoctorJobs, jumps)
+	for _, job := range all {
+		if !c.Knows(job.Name) {
+			found = append(found, action(
+				fmt.Sprintf("rows of job %s wait, the first in slot %s, and this binary does not have it", job.Name, job.Slot.UTC().Format(time.RFC3339)),
+				"run a binary that has it, or see them with: %s jobs list --job %s", c.Name, job.Name))
+		}
+	}
+	return found, err
+}

@@ -1,0 +1,25 @@
+-- The jobs of rows that wait, by jumping from one to the next through the slot index, up to $1 jumps.
+with recursive waiting (slot, job, n) as (
+    (
+        select next_check_at, job, 1
+        from prescient.future_job
+        order by next_check_at, job
+        limit 1
+    )
+    union all
+    select next.slot, next.job, waiting.n + 1
+    from waiting
+    cross join lateral (
+        select f.next_check_at as slot, f.job
+        from prescient.future_job f
+        where (f.next_check_at, f.job) > (waiting.slot, waiting.job)
+        order by f.next_check_at, f.job
+        limit 1
+    ) as next
+    where waiting.n < $1
+)
+select coalesce(j.name, '#' || w.job) as name, min(w.slot) as slot
+from waiting w
+left join prescient.job j on j.job = w.job
+group by 1
+order by 1

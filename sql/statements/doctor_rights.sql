@@ -1,0 +1,14 @@
+-- What the role of this session may do in schema $1: read, run, operate; and whether it may do anything.
+select
+    current_user as name,
+    r.rolsuper as super,
+    case when has_schema_privilege($1, 'usage') then has_table_privilege('prescient.future_job', 'select') else false end as reads,
+    case when has_schema_privilege($1, 'usage') then
+        has_table_privilege('prescient.slot_claim', 'insert')
+        and (select bool_and(has_function_privilege(p.oid, 'execute')) from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = $1 and p.proname in ('open_slot', 'make_history_months'))
+    else false end as runs,
+    case when has_schema_privilege($1, 'usage') then
+        (select bool_and(has_function_privilege(p.oid, 'execute')) from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = $1 and p.proname = 'set_width')
+    else false end as operates
+from pg_roles r
+where r.rolname = current_user

@@ -1,0 +1,1 @@
+select pg_is_in_recovery()

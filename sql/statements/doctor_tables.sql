@@ -1,0 +1,15 @@
+-- The tables of schema $1 that vacuum does not come to, have more dead rows than $2 and twice as many as live ones, or
+-- take more than $3 bytes and 4 kB for each live row.
+select c.relname as name, s.n_dead_tup as dead, s.n_live_tup as live, pg_table_size(c.oid) as bytes,
+    coalesce(c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[], false) as off
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+join pg_catalog.pg_stat_all_tables s on s.relid = c.oid
+where n.nspname = $1
+    and c.relkind = 'r'
+    and (
+        c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[]
+        or s.n_dead_tup > greatest($2, 2 * s.n_live_tup)
+        or pg_table_size(c.oid) > greatest($3, 4096 * s.n_live_tup)
+    )
+order by c.relname
