@@ -29,7 +29,7 @@ const codesHelp = `Exit codes:
   0  done, or nothing to do
   1  failure
   2  unknown command, bad flag or argument, bad configuration
-  3  a command with --check found something wrong
+  3  a check (--check, doctor, config check) found something wrong
   4  stopped by a signal before the slot was done; the rest is left to another runner, or to catch-up`
 
 // ExitError gives a command's error another code than Failure. One without Err prints nothing: the command has said
