@@ -105,13 +105,13 @@ func printDoctor(a *App, view doctorView) error {
 	if view.Findings == nil {
 		view.Findings = []doctor.Finding{}
 	}
-	if err := a.print(view, func() error { return printFindings(a, view) }); err != nil || view.OK {
+	if err := a.print(view, func() error { return printExamined(a, view) }); err != nil || view.OK {
 		return err
 	}
 	return &ExitError{Code: Found}
 }
 
-func printFindings(a *App, view doctorView) error {
+func printExamined(a *App, view doctorView) error {
 	var lines []string
 	for _, f := range view.Findings {
 		lines = append(lines, fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What), "    "+f.Do)

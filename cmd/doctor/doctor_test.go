@@ -198,6 +198,20 @@ func TestAJobThatTheBinaryHasIsNoFinding(t *testing.T) {
 	}
 }
 
+func TestAJobThatARunOfAnotherBinaryHasIsNoFinding(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`select prescient.enqueue('theirs', 'order', '1', '2099-01-01')`)
+	w.exec(`update prescient.job set registered_at = now() - interval '8 days'`)
+	if found := w.look(); !has(found, "jobs", Action, "job theirs") {
+		t.Errorf("its runs have ended: %+v", found)
+	}
+	w.exec(`select prescient.register_jobs('{theirs}', '{null}')`)
+	if found := w.look(); has(found, "jobs", Action, "") {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestRightsThatAreMissingAreFoundWithTheGrantThatGivesThem(t *testing.T) {
 	t.Parallel()
 	const schema = pgsql.Schema("doctor_rights")

@@ -1,4 +1,5 @@
--- The jobs of rows that wait, by jumping from one to the next through the slot index, up to $1 jumps.
+-- The jobs of rows that wait and that no run of the last 7 days has registered, by jumping from one to the next through the
+-- slot index, up to $1 jumps.
 with recursive waiting (slot, job, n) as (
     (
         select next_check_at, job, 1
@@ -21,5 +22,6 @@ with recursive waiting (slot, job, n) as (
 select coalesce(j.name, '#' || w.job) as name, min(w.slot) as slot
 from waiting w
 left join prescient.job j on j.job = w.job
+where j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days'
 group by 1
 order by 1
