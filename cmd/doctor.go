@@ -24,7 +24,7 @@ that lacks rights, a clock that is off, too few connections, transactions that h
 missing months of history, a schema of another version, jobs that this binary does not have. Each finding comes with the
 command that mends it. The exit code is 3 where one needs action. Nothing is changed.`,
 		Example: `  prescient doctor
-  prescient doctor --output json | jq -r '.findings[] | select(.severity == "action") | .do'`,
+  prescient doctor --output json | jq -r '.findings[].do'`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return examine(c.Context(), a) },
 	})
