@@ -93,7 +93,7 @@ func Width(list []Crontab, width time.Duration, binary string) []Finding {
 		}
 	}
 	where, want := strings.Join(paths, " and "), int(24*time.Hour/width)
-	found := []Finding{{Name: "crontab", Severity: Action, Do: fmt.Sprintf("%s  %s run; %[2]s catch-up", line(width), binary)}}
+	found := []Finding{{Name: "crontab", Severity: Action, Do: binary + " crontab  -- prints the lines that do"}}
 	switch n := len(ran); {
 	case width < time.Minute:
 		found[0].What = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width))
@@ -116,19 +116,6 @@ func instants(line string, day time.Time) iter.Seq[time.Time] {
 		return func(func(time.Time) bool) {}
 	}
 	return c.Between(day.Add(-time.Second), day.Add(24*time.Hour-time.Second))
-}
-
-// line is the time of a crontab's line that runs every slot of a width.
-func line(width time.Duration) string {
-	switch minutes := int(width / time.Minute); {
-	case minutes > 0 && minutes < 60 && 60%minutes == 0:
-		return fmt.Sprintf("*/%d * * * *", minutes)
-	case minutes > 0 && minutes%60 == 0 && minutes < 24*60:
-		return fmt.Sprintf("0 */%d * * *", minutes/60)
-	case minutes == 24*60:
-		return "0 0 * * *"
-	}
-	return "* * * * *"
 }
 
 // CronSees returns the settings that the binary has where cron starts it: in the home directory, with nothing of this

@@ -17,7 +17,7 @@ func TestACrontabIsReadForTheLinesThatRunSlots(t *testing.T) {
 	const own = `# m h dom mon dow command
 PATH=/usr/local/bin:/usr/bin:/bin
 PRESCIENT_CONFIG = "/etc/orders.yaml"
-*/15 * * * *  orders run; orders catch-up
+*/15 * * * *  orders run --catch-up
 0 6-18 * * mon-fri /opt/orders --log-level warn run --slot x
 @hourly cd /srv && orders run
 * * * * * orders status --check
@@ -52,11 +52,11 @@ func TestACrontabThatDoesNotFitTheSlotsIsFound(t *testing.T) {
 		{[]string{"0,30 * * * *", "15,45 * * * *"}, 15 * time.Minute, "", ""},
 		{[]string{"@hourly"}, time.Hour, "", ""},
 		{[]string{"@hourly"}, 15 * time.Minute, Action, "24 times a day, and there are 96"},
-		{[]string{"@hourly"}, 15 * time.Minute, Action, "*/15 * * * *  orders run; orders catch-up"},
-		{[]string{"*/15 * * * *"}, 6 * time.Hour, Note, "find nothing to do do: 0 */6 * * *"},
+		{[]string{"@hourly"}, 15 * time.Minute, Action, "do: orders crontab"},
+		{[]string{"*/15 * * * *"}, 6 * time.Hour, Note, "find nothing to do"},
 		{[]string{"* * * * *"}, time.Second, Action, "orders daemon"},
-		{[]string{"no crontab"}, 24 * time.Hour, Action, "0 0 * * *"},
-		{[]string{"@hourly"}, 45 * time.Minute, Action, "do: * * * * *"},
+		{[]string{"no crontab"}, 24 * time.Hour, Action, "0 times a day"},
+		{[]string{"@hourly"}, 45 * time.Minute, Action, "there are 32"},
 	} {
 		var list []Crontab
 		if test.runs != nil {
