@@ -173,3 +173,23 @@ func ExampleFutureJob_SetCheckAt() {
 	fmt.Println(job.NextCheckAt().Format(time.TimeOnly))
 	// Output: 13:15:00
 }
+
+// A line in the log for each call that failed, of whatever job.
+func ExampleRegistry_Use() {
+	registry := jobs.NewRegistry()
+	registry.Register("order.unshipped", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return nil, errors.New("the warehouse does not answer")
+	})
+	registry.Use(func(ctx context.Context, job *jobs.Definition, rows []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
+		results, err := next(ctx)
+		if err != nil {
+			fmt.Printf("%s of %s: %v\n", job.Name, rows[0].EntityKey, err)
+		}
+		return results, err
+	})
+
+	job, _ := registry.Lookup("order.unshipped")
+	_, _ = job.Call(ctx, nil, []jobs.FutureJob{{JobExec: job.Name, EntityName: "order", EntityKey: "42"}}) // as a run does
+	// Output:
+	// order.unshipped of 42: the warehouse does not answer
+}

@@ -25,7 +25,8 @@ type Definition struct {
 	SLA         time.Duration // 0: none
 	Untraced    bool
 
-	shape shape
+	shape  shape
+	around []Middleware
 }
 
 // Defaults of a job for which an option is not given.
@@ -113,14 +114,17 @@ func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 // Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
 // reads it.
 type Registry struct {
-	jobs map[string]*Definition
+	jobs   map[string]*Definition
+	around []Middleware
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{jobs: map[string]*Definition{}} }
 
-// Clone returns a registry with the same jobs, to which others can be added.
-func (r *Registry) Clone() *Registry { return &Registry{jobs: maps.Clone(r.jobs)} }
+// Clone returns a registry with the same jobs and middleware, to which others can be added.
+func (r *Registry) Clone() *Registry {
+	return &Registry{jobs: maps.Clone(r.jobs), around: slices.Clip(r.around)}
+}
 
 // Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a
 // mistake must not start.
@@ -202,5 +206,6 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	case d.Misfire != MisfireRun && d.Misfire != MisfireDefer && d.Misfire != MisfireSkip:
 		panic(fmt.Sprintf("register job %q: OnMisfire(%q): must be run, defer or skip", d.Name, d.Misfire))
 	}
+	d.around = r.around
 	r.jobs[d.Name] = d
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -63,23 +64,10 @@ func (d *Definition) Batched() bool { return d.shape.batch != nil || d.shape.bat
 // Grouped tells whether the job gets all due rows of a group at once.
 func (d *Definition) Grouped() bool { return d.Group != "" }
 
-// Call calls the job's function: with one row, unless it is Batched, and with a transaction if it is InTx. It returns
-// a result for each row or an error. An error of a single row in a transaction is an error of the whole.
+// Call calls the job's function, inside its middleware: with one row, unless it is Batched, and with a transaction if it
+// is InTx. It returns a result for each row or an error, which is every row's. The function may change the slice of rows.
 func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-	var results []Result
-	var err error
-	switch s := d.shape; {
-	case s.check != nil:
-		next, err := s.check(ctx, rows[0])
-		return []Result{{Next: next, Err: err}}, nil
-	case s.checkTx != nil:
-		next, err := s.checkTx(ctx, tx, rows[0])
-		return []Result{{Next: next}}, err
-	case s.batch != nil:
-		results, err = s.batch(ctx, rows)
-	default:
-		results, err = s.batchTx(ctx, tx, rows)
-	}
+	results, err := d.within(ctx, d.around, tx, rows)
 	if err == nil && len(results) != len(rows) {
 		return nil, fmt.Errorf("the batch function returned %d results for %d rows", len(results), len(rows))
 	}
@@ -89,4 +77,30 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 		}
 	}
 	return results, err
+}
+
+// within calls the function inside what is left of its middleware.
+func (d *Definition) within(ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+	if len(around) == 0 {
+		return d.call(ctx, tx, rows)
+	}
+	return around[0](ctx, d, slices.Clone(rows), func(ctx context.Context) ([]Result, error) {
+		return d.within(ctx, around[1:], tx, rows)
+	})
+}
+
+func (d *Definition) call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+	var next *time.Time
+	var err error
+	switch s := d.shape; {
+	case s.check != nil:
+		next, err = s.check(ctx, rows[0])
+	case s.checkTx != nil:
+		next, err = s.checkTx(ctx, tx, rows[0])
+	case s.batch != nil:
+		return s.batch(ctx, rows)
+	default:
+		return s.batchTx(ctx, tx, rows)
+	}
+	return []Result{{Next: next}}, err
 }
