@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long lint check-release deploy bench bench-full postgres clean
+.PHONY: help build demo test test-long lint check-release deploy bench bench-full postgres promtool clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,8 +17,8 @@ build: ## build bin/prescient
 demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an outage, catch-up
 	@bin/prescient demo
 
-test: postgres ## every test, with the race detector, on a PostgreSQL that the tests start themselves
-	go test -race -timeout 20m ./...
+test: postgres promtool ## every test, with the race detector, on a PostgreSQL that the tests start themselves
+	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m ./...
 	cd deploy/test && go test ./...
 
 test-long: postgres ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, and every fuzz target
@@ -50,6 +50,9 @@ bench-full: postgres ## every workload of the benchmark: hours, and 30 GB of dis
 
 postgres: ## install PostgreSQL where its server programs are nowhere to be found
 	@sql/embedded/install.sh
+
+promtool: ## fetch Prometheus' promtool into bin/ where it is nowhere to be found and apt-get can
+	@deploy/install-promtool.sh
 
 clean: ## remove what was built
 	rm -rf bin build dist

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/metrics"
 )
 
 // App is the command line of one binary, and what its commands share. It runs one command line at a time.
@@ -33,12 +34,13 @@ type App struct {
 
 	config  config.Loaded
 	log     *slog.Logger
-	command string // that runs, such as "orders jobs cancel"
-	tail    tail   // of the log
-	quiet   bool   // success is not told of
-	verbose bool   // but in one line, where something was done
-	output  string // what --output says
-	reached bool   // the command line was understood: a command's own function was called
+	command string           // that runs, such as "orders jobs cancel"
+	tail    tail             // of the log
+	quiet   bool             // success is not told of
+	verbose bool             // but in one line, where something was done
+	output  string           // what --output says
+	metrics *metrics.Metrics // of the command, where it has any
+	reached bool             // the command line was understood: a command's own function was called
 }
 
 // New returns the command line of a binary with the jobs of registry. extra adds commands of the binary's own.

@@ -60,6 +60,7 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay")
 	config.EventFlags(fs)
 	config.PingFlags(fs)
+	config.MetricsFlags(fs)
 	return c
 }
 
@@ -76,7 +77,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 	if o.spread > 1 && o.mode != slots.ModeDefer {
 		return usagef("--spread is for --mode %s alone", slots.ModeDefer)
 	}
-	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
+	work := func(db *sqlx.DB, registry *jobs.Registry) error {
 		bars := a.bars()
 		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, registry, bars))
 		if err != nil {
@@ -84,7 +85,11 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		}
 		view, err := a.catchUp(ctx, runner, bars, o)
 		return errors.Join(err, printCaught(a, view))
-	})
+	}
+	if o.dryRun {
+		return a.withChecks(ctx, work)
+	}
+	return a.measured(ctx, slots.KindCatchUp, work)
 }
 
 // catchUp catches up, and tells what it did.
@@ -99,6 +104,9 @@ func (a *App) catchUp(ctx context.Context, runner *slots.Runner, bars *bars, o *
 	a.done(len(view.Slots) > 0 || view.Empty > 0).LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", o.mode), slog.Bool("dry_run", o.dryRun),
 		slog.Int("slots", len(view.Slots)), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
 	a.warnNotRegistered(ctx, caught.Results...)
+	if a.metrics != nil {
+		a.metrics.Ended(slots.KindCatchUp, err)
+	}
 	return view, stoppedBy(ctx, err)
 }
 

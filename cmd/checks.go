@@ -30,6 +30,9 @@ func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *job
 			return err
 		}
 		defer func() { err = errors.Join(err, publisher.Close()) }()
+		if a.metrics != nil {
+			publisher = a.metrics.Publisher(publisher)
+		}
 		registry := a.registry.Clone()
 		release, err := a.bind(ctx, registry, publisher)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots/daemon"
+	"github.com/prescient-go/prescient/slots/metrics"
 )
 
 func newDaemon(a *App) *cobra.Command {
@@ -33,6 +34,7 @@ With --listen it serves
   /healthz  for who watches: 200 or, with the problems in its JSON, 503: what "status --check" finds, and no database
   /readyz   200 when it runs slots: the database answers, and it is not being stopped
   /livez    503 only when the daemon hangs, so that restarting it helps
+  /metrics  for Prometheus; one more connection reads them
   /schedules, /preview, where daemon.token is set: recurring schedules, for clients that know the token
 and under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
 		Example: `  prescient daemon
@@ -53,6 +55,8 @@ func runDaemon(ctx context.Context, a *App) error {
 	if err != nil {
 		return err
 	}
+	a.metrics = metrics.New()
+	defer func() { a.metrics = nil }()
 	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		api, err := a.schedulesAPI(ctx, db)
 		if err != nil {
@@ -62,11 +66,12 @@ func runDaemon(ctx context.Context, a *App) error {
 			Runner:  a.runnerConfig(db, registry, nil),
 			Keep:    a.Config().History.Keep,
 			Listen:  a.Config().Daemon.Listen,
-			Handler: api,
+			Handler: a.withMetrics(api),
 			Systemd: true,
 			Ran:     ping.ran,
 		}
-		db.SetMaxOpenConns(cfg.Pool())
+		a.watch(db, registry)
+		db.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
 		return daemon.Run(ctx, cfg)
 	})
 }

@@ -120,3 +120,18 @@ func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 		t.Errorf("/healthz: %d %s", status, text)
 	}
 }
+
+func TestADaemonServesItsMetrics(t *testing.T) {
+	t.Setenv("PRESCIENT_DAEMON_TOKEN", "a-token-for-this-test") // the metrics need none
+	url := serve(t)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		status, text := ask(t, http.MethodGet, url+"/metrics", "", "")
+		if status == http.StatusOK && strings.Contains(text, "\nprescient_database_up 1\n") &&
+			strings.Contains(text, "\n"+`prescient_runs_total{kind="run",result="done"} 1`+"\n") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d\n%s", status, text)
+		}
+	}
+}

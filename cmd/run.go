@@ -59,11 +59,12 @@ and an error where rows were given up.`,
 	config.RunFlags(c.Flags())
 	config.PingFlags(c.Flags())
 	config.EventFlags(c.Flags())
+	config.MetricsFlags(c.Flags())
 	return c
 }
 
 func runSlot(ctx context.Context, a *App, o runOptions) error {
-	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
+	return a.measured(ctx, slots.KindRun, func(db *sqlx.DB, registry *jobs.Registry) error {
 		bars := a.bars()
 		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, registry, bars))
 		if err != nil {
@@ -123,11 +124,15 @@ func none(d time.Duration) time.Duration { return cmp.Or(d, -1) }
 // runnerConfig is the configuration of a runner.
 func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slots.Config {
 	cfg := a.Config()
+	var observer slots.Observer
+	if a.metrics != nil {
+		observer = a.metrics
+	}
 	return slots.Config{
 		DB: db, Schema: cfg.Database.Schema, Registry: registry,
 		Workers: cfg.Run.Workers, Connections: cfg.Run.Connections, Page: cfg.Run.Page,
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), ClaimDelay: cfg.Run.ClaimDelay,
-		Logger: a.log, Progress: bars.show,
+		Logger: a.log, Progress: bars.show, Observer: observer,
 	}
 }
 

@@ -14,6 +14,7 @@ type Config struct {
 	Daemon   Daemon   `mapstructure:"daemon"`
 	Spool    Spool    `mapstructure:"spool"`
 	History  History  `mapstructure:"history"`
+	Metrics  Metrics  `mapstructure:"metrics"`
 	Log      Log      `mapstructure:"log"`
 
 	// HTTPJobs and SQLJobs bind jobs to a service and to a query, in the order of the file, each name once.
@@ -123,6 +124,13 @@ type Spool struct {
 type History struct {
 	// Keep is how long history prune keeps a finished row. Default: 0, everything is kept.
 	Keep time.Duration `mapstructure:"keep"`
+}
+
+// Metrics says where metrics go, besides those that a daemon serves.
+type Metrics struct {
+	// File gets those of a run or a catch-up, for the textfile collector of Prometheus' node_exporter, which reads names
+	// that end in .prom. Default: empty, none.
+	File string `mapstructure:"file"`
 }
 
 // Log says what the log on stderr looks like.

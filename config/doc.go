@@ -42,6 +42,8 @@
 //	  dir: ""
 //	history:
 //	  keep: 0s             # 0: everything; or 90d
+//	metrics:
+//	  file: ""             # of run and catch-up, for node_exporter
 //	log:
 //	  level: info
 //	  format: text

@@ -70,6 +70,12 @@ func DaemonFlags(fs *pflag.FlagSet) {
 	bind(fs, "listen", "daemon.listen")
 }
 
+// MetricsFlags registers the flag of the commands that leave metrics in a file: --metrics-file.
+func MetricsFlags(fs *pflag.FlagSet) {
+	fs.String("metrics-file", "", "`FILE`.prom that gets the metrics of this and earlier runs, for Prometheus' node_exporter; default: none")
+	bind(fs, "metrics-file", "metrics.file")
+}
+
 // SpoolFlags registers the flag of the commands that work in a spool directory: --dir.
 func SpoolFlags(fs *pflag.FlagSet) {
 	fs.String("dir", "", "spool `DIRECTORY`; default: spool.dir of the configuration")

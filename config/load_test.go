@@ -29,6 +29,7 @@ var changed = Config{
 	Daemon:  Daemon{Listen: ":8080", Token: NewSecret("s3cret-s3cret-s3cret")},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Keep: 90 * 24 * time.Hour},
+	Metrics: Metrics{File: "/var/lib/metrics/prescient.prom"},
 	Log:     Log{Level: "debug", Format: "json"},
 }
 
@@ -56,6 +57,7 @@ var changedText = map[string]string{
 	"daemon.token":     "s3cret-s3cret-s3cret",
 	"spool.dir":        "/var/spool/prescient",
 	"history.keep":     "90d",
+	"metrics.file":     "/var/lib/metrics/prescient.prom",
 	"log.level":        "debug",
 	"log.format":       "json",
 }
@@ -70,6 +72,7 @@ events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example
 daemon: {listen: ":8080", token: s3cret-s3cret-s3cret}
 spool: {dir: /var/spool/prescient}
 history: {keep: 90d}
+metrics: {file: /var/lib/metrics/prescient.prom}
 log: {level: debug, format: json}
 `,
 	"all.toml": `
@@ -79,6 +82,7 @@ jobs = {horizon = "1d12h", max_payload = 1048576}
 daemon = {listen = ":8080", token = "s3cret-s3cret-s3cret"}
 spool.dir = "/var/spool/prescient"
 history.keep = "90d"
+metrics.file = "/var/lib/metrics/prescient.prom"
 log = {level = "debug", format = "json"}
 [run]
 workers = 8
@@ -105,6 +109,7 @@ allow = "10.0.0.0/8, ::1"
 "daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret"},
 "spool": {"dir": "/var/spool/prescient"},
 "history": {"keep": "90d"},
+"metrics": {"file": "/var/lib/metrics/prescient.prom"},
 "log": {"level": "debug", "format": "json"}
 }`,
 }
@@ -263,6 +268,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"jobs.max_payload", "1048576"},
 		{"log.format", "json"},
 		{"log.level", "debug"},
+		{"metrics.file", "/var/lib/metrics/prescient.prom"},
 		{"run.claim_delay", "2s"},
 		{"run.connections", "20"},
 		{"run.early", "1.5s"},

@@ -29,6 +29,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"daemon.listen":    {"8080", "localhost", "localhost:http", "localhost:65536"},
 		"daemon.token":     {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret"},
 		"history.keep":     {"-1d", "90"},
+		"metrics.file":     {"/var/lib/metrics", "prescient.txt"},
 		"log.level":        {"INFO", "trace", "info+2"},
 		"log.format":       {"xml", "JSON"},
 	}
@@ -79,7 +80,7 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
 		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, page, lease, grace, early, claim_delay, job_name, ping_url"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
-		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, run, slots, spool, sql_jobs"},
+		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
 		"setting without one":     {"workers: 8", "workers", "the sections are"},
 		"value for a section":     {"run: 8", "run", "run has workers"},

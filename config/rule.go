@@ -102,6 +102,10 @@ var rules = map[string]rule[Config]{
 	},
 	"spool.dir":    {"a directory", always[Config]},
 	"history.keep": {"0 for everything, or a duration, such as 90d", always[Config]},
+	"metrics.file": {
+		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
+		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },
+	},
 	"log.level": {
 		"debug, info, warn or error",
 		func(c Config) bool { return slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) },

@@ -54,6 +54,7 @@ func parse(t *testing.T, args ...string) *pflag.FlagSet {
 	DaemonFlags(fs)
 	PingFlags(fs)
 	SpoolFlags(fs)
+	MetricsFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Progress, when set, is called after every batch, from one goroutine at a time.
 	Progress func(Progress)
+	// Observer, when set, is told what was recorded, for metrics; see package slots/metrics.
+	Observer Observer
 }
 
 // Progress is how far a run has come.

@@ -251,6 +251,7 @@ func (r *run) fail(err error) { r.halt(err) }
 
 // count adds what was recorded to the result.
 func (r *run) count(n tally, recorded []outcome) {
+	r.observe(recorded)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.add(n)

@@ -64,6 +64,9 @@ func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selecti
 	result, err := newRun(ctx, r, slot, kind, sel).do()
 	result.Took = time.Since(started)
 	result.logFailures(ctx, r.cfg.Logger)
+	if r.cfg.Observer != nil && !errors.Is(err, errEarly) {
+		r.cfg.Observer.Ran(result, err)
+	}
 	if err != nil {
 		return result, fmt.Errorf("run slot %s: %w", slot.Format(time.RFC3339), err)
 	}

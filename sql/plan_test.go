@@ -184,6 +184,8 @@ func (d due) statements() map[string]statement {
 		"ledger_trouble": {[]string{recorded}, pgsql.LedgerTrouble.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"ledger_jobs":    {[]string{recorded}, pgsql.LedgerJobs.In(""), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},
 		"why":            {nil, pgsql.Why.In(""), []any{"order", "1", nil, nil}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
+		"metrics_slots":  {[]string{recorded}, pgsql.MetricsSlots.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
+		"metrics_rows":   {nil, pgsql.MetricsRows.In(""), []any{pq.StringArray{d.slot}, pq.StringArray{"missed"}}, slotIndex(2*1000 + few)},
 		"ledger_fill":    {nil, pgsql.LedgerFill.In(""), []any{noon, afterAll}, slotIndex(whole)},
 		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},

@@ -1,0 +1,46 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/metrics"
+)
+
+// measured is withChecks for a command that cron starts: where metrics.file is set it leaves its metrics there when it
+// ends, however that is.
+func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
+	path := a.Config().Metrics.File
+	if path == "" {
+		return a.withChecks(ctx, fn)
+	}
+	a.metrics = metrics.New()
+	defer func() { a.metrics = nil }()
+	err := a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
+		a.watch(db, registry)
+		defer a.metrics.Read(context.WithoutCancel(ctx))
+		return fn(db, registry)
+	})
+	a.metrics.Ended(kind, err)
+	return errors.Join(err, a.metrics.WriteFile(path))
+}
+
+// watch lets the metrics read from a database.
+func (a *App) watch(db *sqlx.DB, registry *jobs.Registry) {
+	a.metrics.Watch(metrics.Source{DB: db, Schema: a.Config().Database.Schema, Registry: registry, Logger: a.log})
+}
+
+// withMetrics is a handler that serves /metrics, and every other path through next, which may be nil.
+func (a *App) withMetrics(next http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.metrics.Handler())
+	if next != nil {
+		mux.Handle("/", next)
+	}
+	return mux
+}

@@ -1,0 +1,108 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The metrics, in the order of docs/metrics.md. What they mean to an operator is there.
+var (
+	databaseUp = desc("database_up", "1 if the database has answered; 0 if not, or nobody has asked.")
+
+	checks    = desc("checks_total", "Rows whose check was recorded, by how it ended.", "job_exec", "outcome")
+	lateness  = desc("check_lateness_seconds", "From the slot of a row to the start of its check.", "job_exec")
+	duration  = desc("check_duration_seconds", "Run time of a check; of a batch the share of each row.", "job_exec")
+	yielded   = desc("yielded_rows_total", "Rows that their owner cancelled or moved while they were checked.")
+	abandoned = desc("abandoned_checks_total", "Checks that ignored their timeout and the grace period.")
+
+	ran        = desc("runs_total", "Runs of a slot by this process, by how they ended.", "kind", "result")
+	runTime    = desc("run_duration_seconds", "Run time of a slot in this process.", "kind")
+	lastTook   = desc("last_run_duration_seconds", "Run time of the last slot in this process.", "kind")
+	lastEnd    = desc("last_run_timestamp_seconds", "When the last run or catch-up of this process ended.", "kind")
+	lastGood   = desc("last_run_success_timestamp_seconds", "When the last one ended that did not fail.", "kind")
+	takenOver  = desc("claims_taken_over_total", "Claims that were taken over from other runners, which were silent.")
+	leasesLost = desc("leases_lost_total", "Claims that were lost to other runners, or whose lease could not be renewed.")
+
+	published = desc("events_published_total", "Events that were published.")
+	refused   = desc("events_failed_total", "Events that could not be published, each time that was tried.")
+
+	slotWidth   = desc("slot_width_seconds", "Distance between two slots.")
+	slotBegan   = desc("slot_timestamp_seconds", "The slot that has begun last.")
+	slotLag     = desc("slot_lag_seconds", "Since the oldest slot began that is not done; 0 when all are.")
+	slotPlanned = desc("slot_planned_rows", "Rows of the slot that has begun last, when it was opened; an estimate when there are many.")
+	slotChecked = desc("slot_checked_rows", "Rows of the slot that has begun last whose outcome is recorded.")
+	slotFailed  = desc("slot_failed_rows", "Of these, rows whose check failed.")
+	unfinished  = desc("unfinished_slots", "Slots that are missed, left open, being run, or have stragglers.", "state")
+	overdue     = desc("overdue_rows", "Rows that wait in slots that are missed, left open or done; counted up to a limit.", "job_exec", "state")
+	claims      = desc("claims", "Claims of open slots: live, or expired and not taken over yet.", "state")
+
+	waiting  = desc("outbox_waiting_events", "Events that a consumer has not acknowledged, counted up to 10,000.", "consumer")
+	oldest   = desc("outbox_oldest_waiting_seconds", "Since the oldest of them was written.", "consumer")
+	blocking = desc("outbox_blocking_transaction_seconds", "Age of the oldest transaction that holds readers of the outbox back.")
+)
+
+// descs is all of them.
+var descs []*prometheus.Desc
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	d := prometheus.NewDesc("prescient_"+name, help, labels, nil)
+	descs = append(descs, d)
+	return d
+}
+
+// Describe describes every metric.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		ch <- d
+	}
+}
+
+// Collect gives what was counted, and what the database said when it was read last.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counter := sink(ch, prometheus.CounterValue)
+	for name, j := range m.jobs {
+		for outcome, n := range j.rows {
+			counter(checks, float64(n), name, outcome)
+		}
+		ch <- j.lateness.metric(lateness, name)
+		ch <- j.duration.metric(duration, name)
+	}
+	for kind, r := range m.runs {
+		r.collect(ch, string(kind))
+	}
+	counter(yielded, float64(m.yielded))
+	counter(abandoned, float64(m.abandoned))
+	counter(takenOver, float64(m.takenOver))
+	counter(leasesLost, float64(m.lost))
+	counter(published, float64(m.published))
+	counter(refused, float64(m.failed))
+	m.ledger.collect(sink(ch, prometheus.GaugeValue))
+}
+
+func (r *runs) collect(ch chan<- prometheus.Metric, kind string) {
+	counter, gauge := sink(ch, prometheus.CounterValue), sink(ch, prometheus.GaugeValue)
+	for result, n := range r.ended {
+		counter(ran, float64(n), kind, result)
+	}
+	ch <- r.duration.metric(runTime, kind)
+	if r.duration.count > 0 {
+		gauge(lastTook, r.took.Seconds(), kind)
+	}
+	for desc, at := range map[*prometheus.Desc]time.Time{lastEnd: r.last, lastGood: r.success} {
+		if !at.IsZero() {
+			gauge(desc, unix(at), kind)
+		}
+	}
+}
+
+func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+
+// sink sends values of one type.
+func sink(ch chan<- prometheus.Metric, as prometheus.ValueType) func(d *prometheus.Desc, value float64, labels ...string) {
+	return func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, as, value, labels...)
+	}
+}

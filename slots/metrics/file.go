@@ -1,0 +1,172 @@
+package metrics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// WriteFile leaves the metrics in a file for node_exporter's textfile collector, which reads those whose name ends in
+// .prom. Counters and histograms are added to those that are in the file already, so it is called once, when all is done;
+// what the file says of the other kind of run stays. The file is replaced as a whole, and one writer at a time has the
+// directory locked, which must be on a local file system. A file that holds anything but metrics is not touched.
+func (m *Metrics) WriteFile(path string) error {
+	registry := prometheus.NewRegistry()
+	err := registry.Register(m)
+	if err == nil {
+		err = m.writeFile(path, registry)
+	}
+	if err != nil {
+		return fmt.Errorf("write metrics file %s: %w", path, err)
+	}
+	return nil
+}
+
+func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
+	families, err := from.Gather()
+	if err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }() // and unlock it
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock its directory: %w", err)
+	}
+	old, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	for _, family := range merge(old, families) {
+		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
+			return err
+		}
+	}
+	return replace(path, text.Bytes())
+}
+
+// replace puts a file in the place of another, whole or not at all.
+func replace(path string, content []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Chmod(0o644) // node_exporter is somebody else
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// readFile reads what WriteFile has written; none where there is no file.
+func readFile(path string) (map[string]*dto.MetricFamily, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("what is in the file is no metrics, and is left alone: name another file, or remove this one: %w", err)
+	}
+	for name := range families {
+		if !strings.HasPrefix(name, "prescient_") {
+			return nil, fmt.Errorf("it holds %s, which is somebody else's, and is left alone: name a file of its own", name)
+		}
+	}
+	return families, nil
+}
+
+// merge adds what a file says to what this process says, in the order of the names.
+func merge(old map[string]*dto.MetricFamily, families []*dto.MetricFamily) []*dto.MetricFamily {
+	merged := map[string]*dto.MetricFamily{}
+	for _, family := range families {
+		merged[family.GetName()] = family
+	}
+	for name, was := range old {
+		family, ok := merged[name]
+		if !ok {
+			family = &dto.MetricFamily{Name: was.Name, Help: was.Help, Type: was.Type}
+		}
+		if family.GetType() != was.GetType() {
+			continue // of another version
+		}
+		for _, metric := range was.GetMetric() {
+			mergeMetric(family, metric)
+		}
+		if len(family.GetMetric()) > 0 {
+			merged[name] = family
+		}
+	}
+	var list []*dto.MetricFamily
+	for _, family := range merged {
+		list = append(list, family)
+	}
+	slices.SortFunc(list, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return list
+}
+
+// mergeMetric adds what a file says of one metric. Gauges say how things are and not how they were, but for those of a
+// kind of run that this process has not done.
+func mergeMetric(family *dto.MetricFamily, was *dto.Metric) {
+	i := slices.IndexFunc(family.GetMetric(), func(m *dto.Metric) bool { return labels(m) == labels(was) })
+	gauge := family.GetType() == dto.MetricType_GAUGE
+	switch {
+	case i < 0 && (!gauge || strings.Contains(labels(was), "kind=")):
+		family.Metric = append(family.Metric, was)
+	case i < 0 || gauge:
+	case was.Counter != nil:
+		*family.Metric[i].Counter.Value += was.Counter.GetValue()
+	case was.Histogram != nil:
+		addHistogram(family.Metric[i].Histogram, was.Histogram)
+	}
+}
+
+// addHistogram adds a histogram that has the same buckets; one of another version is forgotten.
+func addHistogram(to, was *dto.Histogram) {
+	was.Bucket = slices.DeleteFunc(was.Bucket, func(b *dto.Bucket) bool { return math.IsInf(b.GetUpperBound(), 1) })
+	same := slices.EqualFunc(to.Bucket, was.Bucket, func(a, b *dto.Bucket) bool { return a.GetUpperBound() == b.GetUpperBound() })
+	if !same {
+		return
+	}
+	*to.SampleCount += was.GetSampleCount()
+	*to.SampleSum += was.GetSampleSum()
+	for i := range to.Bucket {
+		*to.Bucket[i].CumulativeCount += was.Bucket[i].GetCumulativeCount()
+	}
+}
+
+// labels is the labels of a metric as text, which is the same for the same ones.
+func labels(m *dto.Metric) string {
+	var list []string
+	for _, pair := range m.GetLabel() {
+		list = append(list, fmt.Sprintf("%s=%q", pair.GetName(), pair.GetValue()))
+	}
+	slices.Sort(list)
+	return strings.Join(list, ",")
+}

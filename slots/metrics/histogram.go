@@ -1,0 +1,47 @@
+package metrics
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Bounds of the buckets, in seconds.
+var (
+	latenessBounds = []float64{1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600}
+	durationBounds = []float64{.001, .005, .025, .1, .5, 1, 5, 15, 60, 300}
+	runBounds      = []float64{.1, .5, 1, 5, 15, 60, 300, 900, 3600}
+)
+
+// histogram counts many equal values at once, as prometheus.Histogram cannot.
+type histogram struct {
+	bounds []float64
+	counts []uint64 // of the values up to each bound, and of those above the one before
+	count  uint64
+	sum    float64
+}
+
+func newHistogram(bounds []float64) *histogram {
+	return &histogram{bounds: bounds, counts: make([]uint64, len(bounds))}
+}
+
+// add counts a value n times.
+func (h *histogram) add(value time.Duration, n int64) {
+	seconds := value.Seconds()
+	if i, _ := slices.BinarySearch(h.bounds, seconds); i < len(h.bounds) {
+		h.counts[i] += uint64(n)
+	}
+	h.count += uint64(n)
+	h.sum += seconds * float64(n)
+}
+
+func (h *histogram) metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(h.bounds))
+	var below uint64
+	for i, bound := range h.bounds {
+		below += h.counts[i]
+		buckets[bound] = below
+	}
+	return prometheus.MustNewConstHistogram(desc, h.count, h.sum, buckets, labels...)
+}

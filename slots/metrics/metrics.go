@@ -1,0 +1,180 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// wall is the clock that Prometheus compares timestamps with: its own.
+var wall = time.Now //nolint:forbidigo // not what slots are compared with
+
+// Metrics is the metrics of one process: a slots.Observer, and a prometheus.Collector for a registry of the caller's
+// own. It is safe for concurrent use.
+type Metrics struct {
+	reads singleflight.Group
+
+	mu     sync.Mutex
+	source *Source
+	ledger *reading // as it was read last; nil: the database did not answer, or was not asked
+
+	jobs      map[string]*job
+	runs      map[slots.Kind]*runs
+	yielded   int64
+	takenOver int
+	lost      int
+	abandoned int
+	published int
+	failed    int
+}
+
+// job is what the checks of one job have come to.
+type job struct {
+	rows               map[string]int64 // by outcome
+	lateness, duration *histogram
+}
+
+// runs are those of one kind.
+type runs struct {
+	ended         map[string]int64 // by result
+	duration      *histogram
+	last, success time.Time
+	took          time.Duration // the last one
+}
+
+// The values of the label result.
+const (
+	resultDone    = "done"    // the slot is done
+	resultOpen    = "open"    // others are at the slot, or rows were left in it
+	resultStopped = "stopped" // by a signal
+	resultFailed  = "failed"
+)
+
+var (
+	_ slots.Observer       = (*Metrics)(nil)
+	_ prometheus.Collector = (*Metrics)(nil)
+)
+
+// New returns the metrics of a process that has done nothing yet.
+func New() *Metrics {
+	return &Metrics{jobs: map[string]*job{}, runs: map[slots.Kind]*runs{}}
+}
+
+// Recorded counts rows.
+func (m *Metrics) Recorded(list []slots.Recorded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range list {
+		j := m.job(r.Job)
+		j.rows[r.Outcome] += r.Rows
+		j.lateness.add(r.Lateness, r.Rows)
+		if r.Checked {
+			j.duration.add(r.Duration, r.Rows)
+		}
+	}
+}
+
+// job returns the counts of a job. Those of outcomes to be alerted on begin at 0, since Prometheus sees no increase where
+// there was nothing before. Call it with mu held.
+func (m *Metrics) job(name string) *job {
+	j, ok := m.jobs[name]
+	if !ok {
+		j = &job{rows: map[string]int64{}, lateness: newHistogram(latenessBounds), duration: newHistogram(durationBounds)}
+		for _, outcome := range []string{string(jobs.Done), string(jobs.Failed), slots.Retried} {
+			j.rows[outcome] = 0
+		}
+		m.jobs[name] = j
+	}
+	return j
+}
+
+// Ran counts a run.
+func (m *Metrics) Ran(result slots.Result, err error) {
+	m.mu.Lock()
+	m.yielded += result.Yielded
+	m.takenOver += result.TakenOver
+	m.lost += result.Lost
+	m.abandoned += result.Abandoned
+	r := m.kind(result.Kind)
+	r.ended[outcomeOf(result, err)]++
+	r.duration.add(result.Took, 1)
+	r.took = result.Took
+	m.mu.Unlock()
+	m.Ended(result.Kind, err)
+}
+
+// Ended notes when the work of a kind has ended, and whether well. Ran does that for each slot; it is for a command that
+// found no slot to run, or did not come that far.
+func (m *Metrics) Ended(kind slots.Kind, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.kind(kind)
+	r.last = wall()
+	if err == nil {
+		r.success = r.last
+	}
+}
+
+// kind returns the runs of a kind. Call it with mu held.
+func (m *Metrics) kind(kind slots.Kind) *runs {
+	r, ok := m.runs[kind]
+	if !ok {
+		r = &runs{ended: map[string]int64{resultFailed: 0}, duration: newHistogram(runBounds)}
+		m.runs[kind] = r
+	}
+	return r
+}
+
+func outcomeOf(result slots.Result, err error) string {
+	switch {
+	case errors.Is(err, slots.ErrStopped):
+		return resultStopped
+	case err != nil:
+		return resultFailed
+	case result.State == slots.StateDone:
+		return resultDone
+	}
+	return resultOpen
+}
+
+// Publisher returns a publisher that publishes through p, and whose events are counted. What is published in a
+// transaction counts though that may be rolled back.
+func (m *Metrics) Publisher(p event.Publisher) event.Publisher {
+	return event.Around(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+		err := publish(ctx)
+		failed := 0
+		for _, err := range event.Errors(err, len(events)) {
+			if err != nil {
+				failed++
+			}
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.published += len(events) - failed
+		m.failed += failed
+		return err
+	})
+}
+
+// Handler serves the metrics, and those of the Go runtime and the process. What the database knows is read for each
+// request.
+func (m *Metrics) Handler() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	serve := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.Read(r.Context())
+		serve.ServeHTTP(w, r)
+	})
+}

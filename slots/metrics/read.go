@@ -1,0 +1,227 @@
+package metrics
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// lookBack is how many slots of the past are looked at, and counted at the most how many of them have their rows.
+	lookBack, counted = 10_000, 100
+	// patience is how long the database has to answer.
+	patience = 5 * time.Second
+)
+
+// Source is the database of the jobs. DB must be set; every other zero field means its default.
+type Source struct {
+	// DB gives one connection for a read.
+	DB *sqlx.DB
+	// Schema holds the tables. Default "prescient".
+	Schema string
+	// Registry has the jobs of the binary: their counters begin at 0. Default: each when it is first counted.
+	Registry *jobs.Registry
+	// Now is the clock that slots are compared with. Default: the database's.
+	Now func() time.Time
+	// Logger gets a warning when the database cannot be read. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Watch says where Read reads.
+func (m *Metrics) Watch(source Source) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.source = &source
+	if source.Registry != nil {
+		for d := range source.Registry.All() {
+			m.job(d.Name)
+		}
+	}
+}
+
+// Read asks the database, unless that goes on already, and keeps what it says for Collect. It returns after five seconds
+// at the most, or when ctx ends; where there is no answer it logs that, and there are no figures of the database.
+func (m *Metrics) Read(ctx context.Context) {
+	m.mu.Lock()
+	source := m.source
+	m.mu.Unlock()
+	if source == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer := m.reads.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // others may wait for it, too
+		defer cancel()
+		return source.read(ctx)
+	})
+	var ledger *reading
+	var err error
+	select {
+	case result := <-answer:
+		ledger, _ = result.Val.(*reading)
+		err = result.Err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		ledger = nil
+		logger := source.Logger
+		if logger == nil {
+			logger = slog.Default()
+		}
+		logger.WarnContext(ctx, "metrics of the database are missing", "error", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ledger = ledger
+}
+
+// reading is what the database knows at one moment.
+type reading struct {
+	now      time.Time
+	width    time.Duration
+	current  slots.SlotRun
+	states   map[string]int
+	oldest   time.Time // slot that is not done, or has stragglers; zero: none
+	rows     []rows
+	claims   map[bool]int // by whether they are live
+	outbox   []consumer
+	blocking float64 // seconds
+}
+
+type rows struct {
+	state, job string
+	n          int64
+}
+
+type consumer struct {
+	name    string
+	waiting int64
+	oldest  float64 // seconds
+}
+
+func (s *Source) read(ctx context.Context) (*reading, error) {
+	ledger, err := slots.NewLedger(ctx, s.DB, s.Schema, s.Now)
+	if err != nil {
+		return nil, err
+	}
+	r := &reading{now: ledger.Now(), width: ledger.Grid().Width(), states: map[string]int{}, claims: map[bool]int{}}
+	slot := ledger.Grid().Floor(r.now)
+	r.current, err = ledger.Show(ctx, slot)
+	if errors.Is(err, slots.ErrNoSlot) {
+		r.current, err = slots.SlotRun{Slot: slot}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	held, err := ledger.Claims(ctx, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range held {
+		if len(c.Jobs) > 0 {
+			r.claims[c.Live]++
+		}
+	}
+	schema, err := pgsql.ParseSchema(s.Schema)
+	if err != nil {
+		return nil, err
+	}
+	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(), pgsql.SlotIndexOnly)
+		if _, err := tx.ExecContext(ctx, set); err != nil {
+			return err
+		}
+		if err := r.readSlots(ctx, tx, schema, ledger.Grid().Add(slot, -lookBack)); err != nil {
+			return err
+		}
+		return r.readOutbox(ctx, tx, schema)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	return r, nil
+}
+
+// readSlots finds the slots that are not as they should be, and counts the rows in the first of them.
+func (r *reading) readSlots(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, since time.Time) error {
+	type troubled struct {
+		slot  time.Time
+		state string
+	}
+	args := []any{since, r.current.Slot}
+	list, err := pgsql.Collect(ctx, tx, pgsql.MetricsSlots.In(schema), args, func(row *sql.Rows, t *troubled) error {
+		return row.Scan(&t.slot, &t.state)
+	})
+	if err != nil {
+		return err
+	}
+	var at, states pq.StringArray
+	for _, t := range list {
+		r.states[t.state]++
+		if t.state != "running" && t.state != "due" && len(at) < counted {
+			at, states = append(at, t.slot.UTC().Format(time.RFC3339)), append(states, t.state)
+		}
+	}
+	if len(list) > 0 {
+		r.oldest = list[0].slot
+	}
+	r.rows, err = pgsql.Collect(ctx, tx, pgsql.MetricsRows.In(schema), []any{at, states}, func(row *sql.Rows, n *rows) error {
+		return row.Scan(&n.state, &n.job, &n.n)
+	})
+	return err
+}
+
+func (r *reading) readOutbox(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) (err error) {
+	r.outbox, err = pgsql.Collect(ctx, tx, pgsql.MetricsOutbox.In(schema), nil, func(row *sql.Rows, c *consumer) error {
+		return row.Scan(&c.name, &c.waiting, &c.oldest)
+	})
+	if err != nil {
+		return err
+	}
+	return tx.QueryRowContext(ctx, pgsql.MetricsBlocking.In(schema)).Scan(&r.blocking)
+}
+
+// collect gives what was read.
+func (r *reading) collect(gauge func(d *prometheus.Desc, value float64, labels ...string)) {
+	if r == nil {
+		gauge(databaseUp, 0)
+		return
+	}
+	gauge(databaseUp, 1)
+	gauge(slotWidth, r.width.Seconds())
+	gauge(slotBegan, unix(r.current.Slot))
+	lag := 0.0
+	if !r.oldest.IsZero() {
+		lag = max(0, r.now.Sub(r.oldest).Seconds())
+	}
+	gauge(slotLag, lag)
+	gauge(slotPlanned, float64(r.current.Planned))
+	gauge(slotChecked, float64(r.current.Checked))
+	gauge(slotFailed, float64(r.current.Failed))
+	for _, state := range []string{"missed", "left_open", "running", "stragglers"} {
+		gauge(unfinished, float64(r.states[state]), state)
+	}
+	for _, n := range r.rows {
+		gauge(overdue, float64(n.n), n.job, n.state)
+	}
+	gauge(claims, float64(r.claims[true]), "live")
+	gauge(claims, float64(r.claims[false]), "expired")
+	for _, c := range r.outbox {
+		gauge(waiting, float64(c.waiting), c.name)
+		gauge(oldest, c.oldest, c.name)
+	}
+	gauge(blocking, r.blocking)
+}

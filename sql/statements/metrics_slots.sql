@@ -1,0 +1,37 @@
+-- The slots from $1 to $2 that are missed (no ledger row; $2 itself is due), open, or done with rows in them that are not
+-- of paused jobs, oldest first: what ledger_trouble finds, without counting rows.
+select
+    s.slot,
+    case
+        when r.slot is null and s.slot = $2 then 'due'
+        when r.slot is null then 'missed'
+        when r.state = 'done' then 'stragglers'
+        when exists (
+            select from prescient.slot_claim c
+            where c.slot = s.slot and c.allocated_until >= clock_timestamp()
+        ) then 'running'
+        else 'left_open'
+    end as state
+from (
+    select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot
+    from (select since, width from prescient.setting limit 1) as setting
+) as s
+left join prescient.slot_run r on r.slot = s.slot
+left join lateral (
+    select true as has_rows
+    from prescient.future_job f
+    where f.next_check_at = s.slot
+    limit 1
+) as probe on r.state = 'done'
+where r.slot is null
+    or r.state = 'open'
+    or (
+        probe.has_rows
+        and exists (
+            select
+            from prescient.jobs_in_slot(s.slot) as number
+            left join prescient.job j on j.job = number
+            where j.paused_at is null
+        )
+    )
+order by s.slot
