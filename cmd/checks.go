@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/jmoiron/sqlx"
 
@@ -34,6 +35,7 @@ func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *job
 			publisher = a.metrics.Publisher(publisher)
 		}
 		registry := a.registry.Clone()
+		publisher = traced(publisher, registry)
 		release, err := a.bind(ctx, registry, publisher)
 		if err != nil {
 			return err
@@ -53,6 +55,16 @@ func (a *App) publisher(ctx context.Context, db *sqlx.DB) (event.Publisher, erro
 		return nil, &ExitError{Code: Usage, Err: fmt.Errorf("events.to (%s): %w", a.origin("events.to"), err)}
 	}
 	return publisher, nil
+}
+
+// traced is a publisher whose work has a span.
+func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
+	return event.Around(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+		ctx, end := registry.StartSpan(ctx, "publish", slog.Int("events", len(events)))
+		err := publish(ctx)
+		end(err)
+		return err
+	})
 }
 
 // registerSchedules adds the job of schedules, unless the binary has one of its own, with a publisher of its own.

@@ -21,6 +21,11 @@ const gcPercent = 400
 // each function is called once for every command line and may keep the App for later. The log is also slog's default,
 // so that checks log alike.
 func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
+	os.Exit(int(Run(registry, extra...)))
+}
+
+// Run is Main for a binary that has something left to do before it exits with the Code, such as to send its last spans.
+func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
@@ -29,5 +34,5 @@ func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 
 	app := New(registry, extra...)
 	app.global = true
-	os.Exit(int(app.Run(ctx, os.Args[1:])))
+	return app.Run(ctx, os.Args[1:])
 }

@@ -116,14 +116,15 @@ func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 type Registry struct {
 	jobs   map[string]*Definition
 	around []Middleware
+	start  StartSpan
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{jobs: map[string]*Definition{}} }
 
-// Clone returns a registry with the same jobs and middleware, to which others can be added.
+// Clone returns a registry with the same jobs, middleware and spans, to which others can be added.
 func (r *Registry) Clone() *Registry {
-	return &Registry{jobs: maps.Clone(r.jobs), around: slices.Clip(r.around)}
+	return &Registry{jobs: maps.Clone(r.jobs), around: slices.Clip(r.around), start: r.start}
 }
 
 // Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ type claim struct {
 
 	ctx    context.Context // of its checks: ends when the lease is lost
 	cancel context.CancelCauseFunc
+	end    func(err error, attrs ...slog.Attr) // of its span
 
 	closes bool // it is the last of the slot, as far as can be seen
 	done   bool // its last row is recorded
@@ -184,7 +186,10 @@ func (r *run) obtain(c *claim, stmt pgsql.Statement, args []any, scan func(row *
 
 // begin has a claim worked on.
 func (r *run) begin(c *claim, rows int64) {
-	c.ctx, c.cancel = context.WithCancelCause(r.checks)
+	ctx, end := r.cfg.Registry.StartSpan(r.checks, "claim",
+		slog.Time("slot", r.slot), slog.Int64("claim", c.token), slog.Any("jobs", r.names(c.jobs)), slog.Int64("rows", rows))
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.end = end
 	r.enqueue(c, rows)
 	r.leases.add(c)
 	r.going.Add(1)

@@ -292,8 +292,11 @@ func numbersOf(batch []outcome) (numbers pq.Int64Array) {
 }
 
 // namesOf are the names of the jobs of numbersOf.
-func (r *run) namesOf(batch []outcome) (names pq.StringArray) {
-	for _, number := range numbersOf(batch) {
+func (r *run) namesOf(batch []outcome) pq.StringArray { return r.names(numbersOf(batch)) }
+
+// names are the names of jobs that are registered here.
+func (r *run) names(numbers []int64) (names []string) {
+	for _, number := range numbers {
 		names = append(names, r.known[number].def.Name)
 	}
 	return names

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
@@ -61,8 +62,11 @@ func check(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
 
 func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selection) (Result, error) {
 	started := monotonic()
+	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
+		slog.Time("slot", slot), slog.String("kind", string(kind)), slog.String("runner", r.cfg.Name))
 	result, err := newRun(ctx, r, slot, kind, sel).do()
 	result.Took = time.Since(started)
+	end(err, result.LogValue().Group()...)
 	result.logFailures(ctx, r.cfg.Logger)
 	if r.cfg.Observer != nil && !errors.Is(err, errEarly) {
 		r.cfg.Observer.Ran(result, err)

@@ -47,6 +47,7 @@ func (c *claim) over() bool { return c.done || c.undone || c.ctx.Err() != nil }
 
 // drop lets go of what a claim has kept in memory.
 func (r *run) drop(c *claim) {
+	c.end(context.Cause(c.ctx))
 	c.cancel(nil)
 	r.land(c, c.kept)
 	r.enqueue(c, -c.queued.Load())

@@ -1,0 +1,121 @@
+package oteltrace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// scope names this package to OpenTelemetry.
+const scope = "github.com/prescient-go/prescient/jobs/oteltrace"
+
+// Use has the runs of a registry, and the calls of its jobs, make spans with a provider; nil is the global one. It is
+// called once, before the first run, like jobs.Registry.Use; middleware that was used before it is outside of the span of
+// a check.
+func Use(registry *jobs.Registry, provider trace.TracerProvider) {
+	t := tracer{cmp.Or(provider, otel.GetTracerProvider()).Tracer(scope)}
+	registry.Trace(t.start)
+	registry.Use(t.check)
+}
+
+type tracer struct{ trace.Tracer }
+
+// start is a jobs.StartSpan.
+func (t tracer) start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr)) {
+	ctx, span := t.Start(ctx, "prescient "+name, trace.WithAttributes(attributes(attrs)...))
+	return ctx, func(err error, attrs ...slog.Attr) {
+		span.SetAttributes(attributes(attrs)...)
+		end(span, err)
+	}
+}
+
+// errGone is the error of a check that did not return.
+var errGone = errors.New("the check did not return: it panicked, or called runtime.Goexit")
+
+// check is a jobs.Middleware.
+func (t tracer) check(ctx context.Context, job *jobs.Definition, rows []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) (results []jobs.Result, err error) {
+	ctx, span := t.Start(ctx, "prescient check "+job.Name, trace.WithAttributes(attributes(describe(job, rows))...))
+	err = errGone // unless next returns
+	defer func() { end(span, err) }()
+	results, err = next(ctx)
+	if err == nil {
+		t.countErrors(span, results)
+	}
+	return results, err
+}
+
+// countErrors gives the span of a batch the errors of its rows.
+func (t tracer) countErrors(span trace.Span, results []jobs.Result) {
+	var first error
+	failed := 0
+	for _, result := range results {
+		if result.Err != nil {
+			first = cmp.Or(first, result.Err)
+			failed++
+		}
+	}
+	if failed > 0 {
+		span.SetAttributes(attribute.Int("prescient.failed", failed))
+		span.RecordError(first)
+		span.SetStatus(codes.Error, first.Error())
+	}
+}
+
+// describe is what there is to say about a call.
+func describe(job *jobs.Definition, rows []jobs.FutureJob) []slog.Attr {
+	first := rows[0]
+	attrs := []slog.Attr{
+		slog.String("job_exec", job.Name), slog.Int("rows", len(rows)),
+		slog.Time("slot", first.Slot), slog.Duration("lateness", first.Lateness), slog.Bool("caught_up", first.CaughtUp),
+	}
+	if job.Grouped() {
+		attrs = append(attrs, slog.String("group", job.Group))
+	}
+	if len(rows) == 1 {
+		attrs = append(attrs, slog.String("entity_name", first.EntityName), slog.String("entity_key", first.EntityKey),
+			slog.Int("check_count", first.CheckCount), slog.Int("error_count", first.ErrorCount))
+	}
+	return attrs
+}
+
+func end(span trace.Span, err error) {
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// attributes are those of a line of the log, for OpenTelemetry: durations in seconds, instants as text in UTC.
+func attributes(attrs []slog.Attr) []attribute.KeyValue {
+	list := make([]attribute.KeyValue, len(attrs))
+	for i, attr := range attrs {
+		key := attribute.Key("prescient." + attr.Key)
+		switch v := attr.Value; v.Kind() {
+		case slog.KindInt64:
+			list[i] = key.Int64(v.Int64())
+		case slog.KindBool:
+			list[i] = key.Bool(v.Bool())
+		case slog.KindDuration:
+			list[i] = key.Float64(v.Duration().Seconds())
+		case slog.KindTime:
+			list[i] = key.String(v.Time().UTC().Format(time.RFC3339))
+		default:
+			if names, ok := v.Any().([]string); ok {
+				list[i] = key.StringSlice(names)
+			} else {
+				list[i] = key.String(v.String())
+			}
+		}
+	}
+	return list
+}
