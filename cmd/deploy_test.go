@@ -2,12 +2,50 @@ package cmd
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/prescient-go/prescient/config"
 )
+
+func TestThisBinaryUnderstandsTheCommandsOfTheMetricsPage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("(?m)^    prescient (.+)$").FindAllStringSubmatch(string(text), -1)
+	if len(commands) < 2 {
+		t.Errorf("%d commands", len(commands))
+	}
+	for _, command := range commands {
+		understood(t, strings.Fields(command[1]))
+	}
+}
+
+func TestTheSettingsOfTheMetricsPageAreSettings(t *testing.T) {
+	text, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(metrics:.*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("there are none")
+	}
+	path := filepath.Join(t.TempDir(), "prescient.yaml")
+	if err := os.WriteFile(path, block[1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PRESCIENT_CONFIG", path)
+	loaded, err := config.Load(nil)
+	if err != nil || loaded.Config.Metrics.File == "" || len(loaded.Warnings) > 0 {
+		t.Errorf("%+v, %v, %v", loaded.Config.Metrics, loaded.Warnings, err)
+	}
+}
 
 var inBackquotes = regexp.MustCompile("`prescient ([^`]+)`")
 
