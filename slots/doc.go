@@ -17,6 +17,7 @@
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
 //	run.trace       trace.go    what goes into the trace of a row that is moved; see prescient.why
 //	Ledger          ledger.go   what there is to see; ledger_jobs.go how the jobs do, which package health judges
+//	Observer        observer.go what a run tells of itself, for metrics
 //
 // The statements are functions in the database (open_slot, claim_rows, take_over, fence, close_slot in
 // sql/migrations/00004_slot_run.sql): each is one message that commits by itself, so a runner that is stopped in its middle

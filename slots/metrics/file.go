@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -38,14 +39,11 @@ func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := lock(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }() // and unlock it
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("lock its directory: %w", err)
-	}
 	old, err := readFile(path)
 	if err != nil {
 		return err
@@ -57,6 +55,28 @@ func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
 		}
 	}
 	return replace(path, text.Bytes())
+}
+
+// lock locks a directory, until it is closed. A process that is stuck must not hold up the others for ever.
+func lock(path string) (*os.File, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for began := monotonic(); ; time.Sleep(20 * time.Millisecond) {
+		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return dir, nil
+		case errors.Is(err, syscall.EWOULDBLOCK) && time.Since(began) > patience:
+			err = fmt.Errorf("another process has locked the directory for %s", patience)
+		case errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR):
+			continue
+		default:
+			err = fmt.Errorf("lock its directory, which must be on a local file system: %w", err)
+		}
+		return nil, errors.Join(err, dir.Close())
+	}
 }
 
 // replace puts a file in the place of another, whole or not at all.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/prescient-go/prescient/slots"
@@ -133,5 +134,27 @@ func TestAFileOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 	if err := metrics.New().WriteFile(filepath.Join(t.TempDir(), "nowhere", "x.prom")); err == nil {
 		t.Error("a directory that is not there is no error")
+	}
+}
+
+func TestAProcessThatIsStuckWithTheLockHoldsUpNobodyForEver(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "prescient.prom")
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dir.Close() }()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := metrics.New().WriteFile(path); err == nil || !strings.Contains(err.Error(), "another process has locked the directory") {
+		t.Errorf("error %v", err)
+	}
+	if err := dir.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := metrics.New().WriteFile(path); err != nil {
+		t.Error(err)
 	}
 }

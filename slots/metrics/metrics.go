@@ -17,6 +17,9 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
+// monotonic is for measuring, and never says what time it is.
+var monotonic = time.Now //nolint:forbidigo // measures
+
 // wall is the clock that Prometheus compares timestamps with: its own.
 var wall = time.Now //nolint:forbidigo // not what slots are compared with
 

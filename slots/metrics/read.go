@@ -20,7 +20,7 @@ import (
 const (
 	// lookBack is how many slots of the past are looked at, and counted at the most how many of them have their rows.
 	lookBack, counted = 10_000, 100
-	// patience is how long the database has to answer.
+	// patience is how long the database has to answer, and others to write their metrics file.
 	patience = 5 * time.Second
 )
 
