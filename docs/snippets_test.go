@@ -89,6 +89,7 @@ var given = map[string]string{
 
 	"../jobs/egress/doc.go":           "secret, id string, to *url.URL, prefixes []netip.Prefix, body []byte",
 	"../jobs/httpjob/doc.go":          "secret string",
+	"../jobs/oteltrace/doc.go":        "unshipped jobs.CheckFunc",
 	"../jobs/schedule/crontab/doc.go": "from, to, after time.Time, publish func(time.Time)",
 	"../jobs/schedule/httpapi/doc.go": "store *schedule.Store, token string",
 	"../sql/pgtest/doc.go":            "t *testing.T",
@@ -181,8 +182,8 @@ const module = "github.com/prescient-go/prescient/"
 // Packages of this module are named as they are, but for sql.
 func init() {
 	for _, path := range strings.Fields(`cmd config jobs jobs/egress jobs/event jobs/event/file jobs/event/kafka jobs/event/nats
-		jobs/event/outbox jobs/httpjob jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob slots slots/daemon
-		slots/delayq slots/grid slots/replay slots/spool sql/embedded sql/pgtest`) {
+		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob slots slots/daemon
+		slots/delayq slots/grid slots/metrics slots/replay slots/spool sql/embedded sql/pgtest`) {
 		imports[filepath.Base(path)] = module + path
 	}
 	imports["pgsql"] = module + "sql"

@@ -20,12 +20,12 @@ import (
 // mayRun tells of every statement which role it takes. Whoever is more may run it, too; see contains.
 var mayRun = map[pgsql.Role]string{
 	"anybody": `check_mark check_prepared doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
-		doctor_settings doctor_standby doctor_tables group_try roles_made schedule_normal schema_check`,
+		doctor_settings doctor_standby doctor_tables group_try metrics_blocking roles_made schedule_normal schema_check`,
 	// An app, and a reader.
 	"both":    `read_settings`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
 	pgsql.Reader: `claim_list doctor_jobs doctor_months event_consumers event_read history_list history_show history_stats job_known job_list job_paused job_show
-		ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble migration_applied page_read past_slots record_find schedule_due schedule_list schema_version slot_jobs slot_list
+		ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find schedule_due schedule_list schema_version slot_jobs slot_list
 		slot_waiting why`,
 	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
 		group_read history_months job_numbers job_register ledger_fill ledger_skip next_slot row_record row_wait rows_finish rows_finish_alike
