@@ -100,7 +100,10 @@ func printEnded(a *App, list []jobs.Ended) error {
 }
 
 func endedTable(a *App, list []endedView) error {
-	header := table.Row{"FINISHED AT", "OUTCOME", "SLOT", "JOB", "ENTITY", "KEY", "ITEM", "CHECKS", "LATENESS", "DURATION", "LAST ERROR"}
+	header := table.Row{
+		"FINISHED AT", "OUTCOME", optional("SLOT"), "JOB", optional("ENTITY"), "KEY", optional("ITEM"), optional("CHECKS"),
+		optional("LATENESS"), optional("DURATION"), "LAST ERROR",
+	}
 	return printTable(a, list, header, func(v endedView) table.Row {
 		return table.Row{
 			v.FinishedAt, string(v.Outcome), v.Slot, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount,
@@ -155,7 +158,9 @@ func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
 				duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50), duration.Text(s.DurationP99),
 			})
 		}
-		header := table.Row{"JOB", "OUTCOME", "COUNT", "LATE", "LATENESS P50", "LATENESS P99", "DURATION P50", "DURATION P99"}
+		header := table.Row{
+			"JOB", "OUTCOME", "COUNT", "LATE", optional("LATENESS P50"), "LATENESS P99", optional("DURATION P50"), optional("DURATION P99"),
+		}
 		return printList(a, views, header, func(v statsView) table.Row {
 			return table.Row{v.JobExec, string(v.Outcome), v.Count, v.Late, v.LatenessP50, v.LatenessP99, v.DurationP50, v.DurationP99}
 		})

@@ -142,7 +142,9 @@ func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.F
 }
 
 func waitingTable(a *App, list []jobView) error {
-	header := table.Row{"NEXT CHECK", "STATE", "JOB", "ENTITY", "KEY", "ITEM", "CHECKS", "ERRORS", "LAST ERROR"}
+	header := table.Row{
+		"NEXT CHECK", "STATE", "JOB", optional("ENTITY"), "KEY", optional("ITEM"), optional("CHECKS"), optional("ERRORS"), "LAST ERROR",
+	}
 	return printTable(a, list, header, func(v jobView) table.Row {
 		return table.Row{
 			v.NextCheckAt, string(v.State), v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount, v.ErrorCount,
@@ -180,8 +182,8 @@ func listRegistered(a *App) error {
 			d.Name, d.MaxChecks, duration.Text(d.Timeout), duration.Text(d.Horizon), d.Retry, duration.Text(d.Deadline), d.Concurrency, d.Misfire,
 		})
 	}
-	header := table.Row{"NAME", "MAX CHECKS", "TIMEOUT", "HORIZON", "RETRY", "DEADLINE", "CONCURRENCY", "MISFIRE"}
+	header := table.Row{"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", "DEADLINE", optional("CONCURRENCY"), "MISFIRE"}
 	return printList(a, views, header, func(v definitionView) table.Row {
-		return table.Row{v.Name, v.MaxChecks, v.Timeout, v.Horizon, v.Retry, v.Deadline, v.Concurrency, string(v.Misfire)}
+		return table.Row{v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, v.Deadline.String(), v.Concurrency, string(v.Misfire)}
 	})
 }

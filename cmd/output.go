@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -53,26 +54,6 @@ func printTable[T any](a *App, list []T, header table.Row, row func(T) table.Row
 	return a.table(header, rows...)
 }
 
-// table prints a borderless table. Rows without a header are pairs of a label and a value.
-func (a *App) table(header table.Row, rows ...table.Row) error {
-	t := table.NewWriter()
-	t.SetStyle(table.Style{
-		Name: "plain",
-		Box:  table.BoxStyle{PaddingRight: "  "},
-	})
-	t.SuppressTrailingSpaces()
-	if header != nil {
-		t.AppendHeader(header)
-	}
-	for _, row := range rows {
-		for i := range row {
-			row[i] = cell(row[i])
-		}
-		t.AppendRow(row)
-	}
-	return a.lines(t.Render())
-}
-
 // lines prints text as lines.
 func (a *App) lines(text ...string) error {
 	_, err := a.Out.Write([]byte(strings.Join(text, "\n") + "\n"))
@@ -93,7 +74,7 @@ func cell(v any) any {
 		}
 		return cell(*v)
 	case duration.Text:
-		return rounded(v)
+		return spoken(v)
 	case string:
 		return cmp.Or(strings.Map(printable, v), "-")
 	}
@@ -108,11 +89,24 @@ func printable(r rune) rune {
 	return ' '
 }
 
-// rounded is a duration with no more digits than people read.
-func rounded(d duration.Text) string {
-	digits := time.Millisecond
-	if time.Duration(d) < time.Second {
-		digits = 10 * time.Microsecond
+// spoken is a duration as people say it: of two units at the most, and in days, months or years when it is long.
+func spoken(d duration.Text) string {
+	const day, year = 24 * time.Hour, 365.25 * 24 * time.Hour
+	age, digits := time.Duration(d), 10*time.Microsecond
+	for _, long := range []struct {
+		from, unit time.Duration
+		name       string
+	}{{2 * year, year, "years"}, {year / 6, year / 12, "months"}, {2 * day, day, "days"}} {
+		if age >= long.from {
+			return fmt.Sprintf("%.0f %s", float64(age)/float64(long.unit), long.name)
+		}
 	}
-	return duration.Format(time.Duration(d).Round(digits))
+	for _, short := range []struct{ from, digits time.Duration }{
+		{time.Second, time.Millisecond}, {time.Minute, time.Second}, {time.Hour, time.Minute},
+	} {
+		if age >= short.from {
+			digits = short.digits
+		}
+	}
+	return duration.Format(age.Round(digits))
 }

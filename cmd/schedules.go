@@ -77,7 +77,7 @@ func listSchedules(ctx context.Context, a *App, o schedulesListOptions) error {
 		for i, v := range list {
 			views[i] = httpapi.NewView(v)
 		}
-		header := table.Row{"ID", "STATE", "NEXT", "CRONTAB", "TIMEZONE", "VERSION", "DROPPED", "LAST ERROR"}
+		header := table.Row{"ID", "STATE", "NEXT", "CRONTAB", optional("TIMEZONE"), optional("VERSION"), optional("DROPPED"), "LAST ERROR"}
 		return printList(a, views, header, func(v httpapi.View) table.Row {
 			return table.Row{v.ID, string(v.State), v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})

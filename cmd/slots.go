@@ -51,7 +51,10 @@ func listSlots(ctx context.Context, a *App, o *slotsListOptions) error {
 		for _, run := range runs {
 			views = append(views, newSlotView(run))
 		}
-		header := table.Row{"SLOT", "STATE", "KIND", "PLANNED", "CHECKED", "FINISHED", "RESCHEDULED", "FAILED", "TAKE-OVERS", "FINISHED AT"}
+		header := table.Row{
+			"SLOT", "STATE", optional("KIND"), "PLANNED", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED",
+			optional("TAKE-OVERS"), optional("FINISHED AT"),
+		}
 		return printList(a, views, header, func(v slotView) table.Row {
 			return table.Row{
 				v.Slot, string(v.State), string(v.Kind), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers, v.FinishedAt,
@@ -209,7 +212,7 @@ func printSlot(a *App, v slotDetail) error {
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
 		if err == nil && len(v.Claims) > 0 {
-			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{"KIND", "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimView.row))
+			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{optional("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimView.row))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			err = errors.Join(a.lines(""), printTable(a, v.Waiting, table.Row{"JOB", "WAITING", "STATE"},

@@ -58,7 +58,7 @@ func catchUpSpool(ctx context.Context, a *App, width *time.Duration, o *spoolCat
 	a.log.InfoContext(ctx, "spool catch-up", "mode", o.mode, "dry_run", o.dryRun,
 		"slots", len(view.Slots), "checked", view.Checked, "failed", view.Failed)
 	return errors.Join(err, a.print(view, func() error {
-		header := table.Row{"SLOT", "WAITING", "NOW", "CHECKED", "FINISHED", "RESCHEDULED", "FAILED", "RUNNING", "REFUSED", "TOOK"}
+		header := table.Row{"SLOT", "WAITING", "NOW", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED", optional("RUNNING"), optional("REFUSED"), optional("TOOK")}
 		return printTable(a, view.Slots, header, func(s spoolCaughtSlot) table.Row {
 			if s.Result == nil {
 				return table.Row{s.Slot, s.Waiting, "", "", "", "", "", "", "", ""}

@@ -57,7 +57,7 @@ func listSpool(a *App, width *time.Duration, o *spoolListOptions) error {
 	if err != nil {
 		return err
 	}
-	header := table.Row{"SLOT", "STATE", "NAME", "CHECKS", "ERRORS", "LAST ERROR OR PROBLEM"}
+	header := table.Row{"SLOT", "STATE", "NAME", optional("CHECKS"), optional("ERRORS"), "LAST ERROR OR PROBLEM"}
 	err = printList(a, list, header, func(f spool.File) table.Row {
 		return table.Row{f.Slot, string(f.State), f.Name, f.CheckCount, f.ErrorCount, cmp.Or(f.Problem, f.LastError)}
 	})
@@ -77,7 +77,7 @@ func printSpoolHistory(a *App, s *spool.Spool, limit int) error {
 	if err != nil {
 		return err
 	}
-	header := table.Row{"SLOT", "OUTCOME", "NAME", "FINISHED AT", "CHECKS", "ERRORS", "TOOK", "LAST ERROR"}
+	header := table.Row{"SLOT", "OUTCOME", "NAME", optional("FINISHED AT"), optional("CHECKS"), optional("ERRORS"), optional("TOOK"), "LAST ERROR"}
 	return printList(a, list, header, func(e spool.Ended) table.Row {
 		return table.Row{e.Slot, string(e.Outcome), e.Name, e.FinishedAt, e.CheckCount, e.ErrorCount, duration.Text(e.Duration), e.LastError}
 	})

@@ -158,7 +158,7 @@ func ended(e jobs.Event, slot string) string {
 
 // check says how a check went, and what the ledger has of its slot.
 func check(e jobs.Event) string {
-	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), e.Runner, rounded(duration.Text(e.Lateness)), rounded(duration.Text(e.Duration)))
+	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), e.Runner, spoken(duration.Text(e.Lateness)), spoken(duration.Text(e.Duration)))
 	switch {
 	case e.Run == "catch_up":
 		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))
@@ -185,9 +185,9 @@ func who(e jobs.Event) string {
 
 // due says when a row that waits is due, and what stands in its way.
 func due(e jobs.Event, now time.Time) string {
-	text := ", in " + rounded(duration.Text(e.Slot.Sub(now).Round(time.Second)))
+	text := ", in " + spoken(duration.Text(e.Slot.Sub(now).Round(time.Second)))
 	if !e.Slot.After(now) {
-		text = ", due for " + rounded(duration.Text(now.Sub(e.Slot).Round(time.Second)))
+		text = ", due for " + spoken(duration.Text(now.Sub(e.Slot).Round(time.Second)))
 	}
 	switch e.Hindrance {
 	case "paused":

@@ -1,0 +1,176 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+)
+
+// optional heads a column that is left out where a terminal is too narrow: the rightmost one first.
+type optional string
+
+const (
+	// narrow is how wide a page is where no terminal says so.
+	narrow = 80
+	// gap is how far apart columns are.
+	gap = 2
+	// legible is how much of a text is worth leaving out columns for.
+	legible = 24
+)
+
+// width is how many columns the terminal has that shows stdout. It is 0 for a pipe or a file: whatever reads it gets
+// every column, and all of a text.
+func (a *App) width() int {
+	file, ok := a.Out.(*os.File)
+	if !ok || !isTerminal(file) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width == 0 {
+		return narrow
+	}
+	return width
+}
+
+// table prints a borderless table as wide as the terminal. Rows without a header are pairs of a label and a value.
+func (a *App) table(header table.Row, rows ...table.Row) error {
+	return a.lines(render(a.width(), header, rows...))
+}
+
+// render returns a table of a width; 0: as wide as it is.
+func render(width int, header table.Row, rows ...table.Row) string {
+	t := table.NewWriter()
+	t.SetStyle(table.Style{
+		Name: "plain",
+		Box:  table.BoxStyle{PaddingRight: strings.Repeat(" ", gap)},
+	})
+	t.SuppressTrailingSpaces()
+	columns := measure(header, rows)
+	var left string
+	switch {
+	case width == 0:
+	case header == nil:
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: max(width-columns[0].width-gap, legible), WidthMaxEnforcer: wrap}})
+	default:
+		left = fit(columns, width)
+		t.SetColumnConfigs(configs(columns))
+	}
+	if header != nil {
+		t.AppendHeader(header)
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = cell(row[i])
+		}
+		t.AppendRow(row)
+	}
+	if left != "" {
+		left = "\n" + wrap("(left out: "+left+"; a wider terminal, a pipe and --output json have them)", width)
+	}
+	return t.Render() + left
+}
+
+// column is what decides how wide a column of a table is.
+type column struct {
+	name     string
+	width    int
+	text     bool // it may be cut
+	optional bool
+	hidden   bool
+}
+
+func measure(header table.Row, rows []table.Row) []column {
+	columns := make([]column, len(header))
+	for i, head := range header {
+		_, may := head.(optional)
+		columns[i] = column{name: fmt.Sprint(head), width: text.StringWidth(fmt.Sprint(head)), optional: may}
+	}
+	for _, row := range rows {
+		for i, value := range row {
+			if i == len(columns) { // there is no header
+				columns = append(columns, column{})
+			}
+			c := &columns[i]
+			_, is := value.(string)
+			c.text = c.text || is
+			c.width = max(c.width, text.StringWidth(fmt.Sprint(cell(value))))
+		}
+	}
+	return columns
+}
+
+// fit leaves out columns until a legible part of each text has room, then cuts the longest texts, and returns the names
+// of what it has left out.
+func fit(columns []column, width int) string {
+	var left []string
+	for i := len(columns) - 1; i >= 0 && total(columns, legible) > width; i-- {
+		if c := &columns[i]; c.optional {
+			c.hidden = true
+			left = append([]string{c.name}, left...)
+		}
+	}
+	for total(columns, width) > width {
+		longest := -1
+		for i, c := range columns {
+			if c.text && !c.hidden && c.width > len(c.name) && (longest < 0 || c.width >= columns[longest].width) {
+				longest = i
+			}
+		}
+		if longest < 0 {
+			break
+		}
+		columns[longest].width--
+	}
+	return strings.Join(left, ", ")
+}
+
+// total is how wide a table is of whose texts so much is shown.
+func total(columns []column, shown int) int {
+	sum := -gap
+	for _, c := range columns {
+		switch {
+		case c.hidden:
+		case c.text:
+			sum += gap + min(c.width, max(shown, len(c.name)))
+		default:
+			sum += gap + c.width
+		}
+	}
+	return sum
+}
+
+func configs(columns []column) []table.ColumnConfig {
+	list := make([]table.ColumnConfig, len(columns))
+	for i, c := range columns {
+		list[i] = table.ColumnConfig{Number: i + 1, Hidden: c.hidden, WidthMax: c.width, WidthMaxEnforcer: cut}
+	}
+	return list
+}
+
+// cut shortens a text to a width, and shows that it did.
+func cut(long string, width int) string { return text.Snip(long, width, "...") }
+
+// wrap breaks a text into lines of a width, between words alone.
+func wrap(long string, width int) string {
+	var b strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(long) {
+		n := text.StringWidth(word)
+		switch {
+		case at == 0:
+		case at+1+n > width:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
+}

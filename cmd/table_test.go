@@ -1,0 +1,84 @@
+package cmd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/prescient-go/prescient/config/duration"
+)
+
+var (
+	someHeader = table.Row{"FINISHED AT", "OUTCOME", optional("SLOT"), "JOB", optional("ENTITY"), "KEY", optional("CHECKS"), "LAST ERROR"}
+	someError  = strings.Repeat("the warehouse does not answer: Lager schläft, 倉庫 ", 9)
+)
+
+func someRow() table.Row {
+	at := time.Date(2026, 3, 1, 13, 15, 0, 0, time.UTC)
+	return table.Row{at, "done", at, "order.unshipped", "order", "4711", 12, someError}
+}
+
+func TestATableFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	for width := 60; width < 600; width += 7 {
+		got := render(width, someHeader, someRow(), someRow())
+		for line := range strings.Lines(got) {
+			if n := text.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d columns: %d wide: %s", width, n, line)
+			}
+		}
+		if n := strings.Count(got, "2026-03-01T13:15:00Z"); n != 2 && n != 4 {
+			t.Errorf("%d columns: an instant is cut:\n%s", width, got)
+		}
+	}
+}
+
+func TestANarrowTerminalLosesColumnsAndSaysWhich(t *testing.T) {
+	t.Parallel()
+	got := render(80, someHeader, someRow())
+	want := `FINISHED AT           OUTCOME  JOB              KEY   LAST ERROR
+2026-03-01T13:15:00Z  done     order.unshipped  4711  the warehouse does not ...
+(left out: SLOT, ENTITY, CHECKS; a wider terminal, a pipe and --output json have
+them)`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAPipeGetsEverything(t *testing.T) {
+	t.Parallel()
+	got := render(0, someHeader, someRow())
+	if !strings.Contains(got, strings.TrimSpace(someError)) || !strings.Contains(got, "ENTITY") || strings.Count(got, "\n") != 1 {
+		t.Error(got)
+	}
+}
+
+func TestALongValueIsWrappedBetweenWordsBesideItsLabel(t *testing.T) {
+	t.Parallel()
+	got := render(40, nil, table.Row{"database", "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18"}, table.Row{"next", 7})
+	want := `database  shop on 10.0.0.5, schema
+          prescient, PostgreSQL 15.18
+next      7`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestDurationsAreSaidAsPeopleSayThem(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"0": "0s", "1234us": "1.23ms", "1234567us": "1.235s", "754321ms": "12m34s", "27h32m19s": "27h32m", "24h": "24h",
+		"47h59m59s": "48h", "49h": "2 days", "59d": "59 days", "61d": "2 months", "400d": "13 months", "27265h32m19s": "3 years",
+	} {
+		d, err := duration.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spoken(duration.Text(d)); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}
