@@ -70,9 +70,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	c, err := root.ExecuteContextC(ctx)
 	code := codeOf(err)
 	if err != nil && !a.reached {
-		text := suggestions.ReplaceAllStringFunc(err.Error(), func(list string) string {
-			return ": did you mean " + strings.Join(strings.Fields(list)[4:], " or ") + "?"
-		})
+		text := suggestions.ReplaceAllStringFunc(err.Error(), func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
 		code, err = Usage, fmt.Errorf("%s; see %s --help", text, c.CommandPath())
 	}
 	a.complain(ctx, c, args, code, err)
@@ -99,29 +97,16 @@ func (a *App) root() *cobra.Command {
 		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
 		newSpool(a),
 		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a),
-		newDoctor(a), newDB(a), newConfig(a), newDemo(a), newVersion(a),
+		newDoctor(a), newDB(a), newConfig(a), newDemo(a), newVersion(a), newFlagsTopic(),
 	)
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
 	}
 	root.SetHelpCommand(newHelp(root))
+	root.SetHelpFunc(a.help)
+	root.SetFlagErrorFunc(suggestFlags)
 	a.prepare(root)
 	return root
-}
-
-// newHelp is cobra's help command, but an unknown topic is an error.
-func newHelp(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about any command", Annotations: map[string]string{needsNoConfig: ""},
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return usagef("there is no command %q; see %s --help", strings.Join(args, " "), root.Name())
-			}
-			c.InitDefaultHelpFlag()
-			return c.Help()
-		},
-	}
 }
 
 // needsNoConfig annotates a command that works with a broken configuration, too.

@@ -158,7 +158,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 				return fmt.Errorf("missing command: want %s", orList(names))
 			}
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				return fmt.Errorf("unknown command %q: did you mean %s?", args[0], orList(near))
+				return fmt.Errorf("unknown command %q%s", args[0], didYouMean(near))
 			}
 			return fmt.Errorf("unknown command %q: want %s", args[0], orList(names))
 		},
@@ -168,6 +168,28 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c.AddCommand(subs...)
 	return c
 }
+
+// suggestFlags names the flags that an unknown one may have been meant for.
+func suggestFlags(c *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra finds what is near among commands alone
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	var near []string
+	for _, name := range names.SuggestionsFor(unknown.GetSpecifiedName()) {
+		near = append(near, "--"+name)
+	}
+	if len(near) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w%s", err, didYouMean(near))
+}
+
+func didYouMean(near []string) string { return ": did you mean " + orList(near) + "?" }
 
 func orList[T ~string](words []T) string {
 	var b strings.Builder

@@ -30,7 +30,8 @@ func newHistoryList(a *App) *cobra.Command {
 		Use:   "list",
 		Short: "List ended checks, the latest first",
 		Example: `  prescient history list --outcome failed --since 24h
-  prescient history list --job order.unshipped --output json | jq '.[].last_error'`,
+  prescient history list --job order.unshipped --output json |
+    jq '.[].last_error'`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return listHistory(c.Context(), a, &o) },
 	})

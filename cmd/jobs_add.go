@@ -40,7 +40,8 @@ unless --on-conflict says otherwise:
   push-back  move it to this slot when that is later, but no later than --cap after its first check
   error      fail`,
 		Example: `  prescient jobs add order.unshipped order 42 --in 48h
-  prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z --payload '{"priority": 1}'
+  prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
+    --payload '{"priority": 1}'
   prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back --cap 24h`,
 		Args: exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -22,7 +22,7 @@ const (
 // withOutput gives a command that prints data its --output.
 func (a *App) withOutput(c *cobra.Command) *cobra.Command {
 	a.output = outputTable
-	c.Flags().VarP(choice(&a.output, outputTable, outputJSON), "output", "o", "`FORMAT` of what is printed on stdout: table or json")
+	c.Flags().VarP(choice(&a.output, outputTable, outputJSON), "output", "o", "`FORMAT` on stdout: table or json")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -54,7 +54,7 @@ and an error where rows were given up.`,
 			return a.pinged(c.Context(), func() error { return runSlot(c.Context(), a, o) })
 		},
 	}))
-	c.Flags().Var(&o.slot, "slot", "the slot to run; default: the one that has begun last")
+	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the one that has begun last")
 	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "catch up afterwards on what was missed, left open, or came late")
 	config.RunFlags(c.Flags())
 	config.PingFlags(c.Flags())

@@ -57,7 +57,8 @@ func newSchedulesCreate(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "create ID",
 		Short: "Create a schedule, whose first instant is the first one after now",
-		Example: `  prescient schedules create report-42 --crontab '0 9 * * mon-fri' --timezone Europe/Berlin --payload '{"report": 42}'
+		Example: `  prescient schedules create report-42 --crontab '0 9 * * mon-fri' \
+    --timezone Europe/Berlin --payload '{"report": 42}'
   prescient schedules create cleanup --crontab '@every 90m' --misfire latest
   prescient schedules create sale --crontab '@at 1893456000' --deadline 1h`,
 		Args: exactly("ID"),

@@ -29,8 +29,10 @@ func newSchedulesPreview(a *App) *cobra.Command {
 		Short: "Print the instants of a crontab, one a line, and the slots they fall into",
 		Long: `Print the instants of a crontab from --from up to but not including --to, one a line, in UTC, and after a tab the
 slot in which each is published. It needs no database when --width or slots.width says how far apart slots are.`,
-		Example: `  prescient schedules preview --crontab '30 2 * * *' --timezone Europe/Berlin --from 2026-03-27 --to 2026-04-01
-  prescient schedules preview --crontab '@every 90m' --anchor 2026-01-01 --from 2026-03-01 --to 2026-03-02 --width 15m`,
+		Example: `  prescient schedules preview --crontab '30 2 * * *' --timezone Europe/Berlin \
+    --from 2026-03-27 --to 2026-04-01
+  prescient schedules preview --crontab '@every 90m' --anchor 2026-01-01 \
+    --from 2026-03-01 --to 2026-03-02 --width 15m`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return previewSchedule(c.Context(), a, o) },
 	})

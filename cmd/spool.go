@@ -24,9 +24,9 @@ func newSpool(a *App) *cobra.Command {
 2026-03-01T13:15:00Z, and "spool run" at that time starts every executable in it. How one exits decides what becomes
 of it:
 
-  0             finished: it moves to DIR/history/2603011315, with its output and a result.json
-  75            it moves to the next slot
-  anything else it is tried again 1, 2, 4 ... slots later, and after 5 errors in a row moves to history as failed
+  0              finished: it moves to DIR/history/2603011315, with its output and a result.json
+  75             it moves to the next slot
+  anything else  it is tried again 1, 2, 4 ... slots later, and after 5 errors in a row moves to history as failed
 
 A line "next: 2026-03-01T14:00:00Z" on its stdout, with exit status 0 or 75, asks for the slot at or after that time.
 An executable is told PRESCIENT_SLOT, PRESCIENT_NAME, PRESCIENT_CHECK_COUNT, PRESCIENT_ERROR_COUNT,
@@ -71,7 +71,7 @@ goes to history.`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runSpool(c.Context(), a, width, slot) },
 	})
-	c.Flags().Var(&slot, "slot", "the slot to run; default: the one that has begun last")
+	c.Flags().Var(&slot, "slot", "the `SLOT` to run; default: the one that has begun last")
 	addRunFlags(c.Flags(), "workers", "grace", "early", "job-name")
 	return c
 }

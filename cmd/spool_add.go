@@ -40,8 +40,10 @@ func newSpoolAdd(a *App, width *time.Duration) *cobra.Command {
 present directory. It is there whole, or not at all. A slot that has begun is never a target: an instant that has
 passed stands for the next one.`,
 		Example: `  prescient spool add --in 48h ./look-at-order-42
-  prescient spool add --at 2026-03-01T13:05:00Z --name order-42 -- look-at-order 42
-  prescient spool add --in 1h --timeout 10m --max-checks 24 --name ping -- sh -c 'ping -c1 db1 || exit 75'`,
+  prescient spool add --at 2026-03-01T13:05:00Z --name order-42 -- \
+    look-at-order 42
+  prescient spool add --in 1h --timeout 10m --max-checks 24 --name ping -- \
+    sh -c 'ping -c1 db1 || exit 75'`,
 		Args: func(c *cobra.Command, args []string) error {
 			o.command = c.ArgsLenAtDash() == 0
 			if o.command && len(args) > 0 || c.ArgsLenAtDash() < 0 && len(args) == 1 {
@@ -56,7 +58,7 @@ passed stands for the next one.`,
 	c.MarkFlagsOneRequired("at", "in")
 	fs.StringVar(&o.name, "name", "", "`NAME` in the slot; default: the last element of FILE or COMMAND")
 	countVar(fs, &o.maxChecks, "max-checks", count(d.MaxChecks), "number of checks at the most")
-	fs.IntVar(&o.retry, "retry", d.Retry, "number of errors in a row that are tried again")
+	fs.IntVar(&o.retry, "retry", d.Retry, "try again after `N` errors in a row")
 	fs.Var(choice(&o.misfire, jobs.MisfireRun, jobs.MisfireDefer, jobs.MisfireSkip), "on-misfire",
 		"what catch-up does with it: run, defer or skip")
 	duration.Var(fs, &o.timeout, "timeout", time.Duration(d.Timeout), "how long a check may take before it is ended, as an error")

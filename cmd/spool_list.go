@@ -33,7 +33,8 @@ func newSpoolList(a *App, width *time.Duration) *cobra.Command {
 With --history, list what ended instead, the newest slot first. With --check the exit code is 3 when something was
 missed or is refused.`,
 		Example: `  prescient spool list --dir /var/spool/checks --check
-  prescient spool list --dir /var/spool/checks --history --limit 200 --output json | jq '.[].outcome'`,
+  prescient spool list --dir /var/spool/checks --history --output json |
+    jq '.[].outcome'`,
 		Args: exactly(),
 		RunE: func(*cobra.Command, []string) error { return listSpool(a, width, &o) },
 	})

@@ -20,9 +20,9 @@ func Flags(fs *pflag.FlagSet) {
 		"./prescient.yaml, else prescient/prescient.yaml in $XDG_CONFIG_HOME or /etc")
 	fs.String("database-url", "", "`URL` or key=value pairs of the database, without a password, or embedded: "+
 		"for the private PostgreSQL that prescient runs itself; default: that one, at a terminal only")
-	fs.String("schema", d.Database.Schema, "database schema that holds the tables")
-	fs.String("log-level", d.Log.Level, "least severe level logged: debug, info, warn or error")
-	fs.String("log-format", d.Log.Format, "format of the log on stderr: text or json")
+	fs.String("schema", d.Database.Schema, "database schema of this `NAME` that holds the tables")
+	fs.String("log-level", d.Log.Level, "least severe `LEVEL` logged: debug, info, warn or error")
+	fs.String("log-format", d.Log.Format, "`FORMAT` of the log on stderr: text or json")
 	bind(fs, "config", "config")
 	bind(fs, "database-url", "database.url")
 	bind(fs, "schema", "database.schema")
@@ -34,9 +34,9 @@ func Flags(fs *pflag.FlagSet) {
 // --claim-delay and --job-name.
 func RunFlags(fs *pflag.FlagSet) {
 	d := Default().Run
-	fs.Int("workers", d.Workers, "number of checks that run at once")
-	fs.Int("connections", d.Connections, "number of checks with a transaction that run at once, 1 to 1000")
-	fs.Int("page", d.Page, "number of rows claimed, read and recorded at once, at the most; 1 to 10000")
+	fs.Int("workers", d.Workers, "run `N` checks at once")
+	fs.Int("connections", d.Connections, "run `N` checks with a transaction at once, 1 to 1000")
+	fs.Int("page", d.Page, "claim, read and record `N` rows at once, at the most; 1 to 10000")
 	duration.Var(fs, new(time.Duration), "lease", d.Lease,
 		"how long claimed rows stay with a runner that falls silent, at least 3s; the heartbeat is a third of it")
 	duration.Var(fs, new(time.Duration), "grace", d.Grace, "how long running checks may go on after SIGTERM or a timeout")

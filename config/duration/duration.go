@@ -59,6 +59,9 @@ type Text time.Duration
 func Var(fs *pflag.FlagSet, target *time.Duration, name string, value time.Duration, usage string) {
 	*target = value
 	fs.Var((*Text)(target), name, usage)
+	if value == 0 {
+		fs.Lookup(name).DefValue = "0" // which help leaves out
+	}
 }
 
 // String is [Format].
@@ -80,4 +83,4 @@ func (t *Text) Set(text string) error {
 }
 
 // Type is what a flag takes.
-func (t *Text) Type() string { return "duration" }
+func (t *Text) Type() string { return "DURATION" }
