@@ -102,10 +102,13 @@ func (a *App) root() *cobra.Command {
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
 	}
-	root.SetHelpCommand(newHelp(root))
+	help := newHelp(root)
+	a.prepare(help)
+	root.SetHelpCommand(help)
 	root.SetHelpFunc(a.help)
 	root.SetFlagErrorFunc(suggestFlags)
 	a.prepare(root)
+	a.complete(root)
 	return root
 }
 
@@ -121,6 +124,7 @@ func (a *App) prepare(c *cobra.Command) {
 	if !c.Runnable() {
 		return
 	}
+	a.complete(c)
 	run, plain := c.RunE, c.Run
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.reached = true

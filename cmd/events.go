@@ -77,7 +77,7 @@ A transaction that has written something and is not over, anywhere on the server
 	})
 	fs := c.Flags()
 	fs.Var(&o.after, "after", "begin after this one")
-	fs.StringVar(&o.consumer, "consumer", "", "begin after what the consumer of this `NAME` has acknowledged")
+	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
 	countVar(fs, &o.limit, "limit", 100, "number of events at the most; with --follow no limit unless it is given")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.MarkFlagsMutuallyExclusive("after", "consumer")
@@ -188,7 +188,7 @@ It goes forward alone. The first ack makes the consumer known; from then on "eve
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return ackEvents(c.Context(), a, o) },
 	})
-	c.Flags().StringVar(&o.consumer, "consumer", "", "`NAME` of the consumer")
+	c.Flags().StringVar(&o.consumer, "consumer", "", "the `CONSUMER`")
 	c.Flags().Var(&o.upTo, "up-to", "the last event that it has dealt with")
 	c.Flags().BoolVar(&o.forget, "forget", false, "there is no such consumer any more")
 	_ = c.MarkFlagRequired("consumer")

@@ -99,6 +99,14 @@ func (f *choiceFlag[T]) String() string { return string(*f.target) }
 
 func (f *choiceFlag[T]) Type() string { return "WORD" }
 
+// Words is what a shell completes.
+func (f *choiceFlag[T]) Words() (words []string) {
+	for _, word := range f.words {
+		words = append(words, string(word))
+	}
+	return words
+}
+
 func (f *choiceFlag[T]) Set(text string) error {
 	if !slices.Contains(f.words, T(text)) {
 		return fmt.Errorf("want %s", orList(f.words))

@@ -23,7 +23,6 @@ const (
 func (a *App) withOutput(c *cobra.Command) *cobra.Command {
 	a.output = outputTable
 	c.Flags().VarP(choice(&a.output, outputTable, outputJSON), "output", "o", "`FORMAT` on stdout: table or json")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

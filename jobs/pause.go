@@ -42,6 +42,16 @@ func (c *Client) setPaused(ctx context.Context, db DB, verb string, stmt pgsql.S
 	return err == nil, nil
 }
 
+// Names lists the jobs that checks were ever asked for, or that are paused, in the order of their names; limit is how many
+// at the most.
+func (c *Client) Names(ctx context.Context, db DB, limit int) ([]string, error) {
+	names, err := list(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error { return row.Scan(name) })
+	if err != nil {
+		return nil, fmt.Errorf("list the names of jobs: %w", err)
+	}
+	return names, nil
+}
+
 // Paused lists the paused jobs in the order of their names.
 func (c *Client) Paused(ctx context.Context, db DB) ([]Paused, error) {
 	paused, err := list(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *Paused) error {

@@ -55,6 +55,7 @@ var (
 	HistoryStats     = read("history_stats")
 	JobKnown         = read("job_known")
 	JobList          = read("job_list")
+	JobNames         = read("job_names")
 	JobNumbers       = read("job_numbers")
 	JobRegister      = read("job_register")
 	JobPause         = read("job_pause")

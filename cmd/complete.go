@@ -1,0 +1,174 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+)
+
+const (
+	// completeTime is how long somebody who presses tab waits for the database.
+	completeTime = time.Second
+	// completed is how many values of a kind are offered at the most.
+	completed = 1000
+	// completedSlots is how many of the newest slots are.
+	completedSlots = 20
+)
+
+// offer is the values of one kind, as far as they are known. It is asked with the settings loaded.
+type offer func(ctx context.Context, a *App) []string
+
+// offers has what a shell completes, by what help calls it: an argument, or what a flag takes.
+var offers = map[string]offer{
+	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
+	"LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
+}
+
+// complete lets a shell complete the arguments and flags of a command.
+func (a *App) complete(c *cobra.Command) {
+	if names := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && !c.HasSubCommands() {
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) >= len(names) {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completion(names[len(args)], nil)(c, args, typed)
+		}
+	}
+	complete := func(f *pflag.Flag) {
+		kind, _ := pflag.UnquoteUsage(f)
+		words, _ := f.Value.(interface{ Words() []string })
+		var known offer
+		if words != nil {
+			known = offerWords(words.Words()...)
+		}
+		_ = c.RegisterFlagCompletionFunc(f.Name, a.completion(kind, known)) // one that a command has already stays
+	}
+	c.PersistentFlags().VisitAll(complete)
+	c.LocalNonPersistentFlags().VisitAll(complete)
+}
+
+// completion offers what is known of a kind, without a word about what is not.
+func (a *App) completion(kind string, known offer) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case kind == "FILE":
+			return nil, cobra.ShellCompDirectiveDefault
+		case kind == "DIRECTORY":
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		case known == nil:
+			known = offers[kind]
+		}
+		var err error
+		a.log = slog.New(slog.DiscardHandler)
+		if a.config, err = config.Load(c.Flags()); err != nil || known == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return known(c.Context(), a), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func offerWords(words ...string) offer { return func(context.Context, *App) []string { return words } }
+
+// offerJobs is the jobs of the binary and of the settings, and those that the database has seen.
+func offerJobs(ctx context.Context, a *App) []string {
+	names := append(a.jobNames(), schedule.JobExec)
+	names = append(names, a.look(ctx, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
+		client, err := a.client(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		return client.Names(ctx, db, completed)
+	})...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func offerSchedules(ctx context.Context, a *App) []string {
+	return a.look(ctx, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
+		store, err := a.schedules(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		list, err := store.List(ctx, db, schedule.Filter{Limit: completed})
+		for _, s := range list {
+			ids = append(ids, cobra.CompletionWithDesc(s.ID, s.Crontab))
+		}
+		return ids, err
+	})
+}
+
+func offerSlots(ctx context.Context, a *App) []string {
+	return a.look(ctx, func(ctx context.Context, db *sqlx.DB) (slots []string, err error) {
+		ledger, err := a.ledger(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		list, err := ledger.List(ctx, time.Time{}, time.Time{}, completedSlots)
+		for _, s := range list {
+			slots = append(slots, cobra.CompletionWithDesc(s.Slot.UTC().Format(time.RFC3339), string(s.State)))
+		}
+		return slots, err
+	})
+}
+
+func offerConsumers(ctx context.Context, a *App) []string {
+	return a.look(ctx, func(ctx context.Context, db *sqlx.DB) (names []string, err error) {
+		list, err := outbox.New(db, a.schema()).Consumers(ctx)
+		for _, c := range list {
+			names = append(names, c.Name)
+		}
+		return names, err
+	})
+}
+
+// look returns what fn finds in the database, or nothing where that cannot be had in time. Unlike Open it starts and
+// migrates nothing.
+func (a *App) look(ctx context.Context, fn func(ctx context.Context, db *sqlx.DB) ([]string, error)) []string {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	found := make(chan []string, 1)
+	go func() {
+		defer close(found)
+		db, err := a.running(ctx)
+		if err != nil {
+			return
+		}
+		defer func() { _ = db.Close() }()
+		values, _ := fn(ctx, db)
+		found <- values
+	}()
+	select {
+	case values := <-found:
+		return values
+	case <-ctx.Done(): // a connection may not notice
+		return nil
+	}
+}
+
+// running connects to the database where it runs.
+func (a *App) running(ctx context.Context) (*sqlx.DB, error) {
+	if !a.private() {
+		return pgsql.Open(ctx, a.Config().Database.URL.Reveal())
+	}
+	server, err := embedded.Open(embedded.Config{})
+	if err != nil {
+		return nil, err
+	}
+	if status, err := server.Status(ctx); err != nil || !status.Running {
+		return nil, errors.Join(err, errors.New("the private PostgreSQL does not run"))
+	}
+	return pgsql.Open(ctx, server.URL())
+}
