@@ -32,15 +32,16 @@ type App struct {
 	extra    []func(*App) *cobra.Command
 	global   bool // the log is slog's default, too
 
-	config  config.Loaded
-	log     *slog.Logger
-	command string           // that runs, such as "orders jobs cancel"
-	tail    tail             // of the log
-	quiet   bool             // success is not told of
-	verbose bool             // but in one line, where something was done
-	output  string           // what --output says
-	metrics *metrics.Metrics // of the command, where it has any
-	reached bool             // the command line was understood: a command's own function was called
+	config   config.Loaded
+	log      *slog.Logger
+	command  string           // that runs, such as "orders jobs cancel"
+	tail     tail             // of the log
+	quiet    bool             // success is not told of
+	verbose  bool             // but in one line, where something was done
+	output   string           // what --output says
+	metrics  *metrics.Metrics // of the command, where it has any
+	mentions *regexp.Regexp   // of commands in texts that do not know the binary's name
+	reached  bool             // the command line was understood: a command's own function was called
 }
 
 // New returns the command line of a binary with the jobs of registry. extra adds commands of the binary's own.
@@ -103,24 +104,39 @@ func (a *App) root() *cobra.Command {
 		root.AddCommand(command(a))
 	}
 	help := newHelp(root)
-	a.prepare(help)
 	root.SetHelpCommand(help)
 	root.SetHelpFunc(a.help)
 	root.SetFlagErrorFunc(suggestFlags)
+	a.mentions = mentions(root)
 	a.prepare(root)
 	a.complete(root)
+	a.prepare(help)
 	return root
 }
+
+// mentions finds where a text tells people to run a command of the stock binary.
+func mentions(root *cobra.Command) *regexp.Regexp {
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return regexp.MustCompile(`\bprescient (` + strings.Join(names, "|") + `)\b`)
+}
+
+// named puts the binary's own name before the commands that a text mentions.
+func (a *App) named(text string) string { return a.mentions.ReplaceAllString(text, a.Name+" $1") }
 
 // needsNoConfig annotates a command that works with a broken configuration, too.
 const needsNoConfig = "needs-no-config"
 
-// prepare lets a command and those below it load the settings first, and puts the binary's name into their examples.
+// prepare lets a command and those below it load the settings first, and puts the binary's name into their help.
 func (a *App) prepare(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.prepare(sub)
 	}
-	c.Example = strings.NewReplacer(" prescient ", " "+a.Name+" ", "(prescient ", "("+a.Name+" ").Replace(c.Example)
+	for _, text := range []*string{&c.Short, &c.Long, &c.Example} {
+		*text = a.named(*text)
+	}
 	if !c.Runnable() {
 		return
 	}
@@ -149,7 +165,7 @@ func (a *App) load(c *cobra.Command) error {
 	a.quiet = c.Annotations[quietInPipes] != "" && a.origin("log.level") == "default" && !a.errIsTerminal()
 	a.setLog(a.config.Config.Log)
 	for _, warning := range a.config.Warnings {
-		a.log.WarnContext(c.Context(), "configuration", "problem", warning)
+		a.log.WarnContext(c.Context(), "configuration", "problem", a.named(warning))
 	}
 	return nil
 }
@@ -217,7 +233,7 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	if exit, ok := errors.AsType[*ExitError](err); err == nil || ok && exit.Err == nil {
 		return
 	}
-	text := redact(err.Error()+hint(err)+a.refusal(c, err), args)
+	text := redact(a.named(err.Error()+hint(err)+a.refusal(c, err)), args)
 	if a.Config().Log.Format == "json" {
 		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
 		return

@@ -19,7 +19,7 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("config", "", "configuration `FILE` (.yaml, .toml or .json); default: "+
 		"./prescient.yaml, else prescient/prescient.yaml in $XDG_CONFIG_HOME or /etc")
 	fs.String("database-url", "", "`URL` or key=value pairs of the database, without a password, or embedded: "+
-		"for the private PostgreSQL that prescient runs itself; default: that one, at a terminal only")
+		"for the private PostgreSQL of this user; default: that one, at a terminal only")
 	fs.String("schema", d.Database.Schema, "database schema of this `NAME` that holds the tables")
 	fs.String("log-level", d.Log.Level, "least severe `LEVEL` logged: debug, info, warn or error")
 	fs.String("log-format", d.Log.Format, "`FORMAT` of the log on stderr: text or json")
@@ -60,7 +60,7 @@ func PingFlags(fs *pflag.FlagSet) {
 // EventFlags registers the flag of a command that publishes events: --events-to. Like [Flags] it takes no password.
 func EventFlags(fs *pflag.FlagSet) {
 	fs.String("events-to", Default().Events.To.String(), "`URL` that events are published to, without a password: "+
-		"outbox:, stdout:, file:///PATH, https://..., nats://... or kafka://...")
+		"outbox:, stdout:, file:///PATH, or one of https, nats or kafka")
 	bind(fs, "events-to", "events.to")
 }
 

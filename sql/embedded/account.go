@@ -39,7 +39,7 @@ func serverUser(data string) (account, error) {
 		return account{name, uid, gid}, errors.Join(uidErr, gidErr)
 	}
 	return account{}, errors.New("find a user to run PostgreSQL: there is neither postgres nor nobody, " +
-		"and it does not run as root; run prescient as another user, or set database.url")
+		"and it does not run as root; run this as another user, or set database.url")
 }
 
 // attributes make a child process run as the account. Only root has to change for that.
@@ -77,7 +77,7 @@ func (s *Server) checkReach(ctx context.Context) error {
 	cmd.Dir = "/"
 	out, err := cmd.CombinedOutput()
 	if err != nil && len(out) == 0 {
-		return fmt.Errorf("become user %s, which runs PostgreSQL for root: %w; run prescient as another user", s.user.name, err)
+		return fmt.Errorf("become user %s, which runs PostgreSQL for root: %w; run this as another user", s.user.name, err)
 	}
 	if closed := strings.TrimSpace(string(out)); err != nil {
 		return fmt.Errorf("reach %s as user %s, which runs PostgreSQL for root: %s is closed to it (%w); "+

@@ -1,0 +1,167 @@
+package cmd
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// every yields the commands of a binary, the deepest first, but those that cobra brings.
+func every(c *cobra.Command, yield func(c *cobra.Command)) {
+	for _, sub := range c.Commands() {
+		every(sub, yield)
+	}
+	yield(c)
+}
+
+// page runs a command line of a binary called shop, and returns its code and what is on stdout and stderr.
+func page(t *testing.T, args ...string) (code Code, out, log string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	a := New(jobs.NewRegistry())
+	a.Name, a.Out, a.Err = "shop", &o, &e
+	code = a.Run(t.Context(), args)
+	return code, o.String(), e.String()
+}
+
+func TestThePageOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	a := New(jobs.NewRegistry())
+	a.Name, a.Out = "shop", io.Discard
+	root := a.root()
+	everywhere := root.PersistentFlags()
+	every(root, func(c *cobra.Command) {
+		path := strings.Fields(c.CommandPath())[1:]
+		t.Run(c.CommandPath(), func(t *testing.T) {
+			t.Parallel()
+			code, out, log := page(t, append(path, "--help")...)
+			if code != Done || log != "" {
+				t.Fatalf("exit code %d, stderr %q", code, log)
+			}
+			for line := range strings.Lines(out) {
+				if n := text.StringWidth(strings.TrimRight(line, "\n")); n > narrow {
+					t.Errorf("%d columns wide: %s", n, line)
+				}
+			}
+			if regexp.MustCompile(`(^|[^/.\w])prescient [a-z]`).MatchString(out) {
+				t.Errorf("it does not go by the name of the binary:\n%s", out)
+			}
+			checkWords(t, c)
+			own(c).VisitAll(func(f *pflag.Flag) { checkFlag(t, f) })
+			for _, line := range regexp.MustCompile(`(?m)^ {2,6}(?:-\w, )?--([\w-]+)`).FindAllStringSubmatch(flagsOf(out), -1) {
+				if everywhere.Lookup(line[1]) != nil && c.Name() != flagsTopic {
+					t.Errorf("--%s is a flag of every command, and belongs on the page of those", line[1])
+				}
+			}
+			if c.HasSubCommands() || !c.Runnable() {
+				return
+			}
+			code, out, log = page(t, append(path, "--no-such-flag")...)
+			if code != Usage || out != "" || !strings.Contains(log, c.CommandPath()+" --help") {
+				t.Errorf("an unknown flag: exit code %d, stdout %q, stderr %q", code, out, log)
+			}
+		})
+	})
+}
+
+// flagsOf is the part of a page below "Flags:".
+func flagsOf(page string) string {
+	_, flags, _ := strings.Cut(page, "\nFlags:\n")
+	return flags
+}
+
+func checkWords(t *testing.T, c *cobra.Command) {
+	t.Helper()
+	if c.Short == "" || strings.HasSuffix(c.Short, ".") || len(c.Short) > 100 {
+		t.Errorf("short: %q, want a line without a full stop", c.Short)
+	}
+	if c.Long != "" && !strings.Contains(c.Long, ".") {
+		t.Errorf("long: %q, want sentences", c.Long)
+	}
+	if c.Runnable() && !c.HasSubCommands() && !strings.Contains(c.Example, c.CommandPath()) {
+		t.Errorf("example: %q, want one of %s", c.Example, c.CommandPath())
+	}
+	checks := c.Flags().Lookup("check") != nil
+	if says := regexp.MustCompile(`(?i)exits? (code is|with)? ?3`).MatchString(c.Long); checks && !says {
+		t.Errorf("--check, but not a word about exit code 3:\n%s", c.Long)
+	}
+}
+
+// checkFlag wants words, and of what takes a value what kind it is: DURATION and TIME have units, N says of what.
+func checkFlag(t *testing.T, f *pflag.Flag) {
+	t.Helper()
+	kind, usage := pflag.UnquoteUsage(f)
+	if usage == "" || strings.HasSuffix(usage, ".") {
+		t.Errorf("--%s: %q, want words without a full stop", f.Name, usage)
+	}
+	if kind != strings.ToUpper(kind) {
+		t.Errorf("--%s takes %s, a type of Go", f.Name, kind)
+	}
+	counts := []string{"number of ", "N ", "version"}
+	if kind == "N" && !slices.ContainsFunc(counts, func(word string) bool { return strings.Contains(usage, word) }) {
+		t.Errorf("--%s: %q does not say what it counts", f.Name, usage)
+	}
+	if _, ok := f.Value.(interface{ Words() []string }); ok && !strings.Contains(usage, " or ") {
+		t.Errorf("--%s: %q does not name its words", f.Name, usage)
+	}
+}
+
+func TestHelpWrapsTextAndLeavesCode(t *testing.T) {
+	t.Parallel()
+	const long = `Some words that go on
+over lines.
+
+  first   of a list whose text goes on
+          and on, and on
+  second  short
+  third is longer  than that
+
+  - id: code stays as it is however wide
+      misfire: latest`
+	want := `Some words that go on over
+lines.
+
+  first   of a list whose text
+          goes on and on, and
+          on
+  second  short
+  third is longer  than that
+
+  - id: code stays as it is however wide
+      misfire: latest`
+	if got := fill(long, 30); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheFlagsOfEveryCommandHaveAPage(t *testing.T) {
+	t.Parallel()
+	code, out, _ := page(t, "help", "flags")
+	for _, want := range []string{"--database-url URL", "--log-level LEVEL", "DURATION", "90s, 15m"} {
+		if code != Done || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, want %q in:\n%s", code, want, out)
+		}
+	}
+	_, out, _ = page(t, "jobs", "list", "--help")
+	if !strings.Contains(out, `"shop help flags"`) {
+		t.Errorf("the page of a command does not name it:\n%s", out)
+	}
+}
+
+func TestMessagesNameTheBinaryTheyComeFrom(t *testing.T) {
+	t.Parallel()
+	code, _, log := page(t, "status", "--database-url", pgtest.Empty(t))
+	if code != Failure || !strings.Contains(log, "`shop migrate up`") || strings.Contains(log, "`prescient") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+}
