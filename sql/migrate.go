@@ -21,14 +21,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// SchemaVersion is the version of the schema that this code works with, and that the setting table states. A schema of a
-// higher one will do as long as its usable_from is not higher, too.
-const SchemaVersion = 3
+// SchemaVersion is the version of the schema that this code works with: its last migration, and what the setting table
+// states. A schema of a higher one will do as long as its usable_from is not higher, too.
+const SchemaVersion = 8
 
 // Migration is one step of the schema and whether a database has it.
 type Migration struct {
 	Version   int64     `json:"version"`
-	Name      string    `json:"name"`
+	Name      string    `json:"name"` // empty: this code has no such step, newer code has
 	Applied   bool      `json:"applied"`
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 }
@@ -38,12 +38,15 @@ type Migration struct {
 var ErrEncoding = errors.New("the database must have the encoding UTF8: create another one, with: create database ... encoding 'UTF8' template template0")
 
 // Migrate brings the schema up to date, creating it first where it is missing, and is nothing to do when it is.
-// It returns ErrEncoding for a database that is not UTF8, and ErrReadOnly for a standby.
+// It returns ErrEncoding for a database that is not UTF8, ErrReadOnly for a standby, and ErrNewer where newer code was here.
 // Where the schema has roles (see MakeRoles), they get what they need of what is new.
 // Any number of processes may call it at once: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
 func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if err := createSchema(ctx, db, schema); err != nil {
+		return err
+	}
+	if err := refuseNewer(ctx, db, schema); err != nil {
 		return err
 	}
 	p, err := provider(db, schema)
@@ -56,8 +59,12 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	return keepRoles(ctx, db, schema)
 }
 
-// MigrateDown takes the schema back to a version; 0 drops every table with all that is in it.
+// MigrateDown takes the schema back to a version; 0 drops every table with all that is in it. It returns ErrNewer where
+// newer code was here: that alone knows the way back.
 func MigrateDown(ctx context.Context, db *sqlx.DB, schema Schema, version int64) error {
+	if err := refuseNewer(ctx, db, schema); err != nil {
+		return err
+	}
 	p, err := provider(db, schema)
 	if err != nil {
 		return err
@@ -68,7 +75,19 @@ func MigrateDown(ctx context.Context, db *sqlx.DB, schema Schema, version int64)
 	return nil
 }
 
-// Migrations lists every step, oldest first, and which of them the database has.
+// refuseNewer returns ErrNewer for a schema with steps that this code does not have.
+func refuseNewer(ctx context.Context, db *sqlx.DB, schema Schema) error {
+	steps, err := Migrations(ctx, db, schema)
+	if err != nil || len(steps) == 0 {
+		return err
+	}
+	if last := steps[len(steps)-1].Version; last > SchemaVersion {
+		return fmt.Errorf("schema %s has version %d, and this binary knows %d: %w", schema, last, SchemaVersion, ErrNewer)
+	}
+	return nil
+}
+
+// Migrations lists every step, oldest first, and which of them the database has, those of newer code, too.
 // Unlike Migrate it writes nothing, so a schema that does not exist has none.
 func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, error) {
 	p, err := provider(db, schema)
@@ -101,6 +120,11 @@ func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, e
 	for _, source := range p.ListSources() {
 		at, ok := applied[source.Version]
 		list = append(list, Migration{Version: source.Version, Name: strings.TrimSuffix(source.Path, ".sql"), Applied: ok, AppliedAt: at})
+	}
+	for _, v := range versions { // in order
+		if v.number > SchemaVersion {
+			list = append(list, Migration{Version: v.number, Applied: true, AppliedAt: applied[v.number]})
+		}
 	}
 	return list, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,12 +23,18 @@ func TestTheSchemaGoesUpAndDownStepByStep(t *testing.T) {
 	db := pgtest.New(t)
 	want := dump(t, db, "prescient")
 	steps := applied(t, db, "")
+	if stated := get[int](t, db, "select schema_version from prescient.setting"); steps != pgsql.SchemaVersion || stated != steps {
+		t.Fatalf("SchemaVersion is %d, the last migration %d, and the setting table states %d: want one number", pgsql.SchemaVersion, steps, stated)
+	}
 	for version := steps - 1; version >= 0; version-- {
 		if err := pgsql.MigrateDown(t.Context(), db, "", int64(version)); err != nil {
 			t.Fatal(err)
 		}
 		if got := applied(t, db, ""); got != version {
 			t.Errorf("%d applied after a way down to %d", got, version)
+		}
+		if version > 0 && get[int](t, db, "select schema_version from prescient.setting") != version {
+			t.Errorf("the setting table states another version than %d, the last migration", version)
 		}
 		if version == 0 {
 			left := list(t, db, `select relname from pg_class where relnamespace = 'prescient'::regnamespace and relkind in ('r', 'p', 'v', 'S')
@@ -141,6 +148,28 @@ func TestMigrateTwiceIsNothingToDo(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, dump(t, db, "prescient")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestASchemaOfNewerCodeIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "insert into prescient.schema_migration (version_id, is_applied) values ($1, true)", pgsql.SchemaVersion+1)
+	want := dump(t, db, "prescient")
+	for name, err := range map[string]error{
+		"up":   pgsql.Migrate(t.Context(), db, ""),
+		"down": pgsql.MigrateDown(t.Context(), db, "", 0),
+	} {
+		if !errors.Is(err, pgsql.ErrNewer) || !strings.Contains(err.Error(), strconv.Itoa(pgsql.SchemaVersion+1)) {
+			t.Errorf("%s: %v, want ErrNewer with the version", name, err)
+		}
+	}
+	if diff := cmp.Diff(want, dump(t, db, "prescient")); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+	steps, err := pgsql.Migrations(t.Context(), db, "")
+	if last := steps[len(steps)-1]; err != nil || last.Version != pgsql.SchemaVersion+1 || last.Name != "" || !last.Applied {
+		t.Errorf("the last step: %+v, %v", last, err)
 	}
 }
 

@@ -119,7 +119,7 @@ $$;
 -- +goose StatementEnd
 
 insert into prescient.setting (since, schema_version)
-values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 0);
+values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 1);
 
 -- +goose Down
 drop function prescient.slot_target(timestamptz, timestamptz);

@@ -192,7 +192,12 @@ create index future_job_group
 on prescient.future_job (group_key, next_check_at)
 where group_key is not null;
 
+update prescient.setting
+set schema_version = 2;
+
 -- +goose Down
+update prescient.setting
+set schema_version = 1;
 drop table prescient.future_job;
 drop function prescient.traced(text[], text);
 drop function prescient.trace_entry(text, timestamptz);

@@ -150,7 +150,12 @@ $$;
 -- +goose StatementEnd
 revoke all on function prescient.drop_history_months from public;
 
+update prescient.setting
+set schema_version = 3;
+
 -- +goose Down
+update prescient.setting
+set schema_version = 2;
 drop table prescient.future_job_history;
 drop function prescient.drop_history_months(timestamptz, boolean);
 drop function prescient.make_history_months();

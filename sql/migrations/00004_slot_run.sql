@@ -817,7 +817,12 @@ end
 $$;
 -- +goose StatementEnd
 
+update prescient.setting
+set schema_version = 4;
+
 -- +goose Down
+update prescient.setting
+set schema_version = 3;
 drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, text, timestamptz, text);
 drop function prescient.same_check(text);
 drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean, text, text, text);

@@ -490,13 +490,12 @@ $$;
 -- +goose StatementEnd
 revoke all on function prescient.set_width from public;
 
--- The schema is whole: clients of this version may use it.
 update prescient.setting
-set schema_version = 1;
+set schema_version = 5;
 
 -- +goose Down
 update prescient.setting
-set schema_version = 0;
+set schema_version = 4;
 drop function prescient.set_width(interval, timestamptz);
 drop function prescient.lock_group(text);
 drop function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz);

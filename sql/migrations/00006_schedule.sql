@@ -44,6 +44,11 @@ create table prescient.schedule_drop (
 )
 with (fillfactor = 80);
 
+update prescient.setting
+set schema_version = 6;
+
 -- +goose Down
+update prescient.setting
+set schema_version = 5;
 drop table prescient.schedule_drop;
 drop table prescient.schedule;

@@ -46,12 +46,11 @@ create table prescient.event_consumer (
 
 comment on table prescient.event_consumer is 'the last event that each consumer has acknowledged, and all before it';
 
--- The schema is whole: clients of this version may use it.
 update prescient.setting
-set schema_version = 2;
+set schema_version = 7;
 
 -- +goose Down
 update prescient.setting
-set schema_version = 1;
+set schema_version = 6;
 drop table prescient.event_consumer;
 drop table prescient.event_outbox;

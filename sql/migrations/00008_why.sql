@@ -113,9 +113,9 @@ $$;
 -- +goose StatementEnd
 
 update prescient.setting
-set schema_version = 3;
+set schema_version = 8;
 
 -- +goose Down
 update prescient.setting
-set schema_version = 2;
+set schema_version = 7;
 drop function prescient.why(text, text, text, text);

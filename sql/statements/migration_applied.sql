@@ -3,3 +3,4 @@ select version_id, max(tstamp)::timestamptz
 from prescient.schema_migration
 where is_applied and version_id > 0
 group by version_id
+order by version_id
