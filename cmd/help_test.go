@@ -92,7 +92,7 @@ func checkWords(t *testing.T, c *cobra.Command) {
 		t.Errorf("example: %q, want one of %s", c.Example, c.CommandPath())
 	}
 	checks := c.Flags().Lookup("check") != nil
-	if says := regexp.MustCompile(`(?i)exits? (code is|with)? ?3`).MatchString(c.Long); checks && !says {
+	if says := regexp.MustCompile(`(?i)exits? (code\s+is\s+|with\s+)?3`).MatchString(c.Long); checks && !says {
 		t.Errorf("--check, but not a word about exit code 3:\n%s", c.Long)
 	}
 }

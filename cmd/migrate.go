@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -47,23 +49,53 @@ func migrateUp(ctx context.Context, a *App) error {
 			}
 		}
 		if len(fresh) == 0 {
-			return a.print([]pgsql.Migration{}, func() error { return a.lines("nothing to do: the schema is up to date") })
+			return a.print([]pgsql.Migration{}, func() error { return a.lines(upToDate) })
 		}
 		return printMigrations(a, fresh)
 	})
 }
 
+var upToDate = fmt.Sprintf("nothing to do: the schema is up to date, at version %d", pgsql.SchemaVersion)
+
 func newMigrateStatus(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
-		Use:     "status",
-		Short:   "List the migrations, and which of them the database has",
-		Example: `  prescient migrate status`,
-		Args:    exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSchema(c.Context(), func(_ *sqlx.DB, list []pgsql.Migration) error {
-				return printMigrations(a, list)
-			})
-		},
+	var check bool
+	c := a.withOutput(&cobra.Command{
+		Use:   "status",
+		Short: "List the migrations, and which of them the database has",
+		Long: `List the migrations, and which of them the database has, those of a newer binary, too. With --check the exit code is
+3 when the schema is not that of this binary: older, so that "migrate up" is due, or newer.`,
+		Example: `  prescient migrate status
+  prescient migrate status --check`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return migrateStatus(c.Context(), a, check) },
+	})
+	c.Flags().BoolVar(&check, "check", false, "exit with 3 when the schema is not that of this binary")
+	return c
+}
+
+func migrateStatus(ctx context.Context, a *App, check bool) error {
+	return a.withSchema(ctx, func(_ *sqlx.DB, list []pgsql.Migration) error {
+		missing := 0
+		for _, m := range list {
+			if !m.Applied {
+				missing++
+			}
+		}
+		verdict, differs := upToDate, true
+		switch last := list[len(list)-1].Version; {
+		case last > pgsql.SchemaVersion:
+			verdict = fmt.Sprintf("the schema is newer than this binary: it has version %d, and the binary knows %d; install the newer binary",
+				last, pgsql.SchemaVersion)
+		case missing > 0:
+			verdict = fmt.Sprintf("%d of %d are missing; apply them with: %s migrate up", missing, len(list), a.Name)
+		default:
+			differs = false
+		}
+		err := a.print(list, func() error { return errors.Join(migrationsTable(a, list), a.lines("", verdict)) })
+		if err == nil && check && differs {
+			return &ExitError{Code: Found}
+		}
+		return err
 	})
 }
 
@@ -123,13 +155,32 @@ func (a *App) databaseName() string {
 }
 
 func newMigratePrint(a *App) *cobra.Command {
-	return &cobra.Command{
+	return a.withOutput(&cobra.Command{
 		Use:     "print",
 		Short:   "Print the whole schema as a script for psql; needs no database",
 		Example: `  prescient migrate print --schema checks | psql --single-transaction`,
 		Args:    exactly(),
-		RunE:    func(*cobra.Command, []string) error { return pgsql.PrintMigrations(a.Out, a.schema()) },
+		RunE:    func(*cobra.Command, []string) error { return printSchema(a) },
+	})
+}
+
+// schemaView is the script that makes a schema, as JSON.
+type schemaView struct {
+	Schema  string `json:"schema"`
+	Version int    `json:"version"`
+	Script  string `json:"script"`
+}
+
+func printSchema(a *App) error {
+	var script strings.Builder
+	if err := pgsql.PrintMigrations(&script, a.schema()); err != nil {
+		return err
 	}
+	view := schemaView{a.schema().String(), pgsql.SchemaVersion, script.String()}
+	return a.print(view, func() error {
+		_, err := io.WriteString(a.Out, view.Script)
+		return err
+	})
 }
 
 // withSchema calls fn with a database that may lack the schema, and with the migrations as they are.
@@ -149,7 +200,14 @@ func (a *App) withSchema(ctx context.Context, fn func(db *sqlx.DB, list []pgsql.
 }
 
 func printMigrations(a *App, list []pgsql.Migration) error {
-	return printList(a, list, table.Row{"VERSION", "NAME", "APPLIED AT"}, func(m pgsql.Migration) table.Row {
-		return table.Row{m.Version, m.Name, m.AppliedAt}
+	if list == nil {
+		list = []pgsql.Migration{} // null as JSON otherwise
+	}
+	return a.print(list, func() error { return migrationsTable(a, list) })
+}
+
+func migrationsTable(a *App, list []pgsql.Migration) error {
+	return printTable(a, list, table.Row{"VERSION", "NAME", "APPLIED AT"}, func(m pgsql.Migration) table.Row {
+		return table.Row{m.Version, cmp.Or(m.Name, "(of a newer binary)"), m.AppliedAt}
 	})
 }

@@ -85,7 +85,7 @@ func TestScript(t *testing.T) {
 }
 
 // setup gives a script a migrated database of its own, and the midnights around now by the database's clock: slots
-// of every width.
+// of every width. VERSION is the schema's, and NEWER one that is newer.
 func setup(env *testscript.Env) error {
 	t := env.T().(testing.TB)
 	url := pgtest.URL(t)
@@ -103,6 +103,8 @@ func setup(env *testscript.Env) error {
 	if err := db.GetContext(t.Context(), &now, `select clock_timestamp()`); err != nil {
 		return err
 	}
+	env.Setenv("VERSION", strconv.Itoa(pgsql.SchemaVersion))
+	env.Setenv("NEWER", strconv.Itoa(pgsql.SchemaVersion+1))
 	today := now.UTC().Truncate(24 * time.Hour)
 	for name, days := range map[string]int{"BEFORE": -2, "YESTERDAY": -1, "TODAY": 0, "TOMORROW": 1, "AFTER": 2} {
 		env.Setenv(name, today.AddDate(0, 0, days).Format(time.RFC3339))
