@@ -93,6 +93,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	config.Flags(root.PersistentFlags())
+	root.InitDefaultHelpFlag() // else what follows --help would be taken for its value
 	root.AddCommand(
 		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a), newWhy(a),
 		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),

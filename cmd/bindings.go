@@ -197,8 +197,17 @@ func checkConfig(ctx context.Context, a *App) error {
 		}
 		views = append(views, view)
 	}
-	err := printList(a, views, table.Row{"JOB", "DATABASE", "PROBLEM"}, func(v queryView) table.Row {
-		return table.Row{v.Job, v.Database, v.Problem}
+	if views == nil {
+		views = []queryView{} // null as JSON otherwise
+	}
+	return cmp.Or(a.print(views, func() error { return printChecked(a, views) }), found)
+}
+
+func printChecked(a *App, views []queryView) error {
+	if len(views) == 0 {
+		return a.lines("the settings are right; sql_jobs, whose queries would be tried, has none")
+	}
+	return printTable(a, views, table.Row{"JOB", "DATABASE", "PROBLEM"}, func(v queryView) table.Row {
+		return table.Row{v.Job, cmp.Or(v.Database, "that of the jobs"), cmp.Or(v.Problem, "none")}
 	})
-	return cmp.Or(err, found)
 }

@@ -45,7 +45,7 @@ func dbCommand(a *App, name, short string, act func(context.Context, *embedded.S
 }
 
 func newDBURL(a *App) *cobra.Command {
-	return &cobra.Command{
+	return a.withOutput(&cobra.Command{
 		Use: "url", Short: "Print the URL of the private PostgreSQL, and nothing else",
 		Example: `  psql "$(prescient db url)"`,
 		Args:    exactly(),
@@ -54,9 +54,12 @@ func newDBURL(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.lines(server.URL())
+			view := struct {
+				URL string `json:"url"`
+			}{server.URL()}
+			return a.print(view, func() error { return a.lines(view.URL) })
 		},
-	}
+	})
 }
 
 // serverView is embedded.Status as JSON.

@@ -200,7 +200,10 @@ It goes forward alone. The first ack makes the consumer known; from then on "eve
 func ackEvents(ctx context.Context, a *App, o eventsAckOptions) error {
 	return a.withOutbox(ctx, func(box *outbox.Outbox, _ time.Time) error {
 		if o.forget {
-			return box.Forget(ctx, o.consumer)
+			if err := box.Forget(ctx, o.consumer); err != nil {
+				return err
+			}
+			return a.print([]consumerView{}, func() error { return a.lines(o.consumer + " is forgotten") })
 		}
 		consumer, err := box.Ack(ctx, o.consumer, o.upTo.Position)
 		if err != nil {

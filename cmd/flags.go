@@ -15,7 +15,7 @@ import (
 )
 
 // instant is a flag or an argument that names a moment: RFC 3339, a date (midnight UTC) or, where ago allows it, a
-// duration before now. The zero value is "not given".
+// duration before now. The zero value is "not given", and so the first instant of the year 1 is none.
 type instant struct {
 	ago bool // durations are allowed
 
@@ -32,7 +32,7 @@ func (i *instant) Type() string { return "TIME" }
 // Set parses an instant.
 func (i *instant) Set(text string) error {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
+		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() {
 			i.at, i.before, i.text = at.UTC(), 0, text
 			return nil
 		}

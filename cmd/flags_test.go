@@ -25,6 +25,7 @@ func TestAnInstantIsAnInstantADateOrHowLongAgo(t *testing.T) {
 		{text: "-1h", ago: true},
 		{text: "2026-03-01 13:05", ago: true},
 		{text: "2026-02-30"},
+		{text: "0001-01-01", ago: true}, // Go's zero time
 	} {
 		i := instant{ago: c.ago}
 		err := i.Set(c.text)

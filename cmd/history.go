@@ -108,9 +108,17 @@ func endedTable(a *App, list []endedView) error {
 	return printTable(a, list, header, func(v endedView) table.Row {
 		return table.Row{
 			v.FinishedAt, string(v.Outcome), v.Slot, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount,
-			v.Lateness, v.Duration, v.LastError,
+			v.Lateness, v.Duration, v.why(),
 		}
 	})
+}
+
+// why is the error that ended the check, or how one before it failed.
+func (v endedView) why() string {
+	if v.Outcome == jobs.Failed || v.LastError == "" {
+		return v.LastError
+	}
+	return "earlier: " + v.LastError
 }
 
 type historyStatsOptions struct {

@@ -34,9 +34,7 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 		if err != nil {
 			return err
 		}
-		if len(a.jobNames()) > 0 && !a.has(job) {
-			a.log.WarnContext(ctx, "this binary has no such job: is the name right?", "job", job)
-		}
+		a.warnNoSuchJob(ctx, job)
 		view := struct {
 			JobExec string `json:"job_exec"`
 			Changed bool   `json:"changed"`
@@ -48,6 +46,13 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.Name, job))
 		})
 	})
+}
+
+// warnNoSuchJob asks whether the name of a job is right that this binary, which has some, has not.
+func (a *App) warnNoSuchJob(ctx context.Context, job string) {
+	if len(a.jobNames()) > 0 && !a.has(job) {
+		a.log.WarnContext(ctx, "this binary has no such job: is the name right?", "job", job)
+	}
 }
 
 // jobNames is the jobs that are linked into the binary or bound by the settings: the stock one may have none.
@@ -92,15 +97,15 @@ func resumeJob(ctx context.Context, a *App, job string) error {
 			Changed      bool       `json:"changed"`
 			OverdueSince *time.Time `json:"overdue_since"` // null: catch-up has nothing to do for the job
 		}{JobExec: job, Changed: changed}
-		if changed {
-			if view.OverdueSince, err = overdueSince(ctx, a, db, c, job, now); err != nil {
-				return err
-			}
+		if !changed {
+			a.warnNoSuchJob(ctx, job)
+		} else if view.OverdueSince, err = overdueSince(ctx, a, db, c, job, now); err != nil {
+			return err
 		}
 		return a.print(view, func() error {
 			switch {
 			case !changed:
-				return a.lines(job + " was not paused")
+				return a.lines(job + " was not paused: nothing is changed")
 			case view.OverdueSince == nil:
 				return a.lines(job + " is resumed")
 			}

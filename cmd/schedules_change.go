@@ -126,17 +126,24 @@ func versionVar(c *cobra.Command, version *count) {
 
 func newSchedulesDelete(a *App) *cobra.Command {
 	var version count
-	c := &cobra.Command{
+	c := a.withOutput(&cobra.Command{
 		Use:     "delete ID",
 		Short:   "Delete a schedule; nothing of it is published any more",
 		Example: `  prescient schedules delete report-42`,
 		Args:    exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
-				return s.Delete(c.Context(), db, args[0], int(version))
+				if err := s.Delete(c.Context(), db, args[0], int(version)); err != nil {
+					return err
+				}
+				view := struct {
+					ID      string `json:"id"`
+					Deleted bool   `json:"deleted"`
+				}{args[0], true}
+				return a.print(view, func() error { return a.lines(view.ID + " is deleted") })
 			})
 		},
-	}
+	})
 	versionVar(c, &version)
 	return c
 }

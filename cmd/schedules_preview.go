@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -28,7 +29,7 @@ func newSchedulesPreview(a *App) *cobra.Command {
 		Use:   "preview",
 		Short: "Print the instants of a crontab, one a line, and the slots they fall into",
 		Long: `Print the instants of a crontab from --from up to but not including --to, one a line, in UTC, and after a tab the
-slot in which each is published. It needs no database when --width or slots.width says how far apart slots are.`,
+slot in which each is published; for a schedule with a time zone also the instant by its clocks, after another tab. It needs no database when --width or slots.width says how far apart slots are.`,
 		Example: `  prescient schedules preview --crontab '30 2 * * *' --timezone Europe/Berlin \
     --from 2026-03-27 --to 2026-04-01
   prescient schedules preview --crontab '@every 90m' --anchor 2026-01-01 \
@@ -62,28 +63,39 @@ func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) err
 	if err != nil {
 		return err
 	}
+	zone, err := crontab.Zone(o.spec.Crontab, o.spec.Timezone)
+	if err != nil {
+		return err
+	}
 	if a.output != outputJSON {
-		return printInstants(ctx, a, instants)
+		return printInstants(ctx, a, instants, zone)
 	}
-	type view struct {
-		Instant time.Time `json:"instant"`
-		Slot    time.Time `json:"slot"`
-	}
-	views := []view{}
+	views := []previewView{}
 	for at, slot := range instants {
-		views = append(views, view{at, slot})
+		views = append(views, previewView{at, slot, at.In(zone)})
 	}
 	return a.print(views, nil)
 }
 
+// previewView is an instant of a schedule as JSON.
+type previewView struct {
+	Instant time.Time `json:"instant"`
+	Slot    time.Time `json:"slot"`
+	Local   time.Time `json:"local"` // the instant by the clocks of the schedule's time zone
+}
+
 // printInstants prints as it goes: there may be any number.
-func printInstants(ctx context.Context, a *App, instants iter.Seq2[time.Time, time.Time]) error {
+func printInstants(ctx context.Context, a *App, instants iter.Seq2[time.Time, time.Time], zone *time.Location) error {
 	w := bufio.NewWriter(a.Out)
 	for at, slot := range instants {
 		if ctx.Err() != nil {
 			break
 		}
-		if _, err := w.WriteString(at.Format(time.RFC3339) + "\t" + slot.Format(time.RFC3339) + "\n"); err != nil {
+		line := at.Format(time.RFC3339) + "\t" + slot.Format(time.RFC3339)
+		if zone != time.UTC {
+			line += "\t" + at.In(zone).Format("Mon 2006-01-02 15:04:05 MST")
+		}
+		if _, err := w.WriteString(line + "\n"); err != nil {
 			return err
 		}
 	}

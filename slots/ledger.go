@@ -164,7 +164,7 @@ func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
 		err = ErrNoSlot
 	}
 	if err != nil {
-		return SlotRun{}, fmt.Errorf("show slot %s: %w", slot.Format(time.RFC3339), err)
+		return SlotRun{}, fmt.Errorf("show slot %s: %w", slot.UTC().Format(time.RFC3339), err)
 	}
 	return runs[0], nil
 }
@@ -209,7 +209,7 @@ func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error
 		return row.Scan(&c.JobExec, &c.Waiting)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count what waits in slot %s: %w", slot.Format(time.RFC3339), err)
+		return nil, fmt.Errorf("count what waits in slot %s: %w", slot.UTC().Format(time.RFC3339), err)
 	}
 	return counts, nil
 }
@@ -233,7 +233,7 @@ func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("begin the ledger at %s: %w", slot.Format(time.RFC3339), err)
+		return fmt.Errorf("begin the ledger at %s: %w", slot.UTC().Format(time.RFC3339), err)
 	}
 	return nil
 }

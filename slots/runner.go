@@ -72,7 +72,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selecti
 		r.cfg.Observer.Ran(result, err)
 	}
 	if err != nil {
-		return result, fmt.Errorf("run slot %s: %w", slot.Format(time.RFC3339), err)
+		return result, fmt.Errorf("run slot %s: %w", slot.UTC().Format(time.RFC3339), err)
 	}
 	return result, nil
 }

@@ -44,11 +44,11 @@ func scheduledAt(jobName string) (time.Time, bool) {
 // other that is no slot or lies ahead. It returns ErrStopped when ctx ends first.
 func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
 	if !g.Contains(slot) {
-		return fmt.Errorf("%s is not a slot: the width is %s; the slots around it are %s and %s", slot.Format(time.RFC3339Nano),
+		return fmt.Errorf("%s is not a slot: the width is %s; the slots around it are %s and %s", slot.UTC().Format(time.RFC3339Nano),
 			g.Width(), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))
 	}
 	if ahead := slot.Sub(now()); ahead > early {
-		return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.Format(time.RFC3339), ahead.Round(time.Second))
+		return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.UTC().Format(time.RFC3339), ahead.Round(time.Second))
 	}
 	for ahead := slot.Sub(now()); ahead > 0; ahead = slot.Sub(now()) {
 		if !sleep(ctx, ahead) {

@@ -132,7 +132,7 @@ func TestTheWidthStaysWhileASlotIsOpen(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, "insert into prescient.slot_run (slot, state, kind, planned) values ('"+noon+"', 'open', 'run', 1)")
 	e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour')")
-	if !strings.Contains(e.Message, "is open") || !strings.Contains(e.Hint, "catch-up") {
+	if e.Message != "slot 2030-03-01T12:00:00Z is open" || !strings.Contains(e.Hint, "catch-up") {
 		t.Errorf("%q, hint %q", e.Message, e.Hint)
 	}
 	exec(t, db, "update prescient.slot_run set state = 'done', finished_at = clock_timestamp()")
@@ -146,7 +146,7 @@ func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
 	for _, clock := range []string{"2030-03-01 12:00:00Z", "2030-03-01 12:07:00Z", "2030-03-01 13:00:00Z"} {
 		e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour', $1)", clock)
-		if !strings.Contains(e.Message, "due") || !strings.Contains(e.Hint, "catch-up") {
+		if !strings.HasSuffix(e.Message, "due in slot 2030-03-01T12:00:00Z") || !strings.Contains(e.Hint, "catch-up") {
 			t.Errorf("%q, hint %q", e.Message, e.Hint)
 		}
 	}

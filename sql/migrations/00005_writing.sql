@@ -452,7 +452,7 @@ begin
     new_width := seconds::double precision * interval '1 second';
     lock table prescient.future_job, prescient.slot_run in access exclusive mode;
     if exists (select from prescient.slot_run where state = 'open') then
-        raise exception 'slot % is open', (select min(slot) from prescient.slot_run where state = 'open')
+        raise exception 'slot % is open', (select to_char(min(slot) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.slot_run where state = 'open')
             using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up. Why it is open tells: prescient status';
     end if;
     select f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused
@@ -463,7 +463,7 @@ begin
     order by f.next_check_at
     limit 1;
     if found then
-        raise exception 'checks of job % are due in slot %', due.name, due.next_check_at
+        raise exception 'checks of job % are due in slot %', due.name, to_char(due.next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
             using errcode = 'object_in_use',
                 hint = case
                     when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient catch-up', due.name)

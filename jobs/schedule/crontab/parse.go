@@ -34,6 +34,15 @@ func Parse(expr, timezone string, anchor time.Time) (Crontab, error) {
 	return Crontab{set}, nil
 }
 
+// Zone returns the time zone whose clocks a crontab goes by: the one it names, else timezone; UTC where both are empty.
+func Zone(expr, timezone string) (*time.Location, error) {
+	_, name, err := cutZone(strings.TrimSpace(expr), timezone)
+	if err != nil {
+		return nil, err
+	}
+	return location(name)
+}
+
 func parse(expr, timezone string, anchor time.Time) (set, error) {
 	rest, name, err := cutZone(strings.TrimSpace(expr), timezone)
 	if err != nil {
@@ -109,7 +118,7 @@ func parseEvery(interval string, anchor time.Time) (set, error) {
 	}
 	start := anchor.Unix()
 	if start < minimum || start > maximum {
-		return nil, fmt.Errorf("@every: its anchor, %s, is not between 1970 and 9999", anchor.Format(time.RFC3339))
+		return nil, fmt.Errorf("@every: its anchor, %s, is not between 1970 and 9999", anchor.UTC().Format(time.RFC3339))
 	}
 	return series{start: start, interval: int64(every / time.Second)}, nil
 }

@@ -12,7 +12,7 @@
 //	DELETE /schedules/{id}          deletes it: 204
 //	POST   /schedules/{id}/pause    lets it publish nothing
 //	POST   /schedules/{id}/resume   ends that, from now on
-//	GET    /preview                 instants with their slots; ?crontab, ?timezone, ?anchor, ?from, ?to and ?limit
+//	GET    /preview                 instants with slots and local time; ?crontab, ?timezone, ?anchor, ?from, ?to and ?limit
 //
 // A schedule is, with all that may be left out but id and crontab,
 //

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
 // Config of the handler. Store, DB and Token must be set.
@@ -236,6 +237,11 @@ func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
 	type instant struct {
 		Instant time.Time `json:"instant"`
 		Slot    time.Time `json:"slot"`
+		Local   time.Time `json:"local"` // the instant by the clocks of the schedule's time zone
+	}
+	zone, err := crontab.Zone(spec.Crontab, spec.Timezone)
+	if err != nil {
+		return nil, err
 	}
 	page := struct {
 		Instants []instant `json:"instants"`
@@ -245,7 +251,7 @@ func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
 		if page.More = len(page.Instants) == limit; page.More {
 			break
 		}
-		page.Instants = append(page.Instants, instant{at, slot})
+		page.Instants = append(page.Instants, instant{at, slot, at.In(zone)})
 	}
 	return page, nil
 }

@@ -165,10 +165,11 @@ func TestListComesInPages(t *testing.T) {
 func TestPreviewAnswersWithInstantsAndSlots(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	v := w.want(200, "GET", "/preview?crontab=*/20+*+*+*+*&from=2030-03-01T12:00:00Z&to=2030-03-01T14:00:00%2B01:00", "")
+	v := w.want(200, "GET", "/preview?crontab=*/20+*+*+*+*&timezone=Europe/Berlin&from=2030-03-01T12:00:00Z&to=2030-03-01T14:00:00%2B01:00", "")
 	text, _ := json.Marshal(v)
-	want := `{"instants":[{"instant":"2030-03-01T12:00:00Z","slot":"2030-03-01T12:00:00Z"},{"instant":"2030-03-01T12:20:00Z","slot":"2030-03-01T12:30:00Z"},` +
-		`{"instant":"2030-03-01T12:40:00Z","slot":"2030-03-01T12:45:00Z"}],"more":false}`
+	want := `{"instants":[{"instant":"2030-03-01T12:00:00Z","local":"2030-03-01T13:00:00+01:00","slot":"2030-03-01T12:00:00Z"},` +
+		`{"instant":"2030-03-01T12:20:00Z","local":"2030-03-01T13:20:00+01:00","slot":"2030-03-01T12:30:00Z"},` +
+		`{"instant":"2030-03-01T12:40:00Z","local":"2030-03-01T13:40:00+01:00","slot":"2030-03-01T12:45:00Z"}],"more":false}`
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Error(diff)
 	}
