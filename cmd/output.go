@@ -88,6 +88,14 @@ func printable(r rune) rune {
 	return ' '
 }
 
+// orMore is a count that went no further than most, which is a whole number of thousands.
+func orMore(n, most int64) any {
+	if n < most {
+		return n
+	}
+	return fmt.Sprintf("%d,000 or more", most/1000)
+}
+
 // spoken is a duration as people say it: of two units at the most, and in days, months or years when it is long.
 func spoken(d duration.Text) string {
 	const day, year = 24 * time.Hour, 365.25 * 24 * time.Hour

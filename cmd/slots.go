@@ -216,7 +216,7 @@ func printSlot(a *App, v slotDetail) error {
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			err = errors.Join(a.lines(""), printTable(a, v.Waiting, table.Row{"JOB", "WAITING", "STATE"},
-				func(w waitingView) table.Row { return table.Row{w.JobExec, w.Waiting, w.marked(string(w.State))} }))
+				func(w waitingView) table.Row { return table.Row{w.JobExec, orMore(w.Waiting, slots.MostWaiting), w.marked(string(w.State))} }))
 		}
 		return err
 	})

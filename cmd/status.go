@@ -230,7 +230,7 @@ func printStatus(a *App, v statusView) error {
 		table.Row{"missed", slotCount(v.Missed)},
 		table.Row{"left open", slotCount(v.LeftOpen)},
 		table.Row{"stragglers", slotCount(v.Stragglers)},
-		table.Row{"overdue rows", fmt.Sprint(v.Overdue)},
+		table.Row{"overdue rows", overdue(v)},
 		table.Row{"paused jobs", len(v.Paused)},
 		table.Row{"claims", fmt.Sprintf("%d live, %d expired", v.ClaimsLive, v.ClaimsExpired)},
 	)
@@ -252,6 +252,18 @@ func slotCount(list []troubleView) string {
 		return "1 slot"
 	}
 	return fmt.Sprintf("%d slots", len(list))
+}
+
+// overdue is the number of overdue rows, each job of a slot counted so far alone.
+func overdue(v statusView) string {
+	for _, t := range v.trouble {
+		for _, job := range t.Jobs {
+			if job.Waiting >= slots.MostOverdue {
+				return fmt.Sprintf("%d or more", v.Overdue)
+			}
+		}
+	}
+	return fmt.Sprint(v.Overdue)
 }
 
 // printFew is printTable for people, who do not want to read all of a long list.

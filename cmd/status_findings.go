@@ -148,7 +148,7 @@ func printTrouble(a *App, v statusView) error {
 			lines = append(lines, table.Row{t.Slot, stateWord(t.state), t.Waiting, ""})
 		}
 		for _, job := range t.Jobs {
-			lines = append(lines, table.Row{t.Slot, stateWord(t.state), job.Waiting, job.marked(job.JobExec)})
+			lines = append(lines, table.Row{t.Slot, stateWord(t.state), orMore(job.Waiting, slots.MostOverdue), job.marked(job.JobExec)})
 		}
 	}
 	if len(lines) == 0 {

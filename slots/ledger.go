@@ -58,11 +58,18 @@ type Status struct {
 	Claims []Claim
 }
 
+// How far the rows of a job in a slot are counted: counting must not cost what running costs. That many stands for as many
+// or more.
+const (
+	MostOverdue = 10_000  // in Status
+	MostWaiting = 100_000 // in Ledger.Waiting
+)
+
 // Trouble is a slot in the past that is not as it should be.
 type Trouble struct {
 	Slot    time.Time
 	State   State // StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
-	Waiting int64 // rows in it that are not of paused jobs, counted up to 10,000 a job
+	Waiting int64 // rows in it that are not of paused jobs, each job counted up to MostOverdue
 	Jobs    []JobCount
 	Live    int64 // runners that are at it
 }
@@ -81,7 +88,7 @@ type Claim struct {
 // OK tells whether nothing is wrong.
 func (s Status) OK() bool { return len(s.Trouble) == 0 }
 
-// Overdue is the number of rows in slots that are in trouble; each job in a slot is counted up to 10,000.
+// Overdue is the number of rows in slots that are in trouble; each job in a slot is counted up to MostOverdue.
 func (s Status) Overdue() int64 {
 	var n int64
 	for _, t := range s.Trouble {
@@ -203,7 +210,7 @@ type JobCount struct {
 	Waiting int64
 }
 
-// Waiting returns what waits in a slot by job, of each counted up to 100,000 rows.
+// Waiting returns what waits in a slot by job, of each counted up to MostWaiting.
 func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
 	counts, err := list(ctx, l, pgsql.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
 		return row.Scan(&c.JobExec, &c.Waiting)
