@@ -39,6 +39,7 @@ type App struct {
 	quiet    bool             // success is not told of
 	verbose  bool             // but in one line, where something was done
 	output   string           // what --output says
+	printed  func(v any)      // sees what is printed as JSON: a test holds docs/json.md against it
 	metrics  *metrics.Metrics // of the command, where it has any
 	mentions *regexp.Regexp   // of commands in texts that do not know the binary's name
 	reached  bool             // the command line was understood: a command's own function was called

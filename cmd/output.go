@@ -31,6 +31,9 @@ func (a *App) print(v any, asTable func() error) error {
 	if a.output != outputJSON {
 		return asTable()
 	}
+	if a.printed != nil {
+		a.printed(v)
+	}
 	enc := json.NewEncoder(a.Out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")

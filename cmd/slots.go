@@ -215,8 +215,10 @@ func printSlot(a *App, v slotDetail) error {
 			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{optional("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimView.row))
 		}
 		if err == nil && len(v.Waiting) > 0 {
-			err = errors.Join(a.lines(""), printTable(a, v.Waiting, table.Row{"JOB", "WAITING", "STATE"},
-				func(w waitingView) table.Row { return table.Row{w.JobExec, orMore(w.Waiting, slots.MostWaiting), w.marked(string(w.State))} }))
+			header := table.Row{"JOB", "WAITING", "STATE"}
+			err = errors.Join(a.lines(""), printTable(a, v.Waiting, header, func(w waitingView) table.Row {
+				return table.Row{w.JobExec, orMore(w.Waiting, slots.MostWaiting), w.marked(string(w.State))}
+			}))
 		}
 		return err
 	})

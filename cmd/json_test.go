@@ -1,0 +1,243 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// printing is a command line for each command that prints JSON, in an order in which each can succeed. DIR is a
+// directory.
+var printing = []string{
+	"version", "config show", "config check", "db status", "db url",
+	"migrate up", "migrate status", "migrate print", "migrate down --to 1000", "slots set-width 15m",
+	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs show order 1", "jobs reschedule ok order 1 --in 2h",
+	"jobs pause ok", "status", "jobs resume ok", "jobs cancel order 1", "jobs retry --all",
+	"run", "catch-up", "slots list", "slots show 2026-03-01T13:15:00Z",
+	"history list", "history show order 1", "history stats", "history prune --keep 90d",
+	"schedules create report --crontab @daily", "schedules list", "schedules show report",
+	"schedules update report --payload 1", "schedules pause report", "schedules resume report",
+	"schedules preview --crontab @daily --from 2026-03-01 --to 2026-03-02", "schedules delete report",
+	"schedules apply -f DIR/schedules.yaml",
+	"events ack --consumer billing --up-to 0-0", "events consumers", "events prune",
+	"spool add --dir DIR --in 1h DIR/check", "spool list --dir DIR", "spool list --history --dir DIR", "spool run --dir DIR",
+	"spool catch-up --dir DIR",
+}
+
+// elsewhere is what prints the same as another command, and what prints lines: of these no type is known here.
+var elsewhere = map[string]string{"db start": "db status", "db stop": "db status", "events tail": ""}
+
+func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
+	t.Parallel()
+	page := readJSONPage(t)
+	types := printedTypes(t)
+	root := New(jobs.NewRegistry()).root()
+	every(root, func(c *cobra.Command) {
+		path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
+		if c.Flags().Lookup("output") == nil {
+			return
+		}
+		described, is := page.commands[path]
+		if !is {
+			t.Errorf("docs/json.md does not have %q", path)
+		}
+		same, other := elsewhere[path]
+		switch printed := types[path]; {
+		case other:
+			if described != page.commands[same] && same != "" {
+				t.Errorf("%s prints what %s does, not %s", path, same, described)
+			}
+		case printed == nil:
+			t.Errorf("%s has --output: add a command line of it to this test", path)
+		default:
+			page.check(t, path, described, printed)
+		}
+	})
+	page.check(t, "spool list --history", page.commands["spool list --history"], types["spool list --history"])
+	for name := range page.objects {
+		if !page.used[name] {
+			t.Errorf("docs/json.md describes %q, which nothing prints", name)
+		}
+	}
+}
+
+// printedTypes runs every command line and returns what each has printed, whose instants must be in UTC.
+func printedTypes(t *testing.T) map[string]reflect.Type {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := jobs.NewRegistry()
+	registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	url, types := pgtest.Empty(t)+"&timezone=America/New_York", map[string]reflect.Type{}
+	for _, line := range printing {
+		args := strings.Fields(strings.ReplaceAll(line, "DIR", dir))
+		var out, log bytes.Buffer
+		a := New(registry)
+		a.Out, a.Err = &out, &log
+		c, _, err := a.root().Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(c.CommandPath(), a.Name+" ")
+		if strings.Contains(line, "--history") {
+			name += " --history"
+		}
+		a.printed = func(v any) { types[name] = reflect.TypeOf(v) }
+		if code := a.Run(t.Context(), append(args, "--output", "json", "--database-url", url)); code != Done {
+			t.Fatalf("%s: exit code %d: %s", line, code, &log)
+		}
+		if !json.Valid(out.Bytes()) {
+			t.Errorf("%s does not print JSON:\n%s", line, &out)
+		}
+		if local := regexp.MustCompile(`"(\w+)": ("\d{4}-\d\d-\d\dT[\d:.]+[+-].*")`).FindString(out.String()); local != "" {
+			t.Errorf("%s prints an instant that is not in UTC: %s", line, local)
+		}
+	}
+	return types
+}
+
+// jsonPage is docs/json.md: what commands print, and of each object the types of its fields.
+type jsonPage struct {
+	commands map[string]string
+	objects  map[string]map[string]string
+	used     map[string]bool
+}
+
+func readJSONPage(t *testing.T) jsonPage {
+	t.Helper()
+	text, err := os.ReadFile("../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := jsonPage{map[string]string{}, map[string]map[string]string{}, map[string]bool{}}
+	table := page.commands
+	for line := range strings.Lines(string(text)) {
+		if name, is := strings.CutPrefix(line, "### "); is {
+			table = map[string]string{}
+			page.objects[strings.TrimSpace(name)] = table
+		}
+		if row := regexp.MustCompile("^\\| `([^`]+)` \\| ([^|]+) \\|").FindStringSubmatch(line); row != nil {
+			table[row[1]] = regexp.MustCompile(`\[([^]]+)\]\(#[^)]+\)`).ReplaceAllString(row[2], "$1")
+		}
+	}
+	return page
+}
+
+// check holds the words for a type against the type.
+func (p jsonPage) check(t *testing.T, at, words string, is reflect.Type) {
+	t.Helper()
+	if is == nil {
+		t.Errorf("%s was not printed", at)
+		return
+	}
+	if is.Kind() == reflect.Slice && is != reflect.TypeFor[json.RawMessage]() {
+		element, array := strings.CutPrefix(words, "array of ")
+		if !array {
+			t.Errorf("%s is %q, and an array", at, words)
+		}
+		p.check(t, at+"[]", element, is.Elem())
+		return
+	}
+	if is.Kind() == reflect.Pointer {
+		value, null := strings.CutSuffix(words, " or null")
+		if !null {
+			t.Errorf("%s is %q, and may be null", at, words)
+		}
+		p.check(t, at, value, is.Elem())
+		return
+	}
+	if want := simple(is); want != "" {
+		if words != want {
+			t.Errorf("%s is %q, want %q", at, words, want)
+		}
+		return
+	}
+	p.used[words] = true
+	fields, described := p.objects[words]
+	if !described {
+		t.Errorf("%s is %q, which docs/json.md does not describe: want the fields of %v", at, words, is)
+		return
+	}
+	left := map[string]bool{}
+	for name := range fields {
+		left[name] = true
+	}
+	p.checkFields(t, at, fields, left, is)
+	for name := range left {
+		t.Errorf("%s: %s of %q is described, and is no field", at, name, words)
+	}
+}
+
+func (p jsonPage) checkFields(t *testing.T, at string, fields map[string]string, left map[string]bool, is reflect.Type) {
+	t.Helper()
+	for field := range is.Fields() {
+		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "" && field.Anonymous:
+			p.checkFields(t, at, fields, left, field.Type)
+			continue
+		case !field.IsExported() || name == "-":
+			continue
+		}
+		words, described := fields[name]
+		if !described {
+			t.Errorf("%s: %s is not described", at, name)
+			continue
+		}
+		delete(left, name)
+		value, missing := strings.CutSuffix(words, ", or missing")
+		if missing != strings.HasPrefix(option, "omit") {
+			t.Errorf("%s.%s is %q, and its tag says %q", at, name, words, option)
+		}
+		if option == "string" {
+			if value != "text" {
+				t.Errorf("%s.%s is %q, want text", at, name, words)
+			}
+			continue
+		}
+		p.check(t, at+"."+name, value, field.Type)
+	}
+}
+
+// simple is what docs/json.md calls a type that is no object and no array.
+func simple(is reflect.Type) string {
+	switch is {
+	case reflect.TypeFor[time.Time]():
+		return "instant"
+	case reflect.TypeFor[duration.Text]():
+		return "duration"
+	case reflect.TypeFor[json.RawMessage]():
+		return "any JSON"
+	case reflect.TypeFor[outbox.Position]():
+		return "text"
+	}
+	switch is.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "number"
+	case reflect.Float64:
+		return "number"
+	}
+	return ""
+}
