@@ -84,6 +84,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 			return err
 		}
 		view, err := a.catchUp(ctx, runner, bars, o)
+		err = errors.Join(err, a.lookAtLeft(ctx, db, &view, o))
 		return errors.Join(err, printCaught(a, view))
 	}
 	if o.dryRun {
@@ -116,13 +117,16 @@ func printCaught(a *App, view caughtView) error {
 		if len(view.Slots) == 0 {
 			return nil
 		}
-		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", "RESCHEDULED", "FAILED", "YIELDED", "TOOK"}
+		if view.DryRun {
+			return printDryRun(a, view.Slots)
+		}
+		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED", optional("YIELDED"), optional("TOOK")}
 		return printTable(a, view.Slots, header, func(s caughtSlot) table.Row {
 			if s.Result == nil {
-				return table.Row{s.Slot, stateWord(s.Was), "", "", "", "", "", "", ""}
+				return table.Row{s.Slot, s.was(), "", "", "", "", "", "", ""}
 			}
 			r := s.Result
-			return table.Row{s.Slot, stateWord(s.Was), string(r.State), r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded, r.Took}
+			return table.Row{s.Slot, s.was(), string(r.State), r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded, r.Took}
 		})
 	})
 }
@@ -152,6 +156,7 @@ type caughtSlot struct {
 	Slot   time.Time   `json:"slot"`
 	Was    slots.State `json:"was"`
 	Result *resultView `json:"result"` // null: not worked on
+	leftView
 }
 
 func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {

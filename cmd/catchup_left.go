@@ -1,0 +1,69 @@
+package cmd
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/slots"
+)
+
+// leftView is what is left in a slot that catch-up has not finished, or in a dry run would work on.
+type leftView struct {
+	Waiting *int64   `json:"waiting"` // rows, counted as status does; null: nothing is left
+	Jobs    []string `json:"jobs"`    // whose rows these are
+	Live    bool     `json:"live"`    // a run is at it: it is left to that
+}
+
+// lookAtLeft adds to a view what is left in its slots.
+func (a *App) lookAtLeft(ctx context.Context, db *sqlx.DB, view *caughtView, o *catchUpOptions) error {
+	left := map[time.Time]*leftView{}
+	for i := range view.Slots {
+		s := &view.Slots[i]
+		s.Jobs = []string{}
+		if s.Result == nil || s.Result.State == slots.StateOpen {
+			s.Waiting = new(int64)
+			left[s.Slot.UTC()] = &s.leftView
+		}
+	}
+	if len(left) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	ledger, err := a.ledger(ctx, db)
+	if err != nil {
+		return err
+	}
+	status, err := ledger.Status(ctx, o.since.from(ledger.Now()))
+	for _, t := range append(status.Trouble, status.Running...) {
+		l := left[t.Slot]
+		if l == nil {
+			continue
+		}
+		l.Live = t.Live > 0
+		for _, job := range t.Jobs {
+			if o.job == "" || o.job == job.JobExec {
+				*l.Waiting += job.Waiting
+				l.Jobs = append(l.Jobs, job.JobExec)
+			}
+		}
+	}
+	return err
+}
+
+// was is what a slot was found as.
+func (s caughtSlot) was() string {
+	if s.Live {
+		return "being run"
+	}
+	return stateWord(s.Was)
+}
+
+// printDryRun prints what catch-up would work on.
+func printDryRun(a *App, list []caughtSlot) error {
+	return printTable(a, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
+		return table.Row{s.Slot, s.was(), orMore(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
+	})
+}
