@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 const (
@@ -76,7 +77,7 @@ func cell(v any) any {
 		}
 		return cell(*v)
 	case duration.Text:
-		return spoken(v)
+		return spoken.Duration(time.Duration(v))
 	case string:
 		return cmp.Or(strings.Map(printable, v), "-")
 	}
@@ -97,26 +98,4 @@ func orMore(n, most int64) any {
 		return n
 	}
 	return fmt.Sprintf("%d,000 or more", most/1000)
-}
-
-// spoken is a duration as people say it: of two units at the most, and in days, months or years when it is long.
-func spoken(d duration.Text) string {
-	const day, year = 24 * time.Hour, 365.25 * 24 * time.Hour
-	age, digits := time.Duration(d), 10*time.Microsecond
-	for _, long := range []struct {
-		from, unit time.Duration
-		name       string
-	}{{2 * year, year, "years"}, {year / 6, year / 12, "months"}, {2 * day, day, "days"}} {
-		if age >= long.from {
-			return fmt.Sprintf("%.0f %s", float64(age)/float64(long.unit), long.name)
-		}
-	}
-	for _, short := range []struct{ from, digits time.Duration }{
-		{time.Second, time.Millisecond}, {time.Minute, time.Second}, {time.Hour, time.Minute},
-	} {
-		if age >= short.from {
-			digits = short.digits
-		}
-	}
-	return duration.Format(age.Round(digits))
 }

@@ -7,8 +7,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"github.com/prescient-go/prescient/config/duration"
 )
 
 var (
@@ -64,21 +62,5 @@ func TestALongValueIsWrappedBetweenWordsBesideItsLabel(t *testing.T) {
 next      7`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestDurationsAreSaidAsPeopleSayThem(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"0": "0s", "1234us": "1.23ms", "1234567us": "1.235s", "754321ms": "12m34s", "27h32m19s": "27h32m", "24h": "24h",
-		"47h59m59s": "48h", "49h": "2 days", "59d": "59 days", "61d": "2 months", "400d": "13 months", "27265h32m19s": "3 years",
-	} {
-		d, err := duration.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := spoken(duration.Text(d)); got != want {
-			t.Errorf("%s is %s, want %s", text, got, want)
-		}
 	}
 }

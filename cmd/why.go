@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -158,7 +159,7 @@ func ended(e jobs.Event, slot string) string {
 
 // check says how a check went, and what the ledger has of its slot.
 func check(e jobs.Event) string {
-	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), e.Runner, spoken(duration.Text(e.Lateness)), spoken(duration.Text(e.Duration)))
+	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), e.Runner, spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
 	case e.Run == "catch_up":
 		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))
@@ -185,9 +186,9 @@ func who(e jobs.Event) string {
 
 // due says when a row that waits is due, and what stands in its way.
 func due(e jobs.Event, now time.Time) string {
-	text := ", in " + spoken(duration.Text(e.Slot.Sub(now).Round(time.Second)))
+	text := ", in " + spoken.Duration(e.Slot.Sub(now).Round(time.Second))
 	if !e.Slot.After(now) {
-		text = ", due for " + spoken(duration.Text(now.Sub(e.Slot).Round(time.Second)))
+		text = ", due for " + spoken.Duration(now.Sub(e.Slot).Round(time.Second))
 	}
 	switch e.Hindrance {
 	case "paused":

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -91,7 +92,7 @@ func (c *Client) validateTime(j FutureJob) error {
 	case at.Before(grid.Min) || at.After(grid.Max):
 		return &FieldError{"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02"))}
 	case at.Sub(c.now()) > c.cfg.Horizon:
-		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", c.cfg.Horizon)}
+		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", spoken.Duration(c.cfg.Horizon))}
 	}
 	return nil
 }

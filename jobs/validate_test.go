@@ -209,7 +209,7 @@ func TestTheLimitsAreConfigurable(t *testing.T) {
 	job := check("1", now.Add(2*time.Hour))
 	job.Payload = json.RawMessage(`"12345678901"`)
 	_, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Keep)
-	if got := fieldErrors(err); !strings.Contains(got["check_at"], "1h0m0s") || !strings.Contains(got["payload"], "10 bytes, is 13") {
+	if got := fieldErrors(err); !strings.Contains(got["check_at"], "1h from now") || !strings.Contains(got["payload"], "10 bytes, is 13") {
 		t.Error(got)
 	}
 }

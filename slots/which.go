@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -48,7 +49,7 @@ func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration
 			g.Width(), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))
 	}
 	if ahead := slot.Sub(now()); ahead > early {
-		return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.UTC().Format(time.RFC3339), ahead.Round(time.Second))
+		return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.UTC().Format(time.RFC3339), spoken.Duration(ahead))
 	}
 	for ahead := slot.Sub(now()); ahead > 0; ahead = slot.Sub(now()) {
 		if !sleep(ctx, ahead) {

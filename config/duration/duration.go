@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 const (
@@ -40,16 +42,7 @@ func Parse(text string) (time.Duration, error) {
 }
 
 // Format writes d as people write it: 1m, not 1m0s. It has no days.
-func Format(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
+func Format(d time.Duration) string { return spoken.Exact(d) }
 
 // Text is a duration that is text in JSON and in YAML, and the value of a flag.
 type Text time.Duration

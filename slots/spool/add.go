@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -74,7 +75,7 @@ func (s *Spool) target(at time.Time, e Executable) (time.Time, error) {
 	case slot.Before(minSlot) || slot.After(maxSlot):
 		return slot, &jobs.FieldError{Field: "at", Rule: "must be before the end of 2099: the name of a slot has two digits for the year"}
 	case slot.Sub(now) > time.Duration(e.Guards.Horizon):
-		return slot, &jobs.FieldError{Field: "at", Rule: fmt.Sprintf("must be within the horizon, %s from now", time.Duration(e.Guards.Horizon))}
+		return slot, &jobs.FieldError{Field: "at", Rule: fmt.Sprintf("must be within the horizon, %s from now", spoken.Duration(time.Duration(e.Guards.Horizon)))}
 	}
 	return slot, nil
 }

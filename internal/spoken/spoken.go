@@ -1,0 +1,53 @@
+// Package spoken says durations as people do.
+package spoken
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	day  = 24 * time.Hour
+	year = 365.25 * 24 * time.Hour
+)
+
+// long are the units of durations from two of them on, and short how exact the others are.
+var (
+	long = []struct {
+		from, unit time.Duration
+		name       string
+	}{{2 * year, year, "years"}, {year / 6, year / 12, "months"}, {2 * day, day, "days"}}
+	short = []struct{ from, digits time.Duration }{
+		{time.Hour, time.Minute}, {time.Minute, time.Second}, {time.Second, time.Millisecond}, {0, 10 * time.Microsecond},
+	}
+)
+
+// Duration is d in two units at the most, such as 27h32m, and in days, months or years, rounded, when it is long. A
+// negative one is as exact as it is.
+func Duration(d time.Duration) string {
+	for _, l := range long {
+		if d >= l.from {
+			return fmt.Sprintf("%.0f %s", float64(d)/float64(l.unit), l.name)
+		}
+	}
+	for _, s := range short {
+		if d >= s.from {
+			d = d.Round(s.digits)
+			break
+		}
+	}
+	return Exact(d)
+}
+
+// Exact is d without units that are zero at its end: 1m, not 1m0s. It has no days.
+func Exact(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
