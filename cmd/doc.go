@@ -15,6 +15,7 @@
 // the work; one file holds the commands of a group. What they share is App: the streams, the configuration, the log
 // and the way to the database.
 //
-// stdout is data, a table for people or JSON for programs; stderr is the log. The exit codes are in exit.go, and in
+// stdout is data, a table for people or JSON for programs, which docs/json.md describes; stderr is the log. What a terminal
+// shows is as wide as it is (table.go, help.go), and a pipe gets everything. The exit codes are in exit.go, and in
 // the help of the root.
 package cmd

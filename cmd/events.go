@@ -61,7 +61,8 @@ func newEventsTail(a *App) *cobra.Command {
 		Short: "Print the events in the outbox, one a line, the oldest first",
 		Long: `Print the events in the outbox, one a line, the oldest first: its position, its time, its id and its data; with
 --output json a CloudEvent with its position, one a line. It begins after --after, or after what --consumer has
-acknowledged, or with the oldest. With --follow it goes on until it is stopped.
+acknowledged, or with the oldest. With --follow it goes on until it is stopped. A terminal gets as much of a line as
+fits.
 
 A transaction that has written something and is not over, anywhere on the server, holds back the events after it.`,
 		Example: `  prescient events tail --follow
@@ -154,6 +155,9 @@ func printEvents(a *App, page []outbox.Stored) error {
 			continue
 		}
 		lines[i] = fmt.Sprint(s.Position, "  ", cell(s.Time), "  ", cell(s.ID), "  ", cell(string(s.Data)))
+		if width := a.width(); width > 0 {
+			lines[i] = cut(lines[i], width)
+		}
 	}
 	if len(lines) == 0 {
 		return nil

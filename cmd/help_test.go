@@ -34,6 +34,9 @@ func page(t *testing.T, args ...string) (code Code, out, log string) {
 	return code, o.String(), e.String()
 }
 
+// silent is commands that print nothing that a program would read.
+var silent = map[string]string{"shop daemon": "it writes a log", "shop demo": "it tells a story"}
+
 func TestThePageOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	a := New(jobs.NewRegistry())
@@ -43,7 +46,6 @@ func TestThePageOfEveryCommand(t *testing.T) {
 	every(root, func(c *cobra.Command) {
 		path := strings.Fields(c.CommandPath())[1:]
 		t.Run(c.CommandPath(), func(t *testing.T) {
-			t.Parallel()
 			code, out, log := page(t, append(path, "--help")...)
 			if code != Done || log != "" {
 				t.Fatalf("exit code %d, stderr %q", code, log)
@@ -57,6 +59,9 @@ func TestThePageOfEveryCommand(t *testing.T) {
 				t.Errorf("it does not go by the name of the binary:\n%s", out)
 			}
 			checkWords(t, c)
+			if why := silent[c.CommandPath()]; c.Runnable() && !c.HasSubCommands() && (c.Flags().Lookup("output") == nil) != (why != "") {
+				t.Errorf("want --output, or a reason to have none, and not %q", why)
+			}
 			own(c).VisitAll(func(f *pflag.Flag) { checkFlag(t, f) })
 			for _, line := range regexp.MustCompile(`(?m)^ {2,6}(?:-\w, )?--([\w-]+)`).FindAllStringSubmatch(flagsOf(out), -1) {
 				if everywhere.Lookup(line[1]) != nil && c.Name() != flagsTopic {
