@@ -83,8 +83,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		if err != nil {
 			return err
 		}
-		view, err := a.catchUp(ctx, runner, bars, o)
-		err = errors.Join(err, a.lookAtLeft(ctx, db, &view, o))
+		view, err := a.catchUp(ctx, db, runner, bars, o)
 		return errors.Join(err, printCaught(a, view))
 	}
 	if o.dryRun {
@@ -94,7 +93,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 }
 
 // catchUp catches up, and tells what it did.
-func (a *App) catchUp(ctx context.Context, runner *slots.Runner, bars *bars, o *catchUpOptions) (caughtView, error) {
+func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, bars *bars, o *catchUpOptions) (caughtView, error) {
 	now := runner.Now()
 	caught, err := runner.CatchUp(ctx, slots.CatchUp{
 		Mode: o.mode, Since: o.since.from(now), Until: o.until.from(now),
@@ -102,6 +101,7 @@ func (a *App) catchUp(ctx context.Context, runner *slots.Runner, bars *bars, o *
 	})
 	bars.close()
 	view := newCaughtView(caught, o)
+	err = errors.Join(err, a.lookAtLeft(ctx, db, &view, o))
 	a.done(len(view.Slots) > 0 || view.Empty > 0).LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", o.mode), slog.Bool("dry_run", o.dryRun),
 		slog.Int("slots", len(view.Slots)), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
 	a.warnNotRegistered(ctx, caught.Results...)

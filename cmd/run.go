@@ -85,7 +85,7 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		}
 		view := runView{resultView: newResultView(result)}
 		if o.catchUp && ctx.Err() == nil {
-			caught, failed := a.catchUp(ctx, runner, nil, &catchUpOptions{mode: slots.ModeRun})
+			caught, failed := a.catchUp(ctx, db, runner, nil, &catchUpOptions{mode: slots.ModeRun})
 			view.CatchUp, err = &caught, errors.Join(err, failed)
 		}
 		if result.State == "" && view.CatchUp == nil {
