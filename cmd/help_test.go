@@ -35,7 +35,7 @@ func page(t *testing.T, args ...string) (code Code, out, log string) {
 }
 
 // silent is commands that print nothing that a program would read.
-var silent = map[string]string{"shop daemon": "it writes a log", "shop demo": "it tells a story"}
+var silent = map[string]string{"shop daemon": "it writes a log", "shop demo": "it tells a story", "shop man": "it writes files"}
 
 func TestThePageOfEveryCommand(t *testing.T) {
 	t.Parallel()

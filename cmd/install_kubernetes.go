@@ -28,7 +28,8 @@ under its own name or, where it has read none, the URL of the database as databa
 gets there. The NetworkPolicy lets them connect to the ports that the configuration names, and to --port.
 
 ` + widthHelp,
-		Example: `  kubectl create secret generic prescient --from-file=/etc/prescient/prescient.yaml
+		Example: `  kubectl create secret generic prescient \
+    --from-file=/etc/prescient/prescient.yaml
   prescient kubernetes --image registry.example.com/prescient:1 | kubectl apply -f -
   prescient kubernetes --image registry.example.com/prescient:1 --daemon --replicas 3
 

@@ -91,7 +91,7 @@ func migrateStatus(ctx context.Context, a *App, check bool) error {
 		default:
 			differs = false
 		}
-		err := a.print(list, func() error { return errors.Join(migrationsTable(a, list), a.lines("", verdict)) })
+		err := a.print(list, func() error { return errors.Join(migrationsTable(a, list), a.lines(""), a.sentence(verdict)) })
 		if err == nil && check && differs {
 			return &ExitError{Code: Found}
 		}

@@ -63,6 +63,14 @@ func (a *App) lines(text ...string) error {
 	return err
 }
 
+// sentence prints a text, on a terminal in lines as wide as that.
+func (a *App) sentence(text string) error {
+	if width := a.width(); width > 0 {
+		text = wrap(text, width)
+	}
+	return a.lines(text)
+}
+
 // cell is a value as a table shows it: in one line, and never empty, so that columns can be counted.
 func cell(v any) any {
 	switch v := v.(type) {

@@ -129,13 +129,13 @@ func printJobs(a *App, v statusView) error {
 func printFindings(a *App, v statusView) error {
 	err := printTrouble(a, v)
 	for _, f := range v.Findings {
-		err = errors.Join(err, a.lines(f.Condition+": "+f.Text))
+		err = errors.Join(err, a.sentence(f.Condition+": "+f.Text))
 		if f.Remedy != "" {
 			err = errors.Join(err, a.lines("    see to it with: "+f.Remedy))
 		}
 	}
 	if len(v.NotRegistered) > 0 {
-		err = errors.Join(err, a.lines("not registered here, and left to a binary that has it: "+strings.Join(v.NotRegistered, ", ")))
+		err = errors.Join(err, a.sentence("not registered here, and left to a binary that has it: "+strings.Join(v.NotRegistered, ", ")))
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package cmd
 import (
 	"bufio"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -43,7 +42,7 @@ func onTerminal(t *testing.T, columns uint16, args ...string) []string {
 func run(t *testing.T, out io.Writer, args ...string) {
 	t.Helper()
 	a := New(jobs.NewRegistry())
-	a.Name, a.Out, a.Err = "prescient", out, os.Stderr
+	a.Name, a.Out, a.Err = "prescient", out, io.Discard
 	if code := a.Run(t.Context(), args); code != Done {
 		t.Fatalf("%v: exit code %d", args, code)
 	}
