@@ -24,12 +24,21 @@ func every(c *cobra.Command, yield func(c *cobra.Command)) {
 	yield(c)
 }
 
-// page runs a command line of a binary called shop, and returns its code and what is on stdout and stderr.
-func page(t *testing.T, args ...string) (code Code, out, log string) {
+func checkWidth(t *testing.T, page string) {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		if n := text.StringWidth(strings.TrimRight(line, "\n")); n > narrow {
+			t.Errorf("%d columns wide: %s", n, line)
+		}
+	}
+}
+
+// page runs a command line of a binary of this name, and returns its code and what is on stdout and stderr.
+func page(t *testing.T, name string, args ...string) (code Code, out, log string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	a := New(jobs.NewRegistry())
-	a.Name, a.Out, a.Err = "shop", &o, &e
+	a.Name, a.Out, a.Err = name, &o, &e
 	code = a.Run(t.Context(), args)
 	return code, o.String(), e.String()
 }
@@ -46,14 +55,11 @@ func TestThePageOfEveryCommand(t *testing.T) {
 	every(root, func(c *cobra.Command) {
 		path := strings.Fields(c.CommandPath())[1:]
 		t.Run(c.CommandPath(), func(t *testing.T) {
-			code, out, log := page(t, append(path, "--help")...)
+			_, out, _ := page(t, "prescient", append(path, "--help")...)
+			checkWidth(t, out)
+			code, out, log := page(t, "shop", append(path, "--help")...)
 			if code != Done || log != "" {
 				t.Fatalf("exit code %d, stderr %q", code, log)
-			}
-			for line := range strings.Lines(out) {
-				if n := text.StringWidth(strings.TrimRight(line, "\n")); n > narrow {
-					t.Errorf("%d columns wide: %s", n, line)
-				}
 			}
 			if regexp.MustCompile(`(^|[^/.\w])prescient [a-z]`).MatchString(out) {
 				t.Errorf("it does not go by the name of the binary:\n%s", out)
@@ -71,7 +77,7 @@ func TestThePageOfEveryCommand(t *testing.T) {
 			if c.HasSubCommands() || !c.Runnable() {
 				return
 			}
-			code, out, log = page(t, append(path, "--no-such-flag")...)
+			code, out, log = page(t, "shop", append(path, "--no-such-flag")...)
 			if code != Usage || out != "" || !strings.Contains(log, c.CommandPath()+" --help") {
 				t.Errorf("an unknown flag: exit code %d, stdout %q, stderr %q", code, out, log)
 			}
@@ -151,13 +157,13 @@ lines.
 
 func TestTheFlagsOfEveryCommandHaveAPage(t *testing.T) {
 	t.Parallel()
-	code, out, _ := page(t, "help", "flags")
+	code, out, _ := page(t, "shop", "help", "flags")
 	for _, want := range []string{"--database-url URL", "--log-level LEVEL", "DURATION", "90s, 15m"} {
 		if code != Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, want %q in:\n%s", code, want, out)
 		}
 	}
-	_, out, _ = page(t, "jobs", "list", "--help")
+	_, out, _ = page(t, "shop", "jobs", "list", "--help")
 	if !strings.Contains(out, `"shop help flags"`) {
 		t.Errorf("the page of a command does not name it:\n%s", out)
 	}
@@ -165,7 +171,7 @@ func TestTheFlagsOfEveryCommandHaveAPage(t *testing.T) {
 
 func TestMessagesNameTheBinaryTheyComeFrom(t *testing.T) {
 	t.Parallel()
-	code, _, log := page(t, "status", "--database-url", pgtest.Empty(t))
+	code, _, log := page(t, "shop", "status", "--database-url", pgtest.Empty(t))
 	if code != Failure || !strings.Contains(log, "`shop migrate up`") || strings.Contains(log, "`prescient") {
 		t.Errorf("exit code %d: %s", code, log)
 	}

@@ -30,10 +30,10 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 ` + widthHelp,
 		Example: `  kubectl create secret generic prescient \
     --from-file=/etc/prescient/prescient.yaml
-  prescient kubernetes --image registry.example.com/prescient:1 | kubectl apply -f -
-  prescient kubernetes --image registry.example.com/prescient:1 --daemon --replicas 3
+  prescient kubernetes --image example.com/prescient:1 | kubectl apply -f -
+  prescient kubernetes --image example.com/prescient:1 --daemon --replicas 3
 
-  prescient kubernetes --image registry.example.com/prescient:1 --helm --write chart
+  prescient kubernetes --image example.com/prescient:1 --helm --write chart
   helm install prescient ./chart`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printKubernetes(c.Context(), a, &o) },

@@ -30,7 +30,7 @@ because a width divides no hour, the lines start a run more often: one that find
 do not begin with a minute are for the daemon.`,
 		Example: `  prescient crontab --user orders > /etc/cron.d/prescient
   (crontab -l; prescient crontab) | crontab -                # of one's own
-  prescient crontab --width 15m --timezone Europe/Berlin     # for another machine`,
+  prescient crontab --width 15m --timezone Europe/Berlin  # for another machine`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printCrontab(c.Context(), a, &o) },
 	})
