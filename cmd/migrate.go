@@ -49,7 +49,11 @@ func migrateUp(ctx context.Context, a *App) error {
 			}
 		}
 		if len(fresh) == 0 {
-			return a.print([]pgsql.Migration{}, func() error { return a.lines(upToDate) })
+			text := upToDate
+			if last := after[len(after)-1].Version; last > pgsql.SchemaVersion {
+				text = fmt.Sprintf("nothing to do: the schema has version %d, which is newer than this binary, and may be used by it", last)
+			}
+			return a.print([]pgsql.Migration{}, func() error { return a.lines(text) })
 		}
 		return printMigrations(a, fresh)
 	})

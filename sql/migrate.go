@@ -38,7 +38,8 @@ type Migration struct {
 var ErrEncoding = errors.New("the database must have the encoding UTF8: create another one, with: create database ... encoding 'UTF8' template template0")
 
 // Migrate brings the schema up to date, creating it first where it is missing, and is nothing to do when it is.
-// It returns ErrEncoding for a database that is not UTF8, ErrReadOnly for a standby, and ErrNewer where newer code was here.
+// A schema of newer code that this code may use is left as it is; of any other it returns ErrNewer. It returns ErrEncoding for
+// a database that is not UTF8, and ErrReadOnly for a standby.
 // Where the schema has roles (see MakeRoles), they get what they need of what is new.
 // Any number of processes may call it at once: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
@@ -46,8 +47,11 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if err := createSchema(ctx, db, schema); err != nil {
 		return err
 	}
-	if err := refuseNewer(ctx, db, schema); err != nil {
-		return err
+	if newer := refuseNewer(ctx, db, schema); newer != nil {
+		if _, err := ReadSetting(ctx, db, schema); err == nil && errors.Is(newer, ErrNewer) {
+			return nil // an old pod that is started anew beside new ones
+		}
+		return newer
 	}
 	p, err := provider(db, schema)
 	if err != nil {
