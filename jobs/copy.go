@@ -83,7 +83,9 @@ func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
 func (w *copier) copyRows(ctx context.Context, tx preparer, rows []FutureJob) error {
 	c := w.client
 	var next time.Time
-	if err := tx.QueryRowContext(ctx, pgsql.NextSlot.In(c.schema), c.clock()).Scan(&next); err != nil {
+	var by string
+	var app, actor sql.NullString // once: as defaults of the columns they would be found out for each row
+	if err := tx.QueryRowContext(ctx, pgsql.NextSlot.In(c.schema), c.clock()).Scan(&next, &by, &app, &actor); err != nil {
 		return err
 	}
 	stmt, err := tx.PrepareContext(ctx, pgsql.EnqueueCopy.In(c.schema))
@@ -98,7 +100,8 @@ func (w *copier) copyRows(ctx context.Context, tx preparer, rows []FutureJob) er
 		}
 		number, asked := w.numbers[j.JobExec], sql.NullTime{Time: j.checkAt()}
 		asked.Valid = !asked.Time.Equal(slot)
-		_, err := stmt.ExecContext(ctx, number, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked)
+		_, err := stmt.ExecContext(ctx, number, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked,
+			by, app, actor)
 		if err != nil {
 			return err
 		}

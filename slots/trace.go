@@ -10,30 +10,23 @@ import (
 // maxTraced is how much of an error goes into a trace: whole it is in the row, until the next.
 const maxTraced = 200
 
-// attempt is an entry of a row's trace; see prescient.trace_entry.
-type attempt struct {
-	What  string `json:"what"`
-	At    int64  `json:"at,omitempty"` // milliseconds, of what was not checked
-	Slot  int64  `json:"slot"`         // seconds
-	Run   string `json:"run"`
-	Late  *int64 `json:"late,omitempty"` // milliseconds
-	Took  *int64 `json:"took,omitempty"` // microseconds
-	Error string `json:"error,omitempty"`
-}
-
-// trace returns the entry for an outcome; empty where there is to be none: what ends a row is in the columns of history.
+// trace returns the entry of a row's trace for an outcome, see prescient.trace_entry; empty where there is to be none:
+// what ends a row is in the columns of history.
 func (r *run) trace(o *outcome) string {
 	if o.verdict.Outcome != "" || o.untraced {
 		return ""
 	}
-	a := attempt{What: string(o.verdict.Move), Slot: r.slot.Unix(), Run: r.cfg.Name, Error: short(o.verdict.Error)}
+	entry := []any{o.verdict.Move, r.slot.Unix(), r.cfg.Name}
 	if o.ran {
-		a.Late, a.Took = new(o.lateness.Milliseconds()), new(o.duration.Microseconds())
+		entry = append(entry, o.lateness.Milliseconds(), o.duration.Microseconds())
+	}
+	if o.verdict.Error != "" {
+		entry = append(entry, short(o.verdict.Error))
 	}
 	if o.verdict.Move == guard.MoveDefer {
-		a.What, a.At = "deferred", r.Now().UnixMilli()
+		entry = []any{"deferred", r.slot.Unix(), r.cfg.Name, nil, nil, nil, r.Now().UnixMilli()}
 	}
-	text, _ := json.Marshal(a)
+	text, _ := json.Marshal(entry)
 	return string(text)
 }
 

@@ -91,10 +91,11 @@ end
 $$;
 -- +goose StatementEnd
 
--- The trace of a row is what has happened to it since it was enqueued, oldest first: an element for each check that did not
--- end it, and for each change, as JSON. what: next, retry, deferred (a run: run, late in ms, took in us, error) or
--- rescheduled, pushed_back, kept, width, retried, cancelled, replaced (somebody: by, app, actor). slot, in seconds since 1970, is the
--- one that the row was in; at is in milliseconds.
+-- The trace of a row is what has happened to it since it was enqueued, oldest first: a line of JSON for each check that did
+-- not end it, and for each change. Somebody's change is an object: what (rescheduled, pushed_back, kept, width, retried,
+-- cancelled, replaced), at in milliseconds, slot (the one that the row was in) in seconds since 1970, by, app and actor. What a
+-- run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
+-- milliseconds, how long it took in microseconds, and its error; of what was not checked, when.
 create function prescient.trace_entry(what text, slot timestamptz)
 returns text
 language sql
@@ -112,16 +113,18 @@ as $$
 $$;
 
 -- A trace with one more entry, of which the newest 20 are kept; null: none. In SQL, so that it is a part of the statement
--- that uses it.
-create function prescient.traced(trace text[], entry text)
-returns text[]
+-- that uses it. A text is a third of an array of them.
+create function prescient.traced(trace text, entry text)
+returns text
 language sql
 immutable
 as $$
     select case
         when entry is null then trace
-        when cardinality(trace) >= 20 then trace[cardinality(trace) - 18:] || entry
-        else trace || entry
+        when trace is null then entry
+        when octet_length(trace) > 400 and length(trace) - length(replace(trace, chr(10), '')) >= 19
+            then substr(trace, strpos(trace, chr(10)) + 1) || chr(10) || entry
+        else trace || chr(10) || entry
     end
 $$;
 
@@ -138,6 +141,8 @@ create table prescient.future_job (
     error_count    integer     not null default 0,
     last_error     text,
     spent          interval    not null default '0',
+    -- Beside what a move changes, too: of an update WAL has what lies between the first and the last change.
+    trace          text,
     payload        jsonb,
     enqueued_at    timestamptz not null default clock_timestamp(),
     -- The caller's role: current_user is the owner in a function that runs with the owner's rights.
@@ -145,7 +150,6 @@ create table prescient.future_job (
     enqueued_app   text                 default nullif(current_setting('application_name'), ''),
     enqueued_actor text                 default nullif(current_setting('prescient_trace.actor', true), ''),
     asked_for      timestamptz,
-    trace          text[],
 
     -- The slot index: a run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
     -- id has no index of its own; each further index costs 30-100 % of the write rate.
@@ -199,7 +203,7 @@ set schema_version = 2;
 update prescient.setting
 set schema_version = 1;
 drop table prescient.future_job;
-drop function prescient.traced(text[], text);
+drop function prescient.traced(text, text);
 drop function prescient.trace_entry(text, timestamptz);
 drop function prescient.register_jobs(text[], bigint[]);
 drop function prescient.job_number(text);

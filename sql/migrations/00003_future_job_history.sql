@@ -20,7 +20,7 @@ create table prescient.future_job_history (
     enqueued_app   text,
     enqueued_actor text,
     asked_for      timestamptz,
-    trace          text[],
+    trace          text,
     outcome        text        not null,
     finished_at    timestamptz not null default clock_timestamp(),
     lateness       interval,

@@ -362,12 +362,21 @@ begin
                 from (select distinct name from unnest(job_execs) as n (name)) as n
             ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
             order by entity_name, entity_key, job_exec, item_key, nth
+        ), who as materialized ( -- once: as defaults of the columns they would be found out for each row
+            select
+                coalesce(nullif(current_setting('role'), 'none'), session_user) as enqueued_by,
+                nullif(current_setting('application_name'), '') as enqueued_app,
+                nullif(current_setting('prescient_trace.actor', true), '') as enqueued_actor
         ), written as (
             insert into prescient.future_job (
-                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for
+                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for,
+                enqueued_by, enqueued_app, enqueued_actor
             )
-            select job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target)
+            select
+                job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target),
+                enqueued_by, enqueued_app, enqueued_actor
             from given
+            cross join who
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
             returning 1
         )

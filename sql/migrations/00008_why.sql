@@ -69,18 +69,19 @@ begin
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, t.nth,
-            case
-                when e.value ? 'at' then to_timestamp((e.value ->> 'at')::bigint / 1000.0)
-                else to_timestamp((e.value ->> 'slot')::bigint) + (e.value ->> 'late')::bigint * interval '1 millisecond'
-            end,
-            e.value ->> 'what', to_timestamp((e.value ->> 'slot')::bigint), null,
-            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 'run',
-            (e.value ->> 'late')::bigint * interval '1 millisecond', (e.value ->> 'took')::bigint * interval '1 microsecond', e.value ->> 'error', null
+            coalesce(
+                to_timestamp((e.value ->> 'at')::bigint / 1000.0),
+                to_timestamp((e.value ->> 6)::bigint / 1000.0),
+                to_timestamp((e.value ->> 1)::bigint) + (e.value ->> 3)::bigint * interval '1 millisecond'
+            ),
+            coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), null,
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
+            (e.value ->> 3)::bigint * interval '1 millisecond', (e.value ->> 4)::bigint * interval '1 microsecond', e.value ->> 5, null
         from story s
-        cross join lateral unnest(s.trace) with ordinality as t (line, nth)
+        cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select t.line::jsonb as value) as e
         -- Who cancelled or replaced it is with the outcome.
-        where e.value ->> 'what' <> s.what
+        where e.value ->> 'what' is distinct from s.what
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
@@ -88,7 +89,7 @@ begin
         from story s
         left join lateral (
             select last.value
-            from (select s.trace[cardinality(s.trace)]::jsonb as value) as last
+            from (select (string_to_array(s.trace, chr(10)))[cardinality(string_to_array(s.trace, chr(10)))]::jsonb as value) as last
             where last.value ->> 'what' = s.what
         ) as e on true
     )
