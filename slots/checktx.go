@@ -265,9 +265,10 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	return errRecorded
 }
 
-// wasCommitted tells whether a record was committed all the same: its reply was lost.
+// wasCommitted tells whether a record was committed all the same: its reply was lost, or the server said that it stops
+// instead of it.
 func (rd *round) wasCommitted(err error, part int64) bool {
-	if pq.As(err) != nil || errors.Is(err, sql.ErrTxDone) {
+	if pq.As(err) != nil && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
 	done, found := rd.run.find(rd.claim, part)
