@@ -13,6 +13,8 @@ var (
 	checks    = desc("checks_total", "Rows whose check was recorded, by how it ended.", "job_exec", "outcome")
 	lateness  = desc("check_lateness_seconds", "From the slot of a row to the start of its check.", "job_exec")
 	duration  = desc("check_duration_seconds", "Run time of a check; of a batch the share of each row.", "job_exec")
+	sla       = desc("sla_seconds", "How long after its slot a check of the job is to begin at the latest.", "job_exec")
+	slaBroken = desc("sla_broken_checks_total", "Checks that began later than that.", "job_exec")
 	yielded   = desc("yielded_rows_total", "Rows that their owner cancelled or moved while they were checked.")
 	abandoned = desc("abandoned_checks_total", "Checks that ignored their timeout and the grace period.")
 
@@ -69,6 +71,10 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- j.lateness.metric(lateness, name)
 		ch <- j.duration.metric(duration, name)
+		if j.sla > 0 {
+			counter(slaBroken, float64(j.late), name)
+			sink(ch, prometheus.GaugeValue)(sla, j.sla.Seconds(), name)
+		}
 	}
 	for kind, r := range m.runs {
 		r.collect(ch, string(kind))

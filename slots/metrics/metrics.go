@@ -46,6 +46,8 @@ type Metrics struct {
 type job struct {
 	rows               map[string]int64 // by outcome
 	lateness, duration *histogram
+	sla                time.Duration // 0: none
+	late               int64         // checks that began later
 }
 
 // runs are those of one kind.
@@ -84,6 +86,9 @@ func (m *Metrics) Recorded(list []slots.Recorded) {
 		j.lateness.add(r.Lateness, r.Rows)
 		if r.Checked {
 			j.duration.add(r.Duration, r.Rows)
+			if j.sla > 0 && r.Lateness > j.sla {
+				j.late += r.Rows
+			}
 		}
 	}
 }

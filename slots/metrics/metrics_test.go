@@ -28,6 +28,8 @@ func TestARunIsCountedByJobAndOutcome(t *testing.T) {
 		`prescient_checks_total{job_exec="ok",outcome="failed"}`:         0,
 		`prescient_checks_total{job_exec="again",outcome="rescheduled"}`: 3,
 		`prescient_checks_total{job_exec="fail",outcome="failed"}`:       2,
+		`prescient_sla_seconds{job_exec="ok"}`:                           5,
+		`prescient_sla_broken_checks_total{job_exec="ok"}`:               20,
 		`prescient_check_lateness_seconds_count{job_exec="ok"}`:          20,
 		`prescient_check_lateness_seconds_sum{job_exec="ok"}`:            200,
 		`prescient_check_duration_seconds_count{job_exec="again"}`:       3,

@@ -30,7 +30,8 @@ type Source struct {
 	DB *sqlx.DB
 	// Schema holds the tables. Default "prescient".
 	Schema string
-	// Registry has the jobs of the binary: their counters begin at 0. Default: each when it is first counted.
+	// Registry has the jobs of the binary: their counters begin at 0, and those with an SLA have theirs. Default: each when
+	// it is first counted, and no SLA.
 	Registry *jobs.Registry
 	// Now is the clock that slots are compared with. Default: the database's.
 	Now func() time.Time
@@ -45,7 +46,7 @@ func (m *Metrics) Watch(source Source) {
 	m.source = &source
 	if source.Registry != nil {
 		for d := range source.Registry.All() {
-			m.job(d.Name)
+			m.job(d.Name).sla = d.SLA
 		}
 	}
 }

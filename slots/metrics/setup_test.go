@@ -50,7 +50,7 @@ type world struct {
 func setup(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, db: pgtest.New(t), now: noon, registry: jobs.NewRegistry()}
-	w.registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	w.registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(5*time.Second))
 	w.registry.RegisterBatch("again", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return slices.Repeat([]jobs.Result{{Next: new(batch[0].Slot.Add(24 * time.Hour))}}, len(batch)), nil
 	})
