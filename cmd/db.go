@@ -30,10 +30,7 @@ func dbCommand(a *App, name, short string, act func(context.Context, *embedded.S
 			if err != nil {
 				return err
 			}
-			if !a.private() {
-				a.log.WarnContext(c.Context(), "commands do not use the private PostgreSQL: database.url is set",
-					"origin", a.origin("database.url"))
-			}
+			a.warnUnused(c.Context())
 			if act != nil {
 				if err := act(c.Context(), server); err != nil {
 					return err
@@ -44,22 +41,36 @@ func dbCommand(a *App, name, short string, act func(context.Context, *embedded.S
 	}
 }
 
+func (a *App) warnUnused(ctx context.Context) {
+	if !a.private() {
+		a.log.WarnContext(ctx, "commands do not use the private PostgreSQL: database.url is set", "origin", a.origin("database.url"))
+	}
+}
+
 func newDBURL(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
+	var superuser bool
+	c := a.withOutput(&cobra.Command{
 		Use: "url", Short: "Print the URL of the private PostgreSQL, and nothing else",
-		Example: `  psql "$(prescient db url)"`,
-		Args:    exactly(),
-		RunE: func(*cobra.Command, []string) error {
+		Example: `  psql "$(prescient db url)"
+  psql "$(prescient db url --superuser)" -c "create role reports"`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
 			server, err := embedded.Open(embedded.Config{})
 			if err != nil {
 				return err
 			}
+			a.warnUnused(c.Context())
 			view := struct {
 				URL string `json:"url"`
 			}{server.URL()}
+			if superuser {
+				view.URL = server.SuperuserURL()
+			}
 			return a.print(view, func() error { return a.lines(view.URL) })
 		},
 	})
+	c.Flags().BoolVar(&superuser, "superuser", false, "of the role that may do anything, such as make roles; commands do not use it")
+	return c
 }
 
 // serverView is embedded.Status as JSON.

@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/doctor"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 func newDoctor(a *App) *cobra.Command {
@@ -21,7 +27,8 @@ func newDoctor(a *App) *cobra.Command {
 		Short: "Look for what will hurt before it does, and say what mends it",
 		Long: `Look for what will hurt before it does: settings that cron would not see, a crontab that does not fit the slots, a role
 that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
-missing months of history, a schema of another version, jobs that this binary does not have. Each finding comes with the
+missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
+finds. Each finding comes with the
 command that mends it. The exit code is 3 where one needs action. Nothing is changed.`,
 		Example: `  prescient doctor
   prescient doctor --output json | jq -r '.findings[].do'`,
@@ -68,9 +75,33 @@ func examine(ctx context.Context, a *App) error {
 	}
 	view.Findings = append(view.Findings, found...)
 	if unread == nil {
+		health, err := a.examineHealth(ctx, db, setting)
+		if err != nil {
+			return err
+		}
+		view.Findings = append(view.Findings, health...)
 		view.Findings = append(view.Findings, doctor.Width(crontabs, setting.Grid.Width(), a.Name)...)
 	}
 	return printDoctor(a, view)
+}
+
+// examineHealth finds what status --check does, and a width that commands would refuse.
+func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Setting) (list []doctor.Finding, err error) {
+	if err := a.checkWidth(setting); err != nil {
+		list = append(list, doctor.Finding{Name: "width", Severity: doctor.Action, What: err.Error(), Do: "until then every command that uses the schema ends with exit code 2"})
+	}
+	ledger, err := a.ledger(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	report, err := health.Look(ctx, ledger, time.Time{}, health.Limits{})
+	if pq.As(err, pqerror.InsufficientPrivilege) != nil {
+		return list, nil // which the rights tell of
+	}
+	for _, f := range a.newFindingViews(report.Findings) {
+		list = append(list, doctor.Finding{Name: f.Condition, Severity: doctor.Action, What: f.Text, Do: f.Remedy})
+	}
+	return list, err
 }
 
 // examineSettings finds out what cron would see. systemd and Kubernetes give a process its environment, so there the

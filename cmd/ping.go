@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// pingTimeout bounds a ping with its repetitions: a service that is away holds no run up.
-	pingTimeout = 15 * time.Second
+	// startTimeout and endTimeout bound a ping with its repetitions: a service that is away does not hold a run up for long.
+	startTimeout, endTimeout = 3 * time.Second, 10 * time.Second
 	// pingTail is how much of the end of the log goes with a failure.
 	pingTail = 10 << 10
 )
@@ -54,7 +54,7 @@ func (a *App) pinger() (*pinger, error) {
 	}
 	// The operator's own choice, like the database: it may be anywhere.
 	anywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-	client, err := egress.New(egress.Config{Allow: anywhere, Timeout: pingTimeout / 3, Tries: 3})
+	client, err := egress.New(egress.Config{Allow: anywhere, Timeout: startTimeout, Tries: 3})
 	if err != nil {
 		return nil, fmt.Errorf("ping: %w", err)
 	}
@@ -82,13 +82,20 @@ func (p *pinger) send(ctx context.Context, what, body string) {
 	if p == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+	limit := startTimeout
+	if what != "start" {
+		ctx, limit = context.WithoutCancel(ctx), endTimeout // also of one that was stopped
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	to := p.to
 	if what != "" {
 		to = to.JoinPath(what)
 	}
 	_, err := p.http.Post(ctx, to, egress.Message{ID: what, ContentType: "text/plain; charset=utf-8", Body: []byte(body)})
+	if answer, ok := errors.AsType[*egress.StatusError](err); ok {
+		err = fmt.Errorf("it answers %d", answer.Status) // its text may quote the URL
+	}
 	if err != nil {
 		p.app.log.WarnContext(ctx, "the ping of run.ping_url did not arrive", "what", what, "error", err)
 	}

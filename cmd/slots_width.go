@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -48,9 +49,17 @@ func setWidth(ctx context.Context, a *App, g grid.Grid) error {
 	if err != nil {
 		return err
 	}
+	before, err := ledger.Status(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
 	moved, err := ledger.SetWidth(ctx, g)
 	if err != nil {
 		return err
+	}
+	if before.Grid != g && len(before.Trouble) > 0 { // without rows, or it would have been refused
+		a.log.WarnContext(ctx, "slots that were missed are forgotten: the ledger begins anew with the new width",
+			"slots", len(before.Trouble), "from", before.Trouble[0].Slot)
 	}
 	if want := a.Config().Slots.Width; want != 0 && want != g.Width() {
 		a.log.WarnContext(ctx, "slots.width disagrees with the new width: correct it, or the next command refuses to work",

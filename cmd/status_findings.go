@@ -127,6 +127,9 @@ func printJobs(a *App, v statusView) error {
 
 // printFindings prints what is wrong, and nothing where nothing is.
 func printFindings(a *App, v statusView) error {
+	if v.OK {
+		return nil
+	}
 	err := printTrouble(a, v)
 	for _, f := range v.Findings {
 		err = errors.Join(err, a.sentence(f.Condition+": "+f.Text))

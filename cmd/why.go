@@ -50,7 +50,11 @@ func why(ctx context.Context, a *App, key jobs.Key) error {
 		}
 		return a.print(views, func() error {
 			if len(views) == 0 {
-				return a.lines(fmt.Sprintf("nothing is known of %s %s: no check waits, and none is in history", key.EntityName, key.EntityKey))
+				of := ""
+				if key.JobExec+key.ItemKey != "" {
+					of = " of this job and item"
+				}
+				return a.lines(fmt.Sprintf("nothing is known of %s %s: no check%s waits, and none is in history", key.EntityName, key.EntityKey, of))
 			}
 			return a.lines(story(events, now)...)
 		})

@@ -97,7 +97,7 @@ func Concurrency(n int) Option {
 func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire = policy } }
 
 // SLA says how long after its slot a check is to begin at the latest; one begins never before. Nothing is done to a late
-// one (see Deadline), but it is counted: status tells how many kept it. Default: none.
+// one (see Deadline), but it is counted: status tells how many kept it. Lateness is measured in steps of 100 ms. Default: none.
 func SLA(limit time.Duration) Option {
 	return func(d *Definition) {
 		if limit <= 0 {

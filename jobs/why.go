@@ -60,7 +60,7 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask why of %s: %w", key, err)
+		return nil, fmt.Errorf("tell the story of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
 	return events, nil
 }

@@ -303,3 +303,32 @@ func TestTheLedgerTellsHowTheJobsDo(t *testing.T) {
 		t.Error(err, diff)
 	}
 }
+
+// What an application has made under the name of an operator, for types that the server has no such operator of, is not called with a
+// run's rights.
+func TestARunMultipliesByTheServersOperators(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`create function public.evil(bigint, interval) returns interval language plpgsql as
+		$$ begin raise exception 'called'; end $$`)
+	w.db.MustExec(`create operator public.* (leftarg = bigint, rightarg = interval, function = public.evil)`)
+	w.registry.Register("once", done, jobs.SLA(time.Second))
+	w.registry.Register("fail", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") }, jobs.Retry(1))
+	w.registry.RegisterTx("tx", func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		return new(job.Slot.Add(time.Minute)), nil
+	}, jobs.MaxChecks(2))
+	for _, n := range []int{1, 200} {
+		for _, job := range []string{"once", "fail", "tx"} {
+			w.enqueue(job, slot(1), n)
+		}
+	}
+	for n := range 2 {
+		w.run(slot(n + 1))
+	}
+	if got := w.outcomes(); got[jobs.Done] != 200 || got[jobs.Failed] != 200 || got[jobs.TooManyChecks] != 200 {
+		t.Error(got)
+	}
+	if _, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "1"}); err != nil {
+		t.Error(err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
@@ -57,10 +58,15 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.Up(ctx); err != nil {
+	applied, err := p.Up(ctx)
+	if err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
 	}
-	return keepRoles(ctx, db, schema)
+	err = keepRoles(ctx, db, schema)
+	if len(applied) == 0 && pq.As(err, pqerror.InsufficientPrivilege) != nil {
+		return nil // there was nothing to do, for whoever may do nothing
+	}
+	return err
 }
 
 // MigrateDown takes the schema back to a version; 0 drops every table with all that is in it. It returns ErrNewer where

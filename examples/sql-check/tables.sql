@@ -21,6 +21,12 @@ after insert on public.orders
 for each row execute function public.watch_shipment();
 
 -- The role that the query runs as: it reads orders, and nothing else.
-create role order_reader;
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'order_reader') then
+        create role order_reader;
+    end if;
+end
+$$;
 grant usage on schema public to order_reader;
 grant select on public.orders to order_reader;

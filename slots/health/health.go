@@ -21,8 +21,9 @@ type Report struct {
 	Jobs      []slots.JobStatus // that were checked in the last day, gave rows up, or are unregistered
 	LateSlots []slots.LateSlot  // of the last day, the newest 20
 	// Newest is the slot that was run in its time last, or is being run, and Took for how long.
-	Newest time.Time
-	Took   time.Duration
+	Newest   time.Time
+	Took     time.Duration
+	unopened int64 // rows of the current slot, which no run has opened yet
 	// Findings are what is wrong. None: all is well.
 	Findings []Finding
 }
@@ -43,6 +44,15 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits) 
 	var err error
 	if r.Status, err = l.Status(ctx, since); err != nil {
 		return r, err
+	}
+	if r.Current.State == "" {
+		waiting, err := l.Waiting(ctx, r.Current.Slot)
+		if err != nil {
+			return r, err
+		}
+		for _, w := range waiting {
+			r.unopened += w.Waiting
+		}
 	}
 	day := r.Now.Add(-span)
 	if r.Jobs, err = l.Jobs(ctx, day); err != nil {
@@ -80,7 +90,7 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 
 func missed(r *Report, limit float64) []Finding {
 	n, rows, first := r.inState(slots.StateMissed)
-	return r.found(float64(n) > limit, "catch-up", "%s since %s: no run has opened them; %d rows wait in them", plural(n, "slot was", "slots were")+" missed", clock(first), rows)
+	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in them", plural(n, "slot was", "slots were")+" missed", clock(first), plural(rows, "row waits", "rows wait"))
 }
 
 func stranded(r *Report, limit float64) []Finding {
@@ -94,7 +104,7 @@ func stranded(r *Report, limit float64) []Finding {
 	if n == 0 && expired > 0 {
 		return r.found(float64(expired) > limit, "catch-up", "%s by runners that have died", plural(expired, "claim is held", "claims are held"))
 	}
-	return r.found(float64(n) > limit, "catch-up", "%d rows are stranded in %s since %s, which their runners left or which were closed before the rows were committed", rows, plural(n, "slot", "slots"), clock(first))
+	return r.found(float64(n) > limit, "catch-up", "%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
 }
 
 func overdue(r *Report, limit float64) []Finding {
@@ -106,6 +116,12 @@ func overdue(r *Report, limit float64) []Finding {
 			if oldest.IsZero() || t.Slot.Before(oldest) {
 				oldest = t.Slot
 			}
+		}
+	}
+	if r.unopened > 0 && r.Now.Sub(r.Current.Slot).Seconds() > limit {
+		rows += r.unopened
+		if oldest.IsZero() {
+			oldest = r.Current.Slot
 		}
 	}
 	return r.found(rows > 0, "status", "%s for more than %s, the oldest since %s", plural(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
@@ -159,7 +175,7 @@ func slow(r *Report, limit float64) []Finding {
 func sla(r *Report, limit float64) (list []Finding) {
 	for _, j := range r.Jobs {
 		bad := j.SLA > 0 && j.Checked > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
-		list = append(list, r.found(bad, "status", "%d of %d checks of %s in the last day began later than %s after their slot",
+		list = append(list, r.found(bad, "history stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot",
 			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()))...)
 	}
 	return list

@@ -78,12 +78,12 @@ begin
     set registered_at = clock_timestamp(),
         sla = stale.sla
     from (
-        select o.job, g.sla * interval '1 microsecond' as sla
+        select o.job, g.sla::double precision * interval '1 microsecond' as sla
         from prescient.job o
         join unnest(names, slas) as g (name, sla) on g.name = o.name
         where o.registered_at is null
             or o.registered_at < clock_timestamp() - interval '1 hour'
-            or o.sla is distinct from g.sla * interval '1 microsecond'
+            or o.sla is distinct from g.sla::double precision * interval '1 microsecond'
         for update of o skip locked
     ) as stale
     where j.job = stale.job;
@@ -108,7 +108,7 @@ as $$
         -- The caller's role, also in a function that runs with the owner's rights.
         'by', coalesce(nullif(current_setting('role'), 'none'), session_user),
         'app', nullif(current_setting('application_name'), ''),
-        'actor', nullif(current_setting('prescient_trace.actor', true), '')
+        'actor', left(nullif(current_setting('prescient_trace.actor', true), ''), 200)
     ))::text
 $$;
 

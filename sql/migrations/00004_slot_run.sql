@@ -764,7 +764,7 @@ begin
             error_count = case move when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
             last_error = coalesce(error, f.last_error),
             payload = coalesce(record_row.payload, f.payload),
-            spent = f.spent + coalesce(duration, 0) * interval '1 microsecond',
+            spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
             trace = prescient.traced(f.trace, entry)
         where f.next_check_at = at and f.job = number and f.id = row_id;
     else
@@ -783,10 +783,10 @@ begin
             case when outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
             case when outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(error, g.last_error),
-            g.spent + coalesce(duration, 0) * interval '1 microsecond',
+            g.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
             g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, outcome,
-            lateness * interval '1 microsecond',
-            duration * interval '1 microsecond',
+            lateness::double precision * interval '1 microsecond',
+            duration::double precision * interval '1 microsecond',
             runner
         from gone g;
     end if;
@@ -798,9 +798,9 @@ begin
             (outcome is not null and outcome <> 'failed')::integer,
             (outcome is null and move <> 'retry')::integer,
             (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
-            coalesce(lateness * interval '1 microsecond' > (select j.sla from prescient.job j where j.job = number), false)::integer,
+            coalesce(lateness::double precision * interval '1 microsecond' > (select j.sla from prescient.job j where j.job = number), false)::integer,
             case when outcome is not distinct from 'failed' or outcome is null and move = 'retry' then error end,
-            coalesce(duration, 0) * interval '1 microsecond'
+            coalesce(duration, 0)::double precision * interval '1 microsecond'
         );
     end if;
     if mark is not null then

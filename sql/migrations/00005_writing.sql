@@ -459,6 +459,10 @@ begin
             using errcode = 'check_violation', constraint = 'setting_width', table = 'setting';
     end if;
     new_width := seconds::double precision * interval '1 second';
+    -- Nothing to do; the ledger would forget what was missed.
+    if exists (select from prescient.setting where width = new_width) then
+        return 0;
+    end if;
     lock table prescient.future_job, prescient.slot_run in access exclusive mode;
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select to_char(min(slot) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.slot_run where state = 'open')

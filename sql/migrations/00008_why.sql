@@ -72,11 +72,11 @@ begin
             coalesce(
                 to_timestamp((e.value ->> 'at')::bigint / 1000.0),
                 to_timestamp((e.value ->> 6)::bigint / 1000.0),
-                to_timestamp((e.value ->> 1)::bigint) + (e.value ->> 3)::bigint * interval '1 millisecond'
+                to_timestamp((e.value ->> 1)::bigint) + (e.value ->> 3)::bigint::double precision * interval '1 millisecond'
             ),
             coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), null,
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
-            (e.value ->> 3)::bigint * interval '1 millisecond', (e.value ->> 4)::bigint * interval '1 microsecond', e.value ->> 5, null
+            (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select t.line::jsonb as value) as e

@@ -20,7 +20,13 @@ with failed as (
     select
         id, prescient.job_number(job_exec), entity_name, entity_key, item_key, group_key, first_check_at, prescient.slot_target($6, $7), check_count,
         last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for,
-        prescient.traced(trace, prescient.trace_entry('retried', slot))
+        prescient.traced(
+            prescient.traced(trace, json_build_array(
+                'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,
+                (extract(epoch from duration) * 1000000)::bigint, left(last_error, 200)
+            )::text),
+            prescient.trace_entry('retried', slot)
+        )
     from failed
     on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
     returning id

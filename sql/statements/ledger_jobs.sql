@@ -2,11 +2,16 @@
 -- $3 no run of the last 7 days has registered, by the server's clock. In the percentiles a bucket counts as its upper bound. A slot that is open counts when it is closed.
 with done as materialized (
     select
-        s.slot, s.job, s.finished + s.rescheduled + s.failed as checked, s.failed, s.late, s.error,
+        s.slot, s.job, l.checked, s.failed, s.late, s.error,
         row_number() over (partition by s.job order by s.slot desc) as nth
     from prescient.slot_job s
+    join ( -- what was checked: rows that were deferred, or ended unchecked, are none
+        select slot, job, sum(checks)::bigint as checked
+        from prescient.slot_lateness
+        where slot between $1 and $2
+        group by slot, job
+    ) as l on l.slot = s.slot and l.job = s.job
     where s.slot between $1 and $2
-        and s.finished + s.rescheduled + s.failed > 0
 ), total as (
     select
         job, sum(checked)::bigint as checked, sum(failed)::bigint as failed, sum(late)::bigint as late,
@@ -54,14 +59,15 @@ with done as materialized (
             from due
             where due.slot is not null
         )
-        select slot from due where slot is not null limit 500
+        select slot from due where slot is not null limit 1500
     ) as due
     cross join lateral prescient.jobs_in_slot(due.slot) as number
 ), unknown as (
     select w.number as job
     from waiting w
     left join prescient.job j on j.job = w.number
-    where j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days'
+    where (j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days')
+        and j.paused_at is null
 )
 select
     coalesce(j.name, g.job_exec, '#' || coalesce(t.job, u.job)) as name,

@@ -23,10 +23,10 @@ with outcome as (
         case when g.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
         case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
         coalesce(g.error, g.last_error),
-        g.spent + coalesce(g.duration, 0) * interval '1 microsecond',
+        g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
         g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, g.outcome,
-        g.lateness * interval '1 microsecond',
-        g.duration * interval '1 microsecond',
+        g.lateness::double precision * interval '1 microsecond',
+        g.duration::double precision * interval '1 microsecond',
         $12::text
     from gone g
     join unnest($4::bigint[], $13::text[]) as j (job, name) on j.job = g.job
@@ -35,9 +35,9 @@ with outcome as (
     select
         $1, $2, $3, g.job, prescient.lateness_bucket(g.lateness) as bucket,
         count(*) filter (where g.outcome <> 'failed'), count(*) filter (where g.outcome = 'failed'),
-        count(*) filter (where g.lateness * interval '1 microsecond' > j.sla),
+        count(*) filter (where g.lateness::double precision * interval '1 microsecond' > j.sla),
         min(g.error) filter (where g.outcome = 'failed'),
-        coalesce(sum(g.duration), 0) * interval '1 microsecond'
+        coalesce(sum(g.duration), 0)::double precision * interval '1 microsecond'
     from gone g
     left join prescient.job j on j.job = g.job
     group by g.job, bucket

@@ -18,10 +18,10 @@ with gone as (
         g.check_count + case when $8::text in ('done', 'max_checks', 'horizon', 'past') then 1 else 0 end,
         g.error_count,
         g.last_error,
-        g.spent + coalesce($10::bigint, 0) * interval '1 microsecond',
+        g.spent + coalesce($10::bigint, 0)::double precision * interval '1 microsecond',
         g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, $8,
-        $9::bigint * interval '1 microsecond',
-        $10 * interval '1 microsecond',
+        $9::bigint::double precision * interval '1 microsecond',
+        $10::double precision * interval '1 microsecond',
         $11::text
     from gone g
     join unnest($4::bigint[], $12::text[]) as j (job, name) on j.job = g.job
@@ -29,8 +29,8 @@ with gone as (
     insert into prescient.slot_tally (slot, token, part, job, bucket, finished, late, spent)
     select
         $1, $2, $3, g.job, prescient.lateness_bucket($9), g.n,
-        case when $9 * interval '1 microsecond' > j.sla then g.n else 0 end,
-        g.n * coalesce($10, 0) * interval '1 microsecond'
+        case when $9::double precision * interval '1 microsecond' > j.sla then g.n else 0 end,
+        g.n * coalesce($10, 0)::double precision * interval '1 microsecond'
     from (select job, count(*) as n from gone group by job) as g
     left join prescient.job j on j.job = g.job
 )

@@ -14,7 +14,7 @@ with outcome as (
         error_count = case o.kind when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
         last_error = coalesce(o.error, f.last_error),
         payload = coalesce(o.payload, f.payload),
-        spent = f.spent + coalesce(o.duration, 0) * interval '1 microsecond',
+        spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
         trace = prescient.traced(f.trace, o.entry)
     from outcome o
     where f.next_check_at = $1
@@ -27,9 +27,9 @@ with outcome as (
     select
         $1, $2, $3, m.job, prescient.lateness_bucket(m.lateness) as bucket,
         count(*) filter (where m.kind <> 'retry'), count(*) filter (where m.kind = 'retry'),
-        count(*) filter (where m.lateness * interval '1 microsecond' > j.sla),
+        count(*) filter (where m.lateness::double precision * interval '1 microsecond' > j.sla),
         min(m.error) filter (where m.kind = 'retry'),
-        coalesce(sum(m.duration), 0) * interval '1 microsecond'
+        coalesce(sum(m.duration), 0)::double precision * interval '1 microsecond'
     from moved m
     left join prescient.job j on j.job = m.job
     group by m.job, bucket

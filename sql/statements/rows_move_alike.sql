@@ -7,7 +7,7 @@ with earliest as materialized (
     set next_check_at = greatest($8::timestamptz, (select slot from earliest)),
         check_count = f.check_count + case when $9::text = 'next' then 1 else 0 end,
         error_count = case when $9 = 'next' then 0 else f.error_count end,
-        spent = f.spent + coalesce($10::bigint, 0) * interval '1 microsecond',
+        spent = f.spent + coalesce($10::bigint, 0)::double precision * interval '1 microsecond',
         trace = prescient.traced(f.trace, $12::text)
     where f.next_check_at = $1
         and f.job = any ($4::bigint[])
@@ -18,8 +18,8 @@ with earliest as materialized (
     insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, late, spent)
     select
         $1, $2, $3, m.job, prescient.lateness_bucket($13), m.n,
-        case when $13 * interval '1 microsecond' > j.sla then m.n else 0 end,
-        m.n * coalesce($10, 0) * interval '1 microsecond'
+        case when $13::double precision * interval '1 microsecond' > j.sla then m.n else 0 end,
+        m.n * coalesce($10, 0)::double precision * interval '1 microsecond'
     from (select job, count(*) as n from moved group by job) as m
     left join prescient.job j on j.job = m.job
 )
