@@ -107,7 +107,7 @@ func story(events []jobs.Event, now time.Time) (lines []string) {
 			if e.ItemKey != "" {
 				heading += ", item " + e.ItemKey
 			}
-			lines = append(lines, heading+":")
+			lines = append(lines, strings.Map(printable, heading)+":")
 		}
 		at := "                    "
 		if !e.At.IsZero() {
