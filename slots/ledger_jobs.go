@@ -82,8 +82,8 @@ func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]L
 	return slots, nil
 }
 
-// Took returns the newest slot since an instant that was run in its time, and how long that took; of one that is being
-// run, so far. The zero time where there is none.
+// Took returns which slot took longest of the newest four since an instant that were run in their time, and how long; of one
+// that is being run, so far. The zero time where there is none.
 func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
 	_, err = list(ctx, l, pgsql.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
 		var micros sql.NullInt64
@@ -92,7 +92,7 @@ func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, too
 		return err
 	})
 	if err != nil {
-		return slot, took, fmt.Errorf("read how long the newest slot took: %w", err)
+		return slot, took, fmt.Errorf("read how long the newest slots took: %w", err)
 	}
 	return slot, took, nil
 }

@@ -29,8 +29,8 @@ var Conditions = []Condition{
 	{"failing", "a job of which more than LIMIT of the checks failed in its newest slot", "%", 50, failing},
 	{"publishing", "recurring schedules of which more than LIMIT could not be published in their newest slot", "%", 0, publishing},
 	{"unregistered", "more than LIMIT jobs with rows in the next day that no run of the last 7 days has registered", "", 0, unregistered},
-	{"slow", "the newest run took more than LIMIT of the width", "%", 100, slow},
-	{"sla", "a job of which more than LIMIT of the checks of the last day began later than its SLA", "%", 1, sla},
+	{"slow", "one of the newest four runs took more than LIMIT of the width", "%", 100, slow},
+	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA", "%", 1, sla},
 }
 
 // Limits are those that differ from the defaults. The zero value has none.

@@ -20,8 +20,8 @@ type Report struct {
 	slots.Status
 	Jobs      []slots.JobStatus // that were checked in the last day, gave rows up, or are unregistered
 	LateSlots []slots.LateSlot  // of the last day, the newest 20
-	// Newest is the slot that was run in its time last, or is being run, and Took for how long.
-	Newest   time.Time
+	// Slowest is the slot that took longest of the newest four that were run in their time, or are being run; Took is how long.
+	Slowest  time.Time
 	Took     time.Duration
 	unopened int64 // rows of the current slot, which no run has opened yet
 	// Findings are what is wrong. None: all is well.
@@ -61,7 +61,7 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits) 
 	if r.LateSlots, err = l.LateSlots(ctx, day, 20); err != nil {
 		return r, err
 	}
-	if r.Newest, r.Took, err = l.Took(ctx, day); err != nil {
+	if r.Slowest, r.Took, err = l.Took(ctx, day); err != nil {
 		return r, err
 	}
 	for _, c := range Conditions {
@@ -168,8 +168,8 @@ func unregistered(r *Report, limit float64) []Finding {
 
 func slow(r *Report, limit float64) []Finding {
 	width := r.Grid.Width()
-	return r.found(100*r.Took.Seconds()/width.Seconds() > limit, "slots show "+clock(r.Newest), "slot %s has taken %s, and the next begins after %s: it needs more runners, more workers, or batches",
-		clock(r.Newest), seconds(r.Took.Seconds()), seconds(width.Seconds()))
+	return r.found(100*r.Took.Seconds()/width.Seconds() > limit, "slots show "+clock(r.Slowest), "slot %s has taken %s, and the next begins after %s: it needs more runners, more workers, or batches",
+		clock(r.Slowest), seconds(r.Took.Seconds()), seconds(width.Seconds()))
 }
 
 func sla(r *Report, limit float64) (list []Finding) {
