@@ -110,7 +110,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 		err := row.Scan(&t.Slot, &t.State, &t.Waiting, &names, &counts, &t.Live)
 		t.Slot = t.Slot.UTC()
 		for i, name := range names {
-			t.Jobs = append(t.Jobs, JobCount{name, counts[i]})
+			t.Jobs = append(t.Jobs, JobCount{JobExec: name, Waiting: counts[i]})
 		}
 		return err
 	})
@@ -208,12 +208,13 @@ func (l *Ledger) Claims(ctx context.Context, slot time.Time) ([]Claim, error) {
 type JobCount struct {
 	JobExec string
 	Waiting int64
+	Paused  bool // its job is; Waiting alone tells
 }
 
 // Waiting returns what waits in a slot by job, of each counted up to MostWaiting.
 func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
 	counts, err := list(ctx, l, pgsql.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
-		return row.Scan(&c.JobExec, &c.Waiting)
+		return row.Scan(&c.JobExec, &c.Waiting, &c.Paused)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count what waits in slot %s: %w", slot.UTC().Format(time.RFC3339), err)

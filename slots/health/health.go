@@ -51,7 +51,9 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits) 
 			return r, err
 		}
 		for _, w := range waiting {
-			r.unopened += w.Waiting
+			if !w.Paused {
+				r.unopened += w.Waiting
+			}
 		}
 	}
 	day := r.Now.Add(-span)
