@@ -84,8 +84,8 @@ func (w *copier) copyRows(ctx context.Context, tx preparer, rows []FutureJob) er
 	c := w.client
 	var next time.Time
 	var by string
-	var app, actor sql.NullString // once: as defaults of the columns they would be found out for each row
-	if err := tx.QueryRowContext(ctx, pgsql.NextSlot.In(c.schema), c.clock()).Scan(&next, &by, &app, &actor); err != nil {
+	var app, actor, trace sql.NullString // once: as defaults of the columns they would be found out for each row
+	if err := tx.QueryRowContext(ctx, pgsql.NextSlot.In(c.schema), c.clock()).Scan(&next, &by, &app, &actor, &trace); err != nil {
 		return err
 	}
 	stmt, err := tx.PrepareContext(ctx, pgsql.EnqueueCopy.In(c.schema))
@@ -101,7 +101,7 @@ func (w *copier) copyRows(ctx context.Context, tx preparer, rows []FutureJob) er
 		number, asked := w.numbers[j.JobExec], sql.NullTime{Time: j.checkAt()}
 		asked.Valid = !asked.Time.Equal(slot)
 		_, err := stmt.ExecContext(ctx, number, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked,
-			by, app, actor)
+			by, app, actor, trace)
 		if err != nil {
 			return err
 		}

@@ -42,6 +42,8 @@ type FutureJob struct {
 	// EnqueuedAt and EnqueuedBy are the instant (UTC) and the database role that wrote the row.
 	EnqueuedAt time.Time
 	EnqueuedBy string
+	// TraceParent is the trace that it was enqueued in, for the function that is called; see SetTraceParent. Usually empty.
+	TraceParent string
 
 	// Slot is the slot being run (UTC), for the function that is called; never "now".
 	Slot time.Time

@@ -68,8 +68,18 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 // SetActor says for the rest of a transaction who it is that enqueues, moves and cancels: a user of the application,
 // which the database knows only as a role. It is kept beside the role and the application_name, for Why.
 func SetActor(ctx context.Context, tx DB, actor string) error {
-	if _, err := tx.ExecContext(ctx, "select set_config('prescient_trace.actor', $1, true)", actor); err != nil {
-		return fmt.Errorf("set actor: %w", err)
+	return setTrace(ctx, tx, "actor", actor)
+}
+
+// SetTraceParent says for the rest of a transaction which trace what it enqueues belongs to, as a W3C traceparent. The checks
+// are given it as FutureJob.TraceParent; package jobs/oteltrace does both for OpenTelemetry.
+func SetTraceParent(ctx context.Context, tx DB, traceparent string) error {
+	return setTrace(ctx, tx, "parent", traceparent)
+}
+
+func setTrace(ctx context.Context, tx DB, what, value string) error {
+	if _, err := tx.ExecContext(ctx, "select set_config('prescient_trace.' || $1::text, $2, true)", what, value); err != nil {
+		return fmt.Errorf("set %s of the trace: %w", what, err)
 	}
 	return nil
 }

@@ -259,19 +259,20 @@ var seconds, _ = grid.New(time.Second)
 // scanRow reads a row of page_read or group_read.
 func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
 	var number int64
-	var item, group, lastError sql.NullString
+	var item, group, lastError, trace sql.NullString
 	var first sql.NullTime
 	var spent sql.NullInt64
 	var enqueued, id int64
 	return func(row *sql.Rows) error {
 		var j jobs.FutureJob
 		err := row.Scan(&id, &number, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount, &j.ErrorCount,
-			&lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy)
+			&lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy, &trace)
 		if err != nil {
 			return fmt.Errorf("read future job: %w", err)
 		}
 		j.JobExec = r.known[number].def.Name
 		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
+		j.TraceParent = trace.String
 		j.EnqueuedAt, j.Spent = time.UnixMicro(enqueued).UTC(), time.Duration(spent.Int64)*time.Microsecond
 		if first.Valid {
 			j.SetCheckAt(seconds, first.Time)

@@ -15,6 +15,9 @@
 // of a claim; of a check the number of rows, how late they are, and the entity of a single one. A check whose row failed,
 // a claim whose lease was lost and a run that failed have the status Error, and the error.
 //
+// The transaction that enqueues says with [Carry] which trace it is part of; it travels in the row, and the spans of the
+// row's checks have a link to it. It is no parent: hours lie between the two, and a check may be of many rows.
+//
 // A check may be repeated without an outcome, when somebody else has its row locked, and then has a span for each time.
 // The checks within a span of their own are many: 100,000 rows of a job that takes one at a time make as many spans, so
 // let the provider sample.

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/prescient-go/prescient/jobs"
@@ -25,6 +26,14 @@ func Use(registry *jobs.Registry, provider trace.TracerProvider) {
 	t := tracer{cmp.Or(provider, otel.GetTracerProvider()).Tracer(scope)}
 	registry.Trace(t.start)
 	registry.Use(t.check)
+}
+
+// Carry says for the rest of a transaction that what it enqueues belongs to the span of ctx: the checks of these rows have a
+// link to it. Without a span in ctx nothing is linked.
+func Carry(ctx context.Context, tx jobs.DB) error {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return jobs.SetTraceParent(ctx, tx, carrier.Get("traceparent"))
 }
 
 type tracer struct{ trace.Tracer }
@@ -43,7 +52,7 @@ var errGone = errors.New("the check did not return: it panicked, or called runti
 
 // check is a jobs.Middleware.
 func (t tracer) check(ctx context.Context, job *jobs.Definition, rows []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) (results []jobs.Result, err error) {
-	ctx, span := t.Start(ctx, "prescient check "+job.Name, trace.WithAttributes(attributes(describe(job, rows))...))
+	ctx, span := t.Start(ctx, "prescient check "+job.Name, trace.WithAttributes(attributes(describe(job, rows))...), trace.WithLinks(enqueuers(ctx, rows)...))
 	err = errGone // unless next returns
 	defer func() { end(span, err) }()
 	results, err = next(ctx)
@@ -51,6 +60,27 @@ func (t tracer) check(ctx context.Context, job *jobs.Definition, rows []jobs.Fut
 		t.countErrors(span, results)
 	}
 	return results, err
+}
+
+// maxLinks bounds the traces that the check of a batch is linked to; OpenTelemetry's own limit.
+const maxLinks = 128
+
+// enqueuers links to what enqueued the rows, each trace once.
+func enqueuers(ctx context.Context, rows []jobs.FutureJob) []trace.Link {
+	var links []trace.Link
+	seen := map[string]bool{"": true}
+	for i := range rows {
+		parent := rows[i].TraceParent
+		if seen[parent] || len(links) == maxLinks {
+			continue
+		}
+		seen[parent] = true
+		enqueued := propagation.TraceContext{}.Extract(context.WithoutCancel(ctx), propagation.MapCarrier{"traceparent": parent})
+		if span := trace.SpanContextFromContext(enqueued); span.IsRemote() {
+			links = append(links, trace.Link{SpanContext: span})
+		}
+	}
+	return links
 }
 
 // countErrors gives the span of a batch the errors of its rows.

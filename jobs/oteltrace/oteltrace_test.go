@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/oteltrace"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -35,8 +36,6 @@ var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs, slots.Result) {
 	t.Helper()
 	db := pgtest.New(t)
-	recorder := tracetest.NewInMemoryExporter()
-	oteltrace.Use(registry, sdktrace.NewTracerProvider(sdktrace.WithSyncer(recorder)))
 	client, err := jobs.NewClient(t.Context(), db, jobs.Config{Now: func() time.Time { return noon.Add(-time.Hour) }})
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +49,14 @@ func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs
 			}
 		}
 	}
+	return run(t, db, registry)
+}
+
+// run runs noon, and returns the spans of that.
+func run(t *testing.T, db *sqlx.DB, registry *jobs.Registry) (tracetest.SpanStubs, slots.Result) {
+	t.Helper()
+	recorder := tracetest.NewInMemoryExporter()
+	oteltrace.Use(registry, sdktrace.NewTracerProvider(sdktrace.WithSyncer(recorder)))
 	runner, err := slots.NewRunner(t.Context(), slots.Config{
 		DB: db, Registry: registry, Now: func() time.Time { return noon.Add(2 * time.Second) }, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -165,6 +172,75 @@ func TestARunHasASpanForItselfItsClaimsAndItsChecks(t *testing.T) {
 	}
 	if slices.Sort(jobsOfClaims); !slices.Equal(jobsOfClaims, []string{"batch", "one"}) {
 		t.Errorf("the claims are of %q", jobsOfClaims)
+	}
+}
+
+// However they are enqueued: the trace travels in the row, and in no row of another transaction.
+func TestChecksAreLinkedToTheTraceThatEnqueuedThem(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	client, err := jobs.NewClient(t.Context(), db, jobs.Config{Now: func() time.Time { return noon.Add(-time.Hour) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := sdktrace.NewTracerProvider()
+	check := func(key string) jobs.FutureJob {
+		check := jobs.FutureJob{JobExec: "batch", EntityName: "order", EntityKey: key}
+		check.SetCheckAt(grid.Default, noon)
+		return check
+	}
+	one := func(tx *sqlx.Tx, key string) error {
+		_, err := client.Enqueue(t.Context(), tx, check(key), jobs.Keep)
+		return err
+	}
+	ways := map[string]func(tx *sqlx.Tx, key string) error{
+		"one": one,
+		"many": func(tx *sqlx.Tx, key string) error {
+			_, err := client.EnqueueMany(t.Context(), tx, []jobs.FutureJob{check(key), check(key + "'")}, jobs.Keep)
+			return err
+		},
+		"all": func(tx *sqlx.Tx, key string) error {
+			_, err := client.EnqueueAll(t.Context(), tx, slices.Values([]jobs.FutureJob{check(key)}), jobs.Keep)
+			return err
+		},
+	}
+	want := map[trace.SpanID]bool{}
+	db.SetMaxOpenConns(1) // the setting of a transaction must not outlive it
+	for name, way := range ways {
+		ctx, span := provider.Tracer("shop").Start(t.Context(), name)
+		err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+			return errors.Join(oteltrace.Carry(ctx, tx), way(tx, name))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[span.SpanContext().SpanID()] = true
+		if err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error { return one(tx, "no trace "+name) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.SetMaxOpenConns(0)
+
+	registry := jobs.NewRegistry()
+	registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		for _, job := range batch {
+			if traced := !strings.HasPrefix(job.EntityKey, "no trace"); traced != (job.TraceParent != "") {
+				t.Errorf("row %s: traceparent %q", job.EntityKey, job.TraceParent)
+			}
+		}
+		return make([]jobs.Result, len(batch)), nil
+	})
+	list, result := run(t, db, registry)
+	if result.Finished != 7 {
+		t.Errorf("%+v", result)
+	}
+	got := map[trace.SpanID]bool{}
+	links := named(t, list, "check batch").Links
+	for _, link := range links {
+		got[link.SpanContext.SpanID()] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(links) != len(want) {
+		t.Errorf("%d links: %s", len(links), diff)
 	}
 }
 

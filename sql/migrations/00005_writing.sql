@@ -366,15 +366,16 @@ begin
             select
                 coalesce(nullif(current_setting('role'), 'none'), session_user) as enqueued_by,
                 nullif(current_setting('application_name'), '') as enqueued_app,
-                nullif(current_setting('prescient_trace.actor', true), '') as enqueued_actor
+                nullif(current_setting('prescient_trace.actor', true), '') as enqueued_actor,
+                nullif(current_setting('prescient_trace.parent', true), '') as enqueued_trace
         ), written as (
             insert into prescient.future_job (
                 job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for,
-                enqueued_by, enqueued_app, enqueued_actor
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
             )
             select
                 job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target),
-                enqueued_by, enqueued_app, enqueued_actor
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
             from given
             cross join who
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing

@@ -2,6 +2,6 @@
 -- waits is a unique violation, and nothing is written.
 copy prescient.future_job (
     job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for,
-    enqueued_by, enqueued_app, enqueued_actor
+    enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
 )
 from stdin
