@@ -10,7 +10,7 @@ import (
 
 // columns turns rows into the parameters of enqueue_many: one array a column. They are encoded here, since the
 // driver's general encoder takes as long for an array with nulls or times as the server takes to write the rows.
-func (c *Client) columns(list []FutureJob, on Conflict) []any {
+func columns(list []FutureJob, on Conflict, clock any) []any {
 	n := len(list)
 	var execs, names, keys, times, payloads, items, groups array
 	for _, column := range []*array{&execs, &names, &keys, &times, &payloads, &items, &groups} {
@@ -28,7 +28,7 @@ func (c *Client) columns(list []FutureJob, on Conflict) []any {
 	policy, capMicros := on.args()
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
-		groups.literal(), policy, capMicros, c.clock(),
+		groups.literal(), policy, capMicros, clock,
 	}
 }
 

@@ -31,11 +31,17 @@ func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Co
 	if err := on.validate(); err != nil {
 		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
 	}
-	n, err := c.writeChunk(ctx, db, c.columns(list, on))
+	n, err := c.writeChunk(ctx, db, columns(list, on, c.clock()))
 	if err != nil {
 		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
 	}
 	return n, nil
+}
+
+// EnqueueStatement is EnqueueMany with Keep for those who send it in a message with other statements: it has the parameters
+// for rows that are valid. clock is for replays; nil asks the database.
+func EnqueueStatement(list []FutureJob, clock any) (pgsql.Statement, []any) {
+	return pgsql.EnqueueMany, columns(list, Keep, clock)
 }
 
 // EnqueueAll asks for any number of checks, as they come, in bounded memory and in one transaction: with the same
@@ -69,7 +75,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 			n, fresh, err = copier.write(ctx, tx, chunk)
 		}
 		if !fresh && err == nil {
-			n, err = c.writeChunk(ctx, tx, c.columns(chunk, on))
+			n, err = c.writeChunk(ctx, tx, columns(chunk, on, c.clock()))
 		}
 		return n, err
 	})

@@ -67,7 +67,7 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 	}
 	var probe FutureJob
 	probe.SetCheckAt(c.Grid(), at)
-	return c.validateTime(probe)
+	return errors.Join(validateTime(probe.nextCheckAt), c.validateHorizon(probe.nextCheckAt))
 }
 
 func (c *Client) slot(ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any) (time.Time, bool, error) {

@@ -24,6 +24,7 @@ type Definition struct {
 	Misfire     Misfire
 	SLA         time.Duration // 0: none
 	Untraced    bool
+	AfterGroup  bool
 
 	shape  shape
 	around []Middleware
@@ -110,6 +111,11 @@ func SLA(limit time.Duration) Option {
 // Untraced keeps no trace of checks that do not end their row, for a job whose rows are checked again and again. Errors
 // and what ends a row are kept all the same.
 func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
+
+// AfterGroup is for what is to be done when all of something has ended: a row of the job is checked once no row of another
+// job waits in its group, whatever became of them; until then it goes from slot to slot, which counts as no check. Its group is
+// its GroupKey, or else its entity; rows of other jobs that are registered so do not count. It is not for RegisterGroup.
+func AfterGroup() Option { return func(d *Definition) { d.AfterGroup = true } }
 
 // Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
 // reads it.
@@ -204,6 +210,8 @@ func (r *Registry) add(d *Definition, opts []Option) {
 		panic(fmt.Sprintf("register job %q: Retry(%d): must not be negative", d.Name, d.Retry))
 	case d.MaxBackOff < 1:
 		panic(fmt.Sprintf("register job %q: MaxBackOff(%d): must be at least 1", d.Name, d.MaxBackOff))
+	case d.AfterGroup && d.Grouped():
+		panic(fmt.Sprintf("register job %q: AfterGroup: a job that is checked by group cannot wait for its group", d.Name))
 	case d.Misfire != MisfireRun && d.Misfire != MisfireDefer && d.Misfire != MisfireSkip:
 		panic(fmt.Sprintf("register job %q: OnMisfire(%q): must be run, defer or skip", d.Name, d.Misfire))
 	}

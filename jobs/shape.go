@@ -31,6 +31,21 @@ type Result struct {
 	// Payload, unless it is nil, replaces the row's payload where the row goes on, to its next check or after an
 	// error: what the next check has to know. It is any JSON value.
 	Payload json.RawMessage
+	// Enqueue are checks that are asked for with the outcome: both are written in one transaction, or neither, and neither
+	// where the row's owner has cancelled or moved it meanwhile. A key that waits already is kept; see Keep. Where Err is
+	// not nil nothing is asked for.
+	Enqueue []FutureJob
+}
+
+// validate returns what is wrong with what a result wants to be written.
+func (r *Result) validate() error {
+	err := CheckPayload(r.Payload, math.MaxInt)
+	for i, job := range r.Enqueue {
+		if bad := job.validate(DefaultMaxPayload); bad != nil {
+			err = errors.Join(err, fmt.Errorf("Enqueue[%d]: %w", i, bad))
+		}
+	}
+	return err
 }
 
 // BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by
@@ -72,7 +87,7 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 		return nil, fmt.Errorf("the batch function returned %d results for %d rows", len(results), len(rows))
 	}
 	for i := range results {
-		if err := CheckPayload(results[i].Payload, math.MaxInt); err != nil {
+		if err := results[i].validate(); err != nil {
 			results[i] = Result{Err: errors.Join(results[i].Err, err)}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -74,7 +75,12 @@ func (e *BulkError) Unwrap() []error {
 // validate returns every FieldError of a job, joined.
 func (c *Client) validate(j FutureJob) error {
 	c.warnUnregistered(j.JobExec)
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), c.validateTime(j), CheckPayload(j.Payload, c.cfg.MaxPayload), validateAnonymous(j))
+	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.nextCheckAt))
+}
+
+// validate returns what the database would refuse of a job that is to be enqueued, and a payload of more than maxPayload bytes.
+func (j FutureJob) validate(maxPayload int) error {
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.nextCheckAt), CheckPayload(j.Payload, maxPayload), validateAnonymous(j))
 }
 
 func validateAnonymous(j FutureJob) error {
@@ -84,14 +90,18 @@ func validateAnonymous(j FutureJob) error {
 	return nil
 }
 
-func (c *Client) validateTime(j FutureJob) error {
-	at := j.nextCheckAt
+func validateTime(at time.Time) error {
 	switch {
 	case at.IsZero():
 		return &FieldError{"check_at", "must be set, with SetCheckAt"}
 	case at.Before(grid.Min) || at.After(grid.Max):
 		return &FieldError{"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02"))}
-	case at.Sub(c.now()) > c.cfg.Horizon:
+	}
+	return nil
+}
+
+func (c *Client) validateHorizon(at time.Time) error {
+	if validateTime(at) == nil && at.Sub(c.now()) > c.cfg.Horizon {
 		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", spoken.Duration(c.cfg.Horizon))}
 	}
 	return nil

@@ -161,6 +161,27 @@ func (p *process) batch(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Resu
 	return results, nil
 }
 
+// asks has checks that return without an error ask for another one each.
+func asks(results []jobs.Result, rows []jobs.FutureJob) []jobs.Result {
+	for i := range results {
+		if results[i].Err == nil {
+			results[i].Enqueue = []jobs.FutureJob{{JobExec: "child", EntityName: "parent", EntityKey: fmt.Sprint(rows[i].ID), Anonymous: true}}
+			results[i].Enqueue[0].SetCheckAt(grid.Default, slot(100))
+		}
+	}
+	return results
+}
+
+func (p *process) asking(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	results, err := p.batch(ctx, rows)
+	return asks(results, rows), err
+}
+
+func (p *process) askingTx(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	results, err := p.batchTx(ctx, tx, rows)
+	return asks(results, rows), err
+}
+
 func (p *process) batchTx(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 	ended, err := p.start(ctx, rows...)
 	if err != nil {

@@ -86,10 +86,31 @@ func (c *trial) judge() {
 	if c.scenario.events {
 		c.eventsAreThoseOfTheRows(now)
 	}
+	c.childrenAreThoseOfTheChecks(now)
 	c.ledgerIsRight(counts)
 	c.resultsAreRight()
 	c.nothingIsLeft()
 	c.claimsWereKept()
+}
+
+// childrenAreThoseOfTheChecks looks whether each check that asked for another one got it, once.
+func (c *trial) childrenAreThoseOfTheChecks(now []place) {
+	var parents []int64
+	c.list(&parents, `select f.entity_key::bigint from prescient.future_job f join prescient.job j using (job) where j.name = 'child'`)
+	for _, r := range c.rows {
+		if !strings.HasPrefix(r.job, "asking") {
+			continue
+		}
+		children := 0
+		for _, id := range parents {
+			if id == r.id {
+				children++
+			}
+		}
+		if checks := placeOf(now, r.id).checks - r.checks; children != checks {
+			c.complain("row %d (%s) was checked %d times, and %d others were asked for", r.id, r.natural(), checks, children)
+		}
+	}
 }
 
 func (c *trial) eachRowIsInOnePlace(now []place) {
@@ -100,7 +121,7 @@ func (c *trial) eachRowIsInOnePlace(now []place) {
 		}
 		seen[p.id] = true
 		if p.outcome == "" {
-			if waits[p.key] {
+			if waits[p.key] && p.job != "child" {
 				c.complain("two rows wait with the key %s", p.key)
 			}
 			waits[p.key] = true

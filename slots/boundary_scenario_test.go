@@ -54,6 +54,8 @@ func registerAll(p *process, r *jobs.Registry) {
 	r.RegisterTx("tx", p.checkTx)
 	r.RegisterBatch("batch", p.batch)
 	r.RegisterBatchTx("batchtx", p.batchTx)
+	r.RegisterBatch("asking", p.asking)
+	r.RegisterBatchTx("askingtx", p.askingTx)
 	r.RegisterGroup("family", []string{"left", "right"}, p.group)
 	r.Register(limited, p.check, jobs.Concurrency(1))
 	for i := range 4 {
@@ -98,6 +100,12 @@ func scenarios() []*scenario {
 		{name: "checks in transactions of a plain pool", seed: seeding("tx", all...), plain: true, completes: true},
 		{name: "batches", seed: seeding("batch", all...), completes: true},
 		{name: "batches in transactions", seed: seeding("batchtx", all...), completes: true},
+		{
+			name: "checks that ask for others", completes: true,
+			seed: func(c *trial) {
+				c.enqueue(c.db, append(rowsOf("asking", slot(1), all...), rowsOf("askingtx", slot(1), "finish 1", "move 1", "fail 1", "finish 2")...)...)
+			},
+		},
 		{name: "groups over two jobs", seed: seedGroups, completes: true},
 		{name: "a job of one check at once", seed: seeding(limited, all...), completes: true},
 		{name: "small jobs", seed: seedSmall, completes: true},

@@ -203,6 +203,9 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 		}
 		list[i] = guard.After(u.def, moment, &u.rows[i], result.Next, result.Err)
 		list[i].Payload = result.Payload
+		if result.Err == nil {
+			list[i].Enqueue = result.Enqueue
+		}
 	}
 	return list
 }

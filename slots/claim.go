@@ -245,7 +245,11 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	}
 	r.keep(c, int64(len(rows)), bytes)
 	r.enqueue(c, int64(len(rows))-c.queued.Load())
-	return r.units(c, rows, numbers), more, err
+	if err != nil {
+		return nil, more, err
+	}
+	wait, err := r.othersWait(c, rows, numbers)
+	return r.units(c, rows, numbers, wait), more, err
 }
 
 // sizeOf is about how many bytes a row takes.

@@ -14,7 +14,7 @@ type outcome struct {
 	number   int64 // of its job
 	verdict  *guard.Verdict
 	ran      bool
-	untraced bool // of a job that wants no trace of a check without an error
+	untraced bool // of a job that wants no trace of a check without an error, or of one that waits for its group
 	lateness time.Duration
 	duration time.Duration
 }
@@ -33,7 +33,7 @@ func (rd *round) outcomes(u *unit, verdicts []guard.Verdict, ran bool, took time
 	list := make([]outcome, len(u.rows))
 	for i := range u.rows {
 		list[i] = outcome{
-			id: u.rows[i].ID, number: u.numberOf(i), verdict: &verdicts[i], ran: ran, untraced: u.def.Untraced && verdicts[i].Error == "",
+			id: u.rows[i].ID, number: u.numberOf(i), verdict: &verdicts[i], ran: ran, untraced: (u.def.Untraced || u.def.AfterGroup && !ran) && verdicts[i].Error == "",
 			lateness: u.rows[i].Lateness.Truncate(latenessUnit),
 			duration: (took / time.Duration(len(u.rows))).Truncate(time.Microsecond),
 		}
@@ -95,6 +95,9 @@ func alike(outcomes []outcome) (groups [][]outcome, rest []outcome) {
 	sortOutcomes(rest)
 	return groups, rest
 }
+
+// enqueues tells whether other checks are asked for with an outcome.
+func (o outcome) enqueues() bool { return len(o.verdict.Enqueue) > 0 }
 
 // isFailure tells whether an outcome counts as failed, though it may be tried again.
 func (o *outcome) isFailure() bool {

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -58,7 +60,7 @@ func (r *run) record(c *claim, batch []outcome, ends bool) (locked []outcome, er
 func (r *run) recordSome(c *claim, batch []outcome, ends bool) (locked []outcome, err error) {
 	r.writers <- struct{}{}
 	defer r.writers.leave()
-	if time.Since(r.born) < time.Duration(r.wary.Load()) {
+	if time.Since(r.born) < time.Duration(r.wary.Load()) || slices.ContainsFunc(batch, outcome.enqueues) {
 		return r.recordFree(c, batch, false)
 	}
 	began := monotonic()
@@ -207,7 +209,8 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 				return err
 			}
 			var record pgsql.Message
-			if err := r.message(&record, c, only(batch, func(o *outcome) bool { return free[o.id] }), &n); err != nil {
+			there := only(batch, func(o *outcome) bool { return free[o.id] })
+			if err := errors.Join(r.message(&record, c, there, &n), r.addEnqueued(&record, there)); err != nil {
 				return err
 			}
 			if err := record.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing); err != nil {
@@ -259,6 +262,20 @@ func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 		return err
 	}
 	return r.moveRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome == "" }), n)
+}
+
+// addEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes of one that is gone is
+// nobody's to ask for.
+func (r *run) addEnqueued(m *pgsql.Message, locked []outcome) error {
+	var list []jobs.FutureJob
+	for i := range locked {
+		list = append(list, locked[i].verdict.Enqueue...)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	stmt, args := jobs.EnqueueStatement(list, r.clock())
+	return m.Add(stmt.In(r.schema), args, nothing)
 }
 
 // counts reads what a statement did.
@@ -405,13 +422,13 @@ func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, mark str
 	part = r.parts.Add(1)
 	m.Do("reset role; set local statement_timeout = 0")
 	if len(outcomes) == 1 {
-		return part, r.recordRow(m, c, &outcomes[0], part, mark, n)
+		return part, errors.Join(r.recordRow(m, c, &outcomes[0], part, mark, n), r.addEnqueued(m, outcomes))
 	}
 	if err := m.Add(pgsql.CheckSame.In(r.schema), []any{mark}, nothing); err != nil {
 		return part, err
 	}
 	sortOutcomes(outcomes)
-	if err := r.statements(m, c, outcomes, n); err != nil {
+	if err := errors.Join(r.statements(m, c, outcomes, n), r.addEnqueued(m, outcomes)); err != nil {
 		return part, err
 	}
 	return part, m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing)

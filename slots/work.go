@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -96,8 +97,9 @@ func (r *run) land(c *claim, rows int64) {
 	r.changed()
 }
 
-// units divides rows into those that are checked by one call. Rows that need none have their outcome at once.
-func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
+// units divides rows into those that are checked by one call. Rows that need none have their outcome at once, as those do
+// that wait for others.
+func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[int64]bool) []*unit {
 	var units []*unit
 	batches := map[int64]*unit{}
 	moment := r.moment()
@@ -110,6 +112,8 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 			c.leaves = true
 			c.leave(rows[i].ID)
 			continue
+		case act == actCheck && wait[rows[i].ID]:
+			u.verdict = new(guard.Defer(moment))
 		case act == actRecord:
 			u.verdict = &v
 		case job.def.Batched() && !job.def.Grouped():

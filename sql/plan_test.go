@@ -85,6 +85,7 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 	exec(t, db, "analyze")
 	for _, query := range []string{
 		pgsql.JobShow.In(""),
+		strings.ReplaceAll(pgsql.JobRelated.In(""), "$3", "'no group'"),
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep')",
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep', clock => '2030-03-05')", // its slot has begun
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'replace')",
@@ -96,7 +97,7 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 		"select prescient.cancel('remind', $1, $2)",
 		"select prescient.cancel_entity($1, $2)",
 	} {
-		s := statement{query: query, args: []any{"order", "78"}, most: map[string]int64{"future_job_key": 8, "future_job_pkey": 8}}
+		s := statement{query: query, args: []any{"order", "78"}, most: map[string]int64{"future_job_key": 8, "future_job_pkey": 8, "future_job_group": 8}}
 		for range 7 {
 			if r := s.reads(t, db, "select"); !r.within(s.most) {
 				t.Errorf("it reads %v: %s", r, query)
@@ -176,6 +177,9 @@ func (d due) statements() map[string]statement {
 		"row_record, move":  {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check(nil, "next"), slotIndex(few)},
 		"group_read": {nil, pgsql.GroupRead.In(""), []any{d.slot, jobs, d.group, "order", "1", first}, map[string]int64{
 			"future_job_group": d.all/few + few, "future_job_key": few, "future_job_pkey": d.all/few + few,
+		}},
+		"group_others": {nil, pgsql.GroupOthers.In(""), []any{pq.Int64Array{1, 2}, pq.Array([]sql.NullString{d.group, {}}), pq.StringArray{"order", "order"}, pq.StringArray{"1", "2"}, jobs}, map[string]int64{
+			"future_job_group": d.all/few + few, "future_job_key": few,
 		}},
 		"slot_close":     {[]string{opened, drained}, pgsql.SlotClose.In(""), []any{d.slot, true, nil}, slotIndex(look)},
 		"slot_waiting":   {nil, pgsql.SlotWaiting.In(""), []any{d.slot}, slotIndex(d.all + few)},

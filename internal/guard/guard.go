@@ -38,7 +38,8 @@ type Verdict struct {
 	Next    time.Time    // the slot it moves to, unless that has begun when it is written
 	Error   string       // what the check failed with, fit for the database
 
-	Payload json.RawMessage // replaces that of a row that moves, unless nil
+	Payload json.RawMessage  // replaces that of a row that moves, unless nil
+	Enqueue []jobs.FutureJob // asked for with it
 }
 
 // Before judges a row before its check: ok is false when the check must not run, and the Verdict says why.
@@ -49,10 +50,13 @@ func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 	case m.CaughtUp && d.Misfire == jobs.MisfireSkip:
 		return Verdict{Outcome: jobs.Skipped}, false
 	case m.CaughtUp && d.Misfire == jobs.MisfireDefer:
-		return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.latest())}, false
+		return Defer(m), false
 	}
 	return Verdict{}, true
 }
+
+// Defer is the verdict about a row that is not checked now, but in the next slot.
+func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.latest())} }
 
 // PastDeadline tells whether it is too late to start a check.
 func PastDeadline(d *jobs.Definition, m Moment) bool {

@@ -1,0 +1,47 @@
+package slots
+
+import (
+	"database/sql"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// othersWait finds, among rows of jobs that are checked after their group, those in whose group others wait; see jobs.AfterGroup.
+// It asks once for all of them.
+func (r *run) othersWait(c *claim, rows []jobs.FutureJob, numbers []int64) (map[int64]bool, error) {
+	var ids, after pq.Int64Array
+	var groups []sql.NullString
+	var names, keys pq.StringArray
+	for i := range rows {
+		// Nothing tells which others are of the group of an anonymous row without a key.
+		if j := &rows[i]; r.known[numbers[i]].def.AfterGroup && (j.GroupKey != "" || !j.Anonymous) {
+			ids = append(ids, j.ID)
+			groups = append(groups, sql.NullString{String: j.GroupKey, Valid: j.GroupKey != ""})
+			names, keys = append(names, j.EntityName), append(keys, j.EntityKey)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	for number, job := range r.known {
+		if job.def.AfterGroup {
+			after = append(after, number)
+		}
+	}
+	found := map[int64]bool{}
+	var m pgsql.Message
+	m.Do(pgsql.SlotIndexOnly)
+	err := m.Add(pgsql.GroupOthers.In(r.schema), []any{ids, pq.Array(groups), names, keys, after}, func(row *sql.Rows) error {
+		var id int64
+		err := row.Scan(&id)
+		found[id] = true
+		return err
+	})
+	if err == nil {
+		err = r.retry(c.ctx, passes, func() error { return r.commit(r.work, &m) })
+	}
+	return found, err
+}

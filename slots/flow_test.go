@@ -1,0 +1,227 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// child is a check that another asks for.
+func child(job, key, group string, at time.Time) jobs.FutureJob {
+	c := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key, GroupKey: group}
+	c.SetCheckAt(grid.Default, at)
+	return c
+}
+
+// pending counts the rows of a job that wait.
+func (w *world) pending(job string) int {
+	w.t.Helper()
+	list, err := w.client.List(w.t.Context(), w.db, jobs.Filter{JobExec: job, Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
+	t.Parallel()
+	asks := func(batch []jobs.FutureJob) []jobs.Result {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2)), child("child", job.EntityKey+"'", "", slot(0))}
+			switch {
+			case strings.HasSuffix(job.EntityKey, "1"):
+				results[i].Next = new(slot(3))
+			case strings.HasSuffix(job.EntityKey, "2"):
+				results[i].Err = errors.New("not this time")
+			case strings.HasSuffix(job.EntityKey, "3"):
+				results[i].Enqueue[1].EntityKey = strings.Repeat("x", 501) // fails its own row alone
+			}
+		}
+		return results
+	}
+	for name, register := range map[string]func(r *jobs.Registry){
+		"a batch": func(r *jobs.Registry) {
+			r.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return asks(batch), nil })
+		},
+		"a batch with a transaction": func(r *jobs.Registry) {
+			r.RegisterBatchTx("parent", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				return asks(batch), nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry)
+			w.registry.Register("child", done)
+			w.enqueue("parent", slot(1), 100)
+			if result := w.run(slot(1)); result.Finished != 70 || result.Rescheduled != 10 || result.Failed != 20 {
+				t.Errorf("%+v", result)
+			}
+			if n := w.pending("child"); n != 160 {
+				t.Errorf("%d children wait, want two of each of 80 rows", n)
+			}
+			if result := w.run(slot(2)); result.Finished != 160 { // those that were due in the past, too; and again 20 parents fail
+				t.Errorf("%+v", result)
+			}
+			events, err := w.client.Why(t.Context(), w.db, jobs.Key{JobExec: "parent", EntityName: "order", EntityKey: "3"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := events[1].Error; !strings.Contains(text, "Enqueue[1]: entity_key: must be at most 500 bytes") {
+				t.Errorf("the parent failed with %q", text)
+			}
+		})
+	}
+}
+
+func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterBatch("parent", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+			if i%2 == 0 {
+				if found, err := w.client.Cancel(ctx, w.db, job.Key()); err != nil || !found {
+					t.Errorf("cancelled %t: %v", found, err)
+				}
+			}
+		}
+		return results, nil
+	})
+	w.enqueue("parent", slot(1), 40)
+	if result := w.run(slot(1)); result.Finished != 20 || result.Yielded != 20 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if n := w.pending("child"); n != 20 {
+		t.Errorf("%d children wait, want those of the 20 parents that were not cancelled", n)
+	}
+}
+
+// A fan out and in: what gathers is checked in the slot after the one in which the last part has ended, and once.
+func TestAJobAfterItsGroupIsCheckedWhenTheOthersHaveEnded(t *testing.T) {
+	t.Parallel()
+	for name, group := range map[string]string{"a group_key": "import 7", "an entity": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.RegisterBatch("split", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				results := make([]jobs.Result, len(batch))
+				for i := range batch {
+					results[i].Enqueue = []jobs.FutureJob{child("gather", "seven", group, slot(2)), child("report", "seven", group, slot(2))}
+					for n := range 3 {
+						part := child("part", "seven", group, slot(2))
+						part.ItemKey = fmt.Sprint(n)
+						results[i].Enqueue = append(results[i].Enqueue, part)
+					}
+				}
+				return results, nil
+			})
+			w.registry.Register("part", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+				if job.ItemKey == "0" && job.CheckCount < 2 {
+					return new(job.Slot.Add(time.Hour)), nil // in slots 2, 6 and 10
+				}
+				return nil, errors.New("a part that fails has ended, too")
+			}, jobs.Retry(0))
+			var gathered []time.Time
+			w.registry.Register("gather", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+				gathered = append(gathered, job.Slot)
+				return nil, nil
+			}, jobs.AfterGroup(), jobs.MaxChecks(1))
+			w.registry.Register("report", done, jobs.AfterGroup()) // does not wait for the other one that waits
+			w.enqueue("unrelated", slot(30), 10)
+			if _, err := w.client.Enqueue(t.Context(), w.db, child("split", "seven", group, slot(1)), jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+			for n := 1; n <= 12; n++ {
+				w.run(slot(n))
+			}
+			if diff := cmp.Diff([]time.Time{slot(11)}, gathered); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 3, jobs.Failed: 3}, w.outcomes()); diff != "" {
+				t.Error(diff)
+			}
+			events, err := w.client.Why(t.Context(), w.db, jobs.Key{JobExec: "gather", EntityName: "order", EntityKey: "seven"})
+			if err != nil || len(events) != 2 {
+				t.Errorf("its story should not tell of each slot in which it waited: %+v, %v", events, err)
+			}
+		})
+	}
+}
+
+// Three e-mails become one: whoever checks a group considers what is to come, of any job.
+func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	var mails []string
+	w.registry.RegisterGroup("mails", []string{"mail"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		mail := ""
+		related, err := w.client.Related(ctx, tx, batch[0])
+		if err != nil {
+			return nil, err
+		}
+		for _, job := range related {
+			switch {
+			case job.JobExec == "mail" && job.NextCheckAt().Sub(batch[0].Slot) <= 24*time.Hour:
+				mail += job.EntityKey + " "
+				if job.NextCheckAt().After(batch[0].Slot) {
+					if n, err := w.client.End(ctx, tx, jobs.Done, job); err != nil || n != 1 {
+						return nil, fmt.Errorf("ended %d: %w", n, err)
+					}
+				}
+			case job.JobExec == "reminder":
+				if _, found, err := w.client.Reschedule(ctx, tx, job.Key(), slot(200)); err != nil || !found {
+					return nil, fmt.Errorf("moved %t: %w", found, err)
+				}
+			}
+		}
+		mails = append(mails, mail)
+		return make([]jobs.Result, len(batch)), nil
+	})
+	list := []jobs.FutureJob{
+		child("mail", "1", "alice", slot(1)), child("mail", "2", "alice", slot(1)), child("mail", "3", "alice", slot(40)),
+		child("mail", "4", "alice", slot(150)), child("reminder", "5", "alice", slot(20)), child("mail", "6", "bob", slot(1)),
+		child("reminder", "7", "bob'", slot(20)),
+	}
+	list[2].Anonymous = true
+	if _, err := w.client.EnqueueMany(ctx, w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	if result := w.run(slot(1)); result.Finished != 3 {
+		t.Errorf("%+v", result)
+	}
+	if len(mails) != 2 || mails[0]+mails[1] != "1 2 3 6 " && mails[0]+mails[1] != "6 1 2 3 " {
+		t.Errorf("mails %q", mails)
+	}
+	left, err := w.client.List(ctx, w.db, jobs.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, job := range left {
+		got = append(got, fmt.Sprint(job.EntityKey, " ", job.NextCheckAt().Equal(slot(200))))
+	}
+	if diff := cmp.Diff([]string{"7 false", "4 false", "5 true"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := w.client.End(ctx, w.db, jobs.Done, list[0]); n != 0 || err != nil {
+		t.Errorf("ended %d rows that are not stored: %v", n, err)
+	}
+	if _, err := w.client.End(ctx, w.db, jobs.Failed, left...); err == nil {
+		t.Error("a row was ended as failed")
+	}
+}

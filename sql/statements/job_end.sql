@@ -1,0 +1,18 @@
+-- Ends rows that wait: given by slot ($1), job_exec ($2) and id ($3), with an outcome ($4). Returns how many were there.
+with gone as (
+    delete from prescient.future_job f
+    using unnest($1::timestamptz[], $2::text[], $3::bigint[]) as r (slot, job_exec, id)
+    where f.next_check_at = r.slot and f.job = prescient.number_of(r.job_exec) and f.id = r.id
+    returning f.*, r.job_exec
+), archived as (
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome
+    )
+    select
+        g.id, g.job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at, g.check_count, g.error_count,
+        g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for,
+        prescient.traced(g.trace, prescient.trace_entry($4, g.next_check_at)), $4
+    from gone g
+)
+select count(*) from gone
