@@ -17,7 +17,7 @@ import (
 const jobName = "bench.check"
 
 // ledger is the tables about slots.
-const ledger = "prescient.slot_run, prescient.slot_job, prescient.slot_claim, prescient.slot_tally"
+const ledger = "prescient.slot_run, prescient.slot_job, prescient.slot_claim, prescient.slot_tally, prescient.slot_lateness"
 
 // chunk is how many rows are filled in at once; WAL is recycled after each.
 const chunk = 1_000_000

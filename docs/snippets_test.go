@@ -87,6 +87,8 @@ func isGo(text string) bool {
 var given = map[string]string{
 	"": "ctx context.Context, db *sqlx.DB, tx *sqlx.Tx, client *jobs.Client, registry *jobs.Registry, placedAt time.Time",
 
+	"flow.md": "print, send jobs.CheckFunc",
+
 	"../jobs/egress/doc.go":           "secret, id string, to *url.URL, prefixes []netip.Prefix, body []byte",
 	"../jobs/httpjob/doc.go":          "secret string",
 	"../jobs/oteltrace/doc.go":        "unshipped jobs.CheckFunc",

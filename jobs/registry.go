@@ -21,10 +21,14 @@ type Definition struct {
 	MaxBackOff  int           // slots
 	Deadline    time.Duration // 0: none
 	Concurrency int           // 0: bounded by the runner alone
+	AtMost      int           // 0: no limit
+	PerSecond   int           // 0: no limit
+	LimitBy     func(job FutureJob) string
 	Misfire     Misfire
 	SLA         time.Duration // 0: none
 	Untraced    bool
 	AfterGroup  bool
+	Priority    int
 
 	shape  shape
 	around []Middleware
@@ -94,6 +98,37 @@ func Concurrency(n int) Option {
 	}
 }
 
+// AtMost limits how many checks of the job all runners together do at once. Runners share what is allowed out among themselves, a
+// place for as long as its lease; one that finds none waits. A check that ignores the end of its context may go on when
+// its place is somebody else's, as it may when its row is. Calls of a job that takes many rows count, not rows. It is not
+// for RegisterGroup. Default: no limit.
+func AtMost(n int) Option {
+	return func(d *Definition) {
+		if n < 1 {
+			panic(fmt.Sprintf("register job %q: AtMost(%d): must be at least 1", d.Name, n))
+		}
+		d.AtMost = n
+	}
+}
+
+// PerSecond limits how many checks of the job all runners together begin within any second. What counts is as with AtMost.
+// Default: no limit.
+func PerSecond(n int) Option {
+	return func(d *Definition) {
+		if n < 1 {
+			panic(fmt.Sprintf("register job %q: PerSecond(%d): must be at least 1", d.Name, n))
+		}
+		d.PerSecond = n
+	}
+}
+
+// LimitBy has AtMost and PerSecond hold for each key of their own, such as that of a tenant, which is found in the payload or
+// the entity of a row. It is called by several goroutines at once.
+func LimitBy(key func(job FutureJob) string) Option { return func(d *Definition) { d.LimitBy = key } }
+
+// Limited tells whether all runners together may do only so much of the job.
+func (d *Definition) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }
+
 // OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
 func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire = policy } }
 
@@ -116,6 +151,10 @@ func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 // job waits in its group, whatever became of them; until then it goes from slot to slot, which counts as no check. Its group is
 // its GroupKey, or else its entity; rows of other jobs that are registered so do not count. It is not for RegisterGroup.
 func AfterGroup() Option { return func(d *Definition) { d.AfterGroup = true } }
+
+// Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are claimed already
+// are not waited for. A job that has come to a limit of its own lets others pass. Default 0.
+func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 
 // Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
 // reads it.
@@ -212,6 +251,10 @@ func (r *Registry) add(d *Definition, opts []Option) {
 		panic(fmt.Sprintf("register job %q: MaxBackOff(%d): must be at least 1", d.Name, d.MaxBackOff))
 	case d.AfterGroup && d.Grouped():
 		panic(fmt.Sprintf("register job %q: AfterGroup: a job that is checked by group cannot wait for its group", d.Name))
+	case d.Limited() && d.Grouped():
+		panic(fmt.Sprintf("register job %q: AtMost and PerSecond are not for jobs that are checked by group", d.Name))
+	case d.LimitBy != nil && !d.Limited():
+		panic(fmt.Sprintf("register job %q: LimitBy needs AtMost or PerSecond", d.Name))
 	case d.Misfire != MisfireRun && d.Misfire != MisfireDefer && d.Misfire != MisfireSkip:
 		panic(fmt.Sprintf("register job %q: OnMisfire(%q): must be run, defer or skip", d.Name, d.Misfire))
 	}

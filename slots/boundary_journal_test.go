@@ -33,6 +33,7 @@ type journal struct {
 type running struct {
 	process *process
 	ctx     context.Context
+	job     string
 }
 
 func newJournal() *journal {
@@ -71,9 +72,12 @@ func (p *process) start(ctx context.Context, rows ...jobs.FutureJob) (ended func
 		if other, ok := j.running[r.ID]; ok && !other.process.dead() && other.ctx.Err() == nil && !c.hazard.overtaken {
 			c.complain("%s began to check row %d (%s), which %s was checking", p.name, r.ID, r.Key(), other.process.name)
 		}
-		j.running[r.ID] = running{p, ctx}
+		j.running[r.ID] = running{p, ctx, r.JobExec}
 		j.starts[r.ID]++
 		j.late[r.ID] = j.late[r.ID] || r.CaughtUp
+	}
+	if n := j.atOnce(fleet); n > atMost && !c.hazard.overtaken {
+		c.complain("%d checks are done at once of a job of which all runners together may do %d", n, atMost)
 	}
 	place := p.name + " " + rows[0].JobExec
 	if j.busy[place]++; rows[0].JobExec == limited && j.busy[place] > 1 {
@@ -159,6 +163,16 @@ func (p *process) batch(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Resu
 		results[i].Next, results[i].Err = behave(ctx, r)
 	}
 	return results, nil
+}
+
+// atOnce is how many checks of a job are done by the living who know nothing of a lost lease.
+func (j *journal) atOnce(job string) (n int) {
+	for _, r := range j.running {
+		if r.job == job && !r.process.dead() && r.ctx.Err() == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // asks has checks that return without an error ask for another one each.

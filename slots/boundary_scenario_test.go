@@ -37,8 +37,12 @@ type scenario struct {
 	completes    bool // A leaves nothing to others, unless it is told to or dies
 }
 
-// limited is the job of which a process may do one check at once.
-const limited = "limited"
+// limited is the job of which a process may do one check at once, and fleet that of which all together may do atMost.
+const (
+	limited = "limited"
+	fleet   = "fleet"
+	atMost  = 2
+)
 
 // all is a row of each kind, and some more.
 var all = []string{"finish 1", "move 1", "fail 1", "finish 2", "giveup 1", "last 1", "move 2", "finish 3"}
@@ -58,6 +62,7 @@ func registerAll(p *process, r *jobs.Registry) {
 	r.RegisterBatchTx("askingtx", p.askingTx)
 	r.RegisterGroup("family", []string{"left", "right"}, p.group)
 	r.Register(limited, p.check, jobs.Concurrency(1))
+	r.Register(fleet, p.check, jobs.AtMost(atMost), jobs.PerSecond(1000))
 	for i := range 4 {
 		r.Register(fmt.Sprint("small", i), p.check)
 	}
@@ -108,6 +113,8 @@ func scenarios() []*scenario {
 		},
 		{name: "groups over two jobs", seed: seedGroups, completes: true},
 		{name: "a job of one check at once", seed: seeding(limited, all...), completes: true},
+		{name: "a limit over all runners", seed: seeding(fleet, append(all, "slow 1")...), completes: true},
+		{name: "a limit over two runners", seed: seeding(fleet, all...), beside: runBeside},
 		{name: "small jobs", seed: seedSmall, completes: true},
 		{name: "mixed jobs", seed: seedMixed, completes: true},
 		{name: "an empty slot", seed: func(c *trial) { c.enqueue(c.db, rowsOf("plain", slot(2), "finish 1")...) }, completes: true},

@@ -32,6 +32,7 @@ type unit struct {
 	one     [1]jobs.FutureJob
 	verdict *guard.Verdict // decided without a call
 
+	queue       *queue
 	transaction string // the number of the check's own
 	waited      bool   // for somebody else's lock
 
@@ -58,7 +59,8 @@ type round struct {
 
 	mu      sync.Mutex
 	units   []*unit // nil where settled
-	next    int
+	queues  []*queue
+	started int
 	running int
 	done    []outcome // to be recorded
 	again   []*unit   // to be checked again, since somebody else has a lock
@@ -68,8 +70,21 @@ type round struct {
 	cut     bool      // not all units were settled
 }
 
-func newRound(r *run, c *claim, units []*unit) *round {
-	return &round{run: r, claim: c, units: units, begun: monotonic(), ready: make(chan struct{}, 1)}
+// queue is units that are subject to the same limit.
+type queue struct {
+	share *share // nil: to none
+	units []*unit
+}
+
+func newRound(r *run, c *claim, queues []*queue) *round {
+	rd := &round{run: r, claim: c, queues: queues, begun: monotonic(), ready: make(chan struct{}, 1)}
+	for _, q := range queues {
+		for _, u := range q.units {
+			u.queue, u.index = q, len(rd.units)
+			rd.units = append(rd.units, u)
+		}
+	}
+	return rd
 }
 
 // took is how long the round has taken so far.
@@ -77,53 +92,74 @@ func (rd *round) took() time.Duration { return time.Since(rd.begun) }
 
 // start starts the checks, each as soon as there is room for it.
 func (rd *round) start() {
-	for range min(rd.claim.lane.places, len(rd.units)) {
-		go rd.checkMany()
+	for _, q := range rd.queues {
+		for range min(rd.claim.lane.places, len(q.units)) {
+			go rd.checkMany(q)
+		}
 	}
 }
 
 // checkMany does checks on a goroutine of its own, until none is left. One that never returns keeps the goroutine.
-func (rd *round) checkMany() {
-	for rd.enter() {
-		u := rd.begin()
+func (rd *round) checkMany(q *queue) {
+	for rd.enter(q) {
+		u := rd.begin(q)
 		if u == nil {
-			rd.leave()
+			rd.leave(q)
 			return
 		}
 		if !rd.check(u) {
 			return
 		}
-		rd.leave()
+		rd.leave(q)
 	}
 }
 
 // enter waits for room for a check.
-func (rd *round) enter() bool {
+func (rd *round) enter(q *queue) bool {
+	var at time.Time
+	if q.share != nil {
+		var ok bool
+		if at, ok = q.share.enter(rd.claim); !ok {
+			return false
+		}
+	}
 	for i, gate := range rd.claim.lane.gates {
 		if !gate.enter(rd.run.stop, rd.claim.ctx) {
 			for _, entered := range rd.claim.lane.gates[:i] {
 				entered.leave()
 			}
+			if q.share != nil {
+				q.share.leave()
+			}
+			return false
+		}
+	}
+	for ok := true; late(at); { // since the workers were busy
+		if at, ok = q.share.await(rd.claim); !ok {
+			rd.leave(q)
 			return false
 		}
 	}
 	return true
 }
 
-func (rd *round) leave() {
+func (rd *round) leave(q *queue) {
 	for _, gate := range slices.Backward(rd.claim.lane.gates) {
 		gate.leave()
 	}
+	if q.share != nil {
+		q.share.leave()
+	}
 }
 
-// begin returns the next unit; nil when there is none, or the run is stopped.
-func (rd *round) begin() *unit {
+// begin returns the next unit of a queue; nil when there is none, or the run is stopped.
+func (rd *round) begin(q *queue) *unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	for rd.next < len(rd.units) && !rd.over && rd.run.stop.Err() == nil && rd.claim.ctx.Err() == nil && !rd.run.leases.expired(rd.claim) {
-		u := rd.units[rd.next]
-		u.index = rd.next
-		rd.next++
+	for len(q.units) > 0 && !rd.over && rd.run.stop.Err() == nil && rd.claim.ctx.Err() == nil && !rd.run.leases.expired(rd.claim) {
+		u := q.units[0]
+		q.units = q.units[1:]
+		rd.started++
 		rd.running++
 		u.began, u.running = monotonic(), true
 		rd.run.enqueue(rd.claim, -min(int64(len(u.rows)), rd.claim.queued.Load()))
@@ -152,8 +188,8 @@ func (rd *round) check(u *unit) (goOn bool) {
 		}
 		goOn = rd.conclude(ctx, u, results, err, took)
 		if err == errGoexit && goOn { //nolint:errorlint // this goroutine is about to end
-			rd.leave()
-			go rd.checkMany()
+			rd.leave(u.queue)
+			go rd.checkMany(u.queue)
 		}
 	}()
 	switch {
@@ -276,7 +312,7 @@ func (rd *round) poke() {
 
 // isOver tells whether nothing runs and nothing more will be started. Call it with mu held.
 func (rd *round) isOver() bool {
-	return rd.running == 0 && (rd.next == len(rd.units) || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil)
+	return rd.running == 0 && (rd.started == len(rd.units) || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil)
 }
 
 // take waits for outcomes: all of them, or those that have waited for long enough. It also returns how many rows need no
@@ -294,7 +330,7 @@ func (rd *round) take() (batch []outcome, settled int64, last bool) {
 			settled += int64(len(batch))
 			if last {
 				rd.over = true
-				rd.cut = rd.cut || rd.running > 0 || rd.next < len(rd.units)
+				rd.cut = rd.cut || rd.running > 0 || rd.started < len(rd.units)
 			}
 			return batch, settled, last
 		}
@@ -334,7 +370,7 @@ func (rd *round) abandonOverdue() {
 	rd.mu.Lock()
 	var overdue []*unit
 	var was []*unit // with the rows of now, which a check that goes on may change
-	for _, u := range rd.units[:rd.next] {
+	for _, u := range rd.units {
 		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > u.def.Timeout+r.cfg.Grace {
 			overdue = append(overdue, u)
 			was = append(was, &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers})
@@ -354,7 +390,7 @@ func (rd *round) abandonOverdue() {
 		if many {
 			r.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 		}
-		rd.leave()
-		go rd.checkMany()
+		rd.leave(u.queue)
+		go rd.checkMany(u.queue)
 	}
 }

@@ -36,11 +36,12 @@ type claim struct {
 	leaves bool // rows were left in the slot by decision
 	undone bool // rows were not checked, and are others' to check
 	kept   int64
-	bytes  int64          // of them
-	left   map[int64]bool // rows that stay in the slot for the time being though they were read
-	locked []outcome      // of rows that somebody else has locked
-	again  []*unit        // to be checked when somebody else's lock is gone
-	waits  time.Duration  // for locks, the last time
+	bytes  int64           // of them
+	left   map[int64]bool  // rows that stay in the slot for the time being though they were read
+	locked []outcome       // of rows that somebody else has locked
+	again  []*unit         // to be checked when somebody else's lock is gone, or a place is free
+	shares map[*share]bool // that it uses
+	waits  time.Duration   // for locks, the last time
 
 	queued   atomic.Int64 // rows that are not started
 	troubled atomic.Pointer[time.Time]
@@ -122,18 +123,26 @@ func (r *run) claim(l *lane) (bool, error) {
 	}
 	var rows int64
 	var rest pq.Int64Array
-	c := &claim{token: newToken(), lane: l}
-	args := append(r.claimArgs(c), pq.Int64Array(l.jobs), r.want(l))
+	c := &claim{token: newToken(), lane: l, shares: map[*share]bool{}}
+	if ok, err := r.makeRoom(c); !ok {
+		return false, err
+	}
+	numbers, lower := r.first(l)
+	args := append(r.claimArgs(c), pq.Int64Array(numbers), r.want(l))
 	err := r.obtain(c, pgsql.ClaimRows, args, func(row *sql.Rows) error {
 		return row.Scan(&c.jobs, &c.first, &c.last, &rows, &rest)
 	})
+	if err != nil || len(c.jobs) == 0 {
+		r.giveUp(c)
+	}
 	if err != nil {
 		return false, err
 	}
-	l.jobs = slices.DeleteFunc(l.jobs, func(number int64) bool { return !slices.Contains(rest, number) })
-	if n := len(l.jobs); n > 1 { // another job has its turn
-		l.jobs = append(l.jobs[1:n:n], l.jobs[0])
+	numbers = slices.DeleteFunc(numbers, func(number int64) bool { return !slices.Contains(rest, number) })
+	if n := len(numbers); n > 1 { // another job has its turn
+		numbers = append(numbers[1:n:n], numbers[0])
 	}
+	l.jobs = append(numbers, lower...)
 	if len(c.jobs) == 0 {
 		return false, nil
 	}
@@ -147,7 +156,7 @@ func (r *run) takeOver() (bool, error) {
 	if r.limitReached() || len(r.known) == 0 {
 		return false, nil
 	}
-	c := &claim{token: newToken()}
+	c := &claim{token: newToken(), shares: map[*share]bool{}}
 	var numbers pq.Int64Array
 	for number := range r.known {
 		numbers = append(numbers, number)

@@ -9,6 +9,7 @@
 //	run.look        lane.go     which jobs of the slot are known here, and which of them wait for the same things
 //	run.claim       claim.go    a claim: the next rows of a job, under a lease; and reads them
 //	run.workOn      work.go     the way of a claim: read, check, record, done
+//	run.admit       limit.go    what all runners together may do of a job: places, and pace.go its pace
 //	run.othersWait  after.go    rows that are to be checked after the others of their group
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
 //	round.checkTx   checktx.go  a check in a transaction of its own, which records itself

@@ -2,6 +2,7 @@ package slots
 
 import (
 	"database/sql"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,8 @@ type lane struct {
 	own    bool    // it has a limit of its own, which also bounds what it keeps in memory
 	gates  []semaphore
 	places int // how many of its checks run at once
+	limit  *limit
+	rests  time.Time // local monotonic instant before which there is no place for its checks
 
 	size  atomic.Int64 // rows of the next claim
 	fits  atomic.Int64 // rows that make readAtOnce bytes, by those that were read last
@@ -78,7 +81,7 @@ func (r *run) addLook(m *pgsql.Message) error {
 		case !registered && claimable:
 			r.note(name)
 		case registered && (r.sel.job == "" || r.sel.job == def.Name):
-			l := r.lane(def)
+			l := r.lane(number, def)
 			r.known[number] = slotJob{number, def, l}
 			if claimable && !slices.Contains(l.jobs, number) {
 				l.jobs = append(l.jobs, number)
@@ -89,12 +92,12 @@ func (r *run) addLook(m *pgsql.Message) error {
 }
 
 // lane returns the lane of a job.
-func (r *run) lane(d *jobs.Definition) *lane {
+func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	key := laneKey(d)
 	if l, ok := r.lanes[key]; ok {
 		return l
 	}
-	l := &lane{whole: d.Batched(), own: d.Concurrency > 0}
+	l := &lane{whole: d.Batched(), own: d.Concurrency > 0 || d.Limited()}
 	places := r.cfg.Workers
 	if d.Concurrency > 0 {
 		places = min(places, d.Concurrency)
@@ -105,6 +108,10 @@ func (r *run) lane(d *jobs.Definition) *lane {
 		l.gates = append(l.gates, r.connections)
 	}
 	l.gates, l.places = append(l.gates, r.workers), places
+	if d.Limited() {
+		l.limit = newLimit(r, number, d, places)
+		r.leases.watchOver(l.limit)
+	}
 	l.size.Store(int64(min(r.cfg.Page, 4*places)))
 	if l.whole {
 		l.size.Store(int64(r.cfg.Page))
@@ -117,7 +124,7 @@ func laneKey(d *jobs.Definition) string {
 	switch {
 	case d.Grouped():
 		return "group " + d.Group
-	case d.Concurrency > 0:
+	case d.Concurrency > 0 || d.Limited():
 		return "job " + d.Name
 	case d.Batched() && d.InTx():
 		return "batches with a transaction"
@@ -129,17 +136,46 @@ func laneKey(d *jobs.Definition) string {
 	return ""
 }
 
-// next returns a lane that has rows to be claimed, and room for them; nil when there is none.
+// next returns a lane that has rows to be claimed, and room for them; nil when there is none. Those of a lower priority have
+// their turn when the rows of a higher one are claimed, or cannot be for a bound that is not the workers'.
 func (r *run) next() *lane {
 	if r.limitReached() {
 		return nil
 	}
+	top := math.MinInt
+	for _, l := range r.lanes {
+		if len(l.jobs) > 0 && (len(l.gates) == 1 && l.limit == nil || r.hasRoom(l)) {
+			top = max(top, r.priority(l))
+		}
+	}
 	for _, key := range r.order() {
-		if l := r.lanes[key]; len(l.jobs) > 0 && r.hasRoom(l) {
+		if l := r.lanes[key]; len(l.jobs) > 0 && r.priority(l) == top && r.hasRoom(l) {
 			return l
 		}
 	}
 	return nil
+}
+
+// priority is that of the jobs of a lane which are claimed next.
+func (r *run) priority(l *lane) int {
+	most := math.MinInt
+	for _, number := range l.jobs {
+		most = max(most, r.known[number].def.Priority)
+	}
+	return most
+}
+
+// first divides the jobs of a lane into those that are claimed next, and those of lower priority.
+func (r *run) first(l *lane) (first, rest []int64) {
+	most := r.priority(l)
+	for _, number := range l.jobs {
+		if r.known[number].def.Priority == most {
+			first = append(first, number)
+		} else {
+			rest = append(rest, number)
+		}
+	}
+	return first, rest
 }
 
 // order is the keys of the lanes, another one first each time.
@@ -156,20 +192,32 @@ func (r *run) order() []string {
 	return keys
 }
 
-// waits tells whether a lane has rows to be claimed for which there was no room.
+// waits tells whether a lane has rows to be claimed for which there was no room in this run.
 func (r *run) waits() bool {
 	for _, l := range r.lanes {
-		if len(l.jobs) > 0 && !r.limitReached() {
+		if len(l.jobs) > 0 && !r.limitReached() && !l.resting() {
 			return true
 		}
 	}
 	return false
 }
 
+// rests tells whether a lane has rows to be claimed for which others must make room.
+func (r *run) rests() bool {
+	for _, l := range r.lanes {
+		if len(l.jobs) > 0 && l.resting() {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *lane) resting() bool { return monotonic().Before(l.rests) }
+
 // hasRoom tells whether a lane is about to run out of rows, and there is memory for more.
 func (r *run) hasRoom(l *lane) bool {
 	page := int64(r.cfg.Page)
-	if l.queue.Load() > l.size.Load()/2 || r.bytes.Load() > bytesInFlight {
+	if l.queue.Load() > l.size.Load()/2 || r.bytes.Load() > bytesInFlight || l.resting() {
 		return false
 	}
 	if l.own {

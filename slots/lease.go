@@ -21,14 +21,31 @@ type leases struct {
 	run    *run
 	mu     sync.Mutex
 	claims map[int64]*claim
+	limits []*limit      // of which the run may have places
+	soon   chan struct{} // a lease was long on its way, and is to be renewed
 }
 
-func newLeases(r *run) *leases { return &leases{run: r, claims: map[int64]*claim{}} }
+func newLeases(r *run) *leases {
+	return &leases{run: r, claims: map[int64]*claim{}, soon: make(chan struct{}, 1)}
+}
 
 func (l *leases) add(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.claims[c.token] = c
+	if time.Until(c.until) < l.run.cfg.Lease*2/3 {
+		select {
+		case l.soon <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// watchOver has the places of a limit renewed with the claims.
+func (l *leases) watchOver(limit *limit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limits = append(l.limits, limit)
 }
 
 // remove forgets a claim that is done.
@@ -73,16 +90,21 @@ func (l *leases) beat(ctx context.Context) {
 	defer renew.Stop()
 	defer watch.Stop()
 	busy := make(semaphore, 2)
+	beat := func() {
+		if busy.try() {
+			renewing.Go(func() {
+				defer busy.leave()
+				for !l.renew(ctx) && sleep(ctx, watchEvery) {
+				}
+			})
+		}
+	}
 	for {
 		select {
 		case <-renew.C:
-			if busy.try() {
-				renewing.Go(func() {
-					defer busy.leave()
-					for !l.renew(ctx) && sleep(ctx, watchEvery) {
-					}
-				})
-			}
+			beat()
+		case <-l.soon:
+			beat()
 		case <-watch.C:
 			l.watch()
 		case <-ctx.Done():
@@ -119,6 +141,11 @@ func (l *leases) renew(ctx context.Context) bool {
 		}
 		return false
 	}
+	l.mu.Lock()
+	for _, limit := range l.limits {
+		limit.renewed(asked)
+	}
+	l.mu.Unlock()
 	for _, c := range claims {
 		if slices.Contains(kept, c.token) {
 			l.mu.Lock()
@@ -144,7 +171,8 @@ func (l *leases) watch() {
 // when the network is dead or the process was stopped for a while.
 func (l *leases) expired(c *claim) bool {
 	l.mu.Lock()
-	late := time.Until(c.until) < l.run.cfg.Lease/10
+	margin := monotonic().Add(l.run.cfg.Lease / 10)
+	late := c.until.Before(margin) || c.lane.limit != nil && c.lane.limit.endsBefore(margin)
 	l.mu.Unlock()
 	if late {
 		l.lose(c)

@@ -205,10 +205,13 @@ func (r *run) loop() (State, error) {
 			} else {
 				r.wait(lookEvery)
 			}
-		case r.sel.leave || r.limitReached(): // left, or again
+		case r.rests() && !r.limitReached(): // left, or again
+			r.wait(lookEvery)
+			err = r.look()
+		case r.sel.leave || r.limitReached():
 			return StateOpen, nil
 		default:
-			if err = r.look(); err == nil && r.next() == nil {
+			if err = r.look(); err == nil && r.next() == nil && !r.rests() {
 				return StateOpen, nil
 			}
 		}

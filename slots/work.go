@@ -55,6 +55,7 @@ func (r *run) drop(c *claim) {
 	if c.done {
 		r.leases.remove(c)
 	}
+	r.giveUp(c)
 }
 
 // pause waits for those who have locked rows of a claim. What is locked is no longer counted as in memory.
@@ -97,11 +98,17 @@ func (r *run) land(c *claim, rows int64) {
 	r.changed()
 }
 
+// batchKey tells batches apart.
+type batchKey struct {
+	number int64
+	limit  string // the key of it
+}
+
 // units divides rows into those that are checked by one call. Rows that need none have their outcome at once, as those do
 // that wait for others.
 func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[int64]bool) []*unit {
 	var units []*unit
-	batches := map[int64]*unit{}
+	batches := map[batchKey]*unit{}
 	moment := r.moment()
 	for i := range rows {
 		job := r.known[numbers[i]]
@@ -117,11 +124,15 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 		case act == actRecord:
 			u.verdict = &v
 		case job.def.Batched() && !job.def.Grouped():
-			if batches[job.number] != nil {
-				batches[job.number].rows = append(batches[job.number].rows, rows[i])
+			key := batchKey{number: job.number}
+			if job.lane.limit != nil {
+				key.limit = job.lane.limit.key(rows[i])
+			}
+			if batches[key] != nil {
+				batches[key].rows = append(batches[key].rows, rows[i])
 				continue
 			}
-			batches[job.number] = u
+			batches[key] = u
 		}
 		u.rows = append(u.one[:0], rows[i])
 		units = append(units, u)
@@ -132,7 +143,11 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 // process has units checked, and records what comes of them as it comes. The last record ends the claim when nothing
 // else is left of it.
 func (r *run) process(c *claim, units []*unit, more bool) error {
-	rd := newRound(r, c, units)
+	queues, err := r.admit(c, units)
+	if err != nil {
+		return err
+	}
+	rd := newRound(r, c, queues)
 	c.round.Store(rd)
 	defer c.round.Store(nil)
 	rd.start()

@@ -77,7 +77,7 @@ to prescient_reader;
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
 grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_tally, prescient.slot_lateness,
-    prescient.schedule, prescient.schedule_drop
+    prescient.job_place, prescient.job_pace, prescient.schedule, prescient.schedule_drop
 to prescient_runner;
 grant insert, update on prescient.slot_run to prescient_runner;
 grant update (registered_at, sla) on prescient.job to prescient_runner;
@@ -86,7 +86,7 @@ grant execute on function
     prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
     prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
     prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
-    prescient.traced, prescient.trace_entry
+    prescient.traced, prescient.trace_entry, prescient.take_places, prescient.leave_places, prescient.take_pace
 to prescient_runner;
 
 grant update on prescient.job to prescient_operator;

@@ -1,0 +1,252 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// limit is what this run may do of a job of which all runs together may do only so much; see jobs.AtMost and jobs.PerSecond.
+// Its places are good for as long as its leases are, and are given back when no claim uses them any more.
+type limit struct {
+	run    *run
+	number int64
+	def    *jobs.Definition
+	places int // that it can use at once
+
+	mu     sync.Mutex
+	shares map[string]*share         // by key; without jobs.LimitBy there is one, of the empty key
+	until  atomic.Pointer[time.Time] // local monotonic instant before which no place ends; nil: there are none
+}
+
+// share is the run's part in what is allowed for a key.
+type share struct {
+	limit *limit
+	key   string
+	pace  pace
+	free  chan struct{} // has something in it for each place that is free
+	has   int           // places; guarded by limit.mu, as are those below
+	users int           // claims
+	asked time.Time
+}
+
+// askAgain is how soon a run asks again for places that it did not get.
+const askAgain = 100 * time.Millisecond
+
+func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
+	return &limit{run: r, number: number, def: def, places: places, shares: map[string]*share{}}
+}
+
+// key returns what the limit of a row goes by.
+func (l *limit) key(row jobs.FutureJob) string {
+	if l.def.LimitBy == nil {
+		return ""
+	}
+	return l.def.LimitBy(row)
+}
+
+// obtain returns the shares of keys for a claim, which uses them until leave: with places for so many units of each key, as far
+// as the run can use them and there are any. A key without a place is not among them.
+func (l *limit) obtain(ctx context.Context, c *claim, units map[string]int) (map[string]*share, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys pq.StringArray
+	var wanted pq.Int64Array
+	for key, n := range units {
+		if l.shares[key] == nil {
+			l.shares[key] = &share{limit: l, key: key, free: make(chan struct{}, l.def.AtMost)}
+		}
+		s := l.shares[key]
+		if want := min(n, l.places, l.def.AtMost); s.has < want && time.Since(s.asked) > askAgain {
+			keys, wanted = append(keys, key), append(wanted, int64(want))
+			s.asked = monotonic()
+		}
+	}
+	if len(keys) > 0 {
+		if err := l.take(ctx, keys, wanted); err != nil {
+			return nil, err
+		}
+	}
+	shares := map[string]*share{}
+	for key := range units {
+		s := l.shares[key]
+		if s.has == 0 && l.def.AtMost > 0 {
+			continue
+		}
+		shares[key] = s
+		if !c.shares[s] {
+			s.users++
+			c.shares[s] = true
+		}
+	}
+	return shares, nil
+}
+
+// take asks for places. Call it with mu held.
+func (l *limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Array) error {
+	var m pgsql.Message
+	var asked time.Time
+	got := map[string]int{}
+	args := []any{l.number, keys, wanted, l.def.AtMost, l.run.token, l.run.cfg.Lease.Microseconds()}
+	err := m.Add(pgsql.LimitTake.In(l.run.schema), args, func(row *sql.Rows) error {
+		var key string
+		var places int
+		err := row.Scan(&key, &places)
+		got[key] = places
+		return err
+	})
+	if err == nil {
+		err = l.run.retry(ctx, passes, func() error {
+			asked = monotonic() // before the statement: the places cannot end earlier
+			return l.run.commit(l.run.work, &m)
+		})
+	}
+	for key, places := range got {
+		for s := l.shares[key]; s.has < places; s.has++ {
+			s.free <- struct{}{}
+		}
+	}
+	if len(got) > 0 {
+		l.until.CompareAndSwap(nil, new(asked.Add(l.run.cfg.Lease)))
+	}
+	return err
+}
+
+// renewed notes that the places were renewed by a heartbeat that was sent at an instant.
+func (l *limit) renewed(asked time.Time) {
+	if until := l.until.Load(); until != nil {
+		l.until.CompareAndSwap(until, new(asked.Add(l.run.cfg.Lease)))
+	}
+}
+
+// endsBefore tells whether places may end before an instant.
+func (l *limit) endsBefore(at time.Time) bool {
+	until := l.until.Load()
+	return until != nil && until.Before(at)
+}
+
+// leave gives back the places that only this claim has used. Where the database does not answer they end by themselves.
+func (l *limit) leave(c *claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys pq.StringArray
+	for s := range c.shares {
+		if s.users--; s.users == 0 {
+			delete(l.shares, s.key)
+			if s.has > 0 {
+				keys = append(keys, s.key)
+			}
+		}
+	}
+	clear(c.shares)
+	if len(l.shares) == 0 {
+		l.until.Store(nil)
+	}
+	if len(keys) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.run.work, closingTime)
+	defer cancel()
+	var m pgsql.Message
+	err := m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
+	if err == nil {
+		err = l.run.commit(ctx, &m)
+	}
+	if err != nil {
+		l.run.cfg.Logger.WarnContext(ctx, "places were not given back; others can have them when the lease ends", "job", l.def.Name, "error", err)
+	}
+}
+
+// enter waits for a place, and then for the instant at which a check may begin, which is zero where the pace does not matter.
+// leave gives the place back.
+func (s *share) enter(c *claim) (at time.Time, ok bool) {
+	if s.limit.def.AtMost > 0 {
+		select {
+		case <-s.free:
+		case <-s.limit.run.stop.Done():
+			return at, false
+		case <-c.ctx.Done():
+			return at, false
+		}
+	}
+	if s.limit.def.PerSecond > 0 {
+		if at, ok = s.await(c); !ok {
+			s.leave()
+			return at, false
+		}
+	}
+	return at, true
+}
+
+func (s *share) leave() {
+	if s.limit.def.AtMost > 0 {
+		s.free <- struct{}{}
+	}
+}
+
+// admit divides units by what they are subject to. Those for which there is no place are to be taken up again.
+func (r *run) admit(c *claim, units []*unit) ([]*queue, error) {
+	l := c.lane.limit
+	if l == nil {
+		return []*queue{{units: units}}, nil
+	}
+	free := &queue{} // what needs no call is subject to nothing
+	queues, keys, wanted := []*queue{free}, make([]string, len(units)), map[string]int{}
+	for i, u := range units {
+		if u.verdict == nil {
+			keys[i] = l.key(u.rows[0])
+			wanted[keys[i]]++
+		}
+	}
+	shares, err := l.obtain(c.ctx, c, wanted)
+	if err != nil {
+		return nil, err
+	}
+	byKey := map[string]*queue{}
+	for i, u := range units {
+		s, ok := shares[keys[i]]
+		switch {
+		case u.verdict != nil:
+			free.units = append(free.units, u)
+		case !ok:
+			c.again = append(c.again, u)
+			for j := range u.rows {
+				c.leave(u.rows[j].ID)
+			}
+		case byKey[s.key] == nil:
+			byKey[s.key] = &queue{share: s, units: []*unit{u}}
+			queues = append(queues, byKey[s.key])
+		default:
+			byKey[s.key].units = append(byKey[s.key].units, u)
+		}
+	}
+	return queues, nil
+}
+
+// makeRoom gets a place before anything is claimed, where all rows of the claim will need the same: what is claimed nobody else
+// can check. Where there is none the lane rests for a while.
+func (r *run) makeRoom(c *claim) (ok bool, err error) {
+	l := c.lane.limit
+	if l == nil || l.def.LimitBy != nil {
+		return true, nil
+	}
+	shares, err := l.obtain(r.stop, c, map[string]int{"": l.places})
+	if err == nil && len(shares) == 0 {
+		c.lane.rests = monotonic().Add(lookEvery)
+	}
+	return len(shares) > 0, err
+}
+
+// giveUp gives up what a claim has of a limit.
+func (r *run) giveUp(c *claim) {
+	if len(c.shares) > 0 {
+		c.lane.limit.leave(c)
+	}
+}

@@ -1,0 +1,219 @@
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// gauge counts what goes on at once, and when it began, by key.
+type gauge struct {
+	mu    sync.Mutex
+	now   map[string]int
+	most  map[string]int
+	began map[string][]time.Time
+}
+
+func newGauge() *gauge {
+	return &gauge{now: map[string]int{}, most: map[string]int{}, began: map[string][]time.Time{}}
+}
+
+func (g *gauge) enter(key string) (leave func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now[key]++
+	g.most[key] = max(g.most[key], g.now[key])
+	g.began[key] = append(g.began[key], time.Now())
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.now[key]--
+	}
+}
+
+// within is the most that began within any second.
+func (g *gauge) within(key string) (most int) {
+	began := slices.SortedFunc(slices.Values(g.began[key]), time.Time.Compare)
+	first := 0
+	for i, at := range began {
+		for at.Sub(began[first]) >= time.Second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// tenant is the entity_key up to a dash.
+func tenant(job jobs.FutureJob) string {
+	name, _, _ := strings.Cut(job.EntityKey, "-")
+	return name
+}
+
+// enqueueTenants asks for n checks of each tenant.
+func (w *world) enqueueTenants(job string, n int, tenants ...string) {
+	w.t.Helper()
+	var list []jobs.FutureJob
+	for i := range n {
+		for _, tenant := range tenants {
+			j := jobs.FutureJob{JobExec: job, EntityName: "invoice", EntityKey: fmt.Sprint(tenant, "-", i)}
+			j.SetCheckAt(grid.Default, slot(1))
+			list = append(list, j)
+		}
+	}
+	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list, jobs.Keep); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// runAll runs slot 1 by several runners at once.
+func (w *world) runAll(runners int, change ...func(*slots.Config)) (total slots.Result) {
+	w.t.Helper()
+	w.clock.Set(slot(1))
+	var running []<-chan slots.Result
+	for n := range runners {
+		named := func(cfg *slots.Config) { cfg.Name = fmt.Sprint("runner ", n) }
+		running = append(running, w.background(slot(1), append(change, named)...))
+	}
+	for _, r := range running {
+		result := <-r
+		total.Finished += result.Finished
+		total.Failed += result.Failed
+		total.Lost += result.Lost
+	}
+	return total
+}
+
+func TestAllRunnersTogetherDoNoMoreAtOnceThanALimitAllows(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]func(jobs.FutureJob) string{"of the job": nil, "of each tenant": tenant} {
+		for shape, register := range map[string]func(r *jobs.Registry, enter func(string) func(), opts ...jobs.Option){
+			"checks": func(r *jobs.Registry, enter func(string) func(), opts ...jobs.Option) {
+				r.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+					defer enter(tenant(job))()
+					time.Sleep(time.Millisecond)
+					return nil, nil
+				}, opts...)
+			},
+			"batches with a transaction": func(r *jobs.Registry, enter func(string) func(), opts ...jobs.Option) {
+				r.RegisterBatchTx("limited", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+					defer enter(tenant(batch[0]))()
+					time.Sleep(time.Millisecond)
+					return make([]jobs.Result, len(batch)), nil
+				}, opts...)
+			},
+		} {
+			t.Run(name+" "+shape, func(t *testing.T) {
+				t.Parallel()
+				w := setup(t)
+				g := newGauge()
+				opts := []jobs.Option{jobs.AtMost(3)}
+				enter := func(string) func() { return g.enter("all") }
+				if by != nil {
+					opts, enter = append(opts, jobs.LimitBy(by)), g.enter
+				}
+				register(w.registry, enter, opts...)
+				var others atomic.Int64
+				w.registry.Register("unlimited", func(context.Context, jobs.FutureJob) (*time.Time, error) { others.Add(1); return nil, nil })
+				w.enqueueTenants("limited", 200, "a", "b")
+				w.enqueueTenants("unlimited", 100, "c")
+				total := w.runAll(4, func(cfg *slots.Config) { cfg.Page, cfg.Workers = 40, 8 })
+				if total.Finished != 500 || others.Load() != 100 {
+					t.Errorf("%+v", total)
+				}
+				for key, most := range g.most {
+					if most > 3 {
+						t.Errorf("%s: %d at once", key, most)
+					}
+				}
+				if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
+					t.Errorf("%d places were not given back", left)
+				}
+			})
+		}
+	}
+}
+
+func TestAllRunnersTogetherBeginNoMoreInASecondThanALimitAllows(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	g := newGauge()
+	w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		defer g.enter(tenant(job))()
+		return nil, nil
+	}, jobs.PerSecond(200), jobs.LimitBy(tenant))
+	w.enqueueTenants("limited", 500, "a", "b")
+	total := w.runAll(4, func(cfg *slots.Config) { cfg.Page, cfg.Workers = 100, 8 })
+	if total.Finished != 1000 {
+		t.Errorf("%+v", total)
+	}
+	for _, key := range []string{"a", "b"} {
+		if most := g.within(key); most > 200 {
+			t.Errorf("%s: %d began within a second", key, most)
+		}
+	}
+}
+
+// A runner that dies has its places for as long as its lease.
+func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	g := newGauge()
+	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		defer g.enter("all")()
+		return nil, nil
+	}, jobs.AtMost(2))
+	w.enqueueTenants("limited", 20, "a")
+	// Three places are taken already; those of the living are renewed by nobody.
+	for token, lease := range map[int]string{1: "0", 2: "2 seconds"} {
+		_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_place (job, key, token, places, allocated_until)
+			values (prescient.number_of('limited'), '', $1, 2, clock_timestamp() + $2::interval)`, token, lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	if result := w.run(slot(1)); result.Finished != 20 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if g.began["all"][0].Sub(began) < time.Second || g.most["all"] > 2 {
+		t.Errorf("the first check began after %s, and %d were done at once", g.began["all"][0].Sub(began), g.most["all"])
+	}
+}
+
+// When the slot is done by others while a runner waits for a place, it goes home.
+func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	release := make(chan struct{})
+	w.registry.Register("limited", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil, nil
+	}, jobs.AtMost(1))
+	w.enqueueTenants("limited", 30, "a")
+	w.clock.Set(slot(1))
+	first := w.background(slot(1))
+	w.eventually("a place is taken", func() bool { return w.count(`select count(*) from prescient.job_place`) == 1 })
+	second := w.background(slot(1))
+	w.eventually("both are at the slot", func() bool {
+		return w.count(`select count(*) from prescient.slot_claim where jobs = '{}'`) == 2
+	})
+	close(release)
+	if a, b := <-first, <-second; a.Finished+b.Finished != 30 || a.State != slots.StateDone || b.State != slots.StateDone {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}

@@ -1,0 +1,97 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// What all runs may begin in a second is given out as instants, one for each check. A check may begin up to maxLate after its own,
+// so the instants are further apart by paceSlack of a second: then no second has too many, wherever it begins.
+const (
+	paceSlack = 0.05
+	maxLate   = 30 * time.Millisecond // the rest is for what differs between the ways to the database
+	// paceAhead is for how long a run takes instants at once.
+	paceAhead = 50 * time.Millisecond
+)
+
+// pace is the instants that a run has been given for a key.
+type pace struct {
+	waiting atomic.Int64 // checks
+
+	mu    sync.Mutex
+	ahead []time.Time // local monotonic
+	size  int64       // of them to take at once, besides those for which checks wait
+	stale bool        // some that were taken the last time have passed unused
+}
+
+// await waits for the next instant at which a check may begin.
+func (s *share) await(c *claim) (at time.Time, ok bool) {
+	s.pace.waiting.Add(1)
+	at, err := s.instant(c.ctx)
+	s.pace.waiting.Add(-1)
+	if err != nil {
+		if c.ctx.Err() == nil {
+			s.limit.run.fail(err)
+		}
+		return at, false
+	}
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return at, true
+	case <-s.limit.run.stop.Done():
+	case <-c.ctx.Done():
+	}
+	return at, false
+}
+
+// instant returns the next instant. What has passed unused is gone, for the other runs, too.
+func (s *share) instant(ctx context.Context) (at time.Time, err error) {
+	p := &s.pace
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		for len(p.ahead) > 0 {
+			at, p.ahead = p.ahead[0], p.ahead[1:]
+			if !late(at) {
+				return at, nil
+			}
+			p.stale = true
+		}
+		if err := s.takePace(ctx); err != nil {
+			return at, err
+		}
+	}
+}
+
+// takePace takes instants from the database. Call it with mu held.
+func (s *share) takePace(ctx context.Context) error {
+	r, perSecond := s.limit.run, s.limit.def.PerSecond
+	spacing := time.Duration((1 + paceSlack) * float64(time.Second) / float64(perSecond))
+	n := max(1, min(max(s.pace.waiting.Load(), s.pace.size), int64(paceAhead/spacing)))
+	if s.pace.size = 2 * n; s.pace.stale {
+		s.pace.size, s.pace.stale = n/4, false
+	}
+	var ahead int64
+	var m pgsql.Message
+	err := m.Add(pgsql.LimitPace.In(r.schema), []any{s.limit.number, s.key, n, spacing.Microseconds()}, func(row *sql.Rows) error {
+		return row.Scan(&ahead)
+	})
+	if err == nil {
+		err = r.retry(ctx, passes, func() error { return r.commit(r.work, &m) })
+	}
+	first := monotonic().Add(time.Duration(ahead) * time.Microsecond)
+	for i := range n {
+		s.pace.ahead = append(s.pace.ahead, first.Add(time.Duration(i)*spacing))
+	}
+	return err
+}
+
+// late tells whether it is too late for a check to begin at its instant. The zero instant is any.
+func late(at time.Time) bool { return !at.IsZero() && time.Since(at) > maxLate }

@@ -1,0 +1,1 @@
+select prescient.leave_places($1, $2, $3)

@@ -1,0 +1,2 @@
+select key, places
+from prescient.take_places($1, $2, $3, $4, $5, $6 * interval '1 microsecond')
