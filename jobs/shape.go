@@ -42,7 +42,7 @@ func (r *Result) validate() error {
 	err := CheckPayload(r.Payload, math.MaxInt)
 	for i, job := range r.Enqueue {
 		if bad := job.validate(DefaultMaxPayload); bad != nil {
-			err = errors.Join(err, fmt.Errorf("Enqueue[%d]: %w", i, bad))
+			err = errors.Join(err, fmt.Errorf("check %d that it asks for: %w", i+1, bad))
 		}
 	}
 	return err
