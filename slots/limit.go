@@ -44,11 +44,16 @@ func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
 	return &limit{run: r, number: number, def: def, places: places, shares: map[string]*share{}}
 }
 
-// key returns what the limit of a row goes by.
-func (l *limit) key(row jobs.FutureJob) string {
+// key returns what the limit of a row goes by: of those for which the job's function panics, the empty key.
+func (l *limit) key(row jobs.FutureJob) (key string) {
 	if l.def.LimitBy == nil {
 		return ""
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			l.run.cfg.Logger.ErrorContext(l.run.work, "LimitBy panicked: the check counts to the empty key", "check", row.Key().String(), "panic", p)
+		}
+	}()
 	return l.def.LimitBy(row)
 }
 

@@ -165,6 +165,21 @@ func TestAllRunnersTogetherBeginNoMoreInASecondThanALimitAllows(t *testing.T) {
 	}
 }
 
+func TestARowWithoutAKeyOfItsOwnIsCheckedAllTheSame(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("limited", done, jobs.AtMost(1), jobs.LimitBy(func(job jobs.FutureJob) string {
+		if tenant(job) == "b" {
+			panic("no such tenant")
+		}
+		return tenant(job)
+	}))
+	w.enqueueTenants("limited", 20, "a", "b")
+	if result := w.run(slot(1)); result.Finished != 40 {
+		t.Errorf("%+v", result)
+	}
+}
+
 // A runner that dies has its places for as long as its lease.
 func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	t.Parallel()
