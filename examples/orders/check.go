@@ -19,11 +19,28 @@ const unshipped = "order.unshipped"
 // rule says when alerts are due, counted from when an order was placed.
 type rule struct {
 	primary, final time.Duration
+	cancel         bool // whoever ships an order cancels them, see cancel.go
 }
 
 // memo is what a check has to know besides its order.
 type memo struct {
 	FinalAt time.Time `json:"final_at"`
+}
+
+// ask returns what is to be asked for with new orders.
+func (r rule) ask(g grid.Grid, placed []order) (list []jobs.FutureJob, err error) {
+	for _, o := range placed {
+		if !r.cancel {
+			job, err := r.check(g, o)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, job)
+		} else if !o.shippedAt.Valid {
+			list = append(list, r.alerts(g, o)...)
+		}
+	}
+	return list, nil
 }
 
 // check asks for the first look at an order, and notes when the final one is due.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -58,12 +59,16 @@ func place(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, r rule) er
 		if err := (shop{}).place(ctx, tx, []order{o}); err != nil {
 			return err
 		}
-		job, err := r.check(client.Grid(), o)
+		list, err := r.ask(client.Grid(), []order{o})
 		if err != nil {
 			return err
 		}
-		waiting, err = client.Enqueue(ctx, tx, job, jobs.Keep)
-		return err
+		for _, job := range slices.Backward(list) { // the first of them last
+			if waiting, err = client.Enqueue(ctx, tx, job, jobs.Keep); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -73,25 +78,36 @@ func place(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, r rule) er
 }
 
 func shipCommand(app *cmd.App) *cobra.Command {
-	return &cobra.Command{
+	cancel := false
+	c := &cobra.Command{
 		Use:   "ship ID",
 		Short: "Ship an order now; its check will find out",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return withDB(c.Context(), app, func(db *sqlx.DB) error { return ship(c.Context(), db, args[0]) })
+			return withDB(c.Context(), app, func(db *sqlx.DB) error { return ship(c.Context(), app, db, args[0], cancel) })
 		},
 	}
+	c.Flags().BoolVar(&cancel, "cancel", false, "cancel what waits for the order, for orders that were placed with --cancel")
+	return c
 }
 
-func ship(ctx context.Context, db *sqlx.DB, id string) error {
+func ship(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, cancel bool) error {
+	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: app.Config().Database.Schema})
+	if err != nil {
+		return err
+	}
 	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		var now time.Time
 		if err := tx.GetContext(ctx, &now, `select now()`); err != nil {
 			return err
 		}
-		n, err := shop{}.ship(ctx, tx, []order{{id: id, shippedAt: sql.NullTime{Time: now, Valid: true}}})
+		shipped := []order{{id: id, shippedAt: sql.NullTime{Time: now, Valid: true}}}
+		n, err := shop{}.ship(ctx, tx, shipped)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("there is no order %s: place it first", id)
+		}
+		if err == nil && cancel {
+			_, err = cancelAlerts(ctx, tx, client, shipped)
 		}
 		return err
 	})
@@ -118,6 +134,7 @@ func alertsCommand(app *cmd.App) *cobra.Command {
 func (r *rule) flags(c *cobra.Command) {
 	duration.Var(c.Flags(), &r.primary, "primary", 48*time.Hour, "raise the primary alert that long after an order was placed")
 	duration.Var(c.Flags(), &r.final, "final", 120*time.Hour, "raise the final alert that long after an order was placed")
+	c.Flags().BoolVar(&r.cancel, "cancel", false, "ask for both alerts at once, which whoever ships the order cancels")
 }
 
 func withDB(ctx context.Context, app *cmd.App, fn func(db *sqlx.DB) error) error {

@@ -13,6 +13,8 @@
 //	bin/orders run      # once a minute, as cron would
 //	bin/orders alerts
 //
+// With --cancel, place asks for both alerts at once, and ship cancels them in its transaction: what that costs says cancel.go.
+//
 // To see what it would have said about the orders of the past, in virtual time:
 //
 //	bin/orders replay --orders orders.csv --primary 48h --final 120h --out alerts.csv
@@ -26,5 +28,6 @@ import (
 func main() {
 	registry := jobs.NewRegistry()
 	registry.RegisterTx(unshipped, shop{}.checkUnshipped)
+	registerAlerts(registry, func() shop { return shop{} })
 	cmd.Main(registry, initCommand, placeCommand, shipCommand, alertsCommand, replayCommand)
 }

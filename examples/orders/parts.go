@@ -64,6 +64,8 @@ func total(sums []summary) summary {
 	for _, s := range sums {
 		t.orders += s.orders
 		t.slots += s.slots
+		t.asked += s.asked
+		t.cancelled += s.cancelled
 		t.checks += s.checks
 		t.ended += s.ended
 		t.alerts = append(t.alerts, s.alerts...)

@@ -32,12 +32,14 @@ func (r rule) validate() error {
 
 // summary is what a replay has done so far.
 type summary struct {
-	orders int
-	slots  int64
-	checks int64
-	ended  int64 // orders that nothing more is to be looked at for
-	alerts []alert
-	took   time.Duration
+	orders    int
+	slots     int64
+	asked     int64 // checks that were asked for
+	checks    int64
+	ended     int64 // rows that nothing more is to be looked at for
+	cancelled int64 // of them
+	alerts    []alert
+	took      time.Duration
 }
 
 // player takes orders through the engine.
@@ -57,6 +59,7 @@ func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress fun
 	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return p.shop.checkUnshipped(ctx, tx, job)
 	}, jobs.Retry(0))
+	registerAlerts(registry, func() shop { return p.shop })
 	if p.Replay, err = replay.Open(ctx, db, registry, orders[0].placedAt); err != nil {
 		return summary{}, err
 	}
@@ -89,12 +92,12 @@ func (p *player) play(ctx context.Context, orders []order, progress func(summary
 			return err
 		}
 		progress(p.sum)
-		left := int64(len(orders)) - p.sum.ended
+		left := p.sum.asked - p.sum.ended
 		switch {
-		case left == 0:
+		case left == 0 && p.sum.orders == len(orders):
 			return nil
 		case !slot.Before(last):
-			return fmt.Errorf("%d orders were not looked at to the end", left)
+			return fmt.Errorf("%d checks were not done to the end", left)
 		}
 		next := last
 		if len(todo) > 0 && todo[0].slot.Before(last) {
@@ -112,14 +115,12 @@ func (p *player) play(ctx context.Context, orders []order, progress func(summary
 // apply writes what happened up to a slot, with the clock just before it: a slot that has begun takes no more checks.
 func (p *player) apply(ctx context.Context, s step) error {
 	p.Set(s.slot.Add(-time.Microsecond))
-	checks := make([]jobs.FutureJob, len(s.placed))
-	for i, o := range s.placed {
-		var err error
-		if checks[i], err = p.rule.check(p.Ledger.Grid(), o); err != nil {
-			return err
-		}
+	checks, err := p.rule.ask(p.Ledger.Grid(), s.placed)
+	if err != nil {
+		return err
 	}
 	p.sum.orders += len(s.placed)
+	p.sum.asked += int64(len(checks))
 	return pgsql.InTx(ctx, p.db, func(tx *sqlx.Tx) error {
 		if len(s.placed) > 0 {
 			if err := p.shop.place(ctx, tx, s.placed); err != nil {
@@ -131,6 +132,11 @@ func (p *player) apply(ctx context.Context, s step) error {
 		}
 		if len(s.shipped) > 0 {
 			if _, err := p.shop.ship(ctx, tx, s.shipped); err != nil {
+				return err
+			}
+			if p.rule.cancel {
+				n, err := cancelAlerts(ctx, tx, p.Client, s.shipped)
+				p.sum.ended, p.sum.cancelled = p.sum.ended+n, p.sum.cancelled+n
 				return err
 			}
 		}

@@ -90,7 +90,7 @@ func TestReplayOfRealOrdersIsWhatArithmeticGives(t *testing.T) {
 	if err != nil {
 		t.Skip("the file of real orders is not here: ", err)
 	}
-	for _, r := range []rule{{48 * time.Hour, 120 * time.Hour}, {7 * 24 * time.Hour, 30 * 24 * time.Hour}} {
+	for _, r := range []rule{{48 * time.Hour, 120 * time.Hour, false}, {48 * time.Hour, 120 * time.Hour, true}, {7 * 24 * time.Hour, 30 * 24 * time.Hour, false}, {7 * 24 * time.Hour, 30 * 24 * time.Hour, true}} {
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
 			t.Parallel()
 			got, sum := replayed(t, string(text), r, 1)
@@ -105,13 +105,13 @@ func TestReplayOfRealOrdersIsWhatArithmeticGives(t *testing.T) {
 func TestReplayOfRandomOrdersIsWhatArithmeticGives(t *testing.T) {
 	t.Parallel()
 	for i, r := range []rule{
-		{0, time.Nanosecond * 1000},
-		{0, 15 * time.Minute},
-		{1 * time.Microsecond, 15*time.Minute + time.Microsecond},
-		{7 * time.Minute, 11 * time.Minute}, // less than a slot apart
-		{15 * time.Minute, 30 * time.Minute},
-		{100 * time.Minute, 26*time.Hour + 1},
-		{48 * time.Hour, 120 * time.Hour},
+		{0, time.Nanosecond * 1000, false},
+		{0, 15 * time.Minute, true},
+		{1 * time.Microsecond, 15*time.Minute + time.Microsecond, true},
+		{7 * time.Minute, 11 * time.Minute, true}, // less than a slot apart
+		{15 * time.Minute, 30 * time.Minute, false},
+		{100 * time.Minute, 26*time.Hour + 1, true},
+		{48 * time.Hour, 120 * time.Hour, false},
 	} {
 		r.final = r.final.Truncate(time.Microsecond)
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestReplayOfRandomOrdersIsWhatArithmeticGives(t *testing.T) {
 			if diff := gocmp.Diff(expected(t, text, r.primary, r.final), got); diff != "" {
 				t.Error(diff)
 			}
-			if sum.orders != 150 || sum.ended != 150 {
-				t.Errorf("%d orders, %d ended, want 150", sum.orders, sum.ended)
+			if sum.orders != 150 || sum.ended != sum.asked || !r.cancel && sum.asked != 150 {
+				t.Errorf("%d orders, of %d checks %d ended, want 150", sum.orders, sum.asked, sum.ended)
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func randomOrders(r *rand.Rand, n int) string {
 
 func TestReplayOfNoOrdersRaisesNothing(t *testing.T) {
 	t.Parallel()
-	got, _ := replayed(t, "shipped_at,order_id,note,placed_at\n", rule{0, time.Hour}, 1)
+	got, _ := replayed(t, "shipped_at,order_id,note,placed_at\n", rule{0, time.Hour, false}, 1)
 	if got != "order_id,alert,slot\n" {
 		t.Errorf("got %q", got)
 	}
@@ -167,7 +167,7 @@ func TestReplayOfNoOrdersRaisesNothing(t *testing.T) {
 func TestReplayIsOneStoryHoweverFarApartOrdersAre(t *testing.T) {
 	t.Parallel()
 	text := "order_id,placed_at,shipped_at\nb,2024-01-01T00:00:00Z,\na,2034-01-01T00:00:01Z,\n"
-	r := rule{48 * time.Hour, 120 * time.Hour}
+	r := rule{48 * time.Hour, 120 * time.Hour, false}
 	got, sum := replayed(t, text, r, 1)
 	if diff := gocmp.Diff(expected(t, text, r.primary, r.final), got); diff != "" {
 		t.Error(diff)
@@ -181,18 +181,18 @@ func TestReplayIsOneStoryHoweverFarApartOrdersAre(t *testing.T) {
 func TestRulesThatMakeNoSenseAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, r := range []rule{
-		{-1, time.Hour},
-		{time.Hour, time.Hour},
-		{time.Hour, time.Minute},
-		{0, 0},
-		{0, 5 * 365 * 24 * time.Hour},
-		{1, time.Hour},
+		{-1, time.Hour, false},
+		{time.Hour, time.Hour, false},
+		{time.Hour, time.Minute, true},
+		{0, 0, false},
+		{0, 5 * 365 * 24 * time.Hour, false},
+		{1, time.Hour, false},
 	} {
 		if r.validate() == nil {
 			t.Errorf("%v is accepted", r)
 		}
 	}
-	if err := (rule{maxFinal - time.Microsecond, maxFinal}).validate(); err != nil {
+	if err := (rule{maxFinal - time.Microsecond, maxFinal, false}).validate(); err != nil {
 		t.Error(err)
 	}
 }
@@ -200,7 +200,7 @@ func TestRulesThatMakeNoSenseAreRefused(t *testing.T) {
 func TestTheLongestRuleIsWithinTheHorizon(t *testing.T) {
 	t.Parallel()
 	text := "order_id,placed_at,shipped_at\n1,2024-01-01T00:00:00.000001Z,\n"
-	r := rule{maxFinal - time.Microsecond, maxFinal}
+	r := rule{maxFinal - time.Microsecond, maxFinal, false}
 	got, _ := replayed(t, text, r, 1)
 	if diff := gocmp.Diff(expected(t, text, r.primary, r.final), got); diff != "" {
 		t.Error(diff)
