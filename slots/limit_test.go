@@ -207,6 +207,28 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	}
 }
 
+// A row that somebody has locked waits outside of every bound, this one, too.
+func TestALockedRowKeepsNoPlaceFromOthers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.AtMost(1))
+	w.enqueueTenants("limited", 1, "a")
+	release := w.hold(1)
+	w.enqueue("limited", slot(2), 10)
+	w.clock.Set(slot(2))
+	locked := w.background(slot(1))
+	w.eventually("the run waits for the row", func() bool {
+		return w.count(`select count(*) from prescient.slot_claim where jobs <> '{}'`) == 1
+	})
+	if result := w.run(slot(2)); result.Finished != 10 {
+		t.Errorf("%+v", result)
+	}
+	release()
+	if result := <-locked; result.Finished != 1 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}
+
 // When the slot is done by others while a runner waits for a place, it goes home.
 func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 	t.Parallel()

@@ -58,9 +58,11 @@ func (r *run) drop(c *claim) {
 	r.giveUp(c)
 }
 
-// pause waits for those who have locked rows of a claim. What is locked is no longer counted as in memory.
+// pause waits for those who have locked rows of a claim, or places for its checks. What is locked is no longer counted as in
+// memory, and takes no place of anybody's.
 func (r *run) pause(c *claim) {
 	r.land(c, c.kept)
+	r.giveUp(c)
 	c.waits = min(max(2*c.waits, againFirst), againEvery)
 	timer := time.NewTimer(c.waits)
 	defer timer.Stop()

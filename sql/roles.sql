@@ -86,7 +86,7 @@ grant execute on function
     prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
     prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
     prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
-    prescient.traced, prescient.trace_entry, prescient.take_places, prescient.leave_places, prescient.take_pace
+    prescient.traced, prescient.trace_entry, prescient.take_places, prescient.take_pace
 to prescient_runner;
 
 grant update on prescient.job to prescient_operator;

@@ -40,7 +40,7 @@ var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `jobs_in_slot number_of why`,
-	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence job_number lateness_bucket lock_slot look_into_slot leave_places make_history_month
+	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence job_number lateness_bucket lock_slot look_into_slot make_history_month
 		make_history_months open_slot record_row register_jobs rows_in_slot same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry traced`,
 	pgsql.Operator: `drop_history_months set_width`,

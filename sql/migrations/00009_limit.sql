@@ -61,24 +61,8 @@ end
 $$;
 -- +goose StatementEnd
 
--- Gives places of a run back; null keys: all of it. What has not been asked for a pace for an hour is forgotten.
--- +goose StatementBegin
-create function prescient.leave_places(own bigint, number bigint default null, keys text[] default null)
-returns void
-language plpgsql
-as $$
-begin
-    delete from prescient.job_place p
-    where p.token = own and (number is null or p.job = number) and (keys is null or p.key = any (keys));
-    if number is null then
-        delete from prescient.job_pace p where p.free_at < statement_timestamp() - interval '1 hour';
-    end if;
-end
-$$;
--- +goose StatementEnd
-
 -- Gives a run the next instants at which so many checks may begin, one every spacing. Returns how far ahead the first is, which
--- may be in the past.
+-- may be in the past. With each new key those are forgotten of which nobody has asked for an hour.
 -- +goose StatementBegin
 create function prescient.take_pace(number bigint, of_key text, checks integer, spacing interval)
 returns interval
@@ -86,6 +70,7 @@ language plpgsql
 as $$
 declare
     next_free timestamptz;
+    is_new    boolean;
 begin
     -- What a server that dies forgets are instants that have passed.
     perform set_config('synchronous_commit', 'off', true);
@@ -93,7 +78,16 @@ begin
     values (number, of_key, statement_timestamp() + checks * spacing)
     on conflict (job, key) do update
     set free_at = greatest(p.free_at, statement_timestamp()) + checks * spacing
-    returning p.free_at into next_free;
+    returning p.free_at, p.xmax = 0 into next_free, is_new;
+    if is_new then
+        delete from prescient.job_pace p
+        where p.job = number and p.key in (
+            select o.key
+            from prescient.job_pace o
+            where o.job = number and o.free_at < statement_timestamp() - interval '1 hour'
+            for update skip locked
+        );
+    end if;
     return next_free - checks * spacing - clock_timestamp();
 end
 $$;
@@ -106,7 +100,6 @@ set schema_version = 9;
 update prescient.setting
 set schema_version = 8;
 drop function prescient.take_pace(bigint, text, integer, interval);
-drop function prescient.leave_places(bigint, bigint, text[]);
 drop function prescient.take_places(bigint, text[], integer[], integer, bigint, interval);
 drop table prescient.job_pace;
 drop table prescient.job_place;
