@@ -94,9 +94,15 @@ func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish fun
 			continue
 		}
 		results[i] = jobs.Result{Next: answer.next, Err: answer.err}
-		if answer.err == nil && answer.event != nil {
-			events, of = append(events, b.event(job, answer)), append(of, i)
+		if answer.err != nil || answer.event == nil {
+			continue
 		}
+		e := b.event(job, answer)
+		if err := e.Validate(); err != nil { // here, since a publisher may refuse all for the sake of one
+			results[i] = jobs.Result{Err: fmt.Errorf("publish the event, whose subject is the entity_key: %w", err)}
+			continue
+		}
+		events, of = append(events, e), append(of, i)
 	}
 	if len(events) == 0 {
 		return results, nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/sqljob"
 )
 
@@ -114,6 +115,27 @@ func TestAnEventThatIsRefusedIsTheErrorOfItsRowAlone(t *testing.T) {
 	}
 	w.run(slot(1), w.config(unshipped))
 	diff(t, map[string]string{"1": "done", "2": "12:30:00 publish the event: too large"}, w.state())
+}
+
+func TestARowThatCannotBeAnEventFailsAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.due(slot(1), "1", "a\nb", "2", " ")
+	box := outbox.New(w.db, "")
+	const all = `select k as entity_key, '{}'::json as event from unnest($1::text[]) k`
+	w.run(slot(1), w.config(all, func(c *sqljob.Config) { c.Publisher = box }))
+
+	const wrong = "12:30:00 publish the event, whose subject is the entity_key: subject: must "
+	diff(t, map[string]string{
+		"1": "done", "2": "done",
+		"a\nb": wrong + "not contain a control character (such as NUL or a line break) or a noncharacter",
+		" ":    wrong + "not be empty or blank",
+	}, w.state())
+	var subjects []string
+	if err := w.db.SelectContext(t.Context(), &subjects, `select subject from prescient.event_outbox order by 1`); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, []string{"1", "2"}, subjects)
 }
 
 func TestEventsAreWrittenInTheTransactionOfTheOutcome(t *testing.T) {
