@@ -11,7 +11,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -64,7 +63,9 @@ func newEventsTail(a *App) *cobra.Command {
 acknowledged, or with the oldest. With --follow it goes on until it is stopped. A terminal gets as much of a line as
 fits.
 
-A transaction that has written something and is not over, anywhere on the server, holds back the events after it.`,
+A transaction that has written something and is not over, anywhere on the server, holds back the events after it.
+
+Where events were removed that --after or --consumer has not read yet, it fails and says which, and how to go on.`,
 		Example: `  prescient events tail --follow
   prescient events tail --consumer billing --limit 500 --output json
   prescient events tail --after 7311-42`,
@@ -96,7 +97,7 @@ func tailEvents(ctx context.Context, a *App, o eventsTailOptions) error {
 	return a.withOutbox(ctx, func(box *outbox.Outbox, _ time.Time) error {
 		after, err := tailStart(ctx, box, o)
 		if err != nil {
-			return err
+			return toGoOn(a, err, o.consumer)
 		}
 		for left := int(o.limit); ; {
 			n := tailPage
@@ -108,7 +109,7 @@ func tailEvents(ctx context.Context, a *App, o eventsTailOptions) error {
 				return nil
 			}
 			if err != nil {
-				return err
+				return toGoOn(a, err, o.consumer)
 			}
 			if err := printEvents(a, page); err != nil {
 				return err
@@ -138,9 +139,24 @@ func tailStart(ctx context.Context, box *outbox.Outbox, o eventsTailOptions) (ou
 	}
 	c, err := box.Consumer(ctx, o.consumer)
 	if errors.Is(err, outbox.ErrNoConsumer) {
-		err = nil
+		return outbox.Position{}, nil
+	}
+	if err == nil {
+		err = box.Lost(ctx, c.Position)
 	}
 	return c.Position, err
+}
+
+// toGoOn says how a reader that has lost events goes on without them.
+func toGoOn(a *App, err error, consumer string) error {
+	lost, ok := errors.AsType[*outbox.LostError](err)
+	switch {
+	case !ok:
+		return err
+	case consumer == "":
+		return fmt.Errorf("%w: %s events tail --after %s", err, a.Name, lost.UpTo)
+	}
+	return fmt.Errorf("%w: %s events ack --consumer %s --up-to %s", err, a.Name, consumer, lost.UpTo)
 }
 
 func printEvents(a *App, page []outbox.Stored) error {
@@ -186,7 +202,8 @@ func newEventsAck(a *App) *cobra.Command {
 		Use:   "ack",
 		Short: "Record how far a consumer has read the outbox",
 		Long: `Record that a consumer has dealt with every event up to and including a position that "events tail" has printed.
-It goes forward alone. The first ack makes the consumer known; from then on "events prune" waits for it, until --forget.`,
+It goes forward alone. The first ack makes the consumer known; from then on "events prune" removes nothing that it has
+not acknowledged, until --forget, unless it is told to with --unread.`,
 		Example: `  prescient events ack --consumer billing --up-to 7311-42
   prescient events ack --consumer billing --forget`,
 		Args: exactly(),
@@ -249,35 +266,5 @@ func printConsumers(a *App, list []outbox.Consumer) error {
 	}
 	return printList(a, views, table.Row{"CONSUMER", "POSITION", "ACKED AT"}, func(v consumerView) table.Row {
 		return table.Row{v.Consumer, v.Position.String(), v.AckedAt}
-	})
-}
-
-func newEventsPrune(a *App) *cobra.Command {
-	var keep time.Duration
-	c := a.withOutput(&cobra.Command{
-		Use:   "prune",
-		Short: "Delete the events that nobody needs any more",
-		Long: `Delete the events that every consumer has acknowledged, where there is a consumer; and, with --keep, those that were
-written longer ago, whoever has not read them.`,
-		Example: `  prescient events prune
-  prescient events prune --keep 7d`,
-		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return pruneEvents(c.Context(), a, keep) },
-	})
-	duration.Var(c.Flags(), &keep, "keep", 0, "delete what was written longer ago; 0: only what was acknowledged")
-	return c
-}
-
-func pruneEvents(ctx context.Context, a *App, keep time.Duration) error {
-	return a.withOutbox(ctx, func(box *outbox.Outbox, now time.Time) error {
-		var before time.Time
-		if keep > 0 {
-			before = now.Add(-keep)
-		}
-		n, err := box.Prune(ctx, before)
-		view := struct {
-			Deleted int64 `json:"deleted"`
-		}{n}
-		return errors.Join(err, a.print(view, func() error { return a.table(nil, table.Row{"deleted", n}) }))
 	})
 }

@@ -16,8 +16,8 @@
 //     under claims, until the slot is closed. slot_lateness is how late the checks of a job began.
 //
 // Beside them, schedule holds the recurring schedules, each active one with a row of future_job; schedule_drop counts the
-// events they dropped; event_outbox holds the events that were published to it, and event_consumer how far each
-// consumer has read.
+// events they dropped; event_outbox holds the events that were published to it, event_consumer how far each consumer has
+// read, and event_removed how far it was pruned.
 //
 // setting holds the width of the grid. The functions enqueue, enqueue_many, cancel, cancel_entity, reschedule and
 // push_back are for every client that speaks SQL, and why for whoever asks; package jobs calls the same ones. The others are for runs: open_slot,

@@ -94,5 +94,6 @@ grant update (since) on prescient.setting to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
+grant insert, update on prescient.event_removed to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
 grant execute on function prescient.drop_history_months, prescient.set_width to prescient_operator;

@@ -43,6 +43,7 @@ var (
 	EventConsumers   = read("event_consumers")
 	EventForget      = read("event_forget")
 	EventInsert      = read("event_insert")
+	EventLost        = read("event_lost")
 	EventPrune       = read("event_prune")
 	EventRead        = read("event_read")
 	GroupOthers      = read("group_others")

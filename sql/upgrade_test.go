@@ -21,8 +21,9 @@ var rowsOf = map[int]string{
 	4: `
 		insert into prescient.slot_run (slot, state, kind, planned, opened_at) values ('2030-03-01', 'open', 'run', 1, '2030-03-01');
 		insert into prescient.slot_job (slot, job, planned) values ('2030-03-01', 7, 1)`,
-	6: `insert into prescient.schedule (id, crontab, anchor) values ('hourly', '0 * * * *', '2030-03-01')`,
-	7: `insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a'); insert into prescient.event_consumer values ('desk', '1', 1)`,
+	6:  `insert into prescient.schedule (id, crontab, anchor) values ('hourly', '0 * * * *', '2030-03-01')`,
+	7:  `insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a'); insert into prescient.event_consumer values ('desk', '1', 1)`,
+	11: `insert into prescient.event_removed (mark, position, written_at) values ('1', 1, '2030-03-01')`,
 }
 
 // content is every row of every table, as JSON.

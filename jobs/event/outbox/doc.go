@@ -4,7 +4,9 @@
 //	publisher, err := event.Open(ctx, "outbox:", event.Config{DB: db})
 //
 // Consumers read the table in the order of its positions, with [Outbox.Read] or the command events tail, and
-// acknowledge how far they have come with [Outbox.Ack], so that [Outbox.Prune] knows what nobody needs any more.
+// acknowledge how far they have come with [Outbox.Ack], so that [Outbox.Prune] knows what nobody needs any more. From its
+// first Ack to [Outbox.Forget] nothing that a consumer has not acknowledged is removed but by [Outbox.PruneUnread]. A
+// reader that goes on from where events were removed is told by a [LostError].
 //
 // A reader sees an event when no earlier one can come any more: a transaction anywhere on the server that has written
 // something and goes on holds it back. In return no event is ever missed by a reader that goes on from the last

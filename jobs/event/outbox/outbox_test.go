@@ -256,7 +256,7 @@ func TestAConsumerGoesForwardAlone(t *testing.T) {
 	}
 }
 
-func TestPruneDeletesWhatEveryConsumerHasAcknowledgedOrWhatIsOld(t *testing.T) {
+func TestPruneDeletesWhatEveryConsumerHasAcknowledged(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ctx := t.Context()
@@ -290,14 +290,90 @@ func TestPruneDeletesWhatEveryConsumerHasAcknowledgedOrWhatIsOld(t *testing.T) {
 	if err := w.box.Forget(ctx, "slow"); err != nil {
 		t.Fatal(err)
 	}
-	prune(time.Time{}, 400)
 	prune(all[0].WrittenAt, 0)
-	prune(all[0].WrittenAt.Add(time.Hour), events-20_500)
+	prune(all[0].WrittenAt.Add(time.Hour), 400)
+	prune(all[0].WrittenAt.Add(time.Hour), 0) // the rest is old, but not read
+	if got := w.read(all[20_499].Position, events); len(got) != events-20_500 {
+		t.Errorf("%d events are left to the consumer, want %d", len(got), events-20_500)
+	}
 	if err := w.box.Forget(ctx, "slow"); !errors.Is(err, outbox.ErrNoConsumer) {
 		t.Errorf("forget nobody: %v", err)
 	}
 	if consumers, err := w.box.Consumers(ctx); err != nil || len(consumers) != 1 || consumers[0].Name != "quick" {
 		t.Errorf("%+v, %v", consumers, err)
+	}
+}
+
+func TestWithoutAConsumerTheAgeOfEventsDecides(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if err := w.box.Publish(t.Context(), []event.Event{happened("a", 1), happened("a", 2)}); err != nil {
+		t.Fatal(err)
+	}
+	last := w.readAll(2)[1]
+	for _, step := range []struct {
+		before time.Time
+		want   int64
+	}{{time.Time{}, 0}, {last.WrittenAt.Add(-time.Hour), 0}, {last.WrittenAt.Add(time.Hour), 2}} {
+		if n, err := w.box.Prune(t.Context(), step.before); n != step.want || err != nil {
+			t.Errorf("%d pruned before %s, %v; want %d", n, step.before, err, step.want)
+		}
+	}
+}
+
+func TestAReaderIsToldOfWhatWasRemovedBeforeItReadIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	publish := func(n int) {
+		t.Helper()
+		if err := w.box.Publish(ctx, []event.Event{happened("a", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 4 {
+		publish(n)
+	}
+	all := w.readAll(4)
+	if _, err := w.box.Ack(ctx, "billing", all[1].Position); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := w.box.PruneUnread(ctx, all[2].WrittenAt.Add(time.Microsecond)); n < 3 || err != nil {
+		t.Fatalf("%d pruned, %v", n, err)
+	}
+	for _, after := range []outbox.Position{all[0].Position, all[1].Position, {Mark: 1}} {
+		list, err := w.box.Read(ctx, after, 9)
+		lost, ok := errors.AsType[*outbox.LostError](err)
+		if !ok || len(list) > 0 {
+			t.Errorf("after %s: %s, %v", after, ids(list), err)
+			continue
+		}
+		if lost.After != after || lost.UpTo != all[2].Position || !lost.WrittenAt.Equal(all[2].WrittenAt) || lost.RemovedAt.Before(lost.WrittenAt) {
+			t.Errorf("after %s: %+v", after, lost)
+		}
+	}
+	// Who has read the last one that is gone has lost nothing, and who begins has not either.
+	for _, after := range []outbox.Position{all[2].Position, {}} {
+		if got := ids(w.read(after, 9)); got != "a-3" {
+			t.Errorf("after %s: read %s", after, got)
+		}
+	}
+	if _, ok := errors.AsType[*outbox.LostError](w.box.Lost(ctx, outbox.Position{})); !ok {
+		t.Error("who was at the beginning before is not told")
+	}
+	if err := w.box.Lost(ctx, all[2].Position); err != nil {
+		t.Errorf("who has lost nothing: %v", err)
+	}
+	// What all have acknowledged moves nobody back: the note of what was removed only goes forward.
+	publish(4)
+	if _, err := w.box.Ack(ctx, "billing", all[2].Position); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := w.box.Prune(ctx, time.Time{}); n != 0 || err != nil {
+		t.Errorf("%d pruned, %v", n, err)
+	}
+	if err := w.box.Lost(ctx, all[2].Position); err != nil {
+		t.Error(err)
 	}
 }
 

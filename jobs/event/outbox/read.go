@@ -21,11 +21,15 @@ type Stored struct {
 }
 
 // Read returns the events after a position, at most limit of them. To go on, give it the position of the last one.
-// Nothing means that there is nothing yet; see the package documentation for when an event is seen.
+// Nothing means that there is nothing yet; see the package documentation for when an event is seen. A *LostError means
+// that some of them were removed; after the zero Position come those that are there.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		args := []any{fmt.Sprint(after.Mark), after.Number, limit}
 		list, err = pgsql.Collect(ctx, tx, pgsql.EventRead.In(o.schema), args, scan)
+		if err == nil && len(list) == 0 && after != (Position{}) {
+			err = o.lost(ctx, tx, after)
+		}
 		return err
 	})
 	if err != nil {
@@ -133,22 +137,4 @@ func checkConsumer(name string) error {
 		return fmt.Errorf("the name of a consumer must be 1 to %d bytes of printable text", most)
 	}
 	return nil
-}
-
-// pruned is how many events one transaction deletes.
-const pruned = 10_000
-
-// Prune deletes the events that every consumer has acknowledged, where there is a consumer, and those that were written
-// before an instant, whoever has not read them; the zero time is before all. It returns how many there were.
-func (o *Outbox) Prune(ctx context.Context, before time.Time) (int64, error) {
-	var total int64
-	for n := int64(1); n > 0; total += n {
-		err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
-			return tx.QueryRowContext(ctx, pgsql.EventPrune.In(o.schema), before, pruned).Scan(&n)
-		})
-		if err != nil {
-			return total, fmt.Errorf("prune the outbox: %w", pgsql.ExplainMissing(err))
-		}
-	}
-	return total, nil
 }

@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+)
+
+type eventsPruneOptions struct {
+	keep   time.Duration
+	unread bool
+}
+
+func newEventsPrune(a *App) *cobra.Command {
+	var o eventsPruneOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "prune",
+		Short: "Delete the events that nobody needs any more",
+		Long: `Delete the events that every consumer has acknowledged; with --keep only those that were written longer ago. What a
+consumer has not acknowledged is never deleted, unless --unread says so: then it is told when it reads on. Where there is
+no consumer, nobody has said what he needs, and --keep alone decides.`,
+		Example: `  prescient events prune
+  prescient events prune --keep 7d
+  prescient events prune --keep 90d --unread`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.unread && o.keep <= 0 {
+				return usagef("--unread deletes what nobody has read: say with --keep how long that is kept, such as --keep 90d")
+			}
+			return pruneEvents(c.Context(), a, o)
+		},
+	})
+	duration.Var(c.Flags(), &o.keep, "keep", 0, "delete only what was written longer ago; 0: all that was acknowledged")
+	c.Flags().BoolVar(&o.unread, "unread", false, "delete also what a consumer has not acknowledged; needs --keep")
+	return c
+}
+
+func pruneEvents(ctx context.Context, a *App, o eventsPruneOptions) error {
+	return a.withOutbox(ctx, func(box *outbox.Outbox, now time.Time) error {
+		var before time.Time
+		if o.keep > 0 {
+			before = now.Add(-o.keep)
+		}
+		prune := box.Prune
+		if o.unread {
+			prune = box.PruneUnread
+		}
+		n, err := prune(ctx, before)
+		view := struct {
+			Deleted int64 `json:"deleted"`
+		}{n}
+		return errors.Join(err, a.print(view, func() error { return a.table(nil, table.Row{"deleted", n}) }))
+	})
+}

@@ -1,0 +1,80 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// pruned is how many events one transaction deletes.
+const pruned = 10_000
+
+// Prune deletes the events that were written before an instant and that every consumer has acknowledged, and returns how
+// many there were. With the zero time their age is of no account, but without a consumer nothing is deleted then.
+func (o *Outbox) Prune(ctx context.Context, before time.Time) (int64, error) {
+	return o.prune(ctx, before, false)
+}
+
+// PruneUnread deletes the events that were written before an instant, whoever has not read them, and returns how many
+// there were. Whoever goes on reading from before the last one gets a *LostError.
+func (o *Outbox) PruneUnread(ctx context.Context, before time.Time) (int64, error) {
+	return o.prune(ctx, before, true)
+}
+
+func (o *Outbox) prune(ctx context.Context, before time.Time, unread bool) (total int64, err error) {
+	limit := sql.NullTime{Time: before, Valid: unread || !before.IsZero()}
+	for n := int64(1); n > 0; total += n {
+		err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+			return tx.QueryRowContext(ctx, pgsql.EventPrune.In(o.schema), limit, pruned, unread).Scan(&n)
+		})
+		if err != nil {
+			return total, fmt.Errorf("prune the outbox: %w", pgsql.ExplainMissing(err))
+		}
+	}
+	return total, nil
+}
+
+// LostError is returned to a reader for which there were events that are gone.
+type LostError struct {
+	// After is where the reader is, and UpTo the last event that was removed: events after the one, up to and including
+	// the other, are lost to it.
+	After, UpTo Position
+	// WrittenAt is when the event at UpTo was written, and RemovedAt when it was removed, by the database's clock, in UTC.
+	WrittenAt, RemovedAt time.Time
+}
+
+// Error says what was lost, and how to go on.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("events after %s, up to %s (written at %s), were removed at %s before they were read from here: "+
+		"take what is missing from a backup or from who gave rise to it, then go on after %[2]s",
+		e.After, e.UpTo, e.WrittenAt.Format(time.RFC3339), e.RemovedAt.Format(time.RFC3339))
+}
+
+// Lost returns a *LostError where events after a position were removed, after the zero Position, too; else nil.
+func (o *Outbox) Lost(ctx context.Context, after Position) error {
+	err := pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.lost(ctx, tx, after) })
+	if err != nil {
+		return fmt.Errorf("read the outbox: %w", pgsql.ExplainMissing(err))
+	}
+	return nil
+}
+
+func (o *Outbox) lost(ctx context.Context, tx *sqlx.Tx, after Position) error {
+	lost := &LostError{After: after}
+	err := tx.QueryRowContext(ctx, pgsql.EventLost.In(o.schema), fmt.Sprint(after.Mark), after.Number).
+		Scan(&lost.UpTo.Mark, &lost.UpTo.Number, &lost.WrittenAt, &lost.RemovedAt)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lost.WrittenAt, lost.RemovedAt = lost.WrittenAt.UTC(), lost.RemovedAt.UTC()
+	return lost
+}
