@@ -2,10 +2,18 @@
 //
 //	queue, err := delayq.Open(ctx, db, delayq.Config{Schema: "mail", Width: time.Second})
 //	...
-//	err = queue.Delay(ctx, tx, placedAt.Add(24*time.Hour), []byte("order 42"))
+//	err = queue.Delay(placedAt.Add(24*time.Hour), []byte("order 42"))
 //	...
-//	err = queue.Run(ctx, func(ctx context.Context, item delayq.Item) error {
-//		return remind(ctx, item.ID, item.Data)
+//	err = queue.Run(func(t time.Time, data []byte) error {
+//		return remind(t, data)
+//	})
+//
+// Or with contexts, in the transaction that gives rise to it, and with an ID that tells a repeat:
+//
+//	err = queue.DelayContext(ctx, tx, placedAt.Add(24*time.Hour), []byte("order 42"))
+//	...
+//	err = queue.RunContext(ctx, func(ctx context.Context, item delayq.Item) error {
+//		return remindOnce(ctx, item.ID, item.Data)
 //	})
 //
 // It is the engine of package slots with one job and a grid of its own, so it makes the same promises:

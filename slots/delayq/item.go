@@ -16,7 +16,7 @@ import (
 type Item struct {
 	// ID is the same every time the item is handled, so that a repeat can be told.
 	ID string
-	// At is the instant given to Delay, in UTC and whole microseconds; not the slot, and never "now".
+	// At is the instant given to DelayContext, in UTC and whole microseconds; not the slot, and never "now".
 	At time.Time
 	// Data is what was given to Delay, byte for byte; never nil.
 	Data []byte
@@ -33,10 +33,10 @@ const envelopeSize = 128
 
 var maxPayload = base64.StdEncoding.EncodedLen(MaxData) + envelopeSize
 
-// Delay puts data into the queue, to be handled at the first slot at or after an instant, of the past too; in a
+// DelayContext puts data into the queue, to be handled at the first slot at or after an instant, of the past too; in a
 // transaction it is part of that, given a pool it has one of its own. readyAt is at most 5 years ahead, data at most
 // MaxData. Data that many items have in common, or that is larger, is better kept elsewhere and named by the item.
-func (q *Queue) Delay(ctx context.Context, db jobs.DB, readyAt time.Time, data []byte) error {
+func (q *Queue) DelayContext(ctx context.Context, db jobs.DB, readyAt time.Time, data []byte) error {
 	item, err := pack(rand.Text(), readyAt, data)
 	if err != nil {
 		return fmt.Errorf("delay item: %w", err)

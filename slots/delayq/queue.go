@@ -61,12 +61,15 @@ type Queue struct {
 	db     *sqlx.DB
 	cfg    Config
 	client *jobs.Client
+
+	open  context.Context // until Close, for the methods without one
+	close context.CancelFunc
 }
 
 // Open opens the queue, and makes its schema where it is missing; any number of processes may do so at once. That
 // needs a role that may create schemas, and a connection to PostgreSQL itself rather than a pooler; where there is
 // none, make it beforehand with `prescient --schema mail migrate up` and `prescient --schema mail slots set-width 1s`.
-// A queue of another width is an error.
+// A queue of another width is an error. ctx is that of opening it alone: the queue is open until Close.
 func Open(ctx context.Context, db *sqlx.DB, cfg Config) (*Queue, error) {
 	cfg.Width = cmp.Or(cfg.Width, DefaultWidth)
 	if err := cfg.validate(); err != nil {
@@ -79,7 +82,9 @@ func Open(ctx context.Context, db *sqlx.DB, cfg Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Schema, err)
 	}
-	return &Queue{db: db, cfg: cfg, client: client}, nil
+	q := &Queue{db: db, cfg: cfg, client: client}
+	q.open, q.close = context.WithCancel(context.WithoutCancel(ctx))
+	return q, nil
 }
 
 func (c Config) validate() error {

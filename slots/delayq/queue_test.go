@@ -90,7 +90,7 @@ func TestAnItemExistsIfAndOnlyIfItsTransactionCommits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.queue.Delay(t.Context(), tx, w.now(), fmt.Append(nil, "committed ", commit)); err != nil {
+		if err := w.queue.DelayContext(t.Context(), tx, w.now(), fmt.Append(nil, "committed ", commit)); err != nil {
 			t.Fatal(err)
 		}
 		end := tx.Rollback
@@ -268,7 +268,7 @@ func TestAQueueThatManyOpenAtOnceForTheFirstTimeIsOpenToAll(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := q.Delay(t.Context(), db, time.Now(), nil); err != nil {
+			if err := q.DelayContext(t.Context(), db, time.Now(), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -328,7 +328,7 @@ func TestAnItemThatCannotBeKeptIsRefusedWithTheReason(t *testing.T) {
 		"as much as fit": {w.now(), MaxData, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := w.queue.Delay(t.Context(), w.db, test.at, make([]byte, test.size))
+			err := w.queue.DelayContext(t.Context(), w.db, test.at, make([]byte, test.size))
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("%v, want %q", err, test.want)
 			}

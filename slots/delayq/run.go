@@ -15,14 +15,14 @@ import (
 // the rest.
 const lanes = 8
 
-// Run handles items as they become due, and those that became due before, until ctx ends. It then gives running calls
+// RunContext handles items as they become due, and those that became due before, until ctx ends. It then gives running calls
 // of handle their Grace, records what they return, and returns nil; what takes longer is handled again by whoever runs
-// the queue next. A call that goes on after its timeout and the Grace, too, ends Run with slots.ErrAbandoned: it ends
+// the queue next. A call that goes on after its timeout and the Grace, too, ends it with slots.ErrAbandoned: it ends
 // with the process alone.
 //
 // handle is called from many goroutines at once. An error, a panic and a timeout are tried again as Config.Retry says;
-// nil is the end of the item. While the database does not answer Run waits for it.
-func (q *Queue) Run(ctx context.Context, handle func(ctx context.Context, item Item) error) error {
+// nil is the end of the item. While the database does not answer it waits for it.
+func (q *Queue) RunContext(ctx context.Context, handle func(ctx context.Context, item Item) error) error {
 	registry := jobs.NewRegistry()
 	registry.Register(job, func(ctx context.Context, row jobs.FutureJob) (*time.Time, error) {
 		item, err := unpack(row)

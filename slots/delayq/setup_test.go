@@ -42,7 +42,7 @@ func consume(url string) int {
 		slog.Error("open", "error", err)
 		return 1
 	}
-	err = q.Run(ctx, func(ctx context.Context, item Item) error {
+	err = q.RunContext(ctx, func(ctx context.Context, item Item) error {
 		err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(ctx, `insert into trace values ($1, $2)`, string(item.Data), os.Getpid())
 			return err
@@ -101,7 +101,7 @@ func (w *world) now() time.Time {
 
 func (w *world) delay(readyAt time.Time, data string) {
 	w.t.Helper()
-	if err := w.queue.Delay(w.t.Context(), w.db, readyAt, []byte(data)); err != nil {
+	if err := w.queue.DelayContext(w.t.Context(), w.db, readyAt, []byte(data)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -110,7 +110,7 @@ func (w *world) delay(readyAt time.Time, data string) {
 func (w *world) run(handle func(ctx context.Context, item Item) error) (end func() error) {
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- w.queue.Run(ctx, handle) }()
+	go func() { ended <- w.queue.RunContext(ctx, handle) }()
 	end = sync.OnceValue(func() error {
 		stop()
 		return <-ended
