@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
@@ -35,7 +36,8 @@ With --listen it serves
   /readyz   200 when it runs slots: the database answers, and it is not being stopped
   /livez    503 only when the daemon hangs, so that restarting it helps
   /metrics  for Prometheus; one more connection reads them
-  /schedules, /preview  where daemon.token is set: recurring schedules, for clients that know the token
+  /schedules, /changes, /preview, /openapi.json  where daemon.token or daemon.read_token is set: recurring schedules,
+            for clients that know a token
 and under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
 		Example: `  prescient daemon
   prescient daemon --listen localhost:8080 --log-format json
@@ -76,15 +78,16 @@ func runDaemon(ctx context.Context, a *App) error {
 	})
 }
 
-// schedulesAPI returns the handler of the schedules; nil where no daemon.token is set.
+// schedulesAPI returns the handler of the schedules; nil where no token is set.
 func (a *App) schedulesAPI(ctx context.Context, db *sqlx.DB) (http.Handler, error) {
-	token := a.Config().Daemon.Token.Reveal()
-	if token == "" {
+	tokens := strings.Fields(a.Config().Daemon.Token.Reveal())
+	readTokens := strings.Fields(a.Config().Daemon.ReadToken.Reveal())
+	if len(tokens)+len(readTokens) == 0 {
 		return nil, nil
 	}
 	store, err := a.schedules(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Config{Store: store, DB: db, Token: token, Logger: a.log})
+	return httpapi.New(httpapi.Config{Store: store, DB: db, Tokens: tokens, ReadTokens: readTokens, Logger: a.log})
 }

@@ -102,7 +102,8 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 
 func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	const token = "a-token-for-this-test"
-	t.Setenv("PRESCIENT_DAEMON_TOKEN", token)
+	t.Setenv("PRESCIENT_DAEMON_TOKEN", token+" the-token-of-another")
+	t.Setenv("PRESCIENT_DAEMON_READ_TOKEN", "a-token-that-reads")
 	url := serve(t)
 	for _, wrong := range []string{"", "another-token-altogether"} {
 		if status, text := ask(t, http.MethodGet, url+"/schedules", wrong, ""); status != http.StatusUnauthorized {
@@ -113,8 +114,13 @@ func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	if status, text := ask(t, http.MethodPost, url+"/schedules", token, report); status != http.StatusCreated {
 		t.Errorf("create: %d %s", status, text)
 	}
-	if status, text := ask(t, http.MethodGet, url+"/schedules", token, ""); status != http.StatusOK || !strings.Contains(text, `"report-42"`) {
-		t.Errorf("list: %d %s", status, text)
+	if status, text := ask(t, http.MethodDelete, url+"/schedules/report-42", "a-token-that-reads", ""); status != http.StatusForbidden {
+		t.Errorf("delete, with a token that reads: %d %s", status, text)
+	}
+	for _, reader := range []string{token, "the-token-of-another", "a-token-that-reads"} {
+		if status, text := ask(t, http.MethodGet, url+"/schedules", reader, ""); status != http.StatusOK || !strings.Contains(text, `"report-42"`) {
+			t.Errorf("list: %d %s", status, text)
+		}
 	}
 	if status, text := ask(t, http.MethodGet, url+"/healthz", "", ""); !strings.Contains(text, `"next"`) {
 		t.Errorf("/healthz: %d %s", status, text)

@@ -110,8 +110,12 @@ type Daemon struct {
 	// Listen is the address of its HTTP server, host:port or :port. Default: empty, no server.
 	Listen string `mapstructure:"listen"`
 
-	// Token is the bearer token of the API of schedules, at least 16 characters. Default: empty, no API.
+	// Token is the bearer token of the API of schedules, at least 16 characters, or several separated by spaces, each of
+	// which will do. Default: empty, none.
 	Token Secret `mapstructure:"token"`
+
+	// ReadToken is Token for those who may read, and change nothing. Default: empty, none. Without either there is no API.
+	ReadToken Secret `mapstructure:"read_token"`
 }
 
 // Spool says where prescient spool works.

@@ -37,7 +37,8 @@
 //	  allow: ""            # 10.0.0.0/8, ::1: private addresses they may connect to
 //	daemon:
 //	  listen: ""           # localhost:8080; empty: no HTTP server
-//	  token: ""            # of the API of schedules; empty: no API
+//	  token: ""            # of the API of schedules, or several; empty: none
+//	  read_token: ""       # of those who may only read; without either there is no API
 //	spool:
 //	  dir: ""
 //	history:

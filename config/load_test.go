@@ -26,7 +26,7 @@ var changed = Config{
 		To: NewEndpoint("https://app:s3cret@example.com/hook"), Source: "https://shop.example.com/orders",
 		Secret: NewSecret(signing), Allow: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	},
-	Daemon:  Daemon{Listen: ":8080", Token: NewSecret("s3cret-s3cret-s3cret")},
+	Daemon:  Daemon{Listen: ":8080", Token: NewSecret("s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3")},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Keep: 90 * 24 * time.Hour},
 	Metrics: Metrics{File: "/var/lib/metrics/prescient.prom"},
@@ -34,32 +34,33 @@ var changed = Config{
 }
 
 var changedText = map[string]string{
-	"database.url":     "postgres://app:s3cret@db/orders?sslmode=verify-full",
-	"database.schema":  "checks",
-	"database.prepare": "on",
-	"slots.width":      "5m",
-	"run.workers":      "8",
-	"run.connections":  "20",
-	"run.page":         "200",
-	"run.lease":        "90s",
-	"run.grace":        "1m",
-	"run.early":        "1.5s",
-	"run.claim_delay":  "2s",
-	"run.job_name":     "scan-29401665",
-	"run.ping_url":     "https://example.com/ping",
-	"jobs.horizon":     "1d12h",
-	"jobs.max_payload": "1048576",
-	"events.to":        "https://app:s3cret@example.com/hook",
-	"events.source":    "https://shop.example.com/orders",
-	"events.secret":    signing,
-	"events.allow":     "10.0.0.0/8,::1",
-	"daemon.listen":    ":8080",
-	"daemon.token":     "s3cret-s3cret-s3cret",
-	"spool.dir":        "/var/spool/prescient",
-	"history.keep":     "90d",
-	"metrics.file":     "/var/lib/metrics/prescient.prom",
-	"log.level":        "debug",
-	"log.format":       "json",
+	"database.url":      "postgres://app:s3cret@db/orders?sslmode=verify-full",
+	"database.schema":   "checks",
+	"database.prepare":  "on",
+	"slots.width":       "5m",
+	"run.workers":       "8",
+	"run.connections":   "20",
+	"run.page":          "200",
+	"run.lease":         "90s",
+	"run.grace":         "1m",
+	"run.early":         "1.5s",
+	"run.claim_delay":   "2s",
+	"run.job_name":      "scan-29401665",
+	"run.ping_url":      "https://example.com/ping",
+	"jobs.horizon":      "1d12h",
+	"jobs.max_payload":  "1048576",
+	"events.to":         "https://app:s3cret@example.com/hook",
+	"events.source":     "https://shop.example.com/orders",
+	"events.secret":     signing,
+	"events.allow":      "10.0.0.0/8,::1",
+	"daemon.listen":     ":8080",
+	"daemon.token":      "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
+	"daemon.read_token": "s3cret-s3cret-s3cre3",
+	"spool.dir":         "/var/spool/prescient",
+	"history.keep":      "90d",
+	"metrics.file":      "/var/lib/metrics/prescient.prom",
+	"log.level":         "debug",
+	"log.format":        "json",
 }
 
 var changedFiles = map[string]string{
@@ -69,7 +70,7 @@ slots: {width: 5m}
 run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allow: "10.0.0.0/8, ::1"}
-daemon: {listen: ":8080", token: s3cret-s3cret-s3cret}
+daemon: {listen: ":8080", token: s3cret-s3cret-s3cret s3cret-s3cret-s3cre2, read_token: s3cret-s3cret-s3cre3}
 spool: {dir: /var/spool/prescient}
 history: {keep: 90d}
 metrics: {file: /var/lib/metrics/prescient.prom}
@@ -79,7 +80,7 @@ log: {level: debug, format: json}
 database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks", prepare = "on"}
 slots.width = "5m"
 jobs = {horizon = "1d12h", max_payload = 1048576}
-daemon = {listen = ":8080", token = "s3cret-s3cret-s3cret"}
+daemon = {listen = ":8080", token = "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3"}
 spool.dir = "/var/spool/prescient"
 history.keep = "90d"
 metrics.file = "/var/lib/metrics/prescient.prom"
@@ -106,7 +107,7 @@ allow = "10.0.0.0/8, ::1"
 "run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"to": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allow": "10.0.0.0/8, ::1"},
-"daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret"},
+"daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3"},
 "spool": {"dir": "/var/spool/prescient"},
 "history": {"keep": "90d"},
 "metrics": {"file": "/var/lib/metrics/prescient.prom"},
@@ -255,6 +256,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 	}
 	diff(t, [][2]string{
 		{"daemon.listen", ":8080"},
+		{"daemon.read_token", "***"},
 		{"daemon.token", "***"},
 		{"database.prepare", "on"},
 		{"database.schema", "checks"},

@@ -9,29 +9,30 @@ import (
 
 func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 	bad := map[string][]string{
-		"database.url":     {"orders", "https://db/orders", "postgres://u:p%zz@db", "postgres://u:a#b@db/x", "host=db port"},
-		"database.schema":  {"Prescient", "1st", "pg_checks", "my-schema", strings.Repeat("s", 64), `x"; drop`},
-		"database.prepare": {"yes", "ON", "true"},
-		"slots.width":      {"-15m", "7h", "500ms", "48h", "15"},
-		"run.workers":      {"0", "-1", "many", "1.9", "99999999999999999999"},
-		"run.connections":  {"0", "-1", "1001", "few"},
-		"run.page":         {"0", "10001", "1k"},
-		"run.lease":        {"2999ms", "60", "0", "soon"},
-		"run.grace":        {"-1s", "20"},
-		"run.early":        {"-1s", "5"},
-		"run.claim_delay":  {"-1s", "2", "busy"},
-		"jobs.horizon":     {"0", "5y", "-1d"},
-		"jobs.max_payload": {"0", "64k", "-5"},
-		"events.to":        {"orders", "https://app:s3#cret@db", "http://%zz"},
-		"events.source":    {"a b", "%zz"},
-		"events.secret":    {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
-		"events.allow":     {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1"},
-		"daemon.listen":    {"8080", "localhost", "localhost:http", "localhost:65536"},
-		"daemon.token":     {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret"},
-		"history.keep":     {"-1d", "90"},
-		"metrics.file":     {"/var/lib/metrics", "prescient.txt"},
-		"log.level":        {"INFO", "trace", "info+2"},
-		"log.format":       {"xml", "JSON"},
+		"database.url":      {"orders", "https://db/orders", "postgres://u:p%zz@db", "postgres://u:a#b@db/x", "host=db port"},
+		"database.schema":   {"Prescient", "1st", "pg_checks", "my-schema", strings.Repeat("s", 64), `x"; drop`},
+		"database.prepare":  {"yes", "ON", "true"},
+		"slots.width":       {"-15m", "7h", "500ms", "48h", "15"},
+		"run.workers":       {"0", "-1", "many", "1.9", "99999999999999999999"},
+		"run.connections":   {"0", "-1", "1001", "few"},
+		"run.page":          {"0", "10001", "1k"},
+		"run.lease":         {"2999ms", "60", "0", "soon"},
+		"run.grace":         {"-1s", "20"},
+		"run.early":         {"-1s", "5"},
+		"run.claim_delay":   {"-1s", "2", "busy"},
+		"jobs.horizon":      {"0", "5y", "-1d"},
+		"jobs.max_payload":  {"0", "64k", "-5"},
+		"events.to":         {"orders", "https://app:s3#cret@db", "http://%zz"},
+		"events.source":     {"a b", "%zz"},
+		"events.secret":     {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
+		"events.allow":      {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1"},
+		"daemon.listen":     {"8080", "localhost", "localhost:http", "localhost:65536"},
+		"daemon.token":      {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " "},
+		"daemon.read_token": {"short", "s3cret-s3cret-s3cret short"},
+		"history.keep":      {"-1d", "90"},
+		"metrics.file":      {"/var/lib/metrics", "prescient.txt"},
+		"log.level":         {"INFO", "trace", "info+2"},
+		"log.format":        {"xml", "JSON"},
 	}
 	for key, values := range bad {
 		for _, value := range values {
@@ -40,7 +41,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 				t.Setenv(variable(key), value)
 				_, err := load(nil, nil)
 				contains(t, err, "set "+key+" from environment "+variable(key)+": got ", "want "+rules[key].want)
-				hidden := slices.Contains([]string{"database.url", "events.to", "events.secret", "daemon.token"}, key)
+				hidden := slices.Contains([]string{"database.url", "events.to", "events.secret", "daemon.token", "daemon.read_token"}, key)
 				if hidden == strings.Contains(err.Error(), `got "`) {
 					t.Errorf("a secret is shown, or another value is not: %v", err)
 				}
@@ -164,13 +165,14 @@ func TestNoFlagTakesAPassword(t *testing.T) {
 
 func TestARefusedValueNeverShowsAPassword(t *testing.T) {
 	for key, value := range map[string]string{
-		"database.url":    "postgres://app:s3cret#@db/orders",
-		"database.schema": "postgres://app:s3cret@db/orders",
-		"log.level":       "host=db password=s3cret",
-		"run.lease":       "postgres://app:s3cret@db/orders",
-		"events.to":       "https://app:s3cret#@example.com",
-		"events.secret":   "s3cret",
-		"daemon.token":    "s3cret",
+		"database.url":      "postgres://app:s3cret#@db/orders",
+		"database.schema":   "postgres://app:s3cret@db/orders",
+		"log.level":         "host=db password=s3cret",
+		"run.lease":         "postgres://app:s3cret@db/orders",
+		"events.to":         "https://app:s3cret#@example.com",
+		"events.secret":     "s3cret",
+		"daemon.token":      "s3cret",
+		"daemon.read_token": "s3cret",
 	} {
 		t.Run(key, func(t *testing.T) {
 			isolate(t)

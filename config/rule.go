@@ -20,8 +20,10 @@ type rule[T any] struct {
 
 var (
 	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-	token      = regexp.MustCompile(`^[!-~]{16,}$`)
+	tokens     = regexp.MustCompile(`^([!-~]{16,}( +[!-~]{16,})*)?$`)
 )
+
+const wantTokens = "empty, or at least 16 visible ASCII characters, or several such separated by spaces"
 
 // rules has one entry for every key of Config.
 var rules = map[string]rule[Config]{
@@ -96,12 +98,10 @@ var rules = map[string]rule[Config]{
 		"empty, or host:port, such as localhost:8080 or :8080",
 		func(c Config) bool { return c.Daemon.Listen == "" || isHostPort(c.Daemon.Listen) },
 	},
-	"daemon.token": {
-		"empty, or at least 16 visible ASCII characters",
-		func(c Config) bool { return c.Daemon.Token == Secret{} || token.MatchString(c.Daemon.Token.Reveal()) },
-	},
-	"spool.dir":    {"a directory", always[Config]},
-	"history.keep": {"0 for everything, or a duration, such as 90d", always[Config]},
+	"daemon.token":      {wantTokens, func(c Config) bool { return tokens.MatchString(c.Daemon.Token.Reveal()) }},
+	"daemon.read_token": {wantTokens, func(c Config) bool { return tokens.MatchString(c.Daemon.ReadToken.Reveal()) }},
+	"spool.dir":         {"a directory", always[Config]},
+	"history.keep":      {"0 for everything, or a duration, such as 90d", always[Config]},
 	"metrics.file": {
 		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
 		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },

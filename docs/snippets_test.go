@@ -95,7 +95,7 @@ var given = map[string]string{
 	"../jobs/schedule/crontab/doc.go": "from, to, after time.Time, publish func(time.Time)",
 	"../jobs/schedule/httpapi/doc.go": "store *schedule.Store, token string",
 	"../sql/pgtest/doc.go":            "t *testing.T",
-	"../slots/delayq/doc.go":          "remind func(context.Context, string, []byte) error",
+	"../slots/delayq/doc.go":          "remind func(time.Time, []byte) error, remindOnce func(context.Context, string, []byte) error",
 }
 
 // beside is what snippets that are declarations name.

@@ -135,7 +135,7 @@ func (s *Store) apply(ctx context.Context, tx jobs.DB, wanted map[string]Spec, a
 	for chunk := range slices.Chunk(ids[Update], bulk) {
 		edits := make([]edit, len(chunk))
 		for i, id := range chunk {
-			edits[i] = edit{id, AnyVersion, func(Spec) Spec { return wanted[id] }}
+			edits[i] = edit{id, AnyVersion, func(Spec) (Spec, error) { return wanted[id], nil }}
 		}
 		if err := s.change(ctx, tx, edits); err != nil {
 			return err

@@ -19,7 +19,13 @@ const AnyVersion = 0
 // Update replaces what is said about a schedule, all of it but a zero Anchor. version is the one that the caller has
 // read; when it is not the current one the error is ErrVersion. An update that changes nothing raises no version.
 func (s *Store) Update(ctx context.Context, db jobs.DB, spec Spec, version int) (Schedule, error) {
-	return s.changeOne(ctx, db, "update", edit{spec.ID, version, func(Spec) Spec { return spec }})
+	return s.Edit(ctx, db, spec.ID, version, func(Spec) (Spec, error) { return spec, nil })
+}
+
+// Edit is Update with what fn makes of the schedule as it is: nobody else changes it meanwhile. fn may be called again,
+// when the transaction is repeated; its error ends the update. A schedule keeps its ID.
+func (s *Store) Edit(ctx context.Context, db jobs.DB, id string, version int, fn func(Spec) (Spec, error)) (Schedule, error) {
+	return s.changeOne(ctx, db, "update", edit{id, version, fn})
 }
 
 // Pause lets a schedule publish nothing until Resume.
@@ -33,23 +39,16 @@ func (s *Store) Resume(ctx context.Context, db jobs.DB, id string, version int) 
 }
 
 func (s *Store) setPaused(ctx context.Context, db jobs.DB, verb, id string, version int, paused bool) (Schedule, error) {
-	return s.changeOne(ctx, db, verb, edit{id, version, func(spec Spec) Spec {
+	return s.changeOne(ctx, db, verb, edit{id, version, func(spec Spec) (Spec, error) {
 		spec.Paused = paused
-		return spec
+		return spec, nil
 	}})
 }
 
 // Delete removes a schedule. Nothing of it is published after the transaction has committed.
 func (s *Store) Delete(ctx context.Context, db jobs.DB, id string, version int) error {
 	err := inTx(ctx, db, func(tx jobs.DB) error {
-		current, err := s.lock(ctx, tx, []string{id})
-		if err == nil {
-			_, err = current.find(id, version)
-		}
-		if err == nil {
-			err = s.remove(ctx, tx, []string{id})
-		}
-		return err
+		return s.removeAll(ctx, tx, []Change{{Delete, Spec{ID: id}, version}})
 	})
 	if err != nil {
 		return fmt.Errorf("delete schedule %q: %w", id, err)
@@ -72,7 +71,7 @@ func (s *Store) remove(ctx context.Context, tx jobs.DB, ids []string) error {
 type edit struct {
 	id      string
 	version int
-	apply   func(Spec) Spec
+	apply   func(Spec) (Spec, error)
 }
 
 func (s *Store) changeOne(ctx context.Context, db jobs.DB, verb string, e edit) (changed Schedule, err error) {
@@ -95,6 +94,11 @@ type locked map[string]Schedule
 // lock locks schedules and then their rows of future_job. A run takes rows alone, and never waits for one, so nobody
 // waits for another in a circle.
 func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, error) {
+	for _, id := range ids {
+		if err := checkText("id", id); err != nil {
+			return nil, err
+		}
+	}
 	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)}, func(row *sql.Rows, v *Schedule) error {
 		return v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt)
 	})
@@ -159,10 +163,15 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 	specs := make([]Spec, len(edits))
 	for i, e := range edits {
 		was, err := current.find(e.id, e.version)
-		if err != nil {
-			return nil, about(specs, e.id, err)
+		var spec Spec
+		if err == nil {
+			spec, err = e.apply(was.Spec)
 		}
-		if specs[i], _, err = e.apply(was.Spec).after(was.Spec).normal(s.cfg.MaxPayload); err != nil {
+		if err == nil {
+			spec.ID = e.id
+			specs[i], _, err = spec.after(was.Spec).normal(s.cfg.MaxPayload)
+		}
+		if err != nil {
 			return nil, about(specs, e.id, err)
 		}
 	}

@@ -177,7 +177,11 @@ func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.FutureJob, 
 
 // Get returns a schedule, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, db jobs.DB, id string) (Schedule, error) {
-	list, err := s.list(ctx, db, Filter{Limit: 1}, pq.StringArray{id})
+	err := checkText("id", id)
+	var list []Schedule
+	if err == nil {
+		list, err = s.list(ctx, db, Filter{Limit: 1}, pq.StringArray{id})
+	}
 	if err == nil && len(list) == 0 {
 		err = ErrNotFound
 	}

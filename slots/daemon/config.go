@@ -25,7 +25,8 @@ type Config struct {
 	Keep time.Duration
 	// Listen is the address of the HTTP server, as host:port. Default: none.
 	Listen string
-	// Handler serves every path but /healthz, /readyz and /livez. Default: 404.
+	// Handler serves every path but /healthz, /readyz and /livez. A request must come within 30 s, and its answer be
+	// taken within a minute, unless the handler extends that by http.ResponseController. Default: 404.
 	Handler http.Handler
 	// Ran is told of each run that has ended: how often depends on how often one was begun, while others are at the slot.
 	// Default: nobody is.

@@ -150,12 +150,21 @@ func answer(w http.ResponseWriter, ok bool, v any) {
 	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
 }
 
-const (
-	// headerTime is what a client gets to send the head of a request.
-	headerTime = 10 * time.Second
-	// closingTime is what requests get to finish when the daemon has stopped.
-	closingTime = 5 * time.Second
-)
+// closingTime is what requests get to finish when the daemon has stopped.
+const closingTime = 5 * time.Second
+
+// server returns an HTTP server that gives a client that is slow, or does nothing, its time and no more. A handler that
+// takes longer has its deadlines extended, by http.ResponseController.
+func server(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second, // the head and the body
+		WriteTimeout:      time.Minute,      // from the end of the head to that of the answer
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
 
 // serve begins to serve where Config says so. The server goes on while the daemon stops; end ends it.
 func (d *daemon) serve(ctx context.Context) (end func(), err error) {
@@ -166,10 +175,8 @@ func (d *daemon) serve(ctx context.Context) (end func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve health: %w", err)
 	}
-	server := &http.Server{
-		Handler: d.handler(ctx), ReadHeaderTimeout: headerTime,
-		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-	}
+	server := server(d.handler(ctx))
+	server.ErrorLog = slog.NewLogLogger(d.log.Handler(), slog.LevelWarn)
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			d.log.ErrorContext(ctx, "the HTTP server ended", "error", err)

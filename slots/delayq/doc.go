@@ -7,9 +7,8 @@
 //	err = queue.Run(func(t time.Time, data []byte) error {
 //		return remind(t, data)
 //	})
-//
-// Or with contexts, in the transaction that gives rise to it, and with an ID that tells a repeat:
-//
+//	...
+//	// Or with contexts, in the transaction that gives rise to it, and with an ID that tells a repeat:
 //	err = queue.DelayContext(ctx, tx, placedAt.Add(24*time.Hour), []byte("order 42"))
 //	...
 //	err = queue.RunContext(ctx, func(ctx context.Context, item delayq.Item) error {

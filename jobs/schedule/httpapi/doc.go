@@ -1,18 +1,22 @@
 // Package httpapi serves schedules over HTTP.
 //
-//	api, err := httpapi.New(httpapi.Config{Store: store, DB: db, Token: token})
+//	api, err := httpapi.New(httpapi.Config{Store: store, DB: db, Tokens: []string{token}})
 //	http.Handle("/", api)
 //
-// Every request needs the header "Authorization: Bearer <token>". Bodies are JSON.
+// Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. openapi.json describes all of it for
+// machines, and is served.
 //
 //	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000)
 //	POST   /schedules               creates one: 201
 //	GET    /schedules/{id}          one schedule
 //	PUT    /schedules/{id}          replaces what is said about it, all of it but an anchor that is left out
+//	PATCH  /schedules/{id}          changes the fields that are given, as RFC 7396 has it; null is the default
 //	DELETE /schedules/{id}          deletes it: 204
 //	POST   /schedules/{id}/pause    lets it publish nothing
 //	POST   /schedules/{id}/resume   ends that, from now on
+//	POST   /changes                 creates, updates and deletes many
 //	GET    /preview                 instants with slots and local time; ?crontab, ?timezone, ?anchor, ?from, ?to and ?limit
+//	GET    /openapi.json            describes all of it
 //
 // A schedule is, with all that may be left out but id and crontab,
 //
@@ -22,12 +26,24 @@
 // and is answered with state, version, next, slot, dropped, error_count, last_error, created_at and updated_at besides.
 // Its version is also its ETag: with "If-Match" a change is made only to that version, else the answer is 412.
 //
+// Many changes are one list, which is read and made as it comes, up to 1000 in a transaction, and may have any length:
+//
+//	{"changes": [{"action": "create", "schedule": {"id": "report-43", "crontab": "@daily"}},
+//	             {"action": "update", "schedule": {"id": "report-42", "crontab": "@daily"}, "version": 3},
+//	             {"action": "delete", "schedule": {"id": "report-41"}}]}
+//
+// One that is wrong fails alone. The answer, 200, counts what was done and what failed, and lists the problem of each of
+// the first 1000 that failed, with its index in the list and its id. Where the list cannot be read any further, the
+// problem says how many were made before.
+//
 // An error is a problem of RFC 9457, application/problem+json:
 //
 //	400  the request cannot be read: JSON, an unknown field, a parameter
 //	401  the token is missing or wrong
+//	403  the token may only read
 //	404  there is no such schedule, or path
 //	405  the path has no such method
+//	408  the body did not come in time
 //	409  there is a schedule of this id
 //	412  the schedule has another version
 //	413  the body is too large

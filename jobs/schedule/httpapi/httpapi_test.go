@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -22,7 +24,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-const token = "correct horse battery staple"
+const (
+	token     = "correct horse battery staple"
+	readToken = "a horse that only reads"
+)
 
 var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 
@@ -30,7 +35,9 @@ type world struct {
 	t       testing.TB
 	handler http.Handler
 	store   *schedule.Store
+	db      *sqlx.DB
 	log     *bytes.Buffer
+	seen    map[string]bool // operations and statuses, where somebody wants to know
 }
 
 func setup(t testing.TB) *world {
@@ -40,18 +47,31 @@ func setup(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: store, log: new(bytes.Buffer)}
-	w.handler, err = httpapi.New(httpapi.Config{Store: store, DB: db, Token: token, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
+	w := &world{t: t, store: store, db: db, log: new(bytes.Buffer)}
+	w.handler, err = httpapi.New(w.config(db))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
+func (w *world) config(db jobs.DB) httpapi.Config {
+	return httpapi.Config{
+		Store: w.store, DB: db, Tokens: []string{"another token altogether", token}, ReadTokens: []string{readToken},
+		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+	}
+}
+
 // call sends a request that is in order but for what the headers, given in pairs, replace.
 func (w *world) call(method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
-	r := httptest.NewRequestWithContext(w.t.Context(), method, target, strings.NewReader(body))
+	return w.send(method, target, strings.NewReader(body), headers...)
+}
+
+func (w *world) send(method, target string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+	w.t.Helper()
+	var sent bytes.Buffer
+	r := httptest.NewRequestWithContext(w.t.Context(), method, target, io.TeeReader(body, &sent))
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
@@ -59,6 +79,7 @@ func (w *world) call(method, target, body string, headers ...string) *httptest.R
 	}
 	answer := httptest.NewRecorder()
 	w.handler.ServeHTTP(answer, r)
+	w.compare(r, sent.String(), answer)
 	return answer
 }
 
@@ -190,8 +211,17 @@ func TestNothingIsToldToWhoDoesNotKnowTheToken(t *testing.T) {
 			}
 		}
 	}
-	w.want(200, "GET", "/schedules", "", "Authorization", "bearer "+token)
-	for _, cfg := range []httpapi.Config{{}, {Store: w.store, Token: token}, {Store: w.store, DB: pgtest.New(t), Token: "short"}} {
+	for _, known := range []string{token, "another token altogether", readToken} {
+		w.want(200, "GET", "/schedules", "", "Authorization", "bearer "+known)
+	}
+	db := pgtest.New(t)
+	for _, cfg := range []httpapi.Config{
+		{},
+		{Store: w.store, Tokens: []string{token}},
+		{Store: w.store, DB: db},
+		{Store: w.store, DB: db, Tokens: []string{token, "short"}},
+		{Store: w.store, DB: db, Tokens: []string{token}, ReadTokens: []string{""}},
+	} {
 		if _, err := httpapi.New(cfg); err == nil {
 			t.Errorf("%+v makes a handler", cfg)
 		}
@@ -223,7 +253,7 @@ func TestMistakesAreProblems(t *testing.T) {
 		{400, "GET", "/preview?crontab=@daily&from=noon&to=2030-03-01T12:00:00Z", "", nil, "from"},
 		{404, "GET", "/", "", nil, "path"},
 		{404, "PUT", "/schedules/nobody", `{"crontab": "@daily"}`, nil, "no such schedule"},
-		{405, "PATCH", "/schedules/a", "", nil, "GET, PUT, DELETE"},
+		{405, "POST", "/schedules/a", "", nil, "GET, PUT, PATCH, DELETE"},
 		{405, "GET", "/schedules/a/pause", "", nil, "POST"},
 		{409, "POST", "/schedules", `{"id": "a", "crontab": "@daily"}`, nil, "a schedule of this id"},
 		{412, "PUT", "/schedules/a", `{"crontab": "@daily"}`, []string{"If-Match", "1"}, "If-Match"},
@@ -260,8 +290,8 @@ func TestWhatTheDatabaseSaysIsLoggedAndNotTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, log: new(bytes.Buffer)}
-	w.handler, err = httpapi.New(httpapi.Config{Store: store, DB: db, Token: token, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
+	w := &world{t: t, store: store, log: new(bytes.Buffer)}
+	w.handler, err = httpapi.New(w.config(db))
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
@@ -37,6 +39,13 @@ func (b body) spec() schedule.Spec {
 	}
 }
 
+func newBody(s schedule.Spec) body {
+	return body{
+		ID: s.ID, Crontab: s.Crontab, Timezone: s.Timezone, Payload: s.Payload, Deadline: duration.Text(s.Deadline),
+		Spread: duration.Text(s.Spread), Misfire: s.Misfire, Anchor: s.Anchor, Paused: s.Paused,
+	}
+}
+
 // View is a schedule as JSON, in the answers of this API and of the command line.
 type View struct {
 	body
@@ -54,11 +63,7 @@ type View struct {
 // NewView returns the View of a schedule.
 func NewView(s schedule.Schedule) View {
 	v := View{
-		body: body{
-			ID: s.ID, Crontab: s.Crontab, Timezone: s.Timezone, Payload: s.Payload, Deadline: duration.Text(s.Deadline),
-			Spread: duration.Text(s.Spread), Misfire: s.Misfire, Anchor: s.Anchor, Paused: s.Paused,
-		},
-		State: s.State, Version: s.Version, Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError,
+		body: newBody(s.Spec), State: s.State, Version: s.Version, Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if s.State == schedule.Active {
@@ -67,29 +72,56 @@ func NewView(s schedule.Schedule) View {
 	return v
 }
 
-// decode reads the one JSON value of a request.
-func decode(r *http.Request, v any) error {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+// mergePatch is the media type of RFC 7396.
+const mergePatch = "application/merge-patch+json"
+
+// checkMedia refuses a body that is not JSON, or of one of other media types.
+func checkMedia(r *http.Request, others ...string) error {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" && !slices.Contains(others, media) {
 		return problem(http.StatusUnsupportedMediaType, "send the body as JSON, with the header Content-Type: application/json")
 	}
+	return nil
+}
+
+// decode reads the one JSON value of a request, which may be of other media types than application/json.
+func decode(r *http.Request, v any, others ...string) error {
+	if err := checkMedia(r, others...); err != nil {
+		return err
+	}
 	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return unreadable(err)
+	}
+	return parse(bytes.NewReader(text), v)
+}
+
+// parse reads one JSON value.
+func parse(text io.Reader, v any) error {
+	dec := json.NewDecoder(text)
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if err == nil && !errors.Is(dec.Decode(new(json.RawMessage)), io.EOF) {
+		err = errors.New("it goes on after the first value")
+	}
+	if err != nil {
+		return unreadable(err)
+	}
+	return nil
+}
+
+// unreadable is the problem of a body that cannot be read.
+func unreadable(err error) error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body must be at most %d bytes", tooLarge.Limit))
 	}
-	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.DisallowUnknownFields()
-		if err = dec.Decode(v); err == nil && !errors.Is(dec.Decode(new(json.RawMessage)), io.EOF) {
-			err = errors.New("it goes on after the first value")
-		}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return problem(http.StatusRequestTimeout, "the body did not come in time")
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("%s: it must not be of the JSON type %s", cmp.Or(e.Field, "the whole"), e.Value)
 	}
-	if err != nil {
-		return problem(http.StatusBadRequest, "the body: "+err.Error())
-	}
-	return nil
+	return problem(http.StatusBadRequest, "the body: "+err.Error())
 }
 
 // problemError is an error as RFC 9457 has it.

@@ -1,0 +1,213 @@
+package httpapi
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+const (
+	// bulkRows and bulkBytes are how many changes are read before they are made in one transaction.
+	bulkRows  = 1000
+	bulkBytes = 4 << 20
+	// bulkTime is what a client gets to send so many, and to take the answer.
+	bulkTime = 30 * time.Second
+	// maxFailures is how many of the changes that failed are told.
+	maxFailures = 1000
+)
+
+// bulkChange is one change of a bulk request.
+type bulkChange struct {
+	Action   schedule.Action `json:"action"`
+	Schedule body            `json:"schedule"` // to delete one, its id
+	Version  int             `json:"version"`  // 0: whatever it is
+}
+
+// bulkResult is what became of a bulk request.
+type bulkResult struct {
+	Done   int64         `json:"done"`
+	Failed int64         `json:"failed"`
+	Errors []bulkFailure `json:"errors"` // of the first maxFailures
+}
+
+// bulkFailure is a change that was not made.
+type bulkFailure struct {
+	Index int64  `json:"index"` // in the list of changes, from 0
+	ID    string `json:"id"`
+	*problemError
+}
+
+// bulk is a request that is being read. It holds no transaction while it waits for the client.
+type bulk struct {
+	*api
+	r       *http.Request
+	extend  func() // gives the client time for more
+	read    int64  // changes so far
+	size    int    // of those that wait, in bytes
+	waiting []waiting
+	ids     map[string]bool // of those that wait
+	result  bulkResult
+}
+
+// waiting is a change that is to be made.
+type waiting struct {
+	index int64
+	schedule.Change
+}
+
+// changeMany makes many changes, as they come.
+func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := checkMedia(r); err != nil {
+		return nil, err
+	}
+	control := http.NewResponseController(w)
+	b := &bulk{api: a, r: r, ids: map[string]bool{}, result: bulkResult{Errors: []bulkFailure{}}, extend: func() {
+		by := monotonic().Add(bulkTime)
+		_ = errors.Join(control.SetReadDeadline(by), control.SetWriteDeadline(by)) // where there are none, none is needed
+	}}
+	failed := b.readAll()
+	if err := b.flush(); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		p := problemOf(failed)
+		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail, b.result.Done, b.result.Failed)
+		return nil, errors.Join(p, failed) // the latter for the log
+	}
+	slices.SortFunc(b.result.Errors, func(x, y bulkFailure) int { return cmp.Compare(x.Index, y.Index) })
+	return b.result, nil
+}
+
+// monotonic is for deadlines of connections.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// readAll reads the changes, and makes most of them.
+func (b *bulk) readAll() error {
+	b.extend()
+	body := &budget{Reader: b.r.Body, most: b.MaxBody, left: b.MaxBody}
+	dec := json.NewDecoder(body)
+	if err := expect(dec, json.Delim('{'), "changes", json.Delim('[')); err != nil {
+		return err
+	}
+	for dec.More() {
+		body.left = body.most
+		var text json.RawMessage
+		err := dec.Decode(&text)
+		if err == nil && int64(len(text)) > b.MaxBody { // it began in what was read before
+			err = &http.MaxBytesError{Limit: b.MaxBody}
+		}
+		if err != nil {
+			return unreadable(err)
+		}
+		if err := b.add(text); err != nil {
+			return err
+		}
+	}
+	if err := expect(dec, json.Delim(']'), json.Delim('}')); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return problem(http.StatusBadRequest, "the body: it goes on after the first value")
+	}
+	return nil
+}
+
+// expect reads tokens, which must be these.
+func expect(dec *json.Decoder, tokens ...json.Token) error {
+	for _, want := range tokens {
+		got, err := dec.Token()
+		if err != nil {
+			return unreadable(err)
+		}
+		if got != want {
+			return problem(http.StatusBadRequest, fmt.Sprintf(`the body: want {"changes": [...]}, and found %v instead of %v`, got, want))
+		}
+	}
+	return nil
+}
+
+// add takes a change, and makes those that wait when they are many. One of an id that waits must come after that.
+func (b *bulk) add(text json.RawMessage) error {
+	index := b.read
+	b.read++
+	var c bulkChange
+	if err := parse(bytes.NewReader(text), &c); err != nil {
+		b.fail(index, c.Schedule.ID, err)
+		return nil
+	}
+	if len(b.waiting) == bulkRows || b.size+len(text) > bulkBytes || b.ids[c.Schedule.ID] {
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
+	b.waiting = append(b.waiting, waiting{index, schedule.Change{Action: c.Action, Spec: c.Schedule.spec(), Version: c.Version}})
+	b.ids[c.Schedule.ID] = true
+	b.size += len(text)
+	return nil
+}
+
+// flush makes the changes that wait.
+func (b *bulk) flush() error {
+	err := b.make(b.waiting)
+	b.waiting, b.size = b.waiting[:0], 0
+	clear(b.ids)
+	b.extend()
+	return err
+}
+
+// make makes changes in one transaction. Where one of them is wrong it makes each half by itself, until that one is
+// alone. It returns an error when it is the server's.
+func (b *bulk) make(changes []waiting) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	all := make([]schedule.Change, len(changes))
+	for i, c := range changes {
+		all[i] = c.Change
+	}
+	err := b.Store.ChangeAll(b.r.Context(), b.DB, all)
+	switch {
+	case err == nil:
+		b.result.Done += int64(len(changes))
+		return nil
+	case problemOf(err).Status >= http.StatusInternalServerError:
+		return err
+	case len(changes) == 1:
+		b.fail(changes[0].index, changes[0].Spec.ID, err)
+		return nil
+	}
+	half := len(changes) / 2
+	if err := b.make(changes[:half]); err != nil {
+		return err
+	}
+	return b.make(changes[half:])
+}
+
+func (b *bulk) fail(index int64, id string, err error) {
+	if b.result.Failed++; len(b.result.Errors) < maxFailures {
+		b.result.Errors = append(b.result.Errors, bulkFailure{index, id, problemOf(err)})
+	}
+}
+
+// budget bounds what is read for one change, whatever the size of the whole is.
+type budget struct {
+	io.Reader
+	most, left int64
+}
+
+func (b *budget) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, &http.MaxBytesError{Limit: b.most}
+	}
+	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

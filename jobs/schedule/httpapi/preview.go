@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
+)
+
+// preview is the instants of a crontab, and whether there are more of them.
+type preview struct {
+	Instants []instant `json:"instants"`
+	More     bool      `json:"more"`
+}
+
+type instant struct {
+	Instant time.Time `json:"instant"`
+	Slot    time.Time `json:"slot"`
+	Local   time.Time `json:"local"` // the instant by the clocks of the schedule's time zone
+}
+
+func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := query(r, "crontab", "timezone", "anchor", "from", "to", "limit")
+	if err != nil {
+		return nil, err
+	}
+	limit, err1 := q.limit()
+	from, err2 := q.instant("from", true)
+	to, err3 := q.instant("to", true)
+	anchor, err4 := q.instant("anchor", false)
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	g, err := a.Store.Grid(r.Context(), a.DB)
+	if err != nil {
+		return nil, err
+	}
+	spec := schedule.Spec{Crontab: q.Get("crontab"), Timezone: q.Get("timezone"), Anchor: cmp.Or(anchor, from)}
+	all, err := schedule.Preview(spec, g, from, to)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := crontab.Zone(spec.Crontab, spec.Timezone)
+	if err != nil {
+		return nil, err
+	}
+	page := preview{Instants: []instant{}}
+	for at, slot := range all {
+		if page.More = len(page.Instants) == limit; page.More {
+			break
+		}
+		page.Instants = append(page.Instants, instant{at, slot, at.In(zone)})
+	}
+	return page, nil
+}

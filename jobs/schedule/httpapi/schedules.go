@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// page is a page of schedules.
+type page struct {
+	Schedules []View  `json:"schedules"`
+	After     *string `json:"after"` // of the next page; null: this is the last
+}
+
+func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := query(r, "prefix", "state", "after", "limit")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return nil, err
+	}
+	f := schedule.Filter{Prefix: q.Get("prefix"), After: q.Get("after"), State: schedule.State(q.Get("state")), Limit: limit + 1}
+	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
+		return nil, problem(http.StatusBadRequest, "state: must be active, paused or ended")
+	}
+	list, err := a.Store.List(r.Context(), a.DB, f)
+	if err != nil {
+		return nil, err
+	}
+	var page page
+	if len(list) > limit {
+		list = list[:limit]
+		page.After = &list[limit-1].ID
+	}
+	page.Schedules = make([]View, len(list))
+	for i, s := range list {
+		page.Schedules[i] = NewView(s)
+	}
+	return page, nil
+}
+
+func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
+	var b body
+	if err := decode(r, &b); err != nil {
+		return nil, err
+	}
+	s, err := a.Store.Create(r.Context(), a.DB, b.spec())
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Location", "/schedules/"+url.PathEscape(s.ID))
+	setVersion(w, s)
+	return created{NewView(s)}, nil
+}
+
+// created is a View that is answered with 201.
+type created struct{ View }
+
+func (a *api) get(w http.ResponseWriter, r *http.Request) (any, error) {
+	s, err := a.Store.Get(r.Context(), a.DB, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	setVersion(w, s)
+	return NewView(s), nil
+}
+
+func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
+	version, err := ifMatch(r)
+	if err != nil {
+		return nil, err
+	}
+	var b body
+	if err := decode(r, &b); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	if b.ID, err = sameID(b.ID, id); err != nil {
+		return nil, err
+	}
+	s, err := a.Store.Update(r.Context(), a.DB, b.spec(), version)
+	if err != nil {
+		return nil, err
+	}
+	setVersion(w, s)
+	return NewView(s), nil
+}
+
+// sameID refuses to give a schedule another id.
+func sameID(given, id string) (string, error) {
+	if given != "" && given != id {
+		return "", &jobs.FieldError{Field: "id", Rule: "a schedule keeps its id: leave it out, or give that of the path"}
+	}
+	return id, nil
+}
+
+func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
+	version, err := ifMatch(r)
+	if err == nil {
+		err = a.Store.Delete(r.Context(), a.DB, r.PathValue("id"), version)
+	}
+	return nil, err
+}
+
+type changeFunc func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error)
+
+func (a *api) change(change changeFunc) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		version, err := ifMatch(r)
+		if err != nil {
+			return nil, err
+		}
+		s, err := change(a.Store, r.Context(), a.DB, r.PathValue("id"), version)
+		if err != nil {
+			return nil, err
+		}
+		setVersion(w, s)
+		return NewView(s), nil
+	}
+}
