@@ -13,8 +13,8 @@
 //
 // The crontab (see package crontab below this one) gives the instants. Each is published in the first slot at or after
 // it, put off by the schedule's part of its spread, with an ID of its own, "<schedule>-<unix seconds>", and its nominal
-// time: with slots of 15 minutes, "*/5 * * * *" publishes three events in each. The instant after those is computed
-// from them and never from the clock, so that the timeline does not drift.
+// time; its data is an [Occurrence]. With slots of 15 minutes, "*/5 * * * *" publishes three events in each. The instant
+// after those is computed from them and never from the clock, so that the timeline does not drift.
 //
 // # When slots were missed
 //

@@ -163,9 +163,10 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 		b.results[i] = jobs.Result{Next: new(next.Add(s.offset)), Payload: waitFor(next)}
 	}
 	for at := range s.crontab.Between(p.cut, p.last) {
+		o := newOccurrence(row.EntityKey, at, s.payload)
 		b.events = append(b.events, event.Event{
-			ID: fmt.Sprintf("%s-%d", row.EntityKey, at.Unix()), Source: cmp.Or(b.to.Source, DefaultSource), Type: EventType,
-			Subject: row.EntityKey, Time: at, GeneratedAt: now, Data: s.payload,
+			ID: o.ID, Source: cmp.Or(b.to.Source, DefaultSource), Type: EventType,
+			Subject: row.EntityKey, Time: at, GeneratedAt: now, Data: o.data(),
 		})
 		b.owners = append(b.owners, i)
 		if len(b.events) < chunk {

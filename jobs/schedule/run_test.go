@@ -44,7 +44,8 @@ func TestEveryInstantBetweenTwoSlotsIsAnEventAtTheSlotAfterIt(t *testing.T) {
 	at := noon.Add(5 * time.Minute)
 	want := event.Event{
 		ID: fmt.Sprintf("report-%d", at.Unix()), Source: "prescient", Type: "prescient.schedule.due", Subject: "report",
-		Time: at, GeneratedAt: slot(1).Add(time.Second), Data: json.RawMessage(`{"n": 1}`),
+		Time: at, GeneratedAt: slot(1).Add(time.Second),
+		Data: fmt.Appendf(nil, `{"id":"report-%[1]d","generated_at":%[1]d,"schedule_id":"report","payload":{"n":1}}`, at.Unix()),
 	}
 	got := w.published()
 	if times(got) != "12:05 12:10 12:15" {

@@ -24,7 +24,7 @@ type Spec struct {
 	Crontab string
 	// Timezone is a name of the IANA database. Empty: UTC, or the one that Crontab names.
 	Timezone string
-	// Payload is the data of every event: any JSON value, or nil.
+	// Payload is in the data of every event, see Occurrence: any JSON value, or nil.
 	Payload json.RawMessage
 	// Deadline drops an event that would be published later than that after its slot: whole seconds. 0: none is.
 	Deadline time.Duration

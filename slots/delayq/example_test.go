@@ -24,7 +24,7 @@ var (
 	remindOnce func(ctx context.Context, id, order string) error
 )
 
-// DelayQ is what a program may ask of any delay queue.
+// DelayQ is what a program may ask of any delay queue, with a type of its own.
 type DelayQ interface {
 	Delay(ready time.Time, data []byte) error
 	Run(handle func(t time.Time, data []byte) error) error

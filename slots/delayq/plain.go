@@ -6,25 +6,32 @@ import (
 	"time"
 )
 
-// Queue is a delay queue of two methods, as many programs have it.
-var _ interface {
-	Delay(ready time.Time, data []byte) error
-	Run(handle func(t time.Time, data []byte) error) error
-} = (*Queue)(nil)
+// DelayQ is a delay queue in the fewest words; a Queue is one.
+type DelayQ interface {
+	// Delay puts data into the queue, to be ready at an instant.
+	Delay(readyTime time.Time, data []byte) error
+	// Run hands out what is ready.
+	Run(handle HandlerFn) error
+}
+
+// HandlerFn is called for what is ready, with the instant that was given to Delay.
+type HandlerFn = func(t time.Time, data []byte) error
+
+var _ DelayQ = (*Queue)(nil)
 
 // ErrClosed is returned for an item that is given to a queue after Close.
 var ErrClosed = errors.New("the queue is closed")
 
 // Delay is DelayContext in a transaction of its own.
-func (q *Queue) Delay(ready time.Time, data []byte) error {
+func (q *Queue) Delay(readyTime time.Time, data []byte) error {
 	if q.open.Err() != nil {
 		return ErrClosed
 	}
-	return q.DelayContext(q.open, q.db, ready, data)
+	return q.DelayContext(q.open, q.db, readyTime, data)
 }
 
-// Run is RunContext until Close. handle gets the instant given to Delay, not that of the slot, and the data.
-func (q *Queue) Run(handle func(t time.Time, data []byte) error) error {
+// Run is RunContext until Close.
+func (q *Queue) Run(handle HandlerFn) error {
 	return q.RunContext(q.open, func(_ context.Context, item Item) error { return handle(item.At, item.Data) })
 }
 

@@ -12,10 +12,7 @@ import (
 func TestTheQueueOfTwoMethodsHandsOutWhatItWasGivenUntilItIsClosed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var queue interface {
-		Delay(ready time.Time, data []byte) error
-		Run(handle func(t time.Time, data []byte) error) error
-	} = w.queue
+	var queue DelayQ = w.queue
 	want := map[string]time.Time{}
 	for data, ready := range map[string]time.Time{"past": time.Unix(1, 0), "\x00\xff": w.now().Add(1500 * time.Millisecond), "": w.now()} {
 		want[data] = ready.UTC()
