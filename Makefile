@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long lint check-release deploy bench bench-full postgres promtool clean
+.PHONY: help build demo test test-long lint check-release deploy clients bench bench-full postgres promtool languages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ build: ## build bin/prescient
 demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an outage, catch-up
 	@bin/prescient demo
 
-test: postgres promtool ## every test, with the race detector, on a PostgreSQL that the tests start themselves
+test: postgres promtool languages ## every test, with the race detector, on a PostgreSQL that the tests start themselves
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m ./...
 	cd deploy/test && go test ./...
 
@@ -42,6 +42,10 @@ check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since
 deploy: ## rewrite the files of deploy, which prescient prints
 	go test -count 1 -run TheFilesOfDeploy ./cmd -update
 
+clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
+	cd examples/python && python3 generate.py ../../jobs/schedule/httpapi/openapi.json > schedules.py
+	cd examples/typescript && npm run --silent client
+
 bench: postgres ## prescient beside other queues, the short set: about 5 minutes
 	cd bench && go run . -short
 
@@ -54,5 +58,9 @@ postgres: ## install PostgreSQL where its server programs are nowhere to be foun
 promtool: ## fetch Prometheus' promtool into bin/ where it is nowhere to be found and apt-get can
 	@deploy/install-promtool.sh
 
+languages: ## fetch what the examples in Python and TypeScript need, where it is not there and can be had
+	@examples/python/install.sh
+	@examples/typescript/install.sh
+
 clean: ## remove what was built
-	rm -rf bin build dist
+	rm -rf bin build dist examples/typescript/node_modules examples/typescript/dist

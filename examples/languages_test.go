@@ -1,0 +1,306 @@
+// Package languages tests the examples in other languages as they are, with the stock binary.
+package languages
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// asBinary makes the test binary be prescient.
+const asBinary = "LANGUAGES_TEST_AS_BINARY"
+
+const (
+	secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	token  = "a-token-for-this-test"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asBinary) != "" {
+		cmd.Main(jobs.NewRegistry())
+		return
+	}
+	os.Exit(pgtest.Main(m))
+}
+
+// example is an application in another language.
+type example struct {
+	dir     string
+	build   string
+	command []string // before the application's own arguments
+	env     []string
+	client  []string // prints the client that openapi.json stands for
+	file    string   // has the client
+}
+
+// need skips the test where a program cannot be run; which of them make test has fetched, where it can.
+func need(t *testing.T, e example, name string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	c.Dir, c.Env = e.dir, append(os.Environ(), e.env...)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Skipf("%s %s: %v\n%s\nwhat examples/%s needs is fetched by make languages", name, strings.Join(args, " "), err, out, e.dir)
+	}
+}
+
+func python(t *testing.T) example {
+	t.Helper()
+	lib, err := filepath.Abs("../build/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := example{
+		dir: "python", build: "true", command: []string{"python3", "orders.py"}, env: []string{"PYTHONPATH=" + lib, "PYTHONDONTWRITEBYTECODE=1"},
+		client: []string{"python3", "generate.py", "../../jobs/schedule/httpapi/openapi.json"}, file: "schedules.py",
+	}
+	need(t, e, "python3", "-c", "import psycopg; from typing import NotRequired")
+	return e
+}
+
+func typescript(t *testing.T) example {
+	t.Helper()
+	e := example{
+		dir: "typescript", build: "node_modules/.bin/tsc", command: []string{"node", "dist/orders.js"},
+		client: []string{"node_modules/.bin/openapi-typescript", "../../jobs/schedule/httpapi/openapi.json"}, file: "schedules.d.ts",
+	}
+	need(t, e, "node", "-e", "import('pg').then(() => import('openapi-fetch'))")
+	return e
+}
+
+var examples = map[string]func(t *testing.T) example{"python": python, "typescript": typescript}
+
+func TestTheClientsAreThoseOfTheDocument(t *testing.T) {
+	t.Parallel()
+	for name, setup := range examples {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			c := exec.CommandContext(t.Context(), e.client[0], e.client[1:]...)
+			c.Dir, c.Env = e.dir, append(os.Environ(), e.env...)
+			got, err := c.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(filepath.Join(e.dir, e.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimSpace(string(want)), strings.TrimSpace(string(got))); diff != "" {
+				t.Errorf("openapi.json has changed: make clients\n%s", diff)
+			}
+		})
+	}
+}
+
+// world is an application, and its database.
+type world struct {
+	t *testing.T
+	example
+	db  *sqlx.DB
+	env []string
+}
+
+func TestAnApplicationAsksInItsTransactionsAndAnswersForWhatIsDue(t *testing.T) {
+	t.Parallel()
+	for name, setup := range examples {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			c := exec.CommandContext(t.Context(), e.build)
+			c.Dir = e.dir
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", e.build, err, out)
+			}
+			w := &world{t: t, example: e}
+			url := pgtest.URL(t)
+			var err error
+			if w.db, err = pgsql.Open(t.Context(), url); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = w.db.Close() })
+			w.env = append(os.Environ(), append(e.env, "DATABASE_URL="+url, "WEBHOOK_SECRET="+secret, "PRESCIENT_TOKEN="+token)...)
+
+			w.slotsOfASecond()
+			w.app("tables")
+			w.app("place", "41")
+			w.app("place", "42")
+			w.app("ship", "42")
+			if out, err := w.try("break", "43"); err == nil || !strings.Contains(out, "rolled back") {
+				t.Errorf("break: %v\n%s", err, out)
+			}
+			service := "http://localhost:" + w.begin(w.command, "serve", "0")(`listening on port (\d+)`)
+			w.refuses(service)
+			w.env = append(w.env, "PRESCIENT_URL=http://"+w.daemon(url, service))
+
+			w.becomes(map[string]string{"41": "done", "42": "cancelled"})
+			var alerts []string
+			if err := w.db.SelectContext(t.Context(), &alerts, `select order_id from alert`); err != nil {
+				t.Fatal(err)
+			}
+			diff(t, []string{"41"}, alerts)
+
+			diff(t, "daily @daily version 1\n", w.app("remind", "daily", "@daily"))
+			diff(t, "daily @hourly version 2\n", w.app("remind", "daily", "@hourly"))
+			if out, err := w.try("remind", "often", "often"); err == nil || !strings.Contains(out, "crontab") {
+				t.Errorf("a bad crontab: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func (w *world) slotsOfASecond() {
+	w.t.Helper()
+	ledger, err := slots.NewLedger(w.t.Context(), w.db, "", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	second, err := grid.New(time.Second)
+	if err == nil {
+		_, err = ledger.SetWidth(w.t.Context(), second)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// try runs the application, and returns what it prints.
+func (w *world) try(args ...string) (string, error) {
+	w.t.Helper()
+	c := exec.CommandContext(w.t.Context(), w.command[0], append(w.command[1:], args...)...)
+	c.Dir, c.Env = w.dir, w.env
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+func (w *world) app(args ...string) string {
+	w.t.Helper()
+	out, err := w.try(args...)
+	if err != nil {
+		w.t.Fatalf("%s: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// begin starts a program that ends with the test. What it returns waits for a line that matches, and returns its group.
+func (w *world) begin(command []string, args ...string) (wait func(pattern string) string) {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	c := exec.CommandContext(ctx, command[0], append(command[1:], args...)...)
+	c.Dir, c.Env = w.dir, w.env
+	reader, writer := io.Pipe()
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = writer, writer
+	if err := c.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	lines := bufio.NewReader(io.TeeReader(reader, &log))
+	drained := make(chan struct{})
+	w.t.Cleanup(func() {
+		stop()
+		_ = c.Wait() // killed
+		_ = writer.Close()
+		<-drained
+		if w.t.Failed() {
+			w.t.Logf("%s: %s", args, &log)
+		}
+	})
+	return func(pattern string) string {
+		w.t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if found := regexp.MustCompile(pattern).FindStringSubmatch(line); found != nil {
+				go func() { _, _ = io.Copy(io.Discard, lines); close(drained) }()
+				return found[1]
+			}
+			if err != nil {
+				close(drained)
+				w.t.Fatalf("%s ended without a line %s: %v", args, pattern, err)
+			}
+		}
+	}
+}
+
+// daemon starts a daemon that knows the service, and returns where it listens.
+func (w *world) daemon(url, service string) (address string) {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.dir, "prescient.yaml"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config := filepath.Join(w.t.TempDir(), "prescient.yaml")
+	if err := os.WriteFile(config, bytes.ReplaceAll(text, []byte("http://localhost:8080"), []byte(service)), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	p := &world{t: w.t, db: w.db, env: append(w.env, asBinary+"=1", "PRESCIENT_DATABASE_URL="+url, "PRESCIENT_CONFIG="+config,
+		"PRESCIENT_EVENTS_SECRET="+secret, "PRESCIENT_DAEMON_TOKEN="+token)}
+	return p.begin([]string{os.Args[0]}, "daemon", "--listen", "127.0.0.1:0")(`msg=listening address=(\S+)`)
+}
+
+// refuses fails unless the service refuses what is not signed.
+func (w *world) refuses(service string) {
+	w.t.Helper()
+	for name, header := range map[string]http.Header{
+		"unsigned":        {},
+		"another's":       {"Webhook-Id": {"1"}, "Webhook-Timestamp": {fmt.Sprint(time.Now().Unix())}, "Webhook-Signature": {"v1,c2lnbmF0dXJl"}},
+		"of another time": {"Webhook-Id": {"1"}, "Webhook-Timestamp": {"1700000000"}, "Webhook-Signature": {"v1,c2lnbmF0dXJl"}},
+	} {
+		r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, service, strings.NewReader(`{"rows": []}`))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		r.Header = header
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		diff(w.t, name+": 401", fmt.Sprintf("%s: %d", name, answer.StatusCode))
+	}
+}
+
+// becomes waits until nothing waits any more, and compares what became of the orders.
+func (w *world) becomes(want map[string]string) {
+	w.t.Helper()
+	waiting := 1
+	for deadline := time.Now().Add(60 * time.Second); waiting > 0; time.Sleep(20 * time.Millisecond) {
+		if err := w.db.GetContext(w.t.Context(), &waiting, `select count(*) from prescient.future_job`); err != nil || time.Now().After(deadline) {
+			w.t.Fatalf("%d checks wait, %v", waiting, err)
+		}
+	}
+	var rows []struct{ Order, Outcome string }
+	if err := w.db.SelectContext(w.t.Context(), &rows, `select entity_key as "order", outcome from prescient.future_job_history`); err != nil {
+		w.t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, row := range rows {
+		got[row.Order] = row.Outcome
+	}
+	diff(w.t, want, got)
+}
+
+func diff(t *testing.T, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
