@@ -16,11 +16,11 @@ comment on table prescient.event_outbox is
     'marks are numbers of transactions, which begin anew on another server: empty it, event_consumer and event_removed after a restore from a dump';
 
 update prescient.setting
-set schema_version = 11;
+set schema_version = 10;
 
 -- +goose Down
 update prescient.setting
-set schema_version = 10;
+set schema_version = 9;
 comment on table prescient.event_outbox is
     'marks are numbers of transactions, which begin anew on another server: empty it and event_consumer after a restore from a dump';
 drop table prescient.event_removed;
