@@ -41,6 +41,7 @@ type App struct {
 	output   string           // what --output says
 	printed  func(v any)      // sees what is printed as JSON: a test holds docs/json.md against it
 	metrics  *metrics.Metrics // of the command, where it has any
+	broken   bool             // a query of sql_jobs cannot run
 	mentions *regexp.Regexp   // of commands in texts that do not know the binary's name
 	reached  bool             // the command line was understood: a command's own function was called
 }
@@ -64,7 +65,7 @@ func (a *App) Registry() *jobs.Registry { return a.registry }
 
 // Run runs the command that args, without the binary's name, stand for. Errors are on Err when it returns.
 func (a *App) Run(ctx context.Context, args []string) Code {
-	a.quiet, a.verbose, a.tail.text = false, false, nil
+	a.quiet, a.verbose, a.broken, a.tail.text = false, false, false, nil
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()

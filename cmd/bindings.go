@@ -1,16 +1,13 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
-	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
@@ -43,6 +40,7 @@ func (a *App) bind(ctx context.Context, registry *jobs.Registry, publisher event
 	for i, err := range checkQueries(ctx, queries) {
 		if err != nil {
 			a.log.ErrorContext(ctx, "a job cannot run: its rows will fail, others run", "job", queries[i].Name, "error", err)
+			a.broken = true
 		}
 	}
 	return release, nil
@@ -160,54 +158,4 @@ func checkQueries(ctx context.Context, queries []sqljob.Config) []error {
 	}
 	wg.Wait()
 	return errs
-}
-
-func newConfigCheck(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
-		Use:   "check",
-		Short: "Check that the queries of sql_jobs can run",
-		Long: `Check that the settings are right, and that the queries of sql_jobs can run: the server understands them, the role
-may be taken, the columns are those that are known. No query is run. Exits 3 when one cannot.`,
-		Example: `  prescient config check --config /etc/prescient/prescient.yaml`,
-		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return checkConfig(c.Context(), a) },
-	})
-}
-
-// queryView is a query that was checked, as JSON.
-type queryView struct {
-	Job      string `json:"job"`
-	Database string `json:"database"` // empty: that of the jobs
-	Problem  string `json:"problem"`  // empty: none
-}
-
-func checkConfig(ctx context.Context, a *App) error {
-	if err := a.checkNames(a.registry); err != nil {
-		return err
-	}
-	queries, release := a.queries()
-	defer release()
-	var views []queryView
-	var found error
-	for i, err := range checkQueries(ctx, queries) {
-		job := a.Config().SQLJobs[i]
-		view := queryView{Job: job.Name, Database: job.Database.String()}
-		if err != nil {
-			view.Problem, found = err.Error(), &ExitError{Code: Found}
-		}
-		views = append(views, view)
-	}
-	if views == nil {
-		views = []queryView{} // null as JSON otherwise
-	}
-	return cmp.Or(a.print(views, func() error { return printChecked(a, views) }), found)
-}
-
-func printChecked(a *App, views []queryView) error {
-	if len(views) == 0 {
-		return a.lines("the settings are right; sql_jobs, whose queries would be tried, has none")
-	}
-	return printTable(a, views, table.Row{"JOB", "DATABASE", "PROBLEM"}, func(v queryView) table.Row {
-		return table.Row{v.Job, cmp.Or(v.Database, "that of the jobs"), cmp.Or(v.Problem, "none")}
-	})
 }

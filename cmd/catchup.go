@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -39,7 +40,8 @@ open for a binary that has it.
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
   --mode expire  archive the rows past the deadline of their job, and leave the others
 
-The rows of a paused job wait until "jobs resume". Nothing to catch up on is success, and prints nothing.`,
+The rows of a paused job wait until "jobs resume". Nothing to catch up on is success, and prints nothing. The exit code is
+3 where a job cannot run, as with "run".`,
 		Example: `  prescient catch-up --dry-run
   prescient catch-up
   prescient catch-up --mode defer --spread 4
@@ -78,13 +80,20 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		return usagef("--spread is for --mode %s alone", slots.ModeDefer)
 	}
 	work := func(db *sqlx.DB, registry *jobs.Registry) error {
+		client, err := a.client(ctx, db)
+		if err == nil {
+			err = a.known(ctx, db, client, o.job)
+		}
+		if err != nil {
+			return err
+		}
 		bars := a.bars()
 		runner, err := slots.NewRunner(ctx, a.runnerConfig(db, registry, bars))
 		if err != nil {
 			return err
 		}
 		view, err := a.catchUp(ctx, db, runner, bars, o)
-		return errors.Join(err, printCaught(a, view))
+		return cmp.Or(errors.Join(err, printCaught(a, view)), a.cannotRun(ctx, db, runner.Now(), view.results()))
 	}
 	if o.dryRun {
 		return a.withChecks(ctx, work)
@@ -104,7 +113,6 @@ func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, ba
 	err = errors.Join(err, a.lookAtLeft(ctx, db, &view, o))
 	a.done(len(view.Slots) > 0 || view.Empty > 0).LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", o.mode), slog.Bool("dry_run", o.dryRun),
 		slog.Int("slots", len(view.Slots)), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
-	a.warnNotRegistered(ctx, caught.Results...)
 	if a.metrics != nil {
 		a.metrics.Ended(slots.KindCatchUp, err)
 	}
@@ -157,6 +165,16 @@ type caughtSlot struct {
 	Was    slots.State `json:"was"`
 	Result *resultView `json:"result"` // null: not worked on
 	leftView
+}
+
+// results are what was done in the slots.
+func (v caughtView) results() (list []resultView) {
+	for _, s := range v.Slots {
+		if s.Result != nil {
+			list = append(list, *s.Result)
+		}
+	}
+	return list
 }
 
 func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {

@@ -25,7 +25,8 @@ func newDoctor(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what will hurt before it does, and say what mends it",
-		Long: `Look for what will hurt before it does: settings that cron would not see, a crontab that does not fit the slots, a role
+		Long: `Look for what will hurt before it does: settings that cron would not see, secrets that everybody can read, queries of
+sql_jobs that cannot run, a crontab that does not fit the slots, a role
 that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
 missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
 finds. Each finding comes with the
@@ -53,7 +54,7 @@ type settingView struct {
 func examine(ctx context.Context, a *App) error {
 	var view doctorView
 	crontabs := doctor.Crontabs(ctx, a.Name)
-	view.Findings = a.examineSettings(ctx, &view, crontabs)
+	view.Findings = append(a.examineSettings(ctx, &view, crontabs), a.examineFile()...)
 	db, err := a.connect(ctx)
 	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage {
 		return err
@@ -74,6 +75,7 @@ func examine(ctx context.Context, a *App) error {
 		return err
 	}
 	view.Findings = append(view.Findings, found...)
+	view.Findings = append(view.Findings, a.examineQueries(ctx)...)
 	if unread == nil {
 		health, err := a.examineHealth(ctx, db, setting)
 		if err != nil {
@@ -94,7 +96,7 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 	if err != nil {
 		return nil, err
 	}
-	report, err := health.Look(ctx, ledger, time.Time{}, health.Limits{})
+	report, err := health.Look(ctx, ledger, time.Time{}, health.Limits{}, a.has)
 	if pq.As(err, pqerror.InsufficientPrivilege) != nil {
 		return list, nil // which the rights tell of
 	}
@@ -128,6 +130,15 @@ func (a *App) examineSettings(ctx context.Context, view *doctorView, crontabs []
 	return doctor.Environment(a.config.Entries, seen, crontabs)
 }
 
+// examineFile finds secrets that everybody on this machine can read. What Kubernetes mounts nobody else sees.
+func (a *App) examineFile() []doctor.Finding {
+	file, err := os.Stat(a.config.File)
+	if err != nil || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return nil
+	}
+	return doctor.File(a.config.File, file.Mode(), a.config.Entries)
+}
+
 func printDoctor(a *App, view doctorView) error {
 	view.OK = !slices.ContainsFunc(view.Findings, func(f doctor.Finding) bool { return f.Severity == doctor.Action })
 	if view.Settings == nil {
@@ -143,17 +154,23 @@ func printDoctor(a *App, view doctorView) error {
 }
 
 func printExamined(a *App, view doctorView) error {
-	var lines []string
+	var err error
 	for _, f := range view.Findings {
-		lines = append(lines, fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What), "    "+f.Do)
+		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What)), a.lines("    "+f.Do))
 	}
-	if len(lines) == 0 {
-		lines = []string{"nothing is wrong"}
+	if len(view.Findings) == 0 {
+		err = a.lines("nothing is wrong")
 	}
-	if err := a.lines(lines...); err != nil || len(view.Settings) == 0 {
+	if len(view.Settings) == 0 {
 		return err
 	}
-	return errors.Join(a.lines(""), printTable(a, view.Settings, table.Row{"SETTING", "VALUE", "ORIGIN", "CRON SEES IT"}, func(s settingView) table.Row {
-		return table.Row{s.Key, s.Value, s.Origin, s.Cron}
-	}))
+	var rows []table.Row // pairs, so that nothing is cut
+	for _, s := range view.Settings {
+		seen := "cron sees it"
+		if !s.Cron {
+			seen = "cron does not see it"
+		}
+		rows = append(rows, table.Row{s.Key, fmt.Sprintf("%s (%s; %s)", s.Value, s.Origin, seen)})
+	}
+	return errors.Join(err, a.lines(""), a.table(nil, rows...))
 }

@@ -19,7 +19,7 @@ const (
 	Failure
 	// Usage: an unknown command, a bad flag, argument or configuration. Nothing was done.
 	Usage
-	// Found: a command that checks has found something wrong.
+	// Found: a command that checks has found something wrong; a run did what it could, and found a job that cannot run.
 	Found
 	// Stopped: a run was stopped by a signal before its slot was done. The rest is left for another runner or catch-up.
 	Stopped
@@ -29,7 +29,7 @@ const codesHelp = `Exit codes:
   0  done, or nothing to do
   1  failure
   2  unknown command, bad flag or argument, bad configuration
-  3  a check (--check, doctor, config check) found something wrong
+  3  a check (--check, doctor, config check) found something wrong, or a run a job that cannot run
   4  stopped by a signal before the slot was done; the rest is left to another runner, or to catch-up`
 
 // ExitError gives a command's error another code than Failure. One without Err prints nothing: the command has said

@@ -183,18 +183,26 @@ func suggestFlags(c *cobra.Command, err error) error {
 	if !ok {
 		return err
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra finds what is near among commands alone
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	var near []string
-	for _, name := range names.SuggestionsFor(unknown.GetSpecifiedName()) {
-		near = append(near, "--"+name)
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	near := nearest(unknown.GetSpecifiedName(), names)
+	for i := range near {
+		near[i] = "--" + near[i]
 	}
 	if len(near) == 0 {
 		return err
 	}
 	return fmt.Errorf("%w%s", err, didYouMean(near))
+}
+
+// nearest returns the names that a mistyped one may have been meant for.
+func nearest(typed string, names []string) []string {
+	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra finds what is near among commands alone
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return c.SuggestionsFor(typed)
 }
 
 func didYouMean(near []string) string { return ": did you mean " + orList(near) + "?" }

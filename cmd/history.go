@@ -51,6 +51,9 @@ func listHistory(ctx context.Context, a *App, o *historyListOptions) error {
 		if err != nil {
 			return err
 		}
+		if len(list) == 0 {
+			a.warnNoSuchJob(ctx, db, c, o.job)
+		}
 		return printEnded(a, list)
 	})
 }

@@ -53,6 +53,9 @@ func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
 		if err != nil {
 			return err
 		}
+		if len(list) == 0 {
+			a.warnNoSuchJob(ctx, db, c, o.job)
+		}
 		views, err := waitingJobs(ctx, db, c, list)
 		if err != nil {
 			return err

@@ -54,6 +54,9 @@ func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
 			}
 			return err
 		})
+		if err == nil && view.Cancelled == 0 {
+			err = a.known(ctx, db, c, o.key.JobExec)
+		}
 		if err != nil {
 			return err
 		}
@@ -104,6 +107,9 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 			}
 			return err
 		})
+		if err == nil && !found {
+			err = a.known(ctx, db, c, o.key.JobExec)
+		}
 		if err != nil {
 			return err
 		}
@@ -159,6 +165,9 @@ func retryJobs(ctx context.Context, a *App, o *jobsRetryOptions) error {
 			retried, waiting, err = c.Retry(ctx, tx, o.filter, o.when.from(now))
 			return err
 		})
+		if err == nil && retried+waiting == 0 {
+			err = a.known(ctx, db, c, o.filter.JobExec)
+		}
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -30,11 +29,13 @@ moved and cancelled. "status" shows what is paused, and does not count it as tro
 
 func pauseJob(ctx context.Context, a *App, job string) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		if err := a.known(ctx, db, c, job); err != nil {
+			return err
+		}
 		changed, err := c.Pause(ctx, db, job)
 		if err != nil {
 			return err
 		}
-		a.warnNoSuchJob(ctx, job)
 		view := struct {
 			JobExec string `json:"job_exec"`
 			Changed bool   `json:"changed"`
@@ -46,32 +47,6 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.Name, job))
 		})
 	})
-}
-
-// warnNoSuchJob asks whether the name of a job is right that this binary, which has some, has not.
-func (a *App) warnNoSuchJob(ctx context.Context, job string) {
-	if len(a.jobNames()) > 0 && !a.has(job) {
-		a.log.WarnContext(ctx, "this binary has no such job: is the name right?", "job", job)
-	}
-}
-
-// jobNames is the jobs that are linked into the binary or bound by the settings: the stock one may have none.
-func (a *App) jobNames() (names []string) {
-	for d := range a.registry.All() {
-		names = append(names, d.Name)
-	}
-	for _, job := range a.Config().HTTPJobs {
-		names = append(names, job.Name)
-	}
-	for _, job := range a.Config().SQLJobs {
-		names = append(names, job.Name)
-	}
-	return names
-}
-
-// has tells whether the commands of this binary that run slots have a job.
-func (a *App) has(job string) bool {
-	return job == schedule.JobExec || slices.Contains(a.jobNames(), job)
 }
 
 func newJobsResume(a *App) *cobra.Command {
@@ -97,9 +72,12 @@ func resumeJob(ctx context.Context, a *App, job string) error {
 			Changed      bool       `json:"changed"`
 			OverdueSince *time.Time `json:"overdue_since"` // null: catch-up has nothing to do for the job
 		}{JobExec: job, Changed: changed}
-		if !changed {
-			a.warnNoSuchJob(ctx, job)
-		} else if view.OverdueSince, err = overdueSince(ctx, a, db, c, job, now); err != nil {
+		if changed {
+			view.OverdueSince, err = overdueSince(ctx, a, db, c, job, now)
+		} else {
+			err = a.known(ctx, db, c, job)
+		}
+		if err != nil {
 			return err
 		}
 		return a.print(view, func() error {

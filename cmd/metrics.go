@@ -26,7 +26,11 @@ func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB
 		defer a.metrics.Read(context.WithoutCancel(ctx))
 		return fn(db, registry)
 	})
-	a.metrics.Ended(kind, err)
+	ended := err
+	if codeOf(err) == Found {
+		ended = nil // it did what it could
+	}
+	a.metrics.Ended(kind, ended)
 	return errors.Join(err, a.metrics.WriteFile(path))
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -36,7 +35,8 @@ whoever is idle claims more; a claim stays with a run that falls silent for as l
 to do exits 0.
 
 The rows of a paused job wait until "jobs resume". Those of a job that this binary has not registered are left in the
-slot, and the slot is left open, for a binary that has it.
+slot, and the slot is left open, for a binary that has it. Where there is none, since no run of the last 7 days has
+registered the job, and where a query of sql_jobs cannot run, the exit code is 3: all else is done.
 
 With --catch-up it then does what "catch-up" does, so that what was missed, or was committed after its slot was
 closed, waits for one slot more and not for somebody to look.
@@ -81,17 +81,19 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		err = stoppedBy(ctx, err)
 		if result.State != "" { // opened
 			a.done(result.Checked > 0).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
-			a.warnNotRegistered(ctx, result)
 		}
 		view := runView{resultView: newResultView(result)}
+		results := []resultView{view.resultView}
 		if o.catchUp && ctx.Err() == nil {
 			caught, failed := a.catchUp(ctx, db, runner, nil, &catchUpOptions{mode: slots.ModeRun})
 			view.CatchUp, err = &caught, errors.Join(err, failed)
+			results = append(results, caught.results()...)
 		}
 		if result.State == "" && view.CatchUp == nil {
 			return err
 		}
-		return errors.Join(err, a.print(view, func() error { return nil }))
+		found := a.cannotRun(ctx, db, runner.Now(), results)
+		return cmp.Or(errors.Join(err, a.print(view, func() error { return nil })), found)
 	})
 }
 
@@ -99,23 +101,6 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 type runView struct {
 	resultView
 	CatchUp *caughtView `json:"catch_up"` // null: without --catch-up
-}
-
-// warnNotRegistered names the jobs whose rows have left slots open, and says what to do about them.
-func (a *App) warnNotRegistered(ctx context.Context, results ...slots.Result) {
-	var names []string
-	open := 0
-	for _, r := range results {
-		if r.State == slots.StateOpen && len(r.Unknown) > 0 {
-			names = append(names, r.Unknown...)
-			open++
-		}
-	}
-	if open > 0 {
-		slices.Sort(names)
-		a.log.WarnContext(ctx, "rows are left, and their slots open, since their jobs are not registered here: "+
-			"run these with a binary that has them, or cancel the rows where a name is wrong", "jobs", slices.Compact(names), "slots", open)
-	}
 }
 
 // none turns the 0 of a setting, which means none, into what means that where 0 is the default.

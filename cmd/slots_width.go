@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -42,7 +43,8 @@ func setWidth(ctx context.Context, a *App, g grid.Grid) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := a.setting(ctx, db); err != nil {
+	setting, err := a.setting(ctx, db)
+	if err != nil {
 		return err
 	}
 	ledger, err := a.ledger(ctx, db)
@@ -54,6 +56,9 @@ func setWidth(ctx context.Context, a *App, g grid.Grid) error {
 		return err
 	}
 	moved, err := ledger.SetWidth(ctx, g)
+	if err != nil && a.checkWidth(setting) != nil { // so that no other command works
+		return fmt.Errorf("%w; while slots.width is another, put PRESCIENT_SLOTS_WIDTH=0s before the command", err)
+	}
 	if err != nil {
 		return err
 	}

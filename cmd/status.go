@@ -90,7 +90,7 @@ func conditionsHelp() string {
 
 func status(ctx context.Context, a *App, o *statusOptions) error {
 	return a.withLedger(ctx, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
-		report, err := health.Look(ctx, ledger, o.since.from(ledger.Now()), o.limits.Limits)
+		report, err := health.Look(ctx, ledger, o.since.from(ledger.Now()), o.limits.Limits, a.has)
 		if err != nil {
 			return err
 		}

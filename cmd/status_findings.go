@@ -43,6 +43,8 @@ type jobStatusView struct {
 	LastSlot     *time.Time    `json:"last_slot"` // null: none in the last day
 	LastChecked  int64         `json:"last_checked"`
 	LastFailed   int64         `json:"last_failed"`
+	LastLate     int64         `json:"last_late"`
+	LastAt       *time.Time    `json:"last_at"`
 	Error        string        `json:"error"`
 	SLA          duration.Text `json:"sla"` // 0: none
 	Late         int64         `json:"late"`
@@ -54,7 +56,7 @@ func newJobStatusViews(list []slots.JobStatus) []jobStatusView {
 	views := []jobStatusView{}
 	for _, j := range list {
 		views = append(views, jobStatusView{
-			j.JobExec, timeOrNil(j.RegisteredAt), j.Unregistered, j.Checked, j.Failed, j.GaveUp, timeOrNil(j.LastSlot), j.LastChecked, j.LastFailed,
+			j.JobExec, timeOrNil(j.RegisteredAt), j.Unregistered, j.Checked, j.Failed, j.GaveUp, timeOrNil(j.LastSlot), j.LastChecked, j.LastFailed, j.LastLate, timeOrNil(j.LastAt),
 			j.Error, duration.Text(j.SLA), j.Late, duration.Text(j.LatenessP50), duration.Text(j.LatenessP99),
 		})
 	}

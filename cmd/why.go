@@ -44,6 +44,9 @@ func why(ctx context.Context, a *App, key jobs.Key) error {
 		if err != nil {
 			return err
 		}
+		if len(events) == 0 {
+			a.warnNoSuchJob(ctx, db, c, key.JobExec)
+		}
 		views := []eventView{}
 		for _, e := range events {
 			views = append(views, newEventView(e))

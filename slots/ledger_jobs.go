@@ -15,7 +15,8 @@ type JobStatus struct {
 	SLA     time.Duration // see jobs.SLA; 0: none
 	// RegisteredAt is when a run last knew the job, to the hour; zero: none ever did.
 	RegisteredAt time.Time
-	// Unregistered: rows of the job wait in slots of the next day or before, and no run of the last 7 days knew it.
+	// Unregistered: rows of the job wait in slots of the next day or before, since a width ago at least, and no run of the last
+	// 7 days knew it.
 	Unregistered bool
 
 	Checked int64
@@ -23,10 +24,13 @@ type JobStatus struct {
 	Late    int64 // checks that began later than the SLA
 	GaveUp  int64 // rows that are in history as failed
 
-	// LastSlot is the newest in which rows of the job were checked; the counts are those of that slot.
+	// LastSlot is the one in which rows of the job were checked last, at LastAt, also by catch-up; the counts are those of that
+	// slot.
 	LastSlot    time.Time
+	LastAt      time.Time
 	LastChecked int64
 	LastFailed  int64
+	LastLate    int64
 	Error       string // what it failed with last; empty: it did not
 
 	// How late checks began: half of them, and all but one in a hundred, no later than this. No more than a fifth too
@@ -44,11 +48,12 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 	args := []any{since, now, now.Add(aheadFor)}
 	list, err := list(ctx, l, pgsql.LedgerJobs, args, func(row *sql.Rows, j *JobStatus) error {
 		var sla, p50, p99 sql.NullInt64
-		var registered, slot sql.NullTime
+		var registered, slot, at sql.NullTime
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked, &j.LastFailed,
-			&j.GaveUp, &j.Error, &p50, &p99)
+			&j.LastLate, &at, &j.GaveUp, &j.Error, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = duration(sla), duration(p50), duration(p99)
 		j.RegisteredAt, j.LastSlot = registered.Time.UTC(), slot.Time.UTC()
+		j.LastAt = at.Time.UTC()
 		return err
 	})
 	if err != nil {

@@ -114,7 +114,10 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 	if err != nil {
 		return health.Report{}, err
 	}
-	return health.Look(ctx, ledger, time.Time{}, health.Limits{})
+	return health.Look(ctx, ledger, time.Time{}, health.Limits{}, func(job string) bool {
+		_, is := d.cfg.Runner.Registry.Lookup(job)
+		return is
+	})
 }
 
 // handler serves /healthz, /readyz, /livez and, on every other path, Config.Handler.

@@ -26,11 +26,11 @@ var Conditions = []Condition{
 	{"stranded", "more than LIMIT slots that were left open, or have rows which were committed after they were closed", "", 0, stranded},
 	{"overdue", "rows that have been due for longer than LIMIT", "duration", time.Hour.Seconds(), overdue},
 	{"gave-up", "more than LIMIT rows that were given up after their last error, in the last day", "", 0, gaveUp},
-	{"failing", "a job of which more than LIMIT of the checks failed in its newest slot", "%", 50, failing},
-	{"publishing", "recurring schedules of which more than LIMIT could not be published in their newest slot", "%", 0, publishing},
-	{"unregistered", "more than LIMIT jobs with rows in the next day that no run of the last 7 days has registered", "", 0, unregistered},
+	{"failing", "a job of which more than LIMIT of the checks failed in the slot that was run last", "%", 50, failing},
+	{"publishing", "recurring schedules of which more than LIMIT could not be published in the slot that was run last", "%", 0, publishing},
+	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
 	{"slow", "one of the newest four runs took more than LIMIT of the width", "%", 100, slow},
-	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA", "%", 1, sla},
+	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, and some of the slot that was run last", "%", 1, sla},
 }
 
 // Limits are those that differ from the defaults. The zero value has none.

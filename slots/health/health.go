@@ -24,6 +24,7 @@ type Report struct {
 	Slowest  time.Time
 	Took     time.Duration
 	unopened int64 // rows of the current slot, which no run has opened yet
+	knows    func(job string) bool
 	// Findings are what is wrong. None: all is well.
 	Findings []Finding
 }
@@ -38,9 +39,9 @@ type Finding struct {
 }
 
 // Look reads the state of things and judges it. since is the first slot to look at for what was missed or left; the zero time is the
-// ledger's first.
-func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits) (Report, error) {
-	var r Report
+// ledger's first. knows tells whether a job is registered with who asks, whose catch-up can do nothing for rows of others.
+func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool) (Report, error) {
+	r := Report{knows: knows}
 	var err error
 	if r.Status, err = l.Status(ctx, since); err != nil {
 		return r, err
@@ -106,7 +107,34 @@ func stranded(r *Report, limit float64) []Finding {
 	if n == 0 && expired > 0 {
 		return r.found(float64(expired) > limit, "catch-up", "%s by runners that have died", plural(expired, "claim is held", "claims are held"))
 	}
-	return r.found(float64(n) > limit, "catch-up", "%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
+	remedy, foreign := "catch-up", r.foreign()
+	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
+	if len(foreign) > 0 { // which catch-up leaves
+		remedy = "jobs list --job " + foreign[0]
+		text += ". They are of jobs that are not registered here: " + strings.Join(foreign, ", ") + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"
+	}
+	return r.found(float64(n) > limit, remedy, "%s", text)
+}
+
+// foreign is the jobs that hold stranded slots open, where catch-up can do nothing for any of these: all rows in them are of
+// jobs that are not registered with who asks.
+func (r *Report) foreign() (names []string) {
+	for _, t := range r.Trouble {
+		if t.State == slots.StateMissed {
+			continue
+		}
+		for _, job := range t.Jobs {
+			if r.knows(job.JobExec) {
+				return nil
+			}
+			names = append(names, job.JobExec)
+		}
+		if len(t.Jobs) == 0 {
+			return nil
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func overdue(r *Report, limit float64) []Finding {
@@ -152,8 +180,8 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
-		list = append(list, r.found(bad && which(j), "jobs list --job "+j.JobExec, "%d of %d checks of %s failed in slot %s: %s",
-			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), short(j.Error))...)
+		list = append(list, r.found(bad && which(j), "jobs list --job "+j.JobExec, "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
+			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))...)
 	}
 	return list
 }
@@ -176,9 +204,9 @@ func slow(r *Report, limit float64) []Finding {
 
 func sla(r *Report, limit float64) (list []Finding) {
 	for _, j := range r.Jobs {
-		bad := j.SLA > 0 && j.Checked > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
-		list = append(list, r.found(bad, "history stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot",
-			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()))...)
+		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
+		list = append(list, r.found(bad, "history stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
+			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked, clock(j.LastSlot), clock(j.LastAt))...)
 	}
 	return list
 }
@@ -198,7 +226,7 @@ func plural(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-func clock(t time.Time) string { return t.Format(time.RFC3339) }
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func seconds(s float64) string {
 	return duration.Format(time.Duration(s * float64(time.Second)).Round(time.Second))

@@ -467,9 +467,10 @@ begin
     lock table prescient.future_job, prescient.slot_run in access exclusive mode;
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select to_char(min(slot) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.slot_run where state = 'open')
-            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up. Why it is open tells: prescient status';
+            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up. Where that leaves it open, its rows are of a job that the binary does not have: '
+                'run one that has it, or cancel them; which job tells: prescient status';
     end if;
-    select f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused
+    select f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused, j.registered_at is null as unknown
     into due
     from prescient.future_job f
     left join prescient.job j on j.job = f.job
@@ -481,6 +482,7 @@ begin
             using errcode = 'object_in_use',
                 hint = case
                     when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient catch-up', due.name)
+                    when due.unknown then format('No run has ever registered the job: run them first with a binary that has it, or cancel them where the name is wrong; they are listed by: prescient jobs list --job %s', due.name)
                     else 'Run them first, with: prescient catch-up'
                 end;
     end if;

@@ -1,9 +1,11 @@
 -- How the jobs have done in the slots from $1 to $2, by the ledger and by history, and which of those that have rows in slots up to
--- $3 no run of the last 7 days has registered, by the server's clock. In the percentiles a bucket counts as its upper bound. A slot that is open counts when it is closed.
+-- $3 no run of the last 7 days has registered, by the server's clock, and none since they were asked for, a width ago. In the
+-- percentiles a bucket counts as its upper bound. A slot that is open counts when it is closed. The newest slot is the one that was
+-- run last, by catch-up perhaps.
 with done as materialized (
     select
-        s.slot, s.job, l.checked, s.failed, s.late, s.error,
-        row_number() over (partition by s.job order by s.slot desc) as nth
+        s.slot, s.job, l.checked, s.failed, s.late, s.error, s.last_at,
+        row_number() over (partition by s.job order by s.last_at desc nulls last, s.slot desc) as nth
     from prescient.slot_job s
     join ( -- what was checked: rows that were deferred, or ended unchecked, are none
         select slot, job, sum(checks)::bigint as checked
@@ -15,10 +17,12 @@ with done as materialized (
 ), total as (
     select
         job, sum(checked)::bigint as checked, sum(failed)::bigint as failed, sum(late)::bigint as late,
-        max(slot) as slot,
+        max(slot) filter (where nth = 1) as slot,
+        max(last_at) filter (where nth = 1) as last_at,
         max(checked) filter (where nth = 1) as last_checked,
         max(failed) filter (where nth = 1) as last_failed,
-        (array_agg(error order by slot desc) filter (where error is not null))[1] as error
+        max(late) filter (where nth = 1) as last_late,
+        (array_agg(error order by nth) filter (where error is not null))[1] as error
     from done
     group by job
 ), lateness as (
@@ -44,7 +48,7 @@ with done as materialized (
     where h.outcome = 'failed' and h.finished_at >= $1
     group by h.job_exec
 ), waiting as (
-    select distinct number
+    select number, min(due.slot) as slot
     from (
         with recursive due (slot) as (
             (select next_check_at from prescient.future_job where next_check_at <= $3 order by next_check_at limit 1)
@@ -62,12 +66,24 @@ with done as materialized (
         select slot from due where slot is not null limit 1500
     ) as due
     cross join lateral prescient.jobs_in_slot(due.slot) as number
+    group by number
 ), unknown as (
     select w.number as job
     from waiting w
     left join prescient.job j on j.job = w.number
     where (j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days')
         and j.paused_at is null
+        and exists (
+            select
+            from (
+                select f.enqueued_at
+                from prescient.future_job f
+                where f.next_check_at = w.slot and f.job = w.number
+                order by f.id
+                limit 1
+            ) as first
+            where first.enqueued_at < clock_timestamp() - (select width from prescient.setting)
+        )
 )
 select
     coalesce(j.name, g.job_exec, '#' || coalesce(t.job, u.job)) as name,
@@ -80,6 +96,8 @@ select
     t.slot,
     coalesce(t.last_checked, 0) as last_checked,
     coalesce(t.last_failed, 0) as last_failed,
+    coalesce(t.last_late, 0) as last_late,
+    t.last_at,
     coalesce(g.n, 0) as gave_up,
     coalesce(case when t.last_failed > 0 then t.error end, g.error, t.error, '') as error,
     (100000 * power(2::double precision, l.p50 / 4.0))::bigint as p50,

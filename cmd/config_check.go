@@ -1,0 +1,134 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/doctor"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newConfigCheck(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "check",
+		Short: "Check that the settings fit the database, and that the queries of sql_jobs can run",
+		Long: `Check that the settings are right, that slots.width is what the database says, and that the queries of sql_jobs can run:
+the server understands them, the role may be taken, the columns are those that are known. No query is run. Exits 3 when
+something is wrong.`,
+		Example: `  prescient config check --config /etc/prescient/prescient.yaml`,
+		Args:    exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return checkConfig(c.Context(), a) },
+	})
+}
+
+// checkedView is the settings that were tried, as JSON.
+type checkedView struct {
+	Width   string      `json:"width"` // what is wrong with slots.width; empty: nothing, or there is no database to ask
+	Queries []queryView `json:"queries"`
+}
+
+// queryView is a query that was checked, as JSON.
+type queryView struct {
+	Job      string `json:"job"`
+	Database string `json:"database"` // empty: that of the jobs
+	Problem  string `json:"problem"`  // empty: none
+}
+
+func checkConfig(ctx context.Context, a *App) error {
+	if err := a.checkNames(a.registry); err != nil {
+		return err
+	}
+	view := checkedView{Queries: a.triedQueries(ctx)}
+	if err := a.tryWidth(ctx); err != nil {
+		view.Width = err.Error()
+	}
+	var found error
+	if view.Width != "" || len(broken(view.Queries)) > 0 {
+		found = &ExitError{Code: Found}
+	}
+	return cmp.Or(a.print(view, func() error { return printChecked(a, view) }), found)
+}
+
+// tryWidth is what is wrong with slots.width, where that and a database are set.
+func (a *App) tryWidth(ctx context.Context) error {
+	if a.Config().Slots.Width == 0 || a.Config().Database.URL.Reveal() == "" {
+		return nil
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("slots.width cannot be compared with that of the database: %w", err)
+	}
+	defer func() { _ = db.Close() }()
+	setting, err := a.setting(ctx, db)
+	if errors.Is(err, pgsql.ErrNotMigrated) {
+		return nil // it will be what migrate up makes, which nobody has to agree with yet
+	}
+	if err != nil {
+		return fmt.Errorf("slots.width cannot be compared with that of the database: %w", err)
+	}
+	return a.checkWidth(setting)
+}
+
+// triedQueries tells of each query of sql_jobs whether it can run.
+func (a *App) triedQueries(ctx context.Context) []queryView {
+	queries, release := a.queries()
+	defer release()
+	views := []queryView{}
+	for i, err := range checkQueries(ctx, queries) {
+		job := a.Config().SQLJobs[i]
+		view := queryView{Job: job.Name, Database: job.Database.String()}
+		if err != nil {
+			view.Problem = err.Error()
+		}
+		views = append(views, view)
+	}
+	return views
+}
+
+// broken is the queries that cannot run.
+func broken(list []queryView) (views []queryView) {
+	for _, q := range list {
+		if q.Problem != "" {
+			views = append(views, q)
+		}
+	}
+	return views
+}
+
+// examineQueries is the queries that cannot run, for doctor.
+func (a *App) examineQueries(ctx context.Context) (list []doctor.Finding) {
+	for _, q := range broken(a.triedQueries(ctx)) {
+		list = append(list, doctor.Finding{
+			Name: "sql_jobs", Severity: doctor.Action, What: q.String(),
+			Do: "its checks fail until then; mend the entry, and try it with: " + a.Name + " config check",
+		})
+	}
+	return list
+}
+
+func (v queryView) String() string {
+	text := fmt.Sprintf("job %s, on %s: ", v.Job, cmp.Or(v.Database, "the database of the jobs"))
+	if v.Problem == "" {
+		return text + "its query can run"
+	}
+	return text + strings.Map(printable, v.Problem)
+}
+
+func printChecked(a *App, view checkedView) error {
+	var err error
+	if view.Width != "" {
+		err = a.sentence(view.Width)
+	}
+	for _, q := range view.Queries {
+		err = errors.Join(err, a.sentence(q.String()))
+	}
+	if view.Width == "" && len(view.Queries) == 0 {
+		err = a.lines("the settings are right; sql_jobs, whose queries would be tried, has none")
+	}
+	return err
+}
