@@ -247,8 +247,8 @@ func TestConfigCheckFindsQueriesThatCannotRun(t *testing.T) {
 		code  Code
 		want  string
 	}{
-		"good": {always, Done, `^JOB +DATABASE +PROBLEM\na.b +that of the jobs +none\n$`},
-		"bad":  {"select 1 form x", Found, `a.b +that of the jobs +query of job "a.b": pq: syntax error at or near "x"`},
+		"good": {always, Done, `^job a.b, on the database of the jobs: its query can run\n$`},
+		"bad":  {"select 1 form x", Found, `^job a.b, on the database of the jobs: query of job "a.b": pq: syntax error at or near "x"`},
 	} {
 		b := setupBound(t)
 		var out bytes.Buffer

@@ -70,6 +70,7 @@ func runDaemon(ctx context.Context, a *App) error {
 			Listen:  a.Config().Daemon.Listen,
 			Handler: a.withMetrics(api),
 			Systemd: true,
+			Begins:  ping.begins,
 			Ran:     ping.ran,
 		}
 		a.watch(db, registry)

@@ -28,6 +28,10 @@ type pinger struct {
 	app  *App
 	to   *url.URL
 	http *egress.Client
+
+	mu       sync.Mutex
+	begun    time.Time     // the newest slot of the daemon that has begun
+	starting chan struct{} // closed when the last /start has gone
 }
 
 // pinged calls fn, between two pings where run.ping_url is set. A ping that does not arrive is a warning.
@@ -58,7 +62,9 @@ func (a *App) pinger() (*pinger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ping: %w", err)
 	}
-	return &pinger{a, to, client}, nil
+	p := &pinger{app: a, to: to, http: client, starting: make(chan struct{})}
+	close(p.starting)
+	return p, nil
 }
 
 // end says how a command, or a slot of the daemon, ended.
@@ -70,11 +76,38 @@ func (p *pinger) end(ctx context.Context, err error) {
 	}
 }
 
-// ran is for daemon.Config.Ran: a slot that is left open to others is no news.
-func (p *pinger) ran(ctx context.Context, result slots.Result, err error) {
-	if errors.Is(err, slots.ErrStopped) || err == nil && result.State != slots.StateDone {
+// begins is for daemon.Config.Begins. It holds nothing up: while the service is slow to take one start, others are left out.
+func (p *pinger) begins(ctx context.Context, slot time.Time) {
+	if p == nil {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.starting:
+	default:
+		return
+	}
+	if !slot.After(p.begun) {
+		return // it is tried again
+	}
+	started := make(chan struct{})
+	p.begun, p.starting = slot, started
+	go func() {
+		defer close(started)
+		p.send(ctx, "start", "")
+	}()
+}
+
+// ran is for daemon.Config.Ran: a slot that is left open to others is no news.
+func (p *pinger) ran(ctx context.Context, result slots.Result, err error) {
+	if p == nil || errors.Is(err, slots.ErrStopped) || err == nil && result.State != slots.StateDone {
+		return
+	}
+	p.mu.Lock()
+	starting := p.starting
+	p.mu.Unlock()
+	<-starting // so that they arrive in order
 	p.end(ctx, err)
 }
 

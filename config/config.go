@@ -74,7 +74,7 @@ type Run struct {
 	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Default: empty, the clock gives the slot.
 	JobName string `mapstructure:"job_name"`
 
-	// PingURL is an http or https URL that is told when run and catch-up begin and end, and each slot of the daemon ends, by the
+	// PingURL is an http or https URL that is told when run and catch-up begin and end, and each slot of the daemon begins and ends, by the
 	// conventions of healthchecks.io: a service that raises an alarm when it hears nothing. Default: empty, none.
 	PingURL Endpoint `mapstructure:"ping_url"`
 }

@@ -28,8 +28,10 @@ type Config struct {
 	// Handler serves every path but /healthz, /readyz and /livez. A request must come within 30 s, and its answer be
 	// taken within a minute, unless the handler extends that by http.ResponseController. Default: 404.
 	Handler http.Handler
-	// Ran is told of each run that has ended: how often depends on how often one was begun, while others are at the slot.
-	// Default: nobody is.
+	// Begins is told of each run before it begins, which it holds up. Default: nobody is.
+	Begins func(ctx context.Context, slot time.Time)
+	// Ran is told of each run that has ended, and of one that could not begin since the database cannot be used: how often
+	// depends on how often one was begun, while others are at the slot. Default: nobody is.
 	Ran func(ctx context.Context, result slots.Result, err error)
 	// Systemd tells systemd of the daemon's state and keeps its watchdog off, where NOTIFY_SOCKET and WATCHDOG_USEC are
 	// set; it is for a process that is nothing but this daemon.
@@ -66,6 +68,9 @@ func newDaemon(cfg Config) (*daemon, error) {
 	schema, err := pgsql.ParseSchema(cfg.Runner.Schema)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Begins == nil {
+		cfg.Begins = func(context.Context, time.Time) {}
 	}
 	if cfg.Ran == nil {
 		cfg.Ran = func(context.Context, slots.Result, error) {}

@@ -69,10 +69,11 @@ func (d *daemon) runOnce(ctx context.Context) (pause time.Duration, err error) {
 	if d.cfg.Runner.Now != nil {
 		now = d.cfg.Runner.Now()
 	}
-	d.enter(setting.Grid, setting.Grid.Floor(now))
+	next := setting.Grid.Next(now).Sub(now)
+	d.enter(setting.Grid, setting.Grid.Floor(now), next)
 	d.beginRun(ctx)
 	d.beginCatchUp(ctx)
-	return min(step, setting.Grid.Next(now).Sub(now)), nil
+	return min(step, next), nil
 }
 
 // note keeps how the question to the database went, and logs when that changes. It returns how long to pause.
@@ -90,7 +91,11 @@ func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.
 		pause = min(step, firstPause<<min(d.failures, 10))
 		d.failures++
 	}
+	missed := d.boundaryPassed(err)
 	d.mu.Unlock()
+	if !missed.IsZero() {
+		d.work.Go(func() { d.notBegun(ctx, missed, err) })
+	}
 	switch {
 	case err != nil && was == nil:
 		d.log.ErrorContext(ctx, "the database cannot be used; trying again", "error", err)
@@ -103,6 +108,29 @@ func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.
 	}
 	d.notifyStatus()
 	return pause
+}
+
+// boundaryPassed returns the newest slot that has begun, as far as this process can tell, while the database could not be asked
+// for it, each once; else the zero time. Call it with mu held.
+func (d *daemon) boundaryPassed(err error) (slot time.Time) {
+	for ; err != nil && !d.boundary.IsZero() && !d.turned.Before(d.boundary); d.boundary = d.boundary.Add(d.grid.Width()) {
+		slot = d.grid.Add(d.current, int(d.boundary.Sub(d.entered)/d.grid.Width())+1)
+	}
+	return slot
+}
+
+// notBegun tells of the run of a slot that could not begin.
+func (d *daemon) notBegun(ctx context.Context, slot time.Time, err error) {
+	result := slots.Result{Slot: slot, Kind: slots.KindRun}
+	d.observe(result, err)
+	d.cfg.Ran(ctx, result, err)
+}
+
+// observe tells the observer of a run that no runner tells it of.
+func (d *daemon) observe(result slots.Result, err error) {
+	if o := d.cfg.Runner.Observer; o != nil {
+		o.Ran(result, err)
+	}
 }
 
 // wait returns after pause, when somebody wakes the loop, or when ctx ends.
@@ -131,6 +159,7 @@ func (d *daemon) beginRun(ctx context.Context) {
 	d.late = time.Time{}
 	d.running[slot] = true
 	d.work.Go(func() {
+		d.cfg.Begins(ctx, slot)
 		result, err := d.runSlot(ctx, slot)
 		d.endRun(ctx, result, err)
 	})
@@ -139,7 +168,9 @@ func (d *daemon) beginRun(ctx context.Context) {
 func (d *daemon) runSlot(ctx context.Context, slot time.Time) (slots.Result, error) {
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {
-		return slots.Result{Slot: slot, Kind: slots.KindRun}, err
+		result := slots.Result{Slot: slot, Kind: slots.KindRun}
+		d.observe(result, stoppedBy(ctx, false, err))
+		return result, err
 	}
 	return r.Run(ctx, slot)
 }

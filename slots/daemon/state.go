@@ -26,14 +26,16 @@ type state struct {
 	downSince time.Time // local monotonic instant
 	failures  int       // questions in a row without an answer
 
-	grid    grid.Grid
-	current time.Time          // the slot that has begun last, by the last answer; zero before the first
-	running map[time.Time]bool // slots whose run goes on
-	done    time.Time          // the last slot that a run has found done
-	late    time.Time          // current, while it waits for the run of another; else zero
-	last    *slots.Result      // of the last run that ended; nil before the first
-	lastErr error
-	warned  map[string]time.Time // when a job's name, of one that is not registered, was last logged
+	grid     grid.Grid
+	current  time.Time          // the slot that has begun last, by the last answer; zero before the first
+	entered  time.Time          // local monotonic instant at which the one after it begins
+	boundary time.Time          // the same, of the next slot that begins while the database does not answer
+	running  map[time.Time]bool // slots whose run goes on
+	done     time.Time          // the last slot that a run has found done
+	late     time.Time          // current, while it waits for the run of another; else zero
+	last     *slots.Result      // of the last run that ended; nil before the first
+	lastErr  error
+	warned   map[string]time.Time // when a job's name, of one that is not registered, was last logged
 
 	catchUp catchUpState
 
@@ -46,8 +48,8 @@ func newState() state {
 	return state{wake: make(chan struct{}, 1), turned: monotonic(), running: map[time.Time]bool{}, warned: map[string]time.Time{}}
 }
 
-// enter keeps which slot has begun, and counts those that began without a run.
-func (s *state) enter(g grid.Grid, slot time.Time) {
+// enter keeps which slot has begun and how long it is to the next, and counts those that began without a run.
+func (s *state) enter(g grid.Grid, slot time.Time, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.current.IsZero() && slot.After(s.current) {
@@ -60,6 +62,8 @@ func (s *state) enter(g grid.Grid, slot time.Time) {
 		s.late = time.Time{}
 	}
 	s.grid, s.current = g, slot
+	s.entered = monotonic().Add(next)
+	s.boundary = s.entered
 }
 
 // busy returns the slots whose run goes on, in order. Call it with mu held.

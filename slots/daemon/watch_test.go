@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
 )
 
 // lines is a log that a test reads.
@@ -270,4 +271,54 @@ func (c *atomicChannel) close() (release func()) {
 	closed := make(chan struct{})
 	c.closed = closed
 	return func() { close(closed) }
+}
+
+// observer counts runs that failed, by slot.
+type observer struct {
+	mu     sync.Mutex
+	failed map[time.Time]int
+}
+
+func (*observer) Recorded([]slots.Recorded) {}
+
+func (o *observer) Ran(r slots.Result, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		o.failed[r.Slot]++
+	}
+}
+
+// count is how many slots from one on have failed; again, how often one of them has, at the most.
+func (o *observer) count(from time.Time) (n, again int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for slot, times := range o.failed {
+		if !slot.Before(from) {
+			n, again = n+1, max(again, times)
+		}
+	}
+	return n, again
+}
+
+func TestASlotThatBeginsWithoutADatabaseIsARunThatFailed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	watching := &observer{failed: map[time.Time]int{}}
+	told := &observer{failed: map[time.Time]int{}}
+	_, _ = w.start(func(c *Config) {
+		c.Runner.Observer = watching
+		c.Ran = func(_ context.Context, r slots.Result, err error) { told.Ran(r, err) }
+	})
+	eventually(t, "a slot to be done", func() bool { return w.count(`select count(*) from prescient.slot_run where state = 'done'`) > 0 })
+	next := w.slot(2) // nothing that is under way now fails with it
+	if err := w.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []*observer{watching, told} {
+		eventually(t, "two runs that failed", func() bool { n, _ := o.count(next); return n >= 2 })
+		if _, again := o.count(next); again != 1 {
+			t.Errorf("one is counted %d times", again)
+		}
+	}
 }
