@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,7 +90,8 @@ func newSystemd(a *App) *cobra.Command {
 		Short: "Print units that run this binary at each slot, or as a daemon",
 		Long: `Print the units of systemd that run this binary at each slot and catch up after it: a timer, and the services that
 it starts. With --daemon, the service that does all of it by itself. They are locked in: no privilege, nothing of the
-machine to be written, nothing of anybody's home to be seen. Nothing is installed, unless --write says where.
+machine to be written but where the configuration says so (metrics.file, events.to, spool.dir), nothing of anybody's home
+to be seen. Nothing is installed, unless --write says where.
 
 The configuration file that this command has read is handed to the service by systemd, so it may be root's alone.
 
@@ -116,12 +119,46 @@ func printSystemd(ctx context.Context, a *App, o *installOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range hidden {
-		if strings.HasPrefix(s.Binary, dir) {
-			return usagef("the units cannot see %s, since nothing below %s is shown to them: install the binary, "+
-				"say in /usr/local/bin, and name it by --binary", s.Binary, dir)
+	if dir := hides(s.Binary); dir != "" {
+		return usagef("the units cannot see %s, since nothing below %s is shown to them: install the binary, "+
+			"say in /usr/local/bin, and name it by --binary", s.Binary, dir)
+	}
+	s.Writes = a.writes()
+	for _, path := range s.Writes {
+		if !filepath.IsAbs(path) {
+			return usagef("the units write to no %s: let metrics.file, events.to and spool.dir be paths from the root", path)
+		}
+		if dir := hides(path); dir != "" {
+			return usagef("the units cannot write to %s, since nothing below %s is shown to them: let metrics.file, events.to "+
+				"and spool.dir be elsewhere, say below /var/lib", path, dir)
 		}
 	}
 	files, err := install.Systemd(s)
 	return a.deliver(o, files, err)
+}
+
+// hides returns the directory that is hidden from services with the path below it, or nothing.
+func hides(path string) string {
+	for _, dir := range hidden {
+		if strings.HasPrefix(path+"/", dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// writes are the directories that the settings let runs write to.
+func (a *App) writes() (dirs []string) {
+	cfg := a.Config()
+	if cfg.Metrics.File != "" {
+		dirs = append(dirs, filepath.Dir(cfg.Metrics.File))
+	}
+	if to, err := url.Parse(cfg.Events.To.Reveal()); err == nil && to.Scheme == "file" {
+		dirs = append(dirs, filepath.Dir(to.Path))
+	}
+	if cfg.Spool.Dir != "" {
+		dirs = append(dirs, cfg.Spool.Dir)
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }

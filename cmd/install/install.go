@@ -41,6 +41,9 @@ type Setup struct {
 	Replicas      int
 	Ports         []int
 
+	// Writes are the directories on the machine that the binary writes to, and that its user may write to.
+	Writes []string
+
 	// Daemon asks for the daemon, instead of commands that are started at each slot.
 	Daemon bool
 }
@@ -69,7 +72,7 @@ func (s Setup) checkName() error {
 
 // check refuses what would have to be quoted, which is done differently in each kind of file.
 func (s Setup) check() error {
-	for _, text := range []string{s.Name, s.Binary, s.Config, s.User, s.MailTo, s.Image, s.Secret} {
+	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.User, s.MailTo, s.Image, s.Secret}, s.Writes...) {
 		if !plain.MatchString(text) {
 			return fmt.Errorf("%q cannot be written without quotes: want letters, digits and . _ @ / : + , - alone", text)
 		}

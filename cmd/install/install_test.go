@@ -153,6 +153,7 @@ func TestNothingIsWrittenThatWouldHaveToBeQuoted(t *testing.T) {
 		func(s *Setup) { s.User = "100%" },
 		func(s *Setup) { s.Name = "a'b" },
 		func(s *Setup) { s.Image = "{{ x }}" },
+		func(s *Setup) { s.Writes = []string{"/var/lib/my metrics"} },
 	} {
 		s := setup()
 		change(&s)
@@ -192,9 +193,12 @@ func TestTheUnitsAreRightAndTheirExposureIsBelowTwo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var all, services []string
-	for _, daemon := range []bool{false, true} {
+	for i, daemon := range []bool{false, true, false, true} {
 		s := setup()
 		s.Daemon = daemon
+		if i > 1 {
+			s.Name, s.Writes = "writing", []string{"/var/lib/metrics", "/var/spool/orders"}
+		}
 		files, err := Systemd(s)
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +220,7 @@ func TestTheUnitsAreRightAndTheirExposureIsBelowTwo(t *testing.T) {
 	for _, service := range services {
 		analyze(t, "security", "--offline=yes", "--threshold=20", service)
 	}
-	if len(services) != 3 {
+	if len(services) != 6 {
 		t.Errorf("services: %q", services)
 	}
 }
