@@ -85,6 +85,8 @@ type endedView struct {
 	Lateness   duration.Text `json:"lateness"`
 	Duration   duration.Text `json:"duration"`
 	Runner     string        `json:"runner"`
+	// Attempts are the checks that failed and were tried again.
+	Attempts []jobs.Attempt `json:"attempts"`
 	jobData
 }
 
@@ -92,7 +94,7 @@ func endedJobs(list []jobs.Ended) []endedView {
 	views := []endedView{}
 	for _, e := range list {
 		views = append(views, endedView{
-			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, newJobData(e.FutureJob),
+			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts, newJobData(e.FutureJob),
 		})
 	}
 	return views

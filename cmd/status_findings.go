@@ -40,6 +40,7 @@ type jobStatusView struct {
 	Checked      int64         `json:"checked"`
 	Failed       int64         `json:"failed"`
 	GaveUp       int64         `json:"gave_up"`
+	MaxChecks    int64         `json:"max_checks"`
 	LastSlot     *time.Time    `json:"last_slot"` // null: none in the last day
 	LastChecked  int64         `json:"last_checked"`
 	LastFailed   int64         `json:"last_failed"`
@@ -56,7 +57,7 @@ func newJobStatusViews(list []slots.JobStatus) []jobStatusView {
 	views := []jobStatusView{}
 	for _, j := range list {
 		views = append(views, jobStatusView{
-			j.JobExec, timeOrNil(j.RegisteredAt), j.Unregistered, j.Checked, j.Failed, j.GaveUp, timeOrNil(j.LastSlot), j.LastChecked, j.LastFailed, j.LastLate, timeOrNil(j.LastAt),
+			j.JobExec, timeOrNil(j.RegisteredAt), j.Unregistered, j.Checked, j.Failed, j.GaveUp, j.MaxChecks, timeOrNil(j.LastSlot), j.LastChecked, j.LastFailed, j.LastLate, timeOrNil(j.LastAt),
 			j.Error, duration.Text(j.SLA), j.Late, duration.Text(j.LatenessP50), duration.Text(j.LatenessP99),
 		})
 	}
@@ -94,9 +95,10 @@ func newLateSlotViews(list []slots.LateSlot) []lateSlotView {
 	return views
 }
 
-// printJobs prints the jobs that have failed or given rows up in the last day, and how those with an SLA have kept it.
+// printJobs prints the jobs that have failed or given rows up in the last day, whose rows were ended by their limit of checks, and
+// how those with an SLA have kept it.
 func printJobs(a *App, v statusView) error {
-	var failed, promised []jobStatusView
+	var failed, promised, limited []jobStatusView
 	for _, j := range v.Jobs {
 		if j.Failed > 0 || j.GaveUp > 0 {
 			failed = append(failed, j)
@@ -104,12 +106,20 @@ func printJobs(a *App, v statusView) error {
 		if j.SLA > 0 {
 			promised = append(promised, j)
 		}
+		if j.MaxChecks > 0 {
+			limited = append(limited, j)
+		}
 	}
 	var err error
 	if len(failed) > 0 {
 		header := table.Row{"FAILED", "OF", "GAVE UP", "NEWEST SLOT", "JOB", "ERROR"}
 		err = errors.Join(a.lines(""), printFew(a, failed, header, func(j jobStatusView) table.Row {
 			return table.Row{j.Failed, j.Checked, j.GaveUp, j.LastSlot, j.JobExec, j.Error}
+		}))
+	}
+	if len(limited) > 0 {
+		err = errors.Join(err, a.lines(""), printFew(a, limited, table.Row{"ENDED BY MAX CHECKS", "JOB"}, func(j jobStatusView) table.Row {
+			return table.Row{j.MaxChecks, j.JobExec}
 		}))
 	}
 	if len(promised) > 0 {

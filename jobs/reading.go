@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -47,6 +48,16 @@ type Ended struct {
 	EndedAt   time.Time     // UTC, by the database's clock
 	Duration  time.Duration // run time of the last check; 0 when none ran
 	Runner    string        // who ran it; empty when its owner ended it
+	// Attempts are the checks that failed and were tried again, the oldest first, as far as its trace has them: see Why. An
+	// error that ended it is its LastError.
+	Attempts []Attempt
+}
+
+// Attempt is a check that failed.
+type Attempt struct {
+	Slot   time.Time `json:"slot"` // UTC
+	Runner string    `json:"runner"`
+	Error  string    `json:"error"`
 }
 
 // HistoryFilter narrows a list of ended checks. Zero fields do not narrow.
@@ -79,7 +90,14 @@ func (c *Client) Trace(ctx context.Context, db DB, entityName, entityKey string)
 
 func scanEnded(row *sql.Rows, e *Ended) error {
 	var lateness, duration *int64
-	err := e.scan(row, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner)
+	var attempts []byte
+	err := e.scan(row, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts)
+	if err == nil {
+		err = json.Unmarshal(attempts, &e.Attempts)
+	}
+	for i := range e.Attempts {
+		e.Attempts[i].Slot = e.Attempts[i].Slot.UTC()
+	}
 	e.Slot, e.nextCheckAt = e.nextCheckAt, time.Time{}
 	e.EndedAt = e.EndedAt.UTC()
 	e.Lateness, e.Duration = micros(lateness), micros(duration)

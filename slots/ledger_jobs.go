@@ -23,6 +23,8 @@ type JobStatus struct {
 	Failed  int64 // checks that ended in an error
 	Late    int64 // checks that began later than the SLA
 	GaveUp  int64 // rows that are in history as failed
+	// MaxChecks is how many rows are in history as max_checks: ended, since they asked for one check too many.
+	MaxChecks int64
 
 	// LastSlot is the one in which rows of the job were checked last, at LastAt, also by catch-up; the counts are those of that
 	// slot.
@@ -41,8 +43,8 @@ type JobStatus struct {
 // aheadFor is how far ahead jobs with rows are looked for that no run knows.
 const aheadFor = 24 * time.Hour
 
-// Jobs returns how the jobs have done since an instant, in the order of their names: those that were checked, gave rows
-// up, or are unregistered.
+// Jobs returns how the jobs have done since an instant, in the order of their names: those that were checked, whose
+// rows were given up or ended by max_checks, or that are unregistered.
 func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error) {
 	now := l.now()
 	args := []any{since, now, now.Add(aheadFor)}
@@ -50,7 +52,7 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 		var sla, p50, p99 sql.NullInt64
 		var registered, slot, at sql.NullTime
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked, &j.LastFailed,
-			&j.LastLate, &at, &j.GaveUp, &j.Error, &p50, &p99)
+			&j.LastLate, &at, &j.GaveUp, &j.MaxChecks, &j.Error, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = duration(sla), duration(p50), duration(p99)
 		j.RegisteredAt, j.LastSlot = registered.Time.UTC(), slot.Time.UTC()
 		j.LastAt = at.Time.UTC()

@@ -288,12 +288,15 @@ func TestTheLedgerTellsHowTheJobsDo(t *testing.T) {
 		if j.LatenessP50 < 40*time.Second || j.LatenessP99 > 48*time.Second || j.RegisteredAt.IsZero() {
 			t.Errorf("%s: %+v", j.JobExec, *j)
 		}
-		j.LatenessP50, j.LatenessP99, j.RegisteredAt = 0, 0, time.Time{}
+		if j.LastAt.IsZero() {
+			t.Errorf("%s: nobody knows when its newest slot was run", j.JobExec)
+		}
+		j.LatenessP50, j.LatenessP99, j.RegisteredAt, j.LastAt = 0, 0, time.Time{}, time.Time{}
 	}
 	list[1].Failed, list[1].LastFailed = list[1].Failed/2, list[1].LastFailed/2 // two pages, the first of each
 	want := []slots.JobStatus{
 		{JobExec: "kept", SLA: time.Minute, Checked: 100, LastSlot: slot(1), LastChecked: 100},
-		{JobExec: "late", SLA: time.Second, Checked: 100, Failed: 1, Late: 100, LastSlot: slot(1), LastChecked: 100, LastFailed: 1, Error: "boom"},
+		{JobExec: "late", SLA: time.Second, Checked: 100, Failed: 1, Late: 100, LastSlot: slot(1), LastChecked: 100, LastFailed: 1, LastLate: 100, Error: "boom"},
 	}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Error(diff)

@@ -42,10 +42,10 @@ with done as materialized (
     group by job
 ), gave_up as (
     select
-        h.job_exec, count(*) as n, max(h.finished_at) as at,
-        (array_agg(h.last_error order by h.finished_at desc))[1] as error
+        h.job_exec, count(*) filter (where h.outcome = 'failed') as n, count(*) filter (where h.outcome = 'max_checks') as max_checks,
+        (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed'))[1] as error
     from prescient.future_job_history h
-    where h.outcome = 'failed' and h.finished_at >= $1
+    where h.outcome in ('failed', 'max_checks') and h.finished_at >= $1
     group by h.job_exec
 ), waiting as (
     select number, min(due.slot) as slot
@@ -99,6 +99,7 @@ select
     coalesce(t.last_late, 0) as last_late,
     t.last_at,
     coalesce(g.n, 0) as gave_up,
+    coalesce(g.max_checks, 0) as max_checks,
     coalesce(case when t.last_failed > 0 then t.error end, g.error, t.error, '') as error,
     (100000 * power(2::double precision, l.p50 / 4.0))::bigint as p50,
     (100000 * power(2::double precision, l.p99 / 4.0))::bigint as p99

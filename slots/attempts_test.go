@@ -1,0 +1,160 @@
+package slots_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/httpjob"
+)
+
+// failing is what the n-th check of a row says: the first two fail, and so does every one of the first row.
+func failing(job jobs.FutureJob) error {
+	if job.EntityKey == "0" || job.CheckCount+job.ErrorCount < 2 {
+		return fmt.Errorf("boom %d of %s", job.ErrorCount+1, job.EntityKey)
+	}
+	return nil
+}
+
+func failingBatch(batch []jobs.FutureJob) []jobs.Result {
+	results := make([]jobs.Result, len(batch))
+	for i, job := range batch {
+		results[i].Err = failing(job)
+	}
+	return results
+}
+
+// failingService answers like a check in another language.
+func failingService(t *testing.T) *httptest.Server {
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, request *http.Request) {
+		var asked struct {
+			Rows []struct {
+				ID         int64  `json:"id"`
+				EntityKey  string `json:"entity_key"`
+				CheckCount int    `json:"check_count"`
+				ErrorCount int    `json:"error_count"`
+			} `json:"rows"`
+		}
+		type result struct {
+			ID    int64   `json:"id"`
+			Error *string `json:"error"`
+		}
+		results := []result{}
+		err := json.NewDecoder(request.Body).Decode(&asked)
+		for _, row := range asked.Rows {
+			answer := result{ID: row.ID}
+			if err := failing(jobs.FutureJob{EntityKey: row.EntityKey, CheckCount: row.CheckCount, ErrorCount: row.ErrorCount}); err != nil {
+				answer.Error = new(err.Error())
+			}
+			results = append(results, answer)
+		}
+		if err := errors.Join(err, json.NewEncoder(rw).Encode(map[string]any{"results": results})); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Every error of a row can be found out later, of a row that succeeded in the end, too, whatever the shape of its job.
+func TestEveryAttemptsErrorIsKept(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	retry := jobs.Retry(2)
+	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) { return nil, failing(job) }, retry)
+	w.registry.RegisterTx("one.tx", func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return nil, failing(job) }, retry)
+	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return failingBatch(batch), nil
+	}, retry)
+	tx := func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) { return failingBatch(batch), nil }
+	w.registry.RegisterBatchTx("batch.tx", tx, retry)
+	w.registry.RegisterGroup("family", []string{"group"}, tx, retry)
+	err := httpjob.Register(w.registry, httpjob.Config{
+		Name: "http", URL: failingService(t).URL, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+	}, retry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := []string{"one", "one.tx", "batch", "batch.tx", "group", "http"}
+	for _, job := range shapes {
+		w.enqueue(job, slot(1), 2)
+	}
+	for _, n := range []int{1, 2, 4} { // 1 and 2 slots later
+		w.run(slot(n))
+	}
+	for _, job := range shapes {
+		if diff := cmp.Diff(w.errors(job, "0"), []string{"retry 1: boom 1 of 0", "retry 2: boom 2 of 0", "failed 4: boom 3 of 0"}); diff != "" {
+			t.Errorf("%s, which gave up: %s", job, diff)
+		}
+		if diff := cmp.Diff(w.errors(job, "1"), []string{"retry 1: boom 1 of 1", "retry 2: boom 2 of 1", "done 4: "}); diff != "" {
+			t.Errorf("%s, which was done: %s", job, diff)
+		}
+	}
+	list, err := w.client.History(t.Context(), w.db, jobs.HistoryFilter{})
+	if err != nil || len(list) != 2*len(shapes) {
+		t.Fatal(len(list), err)
+	}
+	for _, e := range list {
+		want := []jobs.Attempt{{Slot: slot(1), Error: "boom 1 of " + e.EntityKey}, {Slot: slot(2), Error: "boom 2 of " + e.EntityKey}}
+		for i := range e.Attempts {
+			if e.Attempts[i].Runner == "" {
+				t.Errorf("%s: nobody made attempt %d", e.JobExec, i)
+			}
+			e.Attempts[i].Runner = ""
+		}
+		if diff := cmp.Diff(want, e.Attempts); diff != "" {
+			t.Errorf("%s %s in history: %s", e.JobExec, e.EntityKey, diff)
+		}
+	}
+}
+
+// errors tells the story of a row by its checks.
+func (w *world) errors(job, key string) (list []string) {
+	w.t.Helper()
+	events, err := w.client.Why(w.t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: key, JobExec: job})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Ran {
+			list = append(list, fmt.Sprintf("%s %d: %s", e.What, int(e.Slot.Sub(slot(0))/(15*time.Minute)), e.Error))
+		}
+	}
+	return list
+}
+
+// However long errors are and however many, a row stays small.
+func TestTheErrorsOfARowAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("long", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		return nil, errors.New(strings.Repeat("e", 1<<20))
+	}, jobs.Retry(40), jobs.MaxBackOff(1))
+	w.enqueue("long", slot(1), 1)
+	for n := range 41 {
+		w.run(slot(n + 1))
+	}
+	list, err := w.client.History(t.Context(), w.db, jobs.HistoryFilter{})
+	if err != nil || len(list) != 1 || len(list[0].Attempts) != 20 {
+		t.Fatal(list, err)
+	}
+	size := 0
+	for _, a := range list[0].Attempts {
+		size += len(a.Error)
+	}
+	if size > 64<<10 || size == 0 {
+		t.Errorf("the attempts have %d bytes", size)
+	}
+}
