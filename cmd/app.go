@@ -14,6 +14,7 @@ import (
 
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
@@ -34,6 +35,7 @@ type App struct {
 
 	config   config.Loaded
 	log      *slog.Logger
+	where    string           // flags that say which schema it is, see self
 	command  string           // that runs, such as "orders jobs cancel"
 	tail     tail             // of the log
 	quiet    bool             // success is not told of
@@ -65,7 +67,7 @@ func (a *App) Registry() *jobs.Registry { return a.registry }
 
 // Run runs the command that args, without the binary's name, stand for. Errors are on Err when it returns.
 func (a *App) Run(ctx context.Context, args []string) Code {
-	a.quiet, a.verbose, a.broken, a.tail.text = false, false, false, nil
+	a.quiet, a.verbose, a.broken, a.where, a.tail.text = false, false, false, "", nil
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
@@ -95,6 +97,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	config.Flags(root.PersistentFlags())
+	versionFlag(root)
 	root.InitDefaultHelpFlag() // else what follows --help would be taken for its value
 	root.AddCommand(
 		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a), newWhy(a),
@@ -127,7 +130,33 @@ func mentions(root *cobra.Command) *regexp.Regexp {
 }
 
 // named puts the binary's own name before the commands that a text mentions.
-func (a *App) named(text string) string { return a.mentions.ReplaceAllString(text, a.Name+" $1") }
+func (a *App) named(text string) string {
+	return a.mentions.ReplaceAllString(text, strings.ReplaceAll(a.self(), "$", "$$")+" $1")
+}
+
+// self is how to call the binary again, for the same schema.
+func (a *App) self() string { return a.Name + a.where }
+
+// whereFlags are the flags of a command that say which schema it works on, as a shell reads them. A URL would be longer than
+// the advice.
+func whereFlags(fs *pflag.FlagSet) (text string) {
+	for _, name := range []string{"config", "schema"} {
+		if f := fs.Lookup(name); f != nil && f.Changed {
+			text += " --" + name + " " + quoted(f.Value.String())
+		}
+	}
+	return text
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[\w./:@=,+-]+$`)
 
 // needsNoConfig annotates a command that works with a broken configuration, too.
 const needsNoConfig = "needs-no-config"
@@ -160,7 +189,7 @@ func (a *App) prepare(c *cobra.Command) {
 
 func (a *App) load(c *cobra.Command) error {
 	var err error
-	a.command = c.CommandPath()
+	a.command, a.where = c.CommandPath(), whereFlags(c.Flags())
 	a.config, err = config.Load(c.Flags())
 	if err != nil {
 		return &ExitError{Code: Usage, Err: fmt.Errorf("configuration: %w", err)}

@@ -21,21 +21,10 @@ import (
 // publisher. The caller calls release when the registry is not used any more. A name that registry has already is an
 // error of usage. A query that cannot run is logged, and harms the rows of its own job alone.
 func (a *App) bind(ctx context.Context, registry *jobs.Registry, publisher event.Publisher) (release func(), err error) {
-	if err := a.checkNames(registry); err != nil {
-		return nil, err
-	}
-	for _, job := range a.Config().HTTPJobs {
-		if err := a.bindHTTP(registry, job); err != nil {
-			return nil, &ExitError{Code: Usage, Err: err}
-		}
-	}
 	queries, release := a.queries()
-	for i, job := range a.Config().SQLJobs {
-		queries[i].Publisher = publisher
-		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry)); err != nil {
-			release()
-			return nil, &ExitError{Code: Usage, Err: err}
-		}
+	if err := a.register(registry, queries, publisher); err != nil {
+		release()
+		return nil, err
 	}
 	for i, err := range checkQueries(ctx, queries) {
 		if err != nil {
@@ -44,6 +33,25 @@ func (a *App) bind(ctx context.Context, registry *jobs.Registry, publisher event
 		}
 	}
 	return release, nil
+}
+
+// register is bind without a look at whether the queries can run.
+func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publisher event.Publisher) error {
+	if err := a.checkNames(registry); err != nil {
+		return err
+	}
+	for _, job := range a.Config().HTTPJobs {
+		if err := a.bindHTTP(registry, job); err != nil {
+			return &ExitError{Code: Usage, Err: err}
+		}
+	}
+	for i, job := range a.Config().SQLJobs {
+		queries[i].Publisher = publisher
+		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry)); err != nil {
+			return &ExitError{Code: Usage, Err: err}
+		}
+	}
+	return nil
 }
 
 // checkNames refuses to bind a name that is a Go job of the binary.

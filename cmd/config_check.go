@@ -105,7 +105,7 @@ func (a *App) examineQueries(ctx context.Context) (list []doctor.Finding) {
 	for _, q := range broken(a.triedQueries(ctx)) {
 		list = append(list, doctor.Finding{
 			Name: "sql_jobs", Severity: doctor.Action, What: q.String(),
-			Do: "its checks fail until then; mend the entry, and try it with: " + a.Name + " config check",
+			Do: "its checks fail until then; mend the entry, and try it with: " + a.self() + " config check",
 		})
 	}
 	return list

@@ -68,7 +68,7 @@ func examine(ctx context.Context, a *App) error {
 	defer func() { _ = db.Close() }()
 	setting, unread := a.setting(ctx, db) // which migrates the private one, as with every command
 	found, err := doctor.Look(ctx, doctor.Config{
-		DB: db, Schema: a.schema(), Name: a.Name, Connections: a.Config().Run.Connections + slots.OwnConnections,
+		DB: db, Schema: a.schema(), Name: a.self(), Connections: a.Config().Run.Connections + slots.OwnConnections,
 		Early: a.Config().Run.Early, Knows: a.has,
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func examine(ctx context.Context, a *App) error {
 			return err
 		}
 		view.Findings = append(view.Findings, health...)
-		view.Findings = append(view.Findings, doctor.Width(crontabs, setting.Grid.Width(), a.Name)...)
+		view.Findings = append(view.Findings, doctor.Width(crontabs, setting.Grid.Width(), a.self())...)
 	}
 	return printDoctor(a, view)
 }

@@ -95,7 +95,7 @@ func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.D
 	})
 	if err == nil && given != 0 && given != width {
 		err = usagef("--width is %s, but %s has slots of %s: leave the flag out, or change the database with: %s slots set-width %s",
-			duration.Format(given), from, duration.Format(width), a.Name, duration.Format(given))
+			duration.Format(given), from, duration.Format(width), a.self(), duration.Format(given))
 	}
 	if _, usage := errors.AsType[*ExitError](err); err == nil || usage {
 		return width, from, err
@@ -135,7 +135,7 @@ func (a *App) warnUnseen(ctx context.Context) {
 // deliver writes the files, or prints them.
 func (a *App) deliver(o *installOptions, files []install.File, err error) error {
 	if errors.Is(err, install.ErrWidth) {
-		return usagef("%w: %s daemon", err, a.Name)
+		return usagef("%w: %s daemon", err, a.self())
 	}
 	if err != nil {
 		return &ExitError{Code: Usage, Err: err}

@@ -28,13 +28,13 @@ under its own name or, where it has read none, the URL of the database as databa
 gets there. The NetworkPolicy lets them connect to the ports that the configuration names, and to --port.
 
 ` + widthHelp,
-		Example: `  kubectl create secret generic prescient \
+		Example: `  kubectl create secret generic ` + a.Name + ` \
     --from-file=/etc/prescient/prescient.yaml
-  prescient kubernetes --image example.com/prescient:1 | kubectl apply -f -
-  prescient kubernetes --image example.com/prescient:1 --daemon --replicas 3
+  prescient kubernetes --image example.com/` + a.Name + `:1 | kubectl apply -f -
+  prescient kubernetes --image example.com/` + a.Name + `:1 --daemon --replicas 3
 
-  prescient kubernetes --image example.com/prescient:1 --helm --write chart
-  helm install prescient ./chart`,
+  prescient kubernetes --image example.com/` + a.Name + `:1 --helm --write chart
+  helm install ` + a.Name + ` ./chart`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printKubernetes(c.Context(), a, &o) },
 	})

@@ -30,7 +30,7 @@ configuration file that this command has read: cron knows nothing of this shell.
 Slots are instants in UTC, and cron goes by the zone of the machine. Where the two do not fit, because of summer time or
 because a width divides no hour, the lines start a run more often: one that finds its slot done does nothing. Slots that
 do not begin with a minute are for the daemon.`,
-		Example: `  prescient crontab --user orders > /etc/cron.d/prescient
+		Example: `  prescient crontab --user orders > /etc/cron.d/` + a.Name + `
   (crontab -l; prescient crontab) | crontab -                # of one's own
   prescient crontab --width 15m --timezone Europe/Berlin  # for another machine`,
 		Args: exactly(),
@@ -97,10 +97,10 @@ The configuration file that this command has read is handed to the service by sy
 
 ` + widthHelp,
 		Example: `  prescient systemd --write /etc/systemd/system
-  systemctl daemon-reload && systemctl enable --now prescient-run.timer
+  systemctl daemon-reload && systemctl enable --now ` + a.Name + `-run.timer
 
-  prescient systemd --daemon > /etc/systemd/system/prescient.service
-  systemctl daemon-reload && systemctl enable --now prescient`,
+  prescient systemd --daemon > /etc/systemd/system/` + a.Name + `.service
+  systemctl daemon-reload && systemctl enable --now ` + a.Name,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printSystemd(c.Context(), a, &o) },
 	})

@@ -155,38 +155,3 @@ func waitingTable(a *App, list []jobView) error {
 		}
 	})
 }
-
-func newJobsRegistered(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
-		Use:     "registered",
-		Short:   "List the jobs of this binary and their options; needs no database",
-		Example: `  prescient jobs registered`,
-		Args:    exactly(),
-		RunE:    func(*cobra.Command, []string) error { return listRegistered(a) },
-	})
-}
-
-// definitionView is jobs.Definition as JSON.
-type definitionView struct {
-	Name        string        `json:"name"`
-	MaxChecks   int           `json:"max_checks"`
-	Timeout     duration.Text `json:"timeout"`
-	Horizon     duration.Text `json:"horizon"`
-	Retry       int           `json:"retry"`
-	Deadline    duration.Text `json:"deadline"`    // 0s: none
-	Concurrency int           `json:"concurrency"` // 0: no limit of its own
-	Misfire     jobs.Misfire  `json:"misfire"`
-}
-
-func listRegistered(a *App) error {
-	var views []definitionView
-	for d := range a.registry.All() {
-		views = append(views, definitionView{
-			d.Name, d.MaxChecks, duration.Text(d.Timeout), duration.Text(d.Horizon), d.Retry, duration.Text(d.Deadline), d.Concurrency, d.Misfire,
-		})
-	}
-	header := table.Row{"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", "DEADLINE", optional("CONCURRENCY"), "MISFIRE"}
-	return printList(a, views, header, func(v definitionView) table.Row {
-		return table.Row{v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, v.Deadline.String(), v.Concurrency, string(v.Misfire)}
-	})
-}

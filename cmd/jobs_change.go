@@ -115,7 +115,7 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 		}
 		if !found {
 			return fmt.Errorf("no check %s waits: it has ended or was never asked for; see what became of it with: %s jobs show %s %s",
-				o.key, a.Name, o.key.EntityName, o.key.EntityKey)
+				o.key, a.self(), o.key.EntityName, o.key.EntityKey)
 		}
 		view := struct {
 			Slot time.Time `json:"slot"`

@@ -44,7 +44,7 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 			if !changed {
 				return a.lines(job + " is paused already")
 			}
-			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.Name, job))
+			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.self(), job))
 		})
 	})
 }
@@ -88,7 +88,7 @@ func resumeJob(ctx context.Context, a *App, job string) error {
 				return a.lines(job + " is resumed")
 			}
 			return a.lines(fmt.Sprintf("%s is resumed; its checks in past slots, from %s on, are taken by: %s catch-up",
-				job, view.OverdueSince.Format(time.RFC3339), a.Name))
+				job, view.OverdueSince.Format(time.RFC3339), a.self()))
 		})
 	})
 }

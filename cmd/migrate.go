@@ -91,7 +91,7 @@ func migrateStatus(ctx context.Context, a *App, check bool) error {
 			verdict = fmt.Sprintf("the schema is newer than this binary: it has version %d, and the binary knows %d; install the newer binary",
 				last, pgsql.SchemaVersion)
 		case missing > 0:
-			verdict = fmt.Sprintf("%d of %d are missing; apply them with: %s migrate up", missing, len(list), a.Name)
+			verdict = fmt.Sprintf("%d of %d are missing; apply them with: %s migrate up", missing, len(list), a.self())
 		default:
 			differs = false
 		}

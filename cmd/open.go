@@ -139,7 +139,7 @@ func (a *App) checkWidth(setting pgsql.Setting) error {
 		return nil
 	}
 	return usagef("slots.width is %s (%s), but the database has slots of %s: correct the setting, "+
-		"or change the database with: %s slots set-width %s", duration.Text(want), a.origin("slots.width"), duration.Text(have), a.Name, duration.Text(want))
+		"or change the database with: %s slots set-width %s", duration.Text(want), a.origin("slots.width"), duration.Text(have), a.self(), duration.Text(want))
 }
 
 // databaseView says which database a command has worked with.

@@ -43,7 +43,7 @@ func (a *App) refusal(c *cobra.Command, err error) string {
 		user = cmp.Or(cfg.User, user)
 	}
 	return fmt.Sprintf("; %s lacks the role %[2]s, which this needs: give it with grant %[2]s to %s, or make it with %s migrate roles",
-		user, role.In(a.schema()), pq.QuoteIdentifier(user), a.Name)
+		user, role.In(a.schema()), pq.QuoteIdentifier(user), a.self())
 }
 
 // roleView is a role of the schema, for people.

@@ -36,7 +36,7 @@ func (a *App) withSchedules(ctx context.Context, fn func(db *sqlx.DB, s *schedul
 		}
 		err = fn(db, store)
 		if errors.Is(err, schedule.ErrNotFound) {
-			return fmt.Errorf("%w; list them with: %s schedules list", err, a.Name)
+			return fmt.Errorf("%w; list them with: %s schedules list", err, a.self())
 		}
 		return err
 	}, opts...)

@@ -96,7 +96,7 @@ func newSlotsShow(a *App) *cobra.Command {
 		Long: `Show one slot: its ledger row, its claims, and what waits in it by job, counted up to 100,000 rows.
 A claim is the rows that a runner works on, under a lease. One without jobs: the runner is at the slot, and may claim
 more. A job that is not registered in this binary is marked.
-The state of a slot without a ledger row is "missed" when the next slot has begun, and "not_opened" before that or
+The state of a slot without a ledger row is "missed" when the next slot has begun, and "not opened" before that or
 where the ledger had not begun.`,
 		Example: `  prescient slots show 2026-03-01T13:15:00Z`,
 		Args:    exactly("SLOT"),
@@ -110,6 +110,9 @@ where the ledger had not begun.`,
 	})
 }
 
+// notOpened is the state of a slot that no run has opened, where that is no miss.
+const notOpened slots.State = "not opened"
+
 func showSlot(ctx context.Context, a *App, slot time.Time) error {
 	return a.withLedger(ctx, func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error {
 		if !l.Grid().Contains(slot) {
@@ -117,7 +120,7 @@ func showSlot(ctx context.Context, a *App, slot time.Time) error {
 		}
 		run, err := l.Show(ctx, slot)
 		if errors.Is(err, slots.ErrNoSlot) {
-			run, err = slots.SlotRun{Slot: slot, State: "not_opened"}, nil
+			run, err = slots.SlotRun{Slot: slot, State: notOpened}, nil
 			if !slot.Before(s.Since) && slot.Before(l.Grid().Floor(l.Now())) {
 				run.State = slots.StateMissed
 			}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,10 +218,7 @@ func notRegistered(list []troubleView) []string {
 }
 
 func printStatus(a *App, v statusView) error {
-	state := string(v.CurrentState)
-	if state == "" {
-		state = "not opened yet"
-	}
+	state := cmp.Or(string(v.CurrentState), string(notOpened))
 	err := a.table(nil,
 		table.Row{"database", v.Database.String()},
 		table.Row{"current slot", fmt.Sprintf("%s, %s", v.CurrentSlot.Format(time.RFC3339), state)},

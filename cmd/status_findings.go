@@ -25,7 +25,7 @@ func (a *App) newFindingViews(list []health.Finding) []findingView {
 	for _, f := range list {
 		v := findingView(f)
 		if v.Remedy != "" {
-			v.Remedy = a.Name + " " + v.Remedy
+			v.Remedy = a.self() + " " + v.Remedy
 		}
 		views = append(views, v)
 	}

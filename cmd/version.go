@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"runtime/debug"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -27,6 +28,14 @@ func newVersion(a *App) *cobra.Command {
 			})
 		},
 	})
+}
+
+// versionFlag gives the root --version, for who looks for it there.
+func versionFlag(root *cobra.Command) {
+	view := newVersionView()
+	root.Version = view.Version
+	root.SetVersionTemplate(fmt.Sprintf("prescient %s, schema %d, %s\n", view.Version, view.Schema, view.Go))
+	root.Flags().Bool("version", false, "show the version of prescient, of the schema and of Go") // cobra's own would take -v
 }
 
 type versionView struct {

@@ -1,0 +1,67 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+func newJobsRegistered(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:     "registered",
+		Short:   "List the jobs of this binary and of the settings, and their options; needs no database",
+		Example: `  prescient jobs registered`,
+		Args:    exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return listRegistered(c.Context(), a) },
+	})
+}
+
+// definitionView is jobs.Definition as JSON.
+type definitionView struct {
+	Name        string        `json:"name"`
+	From        string        `json:"from"` // go, http_jobs or sql_jobs
+	MaxChecks   int           `json:"max_checks"`
+	Timeout     duration.Text `json:"timeout"`
+	Horizon     duration.Text `json:"horizon"`
+	Retry       int           `json:"retry"`
+	Deadline    duration.Text `json:"deadline"`    // 0s: none
+	Concurrency int           `json:"concurrency"` // 0: no limit of its own
+	Misfire     jobs.Misfire  `json:"misfire"`
+}
+
+func listRegistered(ctx context.Context, a *App) error {
+	from := map[string]string{}
+	for _, job := range a.Config().HTTPJobs {
+		from[job.Name] = "http_jobs"
+	}
+	for _, job := range a.Config().SQLJobs {
+		from[job.Name] = "sql_jobs"
+	}
+	registry := a.registry.Clone()
+	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
+	if err != nil {
+		return err
+	}
+	queries, release := a.queries()
+	defer release()
+	if err := a.register(registry, queries, unused); err != nil {
+		return err
+	}
+	var views []definitionView
+	for d := range registry.All() {
+		views = append(views, definitionView{
+			d.Name, cmp.Or(from[d.Name], "go"), d.MaxChecks, duration.Text(d.Timeout), duration.Text(d.Horizon), d.Retry,
+			duration.Text(d.Deadline), d.Concurrency, d.Misfire,
+		})
+	}
+	header := table.Row{"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", "DEADLINE", optional("CONCURRENCY"), "MISFIRE", optional("FROM")}
+	return printList(a, views, header, func(v definitionView) table.Row {
+		return table.Row{v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, v.Deadline.String(), v.Concurrency, string(v.Misfire), v.From}
+	})
+}
