@@ -77,7 +77,9 @@ func TestEveryAttemptsErrorIsKept(t *testing.T) {
 	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return failingBatch(batch), nil
 	}, retry)
-	tx := func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) { return failingBatch(batch), nil }
+	tx := func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return failingBatch(batch), nil
+	}
 	w.registry.RegisterBatchTx("batch.tx", tx, retry)
 	w.registry.RegisterGroup("family", []string{"group"}, tx, retry)
 	err := httpjob.Register(w.registry, httpjob.Config{
