@@ -146,9 +146,13 @@ func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
 	for _, clock := range []string{"2030-03-01 12:00:00Z", "2030-03-01 12:07:00Z", "2030-03-01 13:00:00Z"} {
 		e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour', $1)", clock)
-		if !strings.HasSuffix(e.Message, "due in slot 2030-03-01T12:00:00Z") || !strings.Contains(e.Hint, "catch-up") {
+		if !strings.HasSuffix(e.Message, "due in slot 2030-03-01T12:00:00Z") || !strings.Contains(e.Hint, "catch-up, of a binary that has it") {
 			t.Errorf("%q, hint %q", e.Message, e.Hint)
 		}
+	}
+	exec(t, db, "update prescient.job set registered_at = clock_timestamp()")
+	if e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour', '2030-03-01 12:07:00Z')"); e.Hint != "Run them first, with: prescient catch-up" {
+		t.Errorf("hint %q", e.Hint)
 	}
 	exec(t, db, "select prescient.set_width('1 hour', '2030-03-01 11:59:59.999999Z')")
 }

@@ -482,7 +482,7 @@ begin
             using errcode = 'object_in_use',
                 hint = case
                     when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient catch-up', due.name)
-                    when due.unknown then format('No run has ever registered the job: run them first with a binary that has it, or cancel them where the name is wrong; they are listed by: prescient jobs list --job %s', due.name)
+                    when due.unknown then format('No run has ever registered the job. Run them first, with: prescient catch-up, of a binary that has it; or cancel them, where the name is wrong: prescient jobs list --job %s', due.name)
                     else 'Run them first, with: prescient catch-up'
                 end;
     end if;
