@@ -92,6 +92,7 @@ var given = map[string]string{
 	"../jobs/egress/doc.go":           "secret, id string, to *url.URL, prefixes []netip.Prefix, body []byte",
 	"../jobs/httpjob/doc.go":          "secret string",
 	"../jobs/oteltrace/doc.go":        "unshipped jobs.CheckFunc",
+	"../jobs/pgxjobs/doc.go":          "pool *pgxpool.Pool",
 	"../jobs/schedule/crontab/doc.go": "from, to, after time.Time, publish func(time.Time)",
 	"../jobs/schedule/httpapi/doc.go": "store *schedule.Store, token string",
 	"../sql/pgtest/doc.go":            "t *testing.T",
@@ -149,6 +150,7 @@ func defined(text string) (names []string) {
 var imports = map[string]string{
 	"sqlx": "github.com/jmoiron/sqlx", "context": "context", "time": "time", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os",
 	"testing": "testing", "netip": "net/netip", "url": "net/url", "slog": "log/slog", "http": "net/http",
+	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
 }
 
 // withImports adds the imports of a program that has none.
@@ -184,7 +186,7 @@ const module = "github.com/prescient-go/prescient/"
 // Packages of this module are named as they are, but for sql.
 func init() {
 	for _, path := range strings.Fields(`cmd config jobs jobs/egress jobs/event jobs/event/file jobs/event/kafka jobs/event/nats
-		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob slots slots/daemon
+		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/pgxjobs jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob slots slots/daemon
 		slots/delayq slots/grid slots/metrics slots/replay slots/spool sql/embedded sql/pgtest`) {
 		imports[filepath.Base(path)] = module + path
 	}

@@ -31,7 +31,7 @@ func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Co
 	if err := on.validate(); err != nil {
 		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
 	}
-	n, err := c.writeChunk(ctx, db, columns(list, on, c.clock()))
+	n, err := c.writeChunk(ctx, db, list, on)
 	if err != nil {
 		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
 	}
@@ -75,7 +75,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 			n, fresh, err = copier.write(ctx, tx, chunk)
 		}
 		if !fresh && err == nil {
-			n, err = c.writeChunk(ctx, tx, columns(chunk, on, c.clock()))
+			n, err = c.writeChunk(ctx, tx, chunk, on)
 		}
 		return n, err
 	})
@@ -154,11 +154,11 @@ func (w *writer) finish() (Counts, error) {
 	return w.total, w.err
 }
 
-// writeChunk writes the columns of rows that have been validated.
-func (c *Client) writeChunk(ctx context.Context, db DB, columns []any) (Counts, error) {
+// writeChunk writes rows that have been validated.
+func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
 	var n Counts
-	err := c.row(ctx, db, pgsql.EnqueueMany, columns, &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
-	return n, explainConflict(err)
+	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
+	return n, on.explain(err)
 }
 
 // atomically undoes what fn wrote in the caller's transaction when it fails. After an error of the database itself

@@ -53,7 +53,6 @@ type Client struct {
 // transaction of its own.
 type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
@@ -122,7 +121,7 @@ func (c *Client) clock() any {
 // row runs a statement that returns one row, in the caller's transaction or in one of its own.
 func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []any, dest ...any) error {
 	return tx.In(ctx, db, func(db tx.DB) error {
-		return db.QueryRowContext(ctx, stmt.In(c.schema), args...).Scan(dest...)
+		return pgsql.One(ctx, db, stmt.In(c.schema), args, dest...)
 	})
 }
 

@@ -1,13 +1,14 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -19,37 +20,36 @@ type copier struct {
 	numbers map[string]int64 // of jobs, as this transaction has found or made them
 }
 
-// preparer is a DB with prepared statements, as *sql.Tx and *sqlx.Tx are.
-type preparer interface {
-	DB
+// copying is a DB with a COPY of its own, as package pgxjobs makes them.
+type copying interface {
+	CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) error
+}
+
+// preparing is a DB with prepared statements, through which lib/pq does COPY, as *sql.Tx and *sqlx.Tx are.
+type preparing interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
 // write writes rows. Where one of them waits, where the grid is not the client's any more, where the role may execute
-// functions alone, and where tx has no prepared statements, which COPY goes through, it writes nothing, and ok is false.
+// functions alone, and where the driver has another COPY, it writes nothing, and ok is false.
 func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, ok bool, err error) {
-	preparing, can := tx.(preparer)
-	if !can {
-		return n, false, nil
-	}
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
 	}
 	then := "release savepoint prescient_copy"
 	if err = w.number(ctx, tx, rows); err == nil {
-		err = w.copyRows(ctx, preparing, rows)
+		err = w.copyRows(ctx, tx, rows)
 	}
-	switch offGrid := pq.As(err, pqerror.CheckViolation); {
+	switch {
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
-	case errors.Is(explainConflict(err), ErrExists), offGrid != nil && offGrid.Constraint == "future_job_on_grid",
-		pq.As(err, pqerror.InsufficientPrivilege) != nil:
+	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege):
 		then = "rollback to savepoint prescient_copy"
 	default:
 		return n, false, err
 	}
-	if _, err := tx.ExecContext(ctx, then); err != nil {
-		return n, false, fmt.Errorf("%s: %w", then, err)
+	if _, failed := tx.ExecContext(ctx, then); failed != nil {
+		return n, false, cmp.Or(err, failed)
 	}
 	return n, ok, nil
 }
@@ -78,31 +78,59 @@ func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
 	return nil
 }
 
-// copyRows asks for the next slot first, by which the transaction gets its number: a run that begins meanwhile knows
-// from it that rows may still come.
-func (w *copier) copyRows(ctx context.Context, tx preparer, rows []FutureJob) error {
+func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
+	all, err := w.values(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	query := pgsql.EnqueueCopy.In(w.client.schema)
+	switch tx := tx.(type) {
+	case copying:
+		return tx.CopyFrom(ctx, query, all)
+	case preparing:
+		return copyIn(ctx, tx, query, all)
+	}
+	return errors.New("there is no COPY")
+}
+
+// values are the columns of rows. It asks for the next slot first, by which the transaction gets its number: a run that
+// begins meanwhile knows from it that rows may still come.
+func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[[]any], error) {
 	c := w.client
 	var next time.Time
 	var by string
 	var app, actor, trace sql.NullString // once: as defaults of the columns they would be found out for each row
-	if err := tx.QueryRowContext(ctx, pgsql.NextSlot.In(c.schema), c.clock()).Scan(&next, &by, &app, &actor, &trace); err != nil {
-		return err
+	if err := pgsql.One(ctx, tx, pgsql.NextSlot.In(c.schema), []any{c.clock()}, &next, &by, &app, &actor, &trace); err != nil {
+		return nil, err
 	}
-	stmt, err := tx.PrepareContext(ctx, pgsql.EnqueueCopy.In(c.schema))
+	return func(yield func([]any) bool) {
+		for _, j := range rows {
+			slot := c.Grid().Ceil(j.nextCheckAt)
+			if slot.Before(next) {
+				slot = next
+			}
+			asked := sql.NullTime{Time: j.checkAt()}
+			asked.Valid = !asked.Time.Equal(slot)
+			row := []any{
+				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked,
+				by, app, actor, trace,
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}, nil
+}
+
+// copyIn is COPY as lib/pq has it.
+func copyIn(ctx context.Context, tx preparing, query string, rows iter.Seq[[]any]) error {
+	stmt, err := tx.PrepareContext(ctx, query)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stmt.Close() }()
-	for _, j := range rows {
-		slot := c.Grid().Ceil(j.nextCheckAt)
-		if slot.Before(next) {
-			slot = next
-		}
-		number, asked := w.numbers[j.JobExec], sql.NullTime{Time: j.checkAt()}
-		asked.Valid = !asked.Time.Equal(slot)
-		_, err := stmt.ExecContext(ctx, number, j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked,
-			by, app, actor, trace)
-		if err != nil {
+	for row := range rows {
+		if _, err := stmt.ExecContext(ctx, row...); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -101,7 +100,7 @@ func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict)
 	}
 	err := c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	if err != nil {
-		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), explainConflict(err))
+		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), on.explain(err))
 	}
 	e.Slot = e.Slot.UTC()
 	return e, nil
@@ -111,9 +110,10 @@ func nullable(s string) sql.NullString {
 	return sql.NullString{String: s, Valid: s != ""}
 }
 
-func explainConflict(err error) error {
-	if e := pq.As(err, pqerror.UniqueViolation); e != nil && e.Constraint == "future_job_key" {
-		return fmt.Errorf("%w: %s", ErrExists, e.Message)
+// explain tells that the key of a row that is to be the only one waits already.
+func (c Conflict) explain(err error) error {
+	if c.policy == FailOnConflict.policy && pgsql.HasState(err, pqerror.UniqueViolation) {
+		return fmt.Errorf("%w (%w)", ErrExists, err)
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 )
 
 // Definition is a registered job.
@@ -29,6 +31,7 @@ type Definition struct {
 	Untraced    bool
 	AfterGroup  bool
 	Priority    int
+	DB          *sqlx.DB // where the transactions of its checks are; nil: those of the runner
 
 	shape  shape
 	around []Middleware
@@ -155,6 +158,18 @@ func AfterGroup() Option { return func(d *Definition) { d.AfterGroup = true } }
 // Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are claimed already
 // are not waited for. A job that has come to a limit of its own lets others pass. Default 0.
 func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
+
+// Through has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver
+// (see package pgxjobs). It is of the database that the runner works on, and its role has the rights of a runner. Default: the
+// runner's pool.
+func Through(db *sqlx.DB) Option {
+	return func(d *Definition) {
+		if db == nil {
+			panic(fmt.Sprintf("register job %q: Through: there is no database: db is nil", d.Name))
+		}
+		d.DB = db
+	}
+}
 
 // Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
 // reads it.

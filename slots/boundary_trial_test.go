@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -240,8 +241,8 @@ func (c *trial) enqueue(db jobs.DB, rows ...row) {
 		where j.job = f.job and f.next_check_at = $3 and j.name = $4 and f.entity_key = $5
 		returning f.id, f.check_count, f.error_count`
 	for _, r := range rows {
-		row := db.QueryRowContext(c.t.Context(), counts, jobs.DefaultMaxChecks-1, jobs.DefaultRetry, r.slot, r.job, r.key)
-		if err := row.Scan(&r.id, &r.checks, &r.errors); err != nil {
+		args := []any{jobs.DefaultMaxChecks - 1, jobs.DefaultRetry, r.slot, r.job, r.key}
+		if err := pgsql.One(c.t.Context(), db, counts, args, &r.id, &r.checks, &r.errors); err != nil {
 			c.t.Fatal(err)
 		}
 		c.rows = append(c.rows, r)

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -36,7 +37,7 @@ const ownTimeout = 5 * time.Second
 // function did is an error of its rows.
 func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 	r := rd.run
-	tx, err := pgsql.BeginLazy(ctx, r.cfg.DB)
+	tx, err := pgsql.BeginLazy(ctx, cmp.Or(u.def.DB, r.cfg.DB))
 	if err != nil {
 		return nil, rd.postpone(ctx, u, fmt.Errorf("begin transaction: %w", err))
 	}
@@ -249,7 +250,9 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	var n tally
 	part, err := r.messageTx(&m, rd.claim, outcomes, mark, &n)
 	if err == nil {
-		m.Do("reset all") // what the check has set for the session is not for others
+		if u.def.DB == nil {
+			m.Do("reset all") // what the check has set for the session is not for others
+		}
 		m.Do(nameSession(rd.claim))
 		err = m.CommitTx(context.WithoutCancel(ctx), tx) // whether the lease is lost the fence knows
 	}
@@ -268,7 +271,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 // wasCommitted tells whether a record was committed all the same: its reply was lost, or the server said that it stops
 // instead of it.
 func (rd *round) wasCommitted(err error, part int64) bool {
-	if pq.As(err) != nil && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
+	if pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
 	done, found := rd.run.find(rd.claim, part)
@@ -279,18 +282,18 @@ func (rd *round) wasCommitted(err error, part int64) bool {
 // transaction or spoilt it, or else the database cannot do it.
 func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
-	switch e := pq.As(err); {
-	case commit && e != nil && !passes(err):
+	switch state := pgsql.State(err); {
+	case commit && state != "" && !passes(err):
 		return failed // a constraint that was deferred
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)
 		return err
-	case e != nil && e.Code == "PS002":
+	case state == "PS002":
 		rd.run.rollBackPrepared(ctx, u.transaction)
 		return errEndedTx
 	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil:
 		return errEndedTx
-	case e != nil && e.Code == pqerror.InFailedSQLTransaction:
+	case state == pqerror.InFailedSQLTransaction:
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
 	}
 	return rd.postpone(ctx, u, err)

@@ -350,11 +350,10 @@ func (c *claim) impatient(err error, lease time.Duration) bool {
 
 // passes tells whether the same may succeed a little later.
 func passes(err error) bool {
-	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || pq.As(err, pqerror.QueryCanceled) != nil
+	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || pgsql.HasState(err, pqerror.QueryCanceled)
 }
 
 // isLost tells whether a fence has found no lease.
 func isLost(err error) bool {
-	e := pq.As(err)
-	return e != nil && e.Code == "PS001" || errors.Is(err, ErrLeaseLost)
+	return pgsql.HasState(err, "PS001") || errors.Is(err, ErrLeaseLost)
 }

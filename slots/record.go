@@ -140,7 +140,7 @@ func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all t
 		}
 		*n = tally{}
 		err := r.commit(r.work, m)
-		if unknown && pq.As(err, pqerror.UniqueViolation) != nil {
+		if unknown && pgsql.HasState(err, pqerror.UniqueViolation) {
 			// Of the mark: the message whose reply was lost was still being carried out.
 			if done, _ := r.find(c, part); done {
 				*n, err = all, nil
@@ -220,7 +220,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 		})
 	})
 	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
-	if pq.As(err, pqerror.UniqueViolation) != nil { // of the mark: an attempt whose reply was lost has done it
+	if pgsql.HasState(err, pqerror.UniqueViolation) { // of the mark: an attempt whose reply was lost has done it
 		err, n = nil, expected(done)
 	}
 	switch {

@@ -51,7 +51,7 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 	}
 	defer func() { _ = conn.Close() }()
 	_, err = m.send(ctx, conn, "begin;\n"+settings+";\n"+m.text.String()+"commit")
-	if pq.As(err) == nil && !errors.Is(err, context.Canceled) {
+	if State(err) == "" && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	if _, undo := conn.ExecContext(context.WithoutCancel(ctx), "rollback"); undo != nil {

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -10,7 +11,6 @@ import (
 	"net"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 )
 
@@ -61,7 +61,7 @@ func Commit[T interface {
 	Rollback() error
 }](begin func() (T, error), fn func(tx T) error) error {
 	tx, err := begin()
-	if pq.As(err, pqerror.FeatureNotSupported) != nil { // the driver begins with READ WRITE, which a standby cannot do
+	if HasState(err, pqerror.FeatureNotSupported) { // the driver begins with READ WRITE, which a standby cannot do
 		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
 	}
 	if err != nil {
@@ -87,12 +87,12 @@ const SlotIndexOnly = "set local enable_bitmapscan = off; set local enable_seqsc
 
 // IsRetryable tells whether err ended a transaction that may succeed when repeated as a whole.
 func IsRetryable(err error) bool {
-	return pq.As(err, pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected) != nil
+	return HasState(err, pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected)
 }
 
 // IsLockTimeout tells whether err says that a row or table was locked for longer than lock_timeout.
 func IsLockTimeout(err error) bool {
-	return pq.As(err, pqerror.LockNotAvailable) != nil
+	return HasState(err, pqerror.LockNotAvailable)
 }
 
 // IsTransient tells whether err comes from a connection that broke or a server that is starting, stopping or out of
@@ -101,10 +101,10 @@ func IsTransient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if e := pq.As(err); e != nil {
-		class := e.Code.Class()
+	if state := State(err); state != "" {
+		class := state.Class()
 		return class == pqerror.ClassConnectionException || class == pqerror.ClassInsufficientResources ||
-			e.Code == pqerror.AdminShutdown || e.Code == pqerror.CrashShutdown || e.Code == pqerror.CannotConnectNow
+			state == pqerror.AdminShutdown || state == pqerror.CrashShutdown || state == pqerror.CannotConnectNow
 	}
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -115,9 +115,9 @@ func IsTransient(err error) bool {
 func ExplainMissing(err error) error {
 	var what error
 	switch {
-	case pq.As(err, pqerror.UndefinedTable, pqerror.InvalidSchemaName, pqerror.UndefinedFunction, pqerror.UndefinedColumn) != nil:
+	case HasState(err, pqerror.UndefinedTable, pqerror.InvalidSchemaName, pqerror.UndefinedFunction, pqerror.UndefinedColumn):
 		what = ErrNotMigrated
-	case pq.As(err, pqerror.ReadOnlySQLTransaction) != nil:
+	case HasState(err, pqerror.ReadOnlySQLTransaction):
 		what = ErrReadOnly
 	default:
 		return err
@@ -131,6 +131,22 @@ func ExplainMissing(err error) error {
 // Querier is what a transaction and a pool have in common.
 type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// One runs a query and reads its first row into dest. Where there is none it returns [sql.ErrNoRows].
+func One(ctx context.Context, q Querier, query string, args []any, dest ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), sql.ErrNoRows)
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return err
+	}
+	return rows.Close()
 }
 
 // Collect runs a query and returns its rows, each as scan fills it in.

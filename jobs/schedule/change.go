@@ -60,7 +60,7 @@ func (s *Store) Delete(ctx context.Context, db jobs.DB, id string, version int) 
 func (s *Store) remove(ctx context.Context, tx jobs.DB, ids []string) error {
 	for _, stmt := range []pgsql.Statement{pgsql.ScheduleCancel, pgsql.ScheduleDelete} {
 		var n int64
-		if err := tx.QueryRowContext(ctx, stmt.In(s.schema), pq.StringArray(ids)).Scan(&n); err != nil {
+		if err := pgsql.One(ctx, tx, stmt.In(s.schema), []any{pq.StringArray(ids)}, &n); err != nil {
 			return err
 		}
 	}
@@ -234,7 +234,7 @@ func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	}
 	if len(c.cancel) > 0 {
 		var n int64
-		if err := tx.QueryRowContext(ctx, pgsql.ScheduleCancel.In(s.schema), pq.StringArray(c.cancel)).Scan(&n); err != nil {
+		if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema), []any{pq.StringArray(c.cancel)}, &n); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,253 @@
+package pgxjobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/pgxjobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// run runs the slot after noon, of jobs whose transactions are of pgx.
+func (w *world) run(register func(r *jobs.Registry, through jobs.Option)) slots.Result {
+	w.t.Helper()
+	registry := jobs.NewRegistry()
+	register(registry, jobs.Through(pgxjobs.Open(w.pool)))
+	ledger, err := slots.NewLedger(w.t.Context(), w.db, "", func() time.Time { return now })
+	if err == nil {
+		err = ledger.Begin(w.t.Context(), slot(1))
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	runner, err := slots.NewRunner(w.t.Context(), slots.Config{
+		DB: w.db, Registry: registry, Now: func() time.Time { return slot(1) }, Page: 50, Lease: 10 * time.Second, Grace: time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	result, err := runner.Run(w.t.Context(), slot(1))
+	if err != nil && !errors.Is(err, slots.ErrAbandoned) {
+		w.t.Error(err)
+	}
+	return result
+}
+
+// givenBack fails where somebody still has a connection of the pool.
+func (w *world) givenBack() {
+	w.t.Helper()
+	for range 100 {
+		if w.pool.Stat().AcquiredConns() == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	w.t.Errorf("%d connections were not given back", w.pool.Stat().AcquiredConns())
+}
+
+// enqueue asks for n checks of a job, on the entities "order 0", "order 1" ...
+func (w *world) enqueue(job string, n int) {
+	w.t.Helper()
+	var list []jobs.FutureJob
+	for i := range n {
+		row := check(fmt.Sprint(i), slot(1))
+		row.JobExec = job
+		list = append(list, row)
+	}
+	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list, jobs.Keep); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+const alerts = "create table alert (number text not null, job text not null)"
+
+// outcomes are how the checks of a job have ended, with the errors of those that go on, by entity.
+func (w *world) outcomes(job string) map[string]string {
+	w.t.Helper()
+	var list []struct{ Key, Text string }
+	err := w.db.SelectContext(w.t.Context(), &list, `
+		select entity_key as key, outcome || coalesce(': ' || last_error, '') as text from prescient.future_job_history where job_exec = $1
+		union all
+		select entity_key, 'waits' || coalesce(': ' || last_error, '') from prescient.future_job join prescient.job using (job) where name = $1`, job)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, row := range list {
+		found[row.Key] = row.Text
+	}
+	return found
+}
+
+func TestACheckWritesThroughItsTransactionOfPgxOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(alerts + "; alter table alert add constraint late unique (number, job) deferrable initially deferred")
+	var broken, deadlock atomic.Bool
+	what := map[string]func(ctx context.Context, tx pgx.Tx) (*time.Time, error){
+		"0": func(context.Context, pgx.Tx) (*time.Time, error) { return nil, nil },
+		"1": func(context.Context, pgx.Tx) (*time.Time, error) { return new(slot(3)), nil },
+		"2": func(context.Context, pgx.Tx) (*time.Time, error) { return nil, errors.New("no") },
+		"3": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) { return nil, tx.Commit(ctx) },
+		"4": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) { return nil, tx.Rollback(ctx) },
+		"5": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) {
+			_, _ = tx.Exec(ctx, "select 1 / 0")
+			return nil, nil
+		},
+		"6": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) { // the connection breaks, once
+			if broken.CompareAndSwap(false, true) {
+				_, err := tx.Exec(ctx, "select pg_terminate_backend(pg_backend_pid())")
+				return nil, err
+			}
+			return nil, nil
+		},
+		"7": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) { // it lost to another, once
+			if deadlock.CompareAndSwap(false, true) {
+				_, err := tx.Exec(ctx, "do $$ begin raise exception 'deadlock' using errcode = '40P01'; end $$")
+				return nil, err
+			}
+			return nil, nil
+		},
+		"8": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) {
+			_, err := tx.Exec(ctx, "insert into alert values ('8', 'tx')")
+			return nil, err
+		},
+		"9": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) { // a savepoint of pgx's
+			return nil, pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "delete from alert where number = $1 and job = 'gone'", "9")
+				return err
+			})
+		},
+	}
+	w.enqueue("tx", len(what))
+	w.run(func(r *jobs.Registry, through jobs.Option) {
+		r.RegisterTx("tx", pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			if _, err := tx.Exec(ctx, "insert into alert values ($1, $2)", job.EntityKey, job.JobExec); err != nil {
+				return nil, err
+			}
+			return what[job.EntityKey](ctx, tx)
+		}), through)
+	})
+	w.givenBack()
+	got := w.outcomes("tx")
+	for key, text := range got {
+		got[key], _, _ = strings.Cut(text, ": ERROR")
+		got[key], _, _ = strings.Cut(got[key], " (SQLSTATE")
+	}
+	ended := "waits: the check ended its transaction itself: it must return instead"
+	want := map[string]string{
+		"0": "done", "1": "waits", "2": "waits: no", "3": ended, "4": ended,
+		"5": "waits: the check went on after an error of its transaction", "6": "done", "7": "done", "8": "waits: commit", "9": "done",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var written []string
+	if err := w.db.Select(&written, "select number from alert order by number"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"0", "1", "3", "6", "7", "9"}, written); diff != "" { // what 3 has committed itself is there
+		t.Error(diff)
+	}
+}
+
+func TestABatchAndAGroupWriteThroughATransactionOfPgx(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(alerts)
+	for _, job := range []string{"batch", "group", "lib/pq", "forgotten"} {
+		w.enqueue(job, 3)
+	}
+	write := pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			if _, err := tx.Exec(ctx, "insert into alert values ($1, $2)", job.EntityKey, job.JobExec); err != nil {
+				return nil, err
+			}
+			if job.EntityKey == "1" {
+				results[i].Err = errors.New("no")
+			}
+		}
+		return results, nil
+	})
+	w.run(func(r *jobs.Registry, through jobs.Option) {
+		r.RegisterBatchTx("batch", write, through)
+		r.RegisterGroup("groups", []string{"group"}, write, through)
+		r.RegisterBatchTx("forgotten", write)
+		r.RegisterBatchTx("lib/pq", write, jobs.Through(w.db))
+	})
+	for _, job := range []string{"batch", "group"} {
+		if diff := cmp.Diff(map[string]string{"0": "done", "1": "waits: no", "2": "done"}, w.outcomes(job)); diff != "" {
+			t.Errorf("%s: %s", job, diff)
+		}
+		if n := w.count("select count(*) from alert where job = $1", job); n != 3 {
+			t.Errorf("%s: %d alerts", job, n)
+		}
+	}
+	for _, job := range []string{"forgotten", "lib/pq"} {
+		for key, text := range w.outcomes(job) {
+			if !strings.Contains(text, "register the job with jobs.Through(pgxjobs.Open(pool))") {
+				t.Errorf("%s %s: %s", job, key, text)
+			}
+		}
+	}
+}
+
+func TestACheckWithATransactionOfPgxIsStoppedAtItsTimeoutOrAbandoned(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("slow", 2)
+	release := make(chan struct{})
+	defer close(release)
+	result := w.run(func(r *jobs.Registry, through jobs.Option) {
+		r.RegisterTx("slow", pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			if job.EntityKey == "0" {
+				_, err := tx.Exec(ctx, "select pg_sleep(60)")
+				return nil, err
+			}
+			<-release // it does not listen to its context
+			_, err := tx.Exec(context.WithoutCancel(ctx), "select 1")
+			return nil, err
+		}), through, jobs.Timeout(200*time.Millisecond))
+	})
+	if result.Abandoned != 1 {
+		t.Errorf("%+v", result)
+	}
+	for key, text := range w.outcomes("slow") {
+		if !strings.HasPrefix(text, "waits: ") {
+			t.Errorf("%s: %s", key, text)
+		}
+	}
+}
+
+func TestAJobWithoutAFunctionOrAPoolIsNotRegistered(t *testing.T) {
+	t.Parallel()
+	for name, register := range map[string]func(r *jobs.Registry){
+		"no function": func(r *jobs.Registry) {
+			r.RegisterTx("tx", pgxjobs.InTx[jobs.FutureJob, *time.Time](nil))
+		},
+		"no pool": func(r *jobs.Registry) {
+			r.Register("tx", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Through(nil))
+		},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error(name)
+				}
+			}()
+			register(jobs.NewRegistry())
+		}()
+	}
+}

@@ -1,0 +1,154 @@
+package pgxjobs
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// querier is what a transaction and a connection of pgx have in common.
+type querier interface {
+	copier
+	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+}
+
+// conn is a connection of database/sql on a transaction or a connection of pgx.
+type conn struct {
+	on    querier
+	types *pgtype.Map
+}
+
+func (c *conn) Close() error { return nil }
+
+func (c *conn) Begin() (driver.Tx, error) { return nil, errors.New("there is a transaction already") }
+
+func (c *conn) Prepare(query string) (driver.Stmt, error) { return &stmt{conn: c, query: query}, nil }
+
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	tag, err := c.on.Exec(ctx, query, values(args)...)
+	return driver.RowsAffected(tag.RowsAffected()), explain(err)
+}
+
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	list, err := c.on.Query(ctx, query, values(args)...)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return &rows{list, c.types}, nil
+}
+
+func values(args []driver.NamedValue) []any {
+	list := make([]any, len(args))
+	for i, arg := range args {
+		list[i] = arg.Value
+	}
+	return list
+}
+
+// explain tells database/sql of a connection on which nothing was sent, since it is broken.
+func explain(err error) error {
+	if pgconn.SafeToRetry(err) {
+		return errors.Join(driver.ErrBadConn, err)
+	}
+	return err
+}
+
+// poolConn is one of a pool. It has transactions of its own, and carries out several statements at once as lib/pq does.
+type poolConn struct {
+	conn
+	own  *pgxpool.Conn
+	tx   pgx.Tx     // that is under way
+	lent sync.Mutex // while it is lent
+}
+
+// loan is the transaction of a poolConn, until it is given back.
+type loan struct {
+	tx   pgx.Tx
+	back func()
+}
+
+func (c *poolConn) Close() error {
+	c.own.Release()
+	return nil
+}
+
+func (c *poolConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	var options pgx.TxOptions
+	if level := sql.IsolationLevel(opts.Isolation); level != sql.LevelDefault {
+		options.IsoLevel = pgx.TxIsoLevel(strings.ToLower(level.String()))
+	}
+	if opts.ReadOnly {
+		options.AccessMode = pgx.ReadOnly
+	}
+	var err error
+	c.tx, err = c.own.BeginTx(ctx, options)
+	return &ending{c, ctx}, explain(err)
+}
+
+// CheckNamedValue leaves a loan for ExecContext to fill in.
+func (c *poolConn) CheckNamedValue(arg *driver.NamedValue) error {
+	if _, ok := arg.Value.(*loan); ok {
+		return nil
+	}
+	return driver.ErrSkip
+}
+
+// ExecContext lends the transaction to whoever asks for it with a loan.
+func (c *poolConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if len(args) == 1 {
+		if l, ok := args[0].Value.(*loan); ok {
+			c.lent.Lock()
+			l.tx, l.back = c.tx, c.lent.Unlock
+			return driver.ResultNoRows, nil
+		}
+	}
+	return c.conn.ExecContext(ctx, query, args)
+}
+
+func (c *poolConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if len(args) > 0 {
+		return c.conn.QueryContext(ctx, query, args)
+	}
+	results := &results{rows{types: c.types}, c.own.Conn().PgConn().Exec(ctx, query)}
+	if err := results.NextResultSet(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, explain(err)
+	}
+	return results, nil
+}
+
+// ending ends a transaction of a poolConn.
+type ending struct {
+	on  *poolConn
+	ctx context.Context
+}
+
+func (e *ending) Commit() error { return explain(e.on.tx.Commit(e.ctx)) }
+
+// Rollback is called when the context of the transaction ends, too, by database/sql, which does not know that it is lent:
+// then the connection is cut, since the check need not return soon, and a connection of pgx is for one goroutine.
+func (e *ending) Rollback() error {
+	if !e.on.lent.TryLock() {
+		wire := e.on.own.Conn().PgConn()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), cutTimeout)
+		_ = wire.CancelRequest(ctx)
+		cancel()
+		_ = wire.Conn().Close()
+		e.on.lent.Lock()
+	}
+	defer e.on.lent.Unlock()
+	return explain(e.on.tx.Rollback(e.ctx))
+}
+
+// cutTimeout is for the request to cancel a statement, which is a connection of its own.
+const cutTimeout = 5 * time.Second

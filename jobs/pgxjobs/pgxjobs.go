@@ -1,0 +1,91 @@
+package pgxjobs
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Tx returns a transaction of pgx as the calls of a client take it. What they do is part of it: it is the caller's to commit
+// and to roll back, and used by one goroutine at a time. It costs nothing and is not to be closed.
+func Tx(tx pgx.Tx) jobs.DB { return given{tx} }
+
+// given is a transaction as database/sql knows them.
+type given struct{ tx pgx.Tx }
+
+// givenKey is where a context has a transaction.
+type givenKey struct{}
+
+// through has a connection for as long as a statement takes: it is the transaction of the statement's context.
+var through = sync.OnceValue(func() *sql.DB {
+	db := sql.OpenDB(connector(func(ctx context.Context) (driver.Conn, error) {
+		tx := ctx.Value(givenKey{}).(pgx.Tx)
+		return &conn{tx, tx.Conn().TypeMap()}, nil
+	}))
+	db.SetMaxIdleConns(-1)
+	return db
+})
+
+func (g given) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return through().QueryContext(context.WithValue(ctx, givenKey{}, g.tx), query, args...)
+}
+
+func (g given) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return through().ExecContext(context.WithValue(ctx, givenKey{}, g.tx), query, args...)
+}
+
+// CopyFrom does a statement "copy ... from stdin".
+func (g given) CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) error {
+	return copyRows(ctx, g.tx, query, rows)
+}
+
+// Open returns a pool of database/sql that takes its connections from a pool of pgx, each for a transaction. To close it
+// leaves the pool of pgx open. It is safe for concurrent use.
+func Open(pool *pgxpool.Pool) *sqlx.DB {
+	db := sql.OpenDB(connector(func(ctx context.Context) (driver.Conn, error) {
+		own, err := pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &poolConn{conn: conn{own.Conn(), own.Conn().TypeMap()}, own: own}, nil
+	}))
+	db.SetMaxIdleConns(-1)
+	return sqlx.NewDb(db, "pgx")
+}
+
+// connector makes the connections of a pool of database/sql.
+type connector func(ctx context.Context) (driver.Conn, error)
+
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) { return c(ctx) }
+
+func (c connector) Driver() driver.Driver { return c }
+
+func (c connector) Open(string) (driver.Conn, error) { return c(context.Background()) }
+
+// InTx makes a function whose transaction is one of pgx into one that jobs.Registry.RegisterTx takes, or RegisterBatchTx or
+// RegisterGroup. The job needs jobs.Through with a pool of Open, which is of the database that the runner works on, as a
+// role with the rights of a runner. Each of the checks with a transaction that a runner does at once (run.connections)
+// takes a connection of it.
+func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, error)) func(ctx context.Context, tx *sqlx.Tx, in In) (Out, error) {
+	if fn == nil {
+		return nil
+	}
+	return func(ctx context.Context, tx *sqlx.Tx, in In) (out Out, err error) {
+		var own loan
+		if _, err := tx.ExecContext(ctx, "", &own); err != nil {
+			return out, cmp.Or(ctx.Err(), fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.Through(pgxjobs.Open(pool)): %w", err))
+		}
+		defer own.back()
+		return fn(ctx, own.tx, in)
+	}
+}

@@ -1,0 +1,253 @@
+package pgxjobs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/pgxjobs"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// said is what a call returned.
+type said struct {
+	Call   string
+	Result any
+	Err    string
+}
+
+// story makes every call of a client, in an order that leaves something to each of them.
+func (w *world) story(db jobs.DB) (all []said) {
+	c, ctx := w.client, w.t.Context()
+	tell := func(call string, err error, result ...any) {
+		s := said{Call: call, Result: result}
+		if err != nil {
+			s.Err = err.Error()
+		}
+		all = append(all, s)
+	}
+	payload := check("1", slot(3))
+	payload.Payload, payload.GroupKey, payload.ItemKey = json.RawMessage(`{"text": "\\ \" ' \t, {\"ü\": [1, null]}"}`), "a \\ \"group\"", "item\t'1'"
+	anonymous := check("5", slot(2).Add(time.Microsecond))
+	anonymous.Anonymous = true
+
+	tell("SetActor", jobs.SetActor(ctx, db, "alice"))
+	e, err := c.Enqueue(ctx, db, payload, jobs.Keep)
+	tell("Enqueue", err, e.Slot, e.Action)
+	e, err = c.Enqueue(ctx, db, payload, jobs.Replace)
+	tell("Enqueue, replace", err, e.Slot, e.Action)
+	n, err := c.EnqueueMany(ctx, db, []jobs.FutureJob{check("2", slot(1)), check("3", slot(2)), payload, anonymous, check("2", slot(9))}, jobs.PushBack(time.Hour))
+	tell("EnqueueMany", err, n)
+	many := func(yield func(jobs.FutureJob) bool) {
+		for i := range 3 {
+			row := payload
+			row.EntityKey, row.Anonymous = fmt.Sprint("stream ", i), i == 1
+			if row.Anonymous {
+				row.ItemKey, row.GroupKey, row.Payload = "", "", nil
+			}
+			row.SetCheckAt(grid.Default, slot(i-1).Add(time.Microsecond))
+			if !yield(row) {
+				return
+			}
+		}
+	}
+	n, err = c.EnqueueAll(ctx, db, many, jobs.Keep)
+	tell("EnqueueAll", err, n)
+	n, err = c.EnqueueAll(ctx, db, iter.Seq[jobs.FutureJob](many), jobs.Replace)
+	tell("EnqueueAll, replace", err, n)
+	at, found, err := c.Reschedule(ctx, db, check("2", now).Key(), slot(7).Add(time.Nanosecond))
+	tell("Reschedule", err, at, found)
+	at, found, err = c.PushBack(ctx, db, check("3", now).Key(), slot(8), 24*time.Hour)
+	tell("PushBack", err, at, found)
+	at, found, err = c.PushBack(ctx, db, check("nobody", now).Key(), slot(8), 0)
+	tell("PushBack, of nothing", err, at, found)
+	found, err = c.Cancel(ctx, db, check("2", now).Key())
+	tell("Cancel", err, found)
+	ended, err := c.CancelEntity(ctx, db, "order", "3")
+	tell("CancelEntity", err, ended)
+	list, err := c.List(ctx, db, jobs.Filter{JobExec: "remind", From: slot(0), To: slot(9)})
+	tell("List", err, list)
+	list, err = c.Show(ctx, db, "order", "1")
+	tell("Show", err, list)
+	history, err := c.History(ctx, db, jobs.HistoryFilter{Outcome: jobs.Cancelled})
+	tell("History", err, len(history))
+	history, err = c.Trace(ctx, db, "order", "1")
+	tell("Trace", err, history)
+	stats, err := c.Stats(ctx, db, time.Time{}, time.Time{})
+	tell("Stats", err, stats)
+	events, err := c.Why(ctx, db, payload.Key())
+	tell("Why", err, events)
+	names, err := c.Names(ctx, db, 10)
+	tell("Names", err, names)
+	found, err = c.Pause(ctx, db, "remind")
+	tell("Pause", err, found)
+	paused, err := c.Paused(ctx, db)
+	tell("Paused", err, len(paused), len(paused) == 1 && time.Since(paused[0].PausedAt) < time.Minute)
+	found, err = c.Resume(ctx, db, "remind")
+	tell("Resume", err, found)
+	at, err = c.RegisteredAt(ctx, db, "remind")
+	tell("RegisteredAt", err, at)
+	retried, waiting, err := c.Retry(ctx, db, jobs.RetryFilter{Since: slot(0), Limit: 10}, slot(4).Add(time.Nanosecond))
+	tell("Retry", err, retried, waiting)
+	pruned, err := c.Prune(ctx, db, slot(0), true)
+	tell("Prune", err, len(pruned) > 0)
+	return all
+}
+
+// alike leaves out what differs from one way to another: ids, who connects as what, the server's clock, and the actor, who is
+// that of a transaction.
+var alike = cmp.Options{
+	cmp.AllowUnexported(jobs.FutureJob{}),
+	cmpopts.IgnoreFields(jobs.FutureJob{}, "ID", "EnqueuedAt"),
+	cmpopts.IgnoreFields(jobs.Ended{}, "EndedAt"),
+	cmpopts.IgnoreFields(jobs.Event{}, "ID", "At", "App", "Actor"),
+}
+
+func TestEveryCallSaysAndDoesTheSameThroughEveryDriver(t *testing.T) {
+	t.Parallel()
+	var want []said
+	for _, name := range []string{
+		"lib/pq, a transaction", "lib/pq, a pool", "pgx, a transaction", "pgx, a pool", "pgx, through its stdlib",
+	} {
+		w := setup(t)
+		db, end := w.all()[name]()
+		got := w.story(db)
+		if err := end(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if actors := w.count("select count(*) from prescient.future_job where enqueued_actor = 'alice'"); (actors > 0) != strings.HasSuffix(name, "a transaction") {
+			t.Errorf("%s: %d rows were asked for by alice", name, actors)
+		}
+		if want == nil {
+			want = got
+			for _, s := range want {
+				if s.Err != "" {
+					t.Errorf("%s: %s", s.Call, s.Err)
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got, alike); diff != "" {
+			t.Errorf("%s: (-lib/pq, +it)\n%s", name, diff)
+		}
+		if copied := w.copies.Load(); (copied > 0) != (name == "pgx, a transaction" || name == "pgx, a pool") {
+			t.Errorf("%s: pgx has copied %d times", name, copied)
+		}
+	}
+}
+
+func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	elsewhere := connect(t, pgtest.Empty(t))
+	if _, err := w.client.Enqueue(ctx, w.db, check("1", slot(1)), jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	one := func(yield func(jobs.FutureJob) bool) { yield(check("1", slot(1))) }
+	for name, begin := range w.all() {
+		for call, enqueue := range map[string]func(db jobs.DB) error{
+			"Enqueue": func(db jobs.DB) error {
+				_, err := w.client.Enqueue(ctx, db, check("1", slot(1)), jobs.FailOnConflict)
+				return err
+			},
+			"EnqueueAll": func(db jobs.DB) error {
+				_, err := w.client.EnqueueAll(ctx, db, one, jobs.FailOnConflict)
+				return err
+			},
+		} {
+			db, end := begin()
+			if err := enqueue(db); !errors.Is(err, jobs.ErrExists) {
+				t.Errorf("%s, %s: %v", name, call, err)
+			}
+			_ = end()
+		}
+		db, end := elsewhere.all()[name]()
+		if _, err := w.client.Enqueue(ctx, db, check("1", slot(1)), jobs.Keep); !errors.Is(err, pgsql.ErrNotMigrated) {
+			t.Errorf("%s, where nothing is: %v", name, err)
+		}
+		_ = end()
+	}
+	if _, err := jobs.NewClient(ctx, pgxjobs.Open(elsewhere.pool), jobs.Config{}); !errors.Is(err, pgsql.ErrNotMigrated) {
+		t.Error(err)
+	}
+	if n := w.count("select count(*) from prescient.future_job"); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+func TestAStreamThatCannotBeCopiedLeavesTheTransactionAsItWas(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	tx := w.begin()
+	stream := func(bad bool) iter.Seq[jobs.FutureJob] {
+		return func(yield func(jobs.FutureJob) bool) {
+			for i := range 12_000 {
+				row := check(fmt.Sprint(i), slot(1))
+				if bad && i == 11_000 {
+					row.EntityKey = ""
+				}
+				if !yield(row) {
+					return
+				}
+			}
+		}
+	}
+	_, err := w.client.EnqueueAll(ctx, pgxjobs.Tx(tx), stream(true), jobs.Keep)
+	if _, ok := errors.AsType[*jobs.BulkError](err); !ok {
+		t.Error(err)
+	}
+	if _, err := w.client.Enqueue(ctx, pgxjobs.Tx(tx), check("11999", slot(2)), jobs.Keep); err != nil {
+		t.Error(err)
+	}
+	n, err := w.client.EnqueueAll(ctx, pgxjobs.Tx(tx), stream(false), jobs.Keep)
+	if want := (jobs.Counts{Inserted: 11_999, Kept: 1}); n != want || err != nil {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if n := w.count("select count(*) from prescient.future_job"); n != 0 {
+		t.Errorf("%d rows are there before the commit", n)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := w.count("select count(*) from prescient.future_job"); n != 12_000 {
+		t.Errorf("%d rows are there after the commit", n)
+	}
+	if _, err := w.client.Enqueue(ctx, pgxjobs.Tx(tx), check("late", slot(2)), jobs.Keep); err == nil {
+		t.Error("a transaction that has ended took another row")
+	}
+}
+
+func TestNobodyLinksPgxWhoDoesNotAskForIt(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "../../...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	linked := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		path, deps, _ := strings.Cut(line, ": ")
+		linked[path] = strings.Contains(deps, "github.com/jackc/")
+	}
+	const module = "github.com/prescient-go/prescient/"
+	if !linked[module+"jobs/pgxjobs"] || len(linked) < 20 {
+		t.Errorf("go list has not told what is linked:\n%s", out)
+	}
+	delete(linked, module+"jobs/pgxjobs")
+	for path, links := range linked {
+		if links {
+			t.Errorf("%s links pgx", path)
+		}
+	}
+}
