@@ -77,7 +77,7 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	}
 	job.Payload = payload
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		job.SetCheckAt(c.Grid(), o.when.from(now))
+		job.CheckAt = o.when.from(now)
 		var added jobs.Enqueued
 		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
 			added, err = c.Enqueue(ctx, tx, job, conflict(o))

@@ -100,6 +100,9 @@ func (c *Client) RegisteredAt(ctx context.Context, db DB, jobExec string) (time.
 	return at.UTC(), nil
 }
 
+// After returns the instant so long after now, by the clock that slots are compared with: a FutureJob's CheckAt.
+func (c *Client) After(wait time.Duration) time.Time { return c.now().Add(wait) }
+
 // Grid returns the grid of the database.
 func (c *Client) Grid() grid.Grid { return c.setting.Grid }
 

@@ -105,7 +105,7 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 	}
 	return func(yield func([]any) bool) {
 		for _, j := range rows {
-			slot := c.Grid().Ceil(j.nextCheckAt)
+			slot := c.Grid().Ceil(j.checkAt())
 			if slot.Before(next) {
 				slot = next
 			}

@@ -34,8 +34,7 @@ func ExampleNewClient() {
 
 // In the transaction that places the order, ask for a look at it two days later.
 func ExampleClient_Enqueue() {
-	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
-	check.SetCheckAt(client.Grid(), placedAt.Add(48*time.Hour))
+	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: client.After(48 * time.Hour)}
 	enqueued, err := client.Enqueue(ctx, tx, check, jobs.Keep)
 	if err != nil {
 		slog.Error("ask for the check", "error", err)
@@ -48,9 +47,10 @@ func ExampleClient_Enqueue() {
 func ExampleClient_EnqueueMany() {
 	var checks []jobs.FutureJob
 	for order := range 5000 {
-		check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(order), Anonymous: true}
-		check.SetCheckAt(client.Grid(), placedAt.Add(48*time.Hour))
-		checks = append(checks, check)
+		checks = append(checks, jobs.FutureJob{
+			JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(order), Anonymous: true,
+			CheckAt: placedAt.Add(48 * time.Hour),
+		})
 	}
 	_, err := client.EnqueueMany(ctx, tx, checks, jobs.Keep)
 	if bad, ok := errors.AsType[*jobs.BulkError](err); ok {
@@ -87,8 +87,7 @@ func ExampleClient_PushBack() {
 
 // The first change of a cart asks for the check, every further one pushes it back.
 func ExamplePushBack() {
-	check := jobs.FutureJob{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7"}
-	check.SetCheckAt(client.Grid(), placedAt.Add(time.Hour))
+	check := jobs.FutureJob{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7", CheckAt: client.After(time.Hour)}
 	if _, err := client.Enqueue(ctx, tx, check, jobs.PushBack(24*time.Hour)); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
@@ -165,6 +164,27 @@ func ExamplePayload() {
 	placed, err := jobs.Payload[order](job)
 	fmt.Println(placed.Customer, placed.Total, err)
 	// Output: Ada 12 <nil>
+}
+
+// Whoever places orders and whoever checks them share the kind: neither can mean another payload.
+func ExampleKind() {
+	type order struct {
+		Customer string
+		Reminded int
+	}
+	unshipped := jobs.Kind[order]{Name: "order.unshipped"}
+
+	registry := jobs.NewRegistry()
+	unshipped.Register(registry, func(_ context.Context, job jobs.FutureJob, placed *order) (*time.Time, error) {
+		slog.Info("not shipped yet", "order", job.EntityKey, "customer", placed.Customer)
+		placed.Reminded++ // the next check finds it
+		return new(job.Slot.Add(24 * time.Hour)), nil
+	})
+
+	check := jobs.FutureJob{EntityName: "order", EntityKey: "42", CheckAt: client.After(48 * time.Hour)}
+	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}, jobs.Keep); err != nil {
+		slog.Error("ask for the check", "error", err)
+	}
 }
 
 func ExampleFutureJob_SetCheckAt() {

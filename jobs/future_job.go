@@ -10,7 +10,7 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// FutureJob is a pending check. To enqueue one, set JobExec, EntityName, EntityKey and SetCheckAt; the rest is
+// FutureJob is a pending check. To enqueue one, set JobExec, EntityName, EntityKey and CheckAt; the rest is
 // optional or filled in by the store.
 type FutureJob struct {
 	// JobExec is the registered name of the function that does the check: 1 to 200 bytes.
@@ -18,6 +18,9 @@ type FutureJob struct {
 	// EntityName and EntityKey say what is checked, such as "order" and "42": 1 to 200 and 1 to 500 bytes.
 	EntityName string
 	EntityKey  string
+	// CheckAt is when a job that is to be enqueued is to be checked: at the first slot at or after it, or the next one where
+	// it has passed. See Client.After. It is zero in a row that was read.
+	CheckAt time.Time
 	// ItemKey tells apart two checks of one job on one entity: up to 500 bytes, usually empty.
 	ItemKey string
 	// Anonymous rows have no natural key: nothing finds, cancels or keeps them single, their job finds out by
@@ -52,13 +55,12 @@ type FutureJob struct {
 	// CaughtUp tells that the slot was missed and is being run by catch-up.
 	CaughtUp bool
 
-	askedFor     time.Time // of one that is not stored: what SetCheckAt was given
 	firstCheckAt time.Time
 	nextCheckAt  time.Time
 }
 
-// SetCheckAt asks for a check at the first slot of g at or after at. On a row that is not stored it also sets the
-// first check; on a stored one that is immutable. An instant in the past is due at the next slot.
+// SetCheckAt sets CheckAt and finds out the slot of g that it is in, for NextCheckAt and FirstCheckAt. On a stored row it
+// sets the slot alone, since the first check is immutable.
 func (j *FutureJob) SetCheckAt(g grid.Grid, at time.Time) {
 	if at.IsZero() {
 		j.nextCheckAt = time.Time{}
@@ -66,22 +68,24 @@ func (j *FutureJob) SetCheckAt(g grid.Grid, at time.Time) {
 		j.nextCheckAt = g.Ceil(at)
 	}
 	if j.ID == 0 {
-		j.askedFor, j.firstCheckAt = at, j.nextCheckAt
+		j.CheckAt, j.firstCheckAt = at, j.nextCheckAt
+	} else {
+		j.CheckAt = time.Time{}
 	}
 }
 
 // checkAt is the instant that was asked for, as the database keeps it; of a row that was read, its slot.
 func (j FutureJob) checkAt() time.Time {
-	if j.ID != 0 || j.askedFor.IsZero() {
+	if j.CheckAt.IsZero() {
 		return j.nextCheckAt
 	}
-	return grid.Micro(j.askedFor)
+	return grid.Micro(j.CheckAt)
 }
 
-// FirstCheckAt returns the slot of the first check, in UTC; zero when none was asked for.
+// FirstCheckAt returns the slot of the first check, in UTC; zero when SetCheckAt was not called and the row not read.
 func (j FutureJob) FirstCheckAt() time.Time { return j.firstCheckAt }
 
-// NextCheckAt returns the slot the row waits for, in UTC; zero when none was asked for.
+// NextCheckAt returns the slot the row waits for, in UTC; zero when SetCheckAt was not called and the row not read.
 func (j FutureJob) NextCheckAt() time.Time { return j.nextCheckAt }
 
 // Group returns what the rows of one group have in common: the group_key, or the entity where there is none.

@@ -64,14 +64,19 @@ type shape struct {
 	checkTx TxCheckFunc
 	batch   BatchFunc
 	batchTx TxBatchFunc
+
+	result, resultTx resultFunc // of one row
 }
 
+// resultFunc checks one row; tx is nil for one without a transaction.
+type resultFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error)
+
 func (s shape) isNil() bool {
-	return s.check == nil && s.checkTx == nil && s.batch == nil && s.batchTx == nil
+	return s.check == nil && s.checkTx == nil && s.batch == nil && s.batchTx == nil && s.result == nil && s.resultTx == nil
 }
 
 // InTx tells whether the job writes through a transaction.
-func (d *Definition) InTx() bool { return d.shape.checkTx != nil || d.shape.batchTx != nil }
+func (d *Definition) InTx() bool { return d.shape.checkTx != nil || d.shape.batchTx != nil || d.shape.resultTx != nil }
 
 // Batched tells whether the job takes many rows at once.
 func (d *Definition) Batched() bool { return d.shape.batch != nil || d.shape.batchTx != nil }
@@ -105,17 +110,21 @@ func (d *Definition) within(ctx context.Context, around []Middleware, tx *sqlx.T
 }
 
 func (d *Definition) call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-	var next *time.Time
+	var one Result
 	var err error
 	switch s := d.shape; {
 	case s.check != nil:
-		next, err = s.check(ctx, rows[0])
+		one.Next, err = s.check(ctx, rows[0])
 	case s.checkTx != nil:
-		next, err = s.checkTx(ctx, tx, rows[0])
+		one.Next, err = s.checkTx(ctx, tx, rows[0])
+	case s.result != nil:
+		one, err = s.result(ctx, nil, rows[0])
+	case s.resultTx != nil:
+		one, err = s.resultTx(ctx, tx, rows[0])
 	case s.batch != nil:
 		return s.batch(ctx, rows)
 	default:
 		return s.batchTx(ctx, tx, rows)
 	}
-	return []Result{{Next: next}}, err
+	return []Result{one}, err
 }

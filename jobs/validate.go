@@ -75,12 +75,12 @@ func (e *BulkError) Unwrap() []error {
 // validate returns every FieldError of a job, joined.
 func (c *Client) validate(j FutureJob) error {
 	c.warnUnregistered(j.JobExec)
-	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.nextCheckAt))
+	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt()))
 }
 
 // validate returns what the database would refuse of a job that is to be enqueued, and a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.nextCheckAt), CheckPayload(j.Payload, maxPayload), validateAnonymous(j))
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt()), CheckPayload(j.Payload, maxPayload), validateAnonymous(j))
 }
 
 func validateAnonymous(j FutureJob) error {
@@ -93,7 +93,7 @@ func validateAnonymous(j FutureJob) error {
 func validateTime(at time.Time) error {
 	switch {
 	case at.IsZero():
-		return &FieldError{"check_at", "must be set, with SetCheckAt"}
+		return &FieldError{"check_at", "must be set: CheckAt is when to look"}
 	case at.Before(grid.Min) || at.After(grid.Max):
 		return &FieldError{"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02"))}
 	}

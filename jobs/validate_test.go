@@ -32,7 +32,7 @@ var badJobs = []struct {
 	{"item_key of an anonymous row", func(j *jobs.FutureJob) { j.ItemKey, j.Anonymous = "a", true }, "item_key", "anonymous"},
 	{"long group_key", func(j *jobs.FutureJob) { j.GroupKey = strings.Repeat("x", 501) }, "group_key", "at most 500 bytes"},
 	{"NUL in group_key", func(j *jobs.FutureJob) { j.GroupKey = "g\x00" }, "group_key", "NUL"},
-	{"no time", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, time.Time{}) }, "check_at", "SetCheckAt"},
+	{"no time", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, time.Time{}) }, "check_at", "must be set"},
 	{"before 1970", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, grid.Min.Add(-time.Hour)) }, "check_at", "1970-01-01"},
 	{"after 9999", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, grid.Max.Add(time.Hour)) }, "check_at", "9999-12-31"},
 	{"beyond the horizon", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, now.Add(jobs.DefaultHorizon+15*time.Minute)) }, "check_at", "horizon"},

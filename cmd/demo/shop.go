@@ -93,8 +93,7 @@ func (t *teller) place(ctx context.Context, tx *sqlx.Tx, o order) (jobs.Enqueued
 	if _, err := tx.ExecContext(ctx, t.shop.sql(`insert into shop.orders (id, placed_at) values ($1, $2)`), o.id, o.placed); err != nil {
 		return jobs.Enqueued{}, err
 	}
-	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: strconv.Itoa(o.id)}
-	job.SetCheckAt(t.Ledger.Grid(), o.placed.Add(primary))
+	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: strconv.Itoa(o.id), CheckAt: o.placed.Add(primary)}
 	return t.Client.Enqueue(ctx, tx, job, jobs.Keep)
 }
 

@@ -41,7 +41,7 @@ func (q *Queue) DelayContext(ctx context.Context, db jobs.DB, readyAt time.Time,
 	if err != nil {
 		return fmt.Errorf("delay item: %w", err)
 	}
-	item.SetCheckAt(q.client.Grid(), readyAt)
+	item.CheckAt = readyAt
 	if _, err := q.client.Enqueue(ctx, db, item, jobs.Keep); err != nil {
 		return fmt.Errorf("delay item: %w", err)
 	}

@@ -1,0 +1,135 @@
+package jobs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Kind is a job whose payload is a T. Those who ask for its checks and those who do them share one value, and the compiler
+// sees that they mean the same:
+//
+//	var Unshipped = jobs.Kind[Order]{Name: "order.unshipped"}
+//
+// It is safe for concurrent use.
+type Kind[T any] struct {
+	// Name is the job_exec.
+	Name string
+	// Version is that of T. From 2 on payloads have it beside their own fields, as "payload_version", and must be JSON
+	// objects; one without it is of version 1. Default 1.
+	Version int
+	// Upgrade makes a T of a payload of an earlier version. Default: it is decoded as it is.
+	Upgrade func(version int, payload json.RawMessage) (T, error)
+}
+
+// Enqueue asks for one check of the kind, as Client.Enqueue does. job says what is checked and when.
+func (k Kind[T]) Enqueue(ctx context.Context, c *Client, db DB, job FutureJob, payload T, on Conflict) (Enqueued, error) {
+	job, err := k.Job(job, payload)
+	if err != nil {
+		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
+	}
+	return c.Enqueue(ctx, db, job, on)
+}
+
+// Job returns a job as one of the kind, for EnqueueMany and EnqueueAll.
+func (k Kind[T]) Job(job FutureJob, payload T) (FutureJob, error) {
+	var err error
+	job.JobExec = k.Name
+	job.Payload, err = k.Encode(payload)
+	return job, err
+}
+
+// Encode returns a payload as it is stored, for Result.Payload.
+func (k Kind[T]) Encode(payload T) (json.RawMessage, error) {
+	text, err := json.Marshal(payload)
+	if err == nil && k.Version > 1 {
+		var fields map[string]json.RawMessage
+		if err = json.Unmarshal(text, &fields); err == nil && fields != nil {
+			fields[versionField] = json.RawMessage(fmt.Sprint(k.Version))
+			return json.Marshal(fields)
+		}
+		err = fmt.Errorf("a %T with a version must be a JSON object", payload)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode payload of %s: %w", k.Name, err)
+	}
+	return text, nil
+}
+
+const versionField = "payload_version"
+
+// Payload decodes the payload of a job, of this version or an earlier one; of a later one it is an error. A job that has none
+// gets a zero T.
+func (k Kind[T]) Payload(job FutureJob) (payload T, err error) {
+	if len(job.Payload) == 0 {
+		return payload, nil
+	}
+	own := cmp.Or(k.Version, 1)
+	switch version := versionOf(job.Payload); {
+	case version > own:
+		err = fmt.Errorf("it is of version %d and this binary knows version %d: run a newer one", version, own)
+	case version < own && k.Upgrade != nil:
+		payload, err = k.Upgrade(version, job.Payload)
+	default:
+		err = json.Unmarshal(job.Payload, &payload)
+	}
+	if err != nil {
+		return payload, fmt.Errorf("decode payload of %s: %w", job.Key(), err)
+	}
+	return payload, nil
+}
+
+func versionOf(payload json.RawMessage) int {
+	var stamp struct {
+		Version int `json:"payload_version"`
+	}
+	_ = json.Unmarshal(payload, &stamp) // one that is no object has none
+	return cmp.Or(stamp.Version, 1)
+}
+
+// Register adds the job to a registry, as Registry.Register does. What fn changes in the payload is there for the next check,
+// when it asks for one; with an error it is not kept.
+func (k Kind[T]) Register(r *Registry, fn func(ctx context.Context, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
+	var s shape
+	if fn != nil {
+		s.result = k.call(func(ctx context.Context, _ *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error) { return fn(ctx, job, payload) })
+	}
+	r.add(&Definition{Name: k.Name, shape: s}, opts)
+}
+
+// RegisterTx is Register for a job that writes through a transaction, as Registry.RegisterTx does.
+func (k Kind[T]) RegisterTx(r *Registry, fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
+	var s shape
+	if fn != nil {
+		s.resultTx = k.call(fn)
+	}
+	r.add(&Definition{Name: k.Name, shape: s}, opts)
+}
+
+// call gives a function its payload, and takes note of what it changes in it.
+func (k Kind[T]) call(fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error)) resultFunc {
+	return func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
+		payload, err := k.Payload(job)
+		if err != nil {
+			return Result{}, err
+		}
+		before, err := k.Encode(payload)
+		if err != nil {
+			return Result{}, err
+		}
+		next, err := fn(ctx, tx, job, &payload)
+		if err != nil || next == nil {
+			return Result{}, err
+		}
+		after, err := k.Encode(payload)
+		if bytes.Equal(before, after) {
+			after = nil
+		}
+		return Result{Next: next, Payload: after}, err
+	}
+}

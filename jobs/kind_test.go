@@ -1,0 +1,158 @@
+package jobs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+type cart struct {
+	Customer string `json:"customer"`
+	Cents    int    `json:"cents"`
+	Reminded int    `json:"reminded,omitempty"`
+}
+
+var (
+	carts = jobs.Kind[cart]{Name: "cart.abandoned"}
+	// cents is of a time after one in which the total was a text.
+	cents = jobs.Kind[cart]{Name: "cart.abandoned", Version: 3, Upgrade: func(version int, payload json.RawMessage) (cart, error) {
+		if version != 1 {
+			return cart{}, errors.New("nobody wrote that")
+		}
+		return cart{Customer: "of version 1", Cents: len(payload)}, nil
+	}}
+)
+
+// call calls a function of one row as a run does.
+func call(t *testing.T, register func(r *jobs.Registry), payload string) (jobs.Result, error) {
+	t.Helper()
+	registry := jobs.NewRegistry()
+	register(registry)
+	d, _ := registry.Lookup("cart.abandoned")
+	job := jobs.FutureJob{JobExec: d.Name, EntityName: "cart", EntityKey: "7", Payload: json.RawMessage(payload)}
+	results, err := d.Call(t.Context(), new(sqlx.Tx), []jobs.FutureJob{job})
+	if err != nil {
+		return jobs.Result{}, err
+	}
+	return results[0], nil
+}
+
+func TestAPayloadGoesInAndWhatTheCheckChangesComesOut(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("no")
+	for _, test := range []struct {
+		name, in string
+		kind     jobs.Kind[cart]
+		do       func(c *cart) (*time.Time, error)
+		seen     cart
+		out      string
+		err      string
+	}{
+		{name: "nothing changes", in: `{"customer": "Ada", "cents": 5, "else": 1}`, kind: carts, seen: cart{Customer: "Ada", Cents: 5}},
+		{
+			name: "changed for the next check", in: `{"customer": "Ada"}`, kind: carts, seen: cart{Customer: "Ada"},
+			do:  func(c *cart) (*time.Time, error) { c.Reminded++; return new(slot(2)), nil },
+			out: `{"customer":"Ada","cents":0,"reminded":1}`,
+		},
+		{
+			name: "there is no next check", in: `{"customer": "Ada"}`, kind: carts, seen: cart{Customer: "Ada"},
+			do: func(c *cart) (*time.Time, error) { c.Reminded++; return nil, nil },
+		},
+		{
+			name: "an error", in: `{"customer": "Ada"}`, kind: carts, seen: cart{Customer: "Ada"},
+			do: func(c *cart) (*time.Time, error) { c.Reminded++; return new(slot(2)), failed }, err: "no",
+		},
+		{
+			name: "without a payload", kind: carts,
+			do:  func(c *cart) (*time.Time, error) { c.Reminded++; return new(slot(2)), nil },
+			out: `{"customer":"","cents":0,"reminded":1}`,
+		},
+		{name: "not of the kind", in: `{"cents": "12.50"}`, kind: carts, err: "decode payload of cart.abandoned on cart 7"},
+		{name: "of an earlier version", in: `{"total": "1.50"}`, kind: cents, seen: cart{Customer: "of version 1", Cents: 17}},
+		{name: "of an earlier version that is no object", in: `"1.50"`, kind: cents, seen: cart{Customer: "of version 1", Cents: 6}},
+		{name: "cannot be converted", in: `{"payload_version": 2}`, kind: cents, err: "nobody wrote that"},
+		{
+			name: "of this version", in: `{"customer": "Ada", "payload_version": 3}`, kind: cents, seen: cart{Customer: "Ada"},
+			do:  func(c *cart) (*time.Time, error) { c.Cents = 9; return new(slot(2)), nil },
+			out: `{"cents":9,"customer":"Ada","payload_version":3}`,
+		},
+		{name: "of a later version", in: `{"payload_version": 4}`, kind: cents, err: "it is of version 4 and this binary knows version 3"},
+		{name: "of a later version than the first", in: `{"payload_version": 2}`, kind: carts, err: "run a newer one"},
+	} {
+		if test.do == nil {
+			test.do = func(*cart) (*time.Time, error) { return nil, nil }
+		}
+		var seen cart
+		for shape, register := range map[string]func(r *jobs.Registry){
+			"Register": func(r *jobs.Registry) {
+				test.kind.Register(r, func(_ context.Context, _ jobs.FutureJob, c *cart) (*time.Time, error) {
+					seen = *c
+					return test.do(c)
+				})
+			},
+			"RegisterTx": func(r *jobs.Registry) {
+				test.kind.RegisterTx(r, func(_ context.Context, tx *sqlx.Tx, _ jobs.FutureJob, c *cart) (*time.Time, error) {
+					seen = *c
+					if tx == nil {
+						t.Error("there is no transaction")
+					}
+					return test.do(c)
+				})
+			},
+		} {
+			seen = cart{}
+			result, err := call(t, register, test.in)
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("%s, %s: %v", test.name, shape, err)
+			}
+			if diff := cmp.Diff(test.seen, seen) + cmp.Diff(test.out, string(result.Payload)); diff != "" {
+				t.Errorf("%s, %s: %s", test.name, shape, diff)
+			}
+		}
+	}
+}
+
+func TestAKindIsAskedForWithItsPayload(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	at := jobs.FutureJob{EntityName: "cart", EntityKey: "7", CheckAt: w.client.After(time.Hour)}
+	if _, err := cents.Enqueue(t.Context(), w.client, w.db, at, cart{Customer: "Ada", Cents: 5}, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	row := w.waiting()[0]
+	if got, err := cents.Payload(row); err != nil || got != (cart{Customer: "Ada", Cents: 5}) || row.JobExec != cents.Name || !row.NextCheckAt().Equal(slot(5)) {
+		t.Errorf("%+v, %+v, %v", row, got, err)
+	}
+	texts := jobs.Kind[string]{Name: "text", Version: 2}
+	if _, err := texts.Enqueue(t.Context(), w.client, w.db, at, "x", jobs.Keep); err == nil || !strings.Contains(err.Error(), "must be a JSON object") {
+		t.Error(err)
+	}
+	if _, err := (jobs.Kind[chan int]{Name: "channel"}).Job(at, nil); err == nil {
+		t.Error("a channel was encoded")
+	}
+}
+
+func TestAKindWithoutAFunctionIsNotRegistered(t *testing.T) {
+	t.Parallel()
+	for name, register := range map[string]func(r *jobs.Registry){
+		"Register":   func(r *jobs.Registry) { carts.Register(r, nil) },
+		"RegisterTx": func(r *jobs.Registry) { carts.RegisterTx(r, nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error(name)
+				}
+			}()
+			register(jobs.NewRegistry())
+		}()
+	}
+}
