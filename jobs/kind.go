@@ -97,7 +97,9 @@ func versionOf(payload json.RawMessage) int {
 func (k Kind[T]) Register(r *Registry, fn func(ctx context.Context, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
 	var s shape
 	if fn != nil {
-		s.result = k.call(func(ctx context.Context, _ *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error) { return fn(ctx, job, payload) })
+		s.result = k.call(func(ctx context.Context, _ *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error) {
+			return fn(ctx, job, payload)
+		})
 	}
 	r.add(&Definition{Name: k.Name, shape: s}, opts)
 }

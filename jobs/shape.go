@@ -76,7 +76,9 @@ func (s shape) isNil() bool {
 }
 
 // InTx tells whether the job writes through a transaction.
-func (d *Definition) InTx() bool { return d.shape.checkTx != nil || d.shape.batchTx != nil || d.shape.resultTx != nil }
+func (d *Definition) InTx() bool {
+	return d.shape.checkTx != nil || d.shape.batchTx != nil || d.shape.resultTx != nil
+}
 
 // Batched tells whether the job takes many rows at once.
 func (d *Definition) Batched() bool { return d.shape.batch != nil || d.shape.batchTx != nil }

@@ -329,7 +329,9 @@ func TestTheNextCheckGetsThePayloadThatACheckOfAKindHasChanged(t *testing.T) {
 		if i == 0 {
 			kind.Register(w.registry, func(_ context.Context, _ jobs.FutureJob, seen *int) (*time.Time, error) { return count(seen) })
 		} else {
-			kind.RegisterTx(w.registry, func(_ context.Context, _ *sqlx.Tx, _ jobs.FutureJob, seen *int) (*time.Time, error) { return count(seen) })
+			kind.RegisterTx(w.registry, func(_ context.Context, _ *sqlx.Tx, _ jobs.FutureJob, seen *int) (*time.Time, error) {
+				return count(seen)
+			})
 		}
 		row := jobs.FutureJob{EntityName: "order", EntityKey: "1", CheckAt: slot(1)}
 		if _, err := kind.Enqueue(t.Context(), w.client, w.db, row, 0, jobs.Keep); err != nil {

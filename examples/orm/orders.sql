@@ -1,0 +1,4 @@
+create table orders (
+    id       bigint primary key,
+    customer text not null
+);

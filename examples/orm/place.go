@@ -1,0 +1,147 @@
+// Package orm places orders through the libraries that Go teams use, and asks for the check of an order in the transaction of
+// each of them.
+package orm
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jmoiron/sqlx"
+	"github.com/uptrace/bun"
+	"gorm.io/gorm"
+
+	"github.com/prescient-go/prescient/examples/orm/ent"
+	"github.com/prescient-go/prescient/examples/orm/queries"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/pgxjobs"
+)
+
+// Order is what is placed. Pay is what has to succeed besides, or nothing is placed, and nothing checked.
+type Order struct {
+	ID       int
+	Customer string
+	Pay      func() error `bun:"-" gorm:"-"`
+}
+
+const insert = "insert into orders (id, customer) values ($1, $2)"
+
+// check asks for a look at an order two days later, in the transaction that places it.
+func check(ctx context.Context, c *jobs.Client, tx jobs.DB, o Order) error {
+	job := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: strconv.Itoa(o.ID), CheckAt: c.After(48 * time.Hour)}
+	_, err := c.Enqueue(ctx, tx, job, jobs.Keep)
+	return err
+}
+
+// DatabaseSQL has a *sql.Tx, of whatever driver.
+func DatabaseSQL(ctx context.Context, db *sql.DB, c *jobs.Client, o Order) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, insert, o.ID, o.Customer); err != nil {
+		return err
+	}
+	if err := check(ctx, c, tx, o); err != nil {
+		return err
+	}
+	if err := o.Pay(); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Sqlx has a *sqlx.Tx.
+func Sqlx(ctx context.Context, db *sqlx.DB, c *jobs.Client, o Order) error {
+	tx, err := db.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.NamedExecContext(ctx, "insert into orders (id, customer) values (:id, :customer)", o); err != nil {
+		return err
+	}
+	if err := check(ctx, c, tx, o); err != nil {
+		return err
+	}
+	if err := o.Pay(); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Pgx has a pgx.Tx.
+func Pgx(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, insert, o.ID, o.Customer); err != nil {
+			return err
+		}
+		if err := check(ctx, c, pgxjobs.Tx(tx), o); err != nil {
+			return err
+		}
+		return o.Pay()
+	})
+}
+
+// Sqlc has the transaction of the driver that it generates for, here pgx.
+func Sqlc(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		order := queries.InsertOrderParams{ID: int64(o.ID), Customer: o.Customer}
+		if err := queries.New(tx).InsertOrder(ctx, order); err != nil {
+			return err
+		}
+		if err := check(ctx, c, pgxjobs.Tx(tx), o); err != nil {
+			return err
+		}
+		return o.Pay()
+	})
+}
+
+// Gorm has its transaction as the ConnPool of the statement.
+func Gorm(ctx context.Context, db *gorm.DB, c *jobs.Client, o Order) error {
+	return db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := tx.Create(&o).Error; err != nil {
+			return err
+		}
+		if err := check(ctx, c, tx.Statement.ConnPool, o); err != nil {
+			return err
+		}
+		return o.Pay()
+	})
+}
+
+// Ent has an *ent.Tx that runs statements, too, where it is generated with the feature sql/execquery.
+func Ent(ctx context.Context, db *ent.Client, c *jobs.Client, o Order) error {
+	tx, err := db.Tx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := tx.Order.Create().SetID(o.ID).SetCustomer(o.Customer).Exec(ctx); err != nil {
+		return err
+	}
+	if err := check(ctx, c, tx, o); err != nil {
+		return err
+	}
+	if err := o.Pay(); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Bun has a *sql.Tx within its own, which has parameters of another form.
+func Bun(ctx context.Context, db *bun.DB, c *jobs.Client, o Order) error {
+	return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewInsert().Model(&o).Exec(ctx); err != nil {
+			return err
+		}
+		if err := check(ctx, c, tx.Tx, o); err != nil {
+			return err
+		}
+		return o.Pay()
+	})
+}

@@ -1,0 +1,2 @@
+-- name: InsertOrder :exec
+insert into orders (id, customer) values ($1, $2);
