@@ -93,6 +93,7 @@ var given = map[string]string{
 	"../jobs/httpjob/doc.go":          "secret string",
 	"../jobs/oteltrace/doc.go":        "unshipped jobs.CheckFunc",
 	"../jobs/pgxjobs/doc.go":          "pool *pgxpool.Pool",
+	"libraries.md":                    "pool *pgxpool.Pool",
 	"../jobs/schedule/crontab/doc.go": "from, to, after time.Time, publish func(time.Time)",
 	"../jobs/schedule/httpapi/doc.go": "store *schedule.Store, token string",
 	"../sql/pgtest/doc.go":            "t *testing.T",
@@ -150,7 +151,7 @@ func defined(text string) (names []string) {
 var imports = map[string]string{
 	"sqlx": "github.com/jmoiron/sqlx", "context": "context", "time": "time", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os",
 	"testing": "testing", "netip": "net/netip", "url": "net/url", "slog": "log/slog", "http": "net/http",
-	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
+	"sql": "database/sql", "json": "encoding/json", "pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
 }
 
 // withImports adds the imports of a program that has none.
@@ -191,6 +192,26 @@ func init() {
 		imports[filepath.Base(path)] = module + path
 	}
 	imports["pgsql"] = module + "sql"
+}
+
+// Other modules are compiled where they are.
+func TestASnippetOfAFileOfAnotherModuleIsInIt(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, page := range pages(t) {
+		for _, b := range fenced(t, page) {
+			if !strings.HasPrefix(b.name, "examples/") {
+				continue
+			}
+			found++
+			if text, err := os.ReadFile("../" + b.name); err != nil || !strings.Contains(string(text), b.text) {
+				t.Errorf("%s:%d is not in %s: %v", b.file, b.place, b.name, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page has one")
+	}
 }
 
 // Every snippet is a package of its own, which the compiler sees beside this one.
