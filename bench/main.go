@@ -33,6 +33,7 @@ var workloads = []workload{
 	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false},
 	{"schedules", "create schedules, and publish those of one slot to the outbox", schedules, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false},
+	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false},
 	{"enqueue", "one by one and in bulk, against COPY and River", enqueue, false},
 }
 
