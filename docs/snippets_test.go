@@ -98,11 +98,13 @@ var given = map[string]string{
 	"../jobs/schedule/httpapi/doc.go": "store *schedule.Store, token string",
 	"../sql/pgtest/doc.go":            "t *testing.T",
 	"../slots/delayq/doc.go":          "remind func(time.Time, []byte) error, remindOnce func(context.Context, string, []byte) error",
+	"testing.md":                      "t *testing.T",
 }
 
 // beside is what snippets that are declarations name.
 var beside = map[string]string{
-	"../cmd/doc.go": "func unshipped(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }",
+	"../testkit/doc.go": "func checks() *jobs.Registry { return nil }",
+	"../cmd/doc.go":     "func unshipped(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }",
 }
 
 // program makes a file of a snippet: of declarations, or of statements in a transaction of an application.
@@ -188,7 +190,7 @@ const module = "github.com/prescient-go/prescient/"
 func init() {
 	for _, path := range strings.Fields(`cmd config jobs jobs/egress jobs/event jobs/event/file jobs/event/kafka jobs/event/nats
 		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/pgxjobs jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob slots slots/daemon
-		slots/delayq slots/grid slots/metrics slots/replay slots/spool sql/embedded sql/pgtest`) {
+		slots/delayq slots/grid slots/metrics slots/replay slots/spool sql/embedded sql/pgtest testkit`) {
 		imports[filepath.Base(path)] = module + path
 	}
 	imports["pgsql"] = module + "sql"

@@ -26,8 +26,13 @@ import (
 )
 
 func main() {
+	cmd.Main(checks(), initCommand, placeCommand, shipCommand, alertsCommand, replayCommand)
+}
+
+// checks are those of the shop whose tables are in the search path.
+func checks() *jobs.Registry {
 	registry := jobs.NewRegistry()
 	registry.RegisterTx(unshipped, shop{}.checkUnshipped)
 	registerAlerts(registry, func() shop { return shop{} })
-	cmd.Main(registry, initCommand, placeCommand, shipCommand, alertsCommand, replayCommand)
+	return registry
 }

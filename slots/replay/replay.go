@@ -1,5 +1,5 @@
 // Package replay runs jobs in virtual time through the real engine: to see what a set of checks would have done with
-// the events of the past, or to test checks without waiting for them.
+// the events of the past. Package testkit is this for tests.
 //
 // A replay works in a schema of its own, which it drops at the end, so it can use any database and touches nothing
 // else in it:
@@ -18,8 +18,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -32,6 +32,7 @@ import (
 
 // Replay is a clock that stands still between its steps, and an engine that goes by it. One goroutine drives it.
 type Replay struct {
+	*Clock
 	// Schema is the name of the replay's own schema; it may hold the caller's tables, too.
 	Schema string
 	// Client enqueues, Runner runs and Ledger reads, all in virtual time.
@@ -39,9 +40,16 @@ type Replay struct {
 	Runner *slots.Runner
 	Ledger *slots.Ledger
 
-	db  *sqlx.DB
-	mu  sync.Mutex
-	now time.Time
+	db *sqlx.DB
+}
+
+// Config of a replay in a schema that is there. DB and Registry must be set.
+type Config struct {
+	DB       *sqlx.DB
+	Schema   string // migrated, and without a slot in its ledger. Default "prescient"
+	Registry *jobs.Registry
+	Start    time.Time    // where the clock is set to
+	Logger   *slog.Logger // gets warnings. Default: slog.Default()
 }
 
 // Open makes the schema and sets the clock to start. The ledger begins at the first slot at or after start. Jobs that
@@ -49,42 +57,33 @@ type Replay struct {
 // db serves the replay alone where it can: opened by Connect it is much faster, and loses at the most what can be
 // replayed.
 func Open(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, start time.Time) (*Replay, error) {
-	r := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: db, now: start.UTC()}
-	if err := pgsql.Migrate(ctx, db, pgsql.Schema(r.Schema)); err != nil {
-		return nil, errors.Join(err, r.Close(ctx))
+	made := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: db}
+	if err := pgsql.Migrate(ctx, db, pgsql.Schema(made.Schema)); err != nil {
+		return nil, errors.Join(err, made.Close(ctx))
 	}
-	if err := r.open(ctx, registry); err != nil {
-		return nil, errors.Join(err, r.Close(ctx))
+	r, err := New(ctx, Config{DB: db, Schema: made.Schema, Registry: registry, Start: start})
+	if err != nil {
+		return nil, errors.Join(err, made.Close(ctx))
 	}
 	return r, nil
 }
 
-func (r *Replay) open(ctx context.Context, registry *jobs.Registry) (err error) {
-	if r.Ledger, err = slots.NewLedger(ctx, r.db, r.Schema, r.Now); err != nil {
-		return err
+// New is Open in a schema that is there, for one who has the database to himself and need not Close the replay.
+func New(ctx context.Context, cfg Config) (r *Replay, err error) {
+	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: cfg.DB}
+	if r.Ledger, err = slots.NewLedger(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
+		return nil, err
 	}
-	if err = r.Ledger.Begin(ctx, r.Ledger.Grid().Ceil(r.now)); err != nil {
-		return err
+	if err = r.Ledger.Begin(ctx, r.Ledger.Grid().Ceil(r.Now())); err != nil {
+		return nil, err
 	}
-	if r.Client, err = jobs.NewClient(ctx, r.db, jobs.Config{Schema: r.Schema, Now: r.Now}); err != nil {
-		return err
+	if r.Client, err = jobs.NewClient(ctx, cfg.DB, jobs.Config{Schema: cfg.Schema, Now: r.Now}); err != nil {
+		return nil, err
 	}
-	r.Runner, err = slots.NewRunner(ctx, slots.Config{DB: r.db, Schema: r.Schema, Registry: registry, Name: "replay", Now: r.Now})
-	return err
-}
-
-// Now is the virtual clock. It is safe for concurrent use.
-func (r *Replay) Now() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.now
-}
-
-// Set moves the virtual clock.
-func (r *Replay) Set(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.now = now.UTC()
+	r.Runner, err = slots.NewRunner(ctx, slots.Config{
+		DB: cfg.DB, Schema: cfg.Schema, Registry: cfg.Registry, Name: "replay", Now: r.Now, Logger: cfg.Logger,
+	})
+	return r, err
 }
 
 // Run runs the slot that the clock stands at.

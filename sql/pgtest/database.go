@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
@@ -30,11 +31,29 @@ func New(t testing.TB) *sqlx.DB {
 // of the database. Connections that are still open when the test ends are cut.
 func URL(t testing.TB) string {
 	t.Helper()
-	template, err := fixtureOf(t).template()
+	f := theFixture()
+	if f.lasting() {
+		return migrated(t)
+	}
+	template, err := f.template()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return clone(t, template)
+}
+
+// migrated is URL without a template.
+func migrated(t testing.TB) string {
+	t.Helper()
+	url := Empty(t)
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(pgsql.Migrate(t.Context(), db, pgsql.DefaultSchema), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return url
 }
 
 // Empty is URL of a database that has nothing in it, not even the schema.
@@ -45,7 +64,7 @@ func Empty(t testing.TB) string {
 
 func clone(t testing.TB, template string) string {
 	t.Helper()
-	server, err := fixtureOf(t).server()
+	server, err := theFixture().server()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +78,4 @@ func clone(t testing.TB, template string) string {
 		}
 	})
 	return server.urlOf(name)
-}
-
-func fixtureOf(t testing.TB) *fixture {
-	t.Helper()
-	f := current.Load()
-	if f == nil {
-		t.Fatal("get a database: add to the package's tests: func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }")
-	}
-	return f
 }

@@ -1,6 +1,5 @@
-// Package pgtest gives each test a PostgreSQL database of its own, migrated and empty.
-//
-//	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+// Package pgtest gives each test a PostgreSQL database of its own, migrated and empty. Package testkit adds the engine
+// and a clock.
 //
 //	func TestSomething(t *testing.T) {
 //		t.Parallel()
@@ -15,10 +14,14 @@
 // nothing, so all of them may be parallel. A process whose tests ask for nothing starts nothing.
 //
 // The server ends with the process, however that ends: a watchdog, a shell that waits for the end of a pipe which
-// the process holds, stops the server and removes its directory after a panic or a kill, too.
+// the process holds, stops the server and removes its directory after a panic or a kill, too. A process that is to
+// wait for that, and to fail when it fails, has
+//
+//	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 //
 // Where a server is there already, as in a CI job, PRESCIENT_TEST_DATABASE_URL names it. Its role needs CREATEDB.
-// The databases' names begin with prescient_test_; a killed process leaves its own behind there.
+// The databases' names begin with prescient_test_; a killed process leaves its own behind there. Without Main there is
+// no template on such a server, and each database takes a few times as long.
 //
 // What becomes of a process that dies, loses a connection, stands still or is overtaken at a statement of its own is
 // found out with [OpenFaults]: a pool that counts round trips and has a [Fault] happen at the one that the test chooses.

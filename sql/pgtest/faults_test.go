@@ -391,7 +391,7 @@ func TestEveryBoundaryOfATransactionCanBeMetByEveryFault(t *testing.T) {
 
 func urlOf(t *testing.T, db *sqlx.DB) string {
 	t.Helper()
-	server, err := fixtureOf(t).server()
+	server, err := theFixture().server()
 	if err != nil {
 		t.Fatal(err)
 	}

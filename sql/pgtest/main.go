@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,7 +11,17 @@ import (
 // current is the fixture between the start and the end of Main.
 var current atomic.Pointer[fixture]
 
-// Main runs the tests of a package and returns the code to exit with, as m.Run does. At the end it removes what
+// withoutMain is the fixture of a process whose TestMain is not ours: nothing tells when its tests have ended.
+var withoutMain = sync.OnceValue(newFixture)
+
+func theFixture() *fixture {
+	if f := current.Load(); f != nil {
+		return f
+	}
+	return withoutMain()
+}
+
+// Main runs the tests of a package, for a TestMain, and returns the code to exit with, as m.Run does. At the end it removes what
 // the tests shared: a server that was started for them or, on a server that was there before, the template.
 // When that fails it says so on the log, and the code is not 0.
 func Main(m *testing.M) int {
@@ -33,6 +44,9 @@ type fixture struct {
 	template func() (string, error)
 	started  *server // nil until then
 }
+
+// lasting tells whether the server outlives the process, and nobody removes from it what the tests share.
+func (f *fixture) lasting() bool { return current.Load() != f && os.Getenv(variable) != "" }
 
 func newFixture() *fixture {
 	f := &fixture{}

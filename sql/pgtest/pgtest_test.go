@@ -94,12 +94,12 @@ func killInInitdb() {
 
 func TestProcessLeavesNoServerBehindHoweverItEnds(t *testing.T) {
 	t.Parallel()
-	for _, end := range []string{"well", "panic", "kill", "kill the group", "kill in initdb"} {
+	for _, end := range []string{"well", "without main", "panic", "kill", "kill the group", "kill in initdb"} {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			dir := tempDir(t)
 			out, err := process(t, endVariable+"="+end, "TMPDIR="+dir, variable+"=")
-			if (err == nil) != (end == "well") {
+			if (err == nil) != (end == "well" || end == "without main") {
 				t.Errorf("the process ended with %v:\n%s", err, out)
 			}
 			for left := filesIn(t, dir); left != nil; left = filesIn(t, dir) {
@@ -117,16 +117,21 @@ func TestProcessLeavesNoServerBehindHoweverItEnds(t *testing.T) {
 func TestProcessOnAServerThatWasThereLeavesNothingThere(t *testing.T) {
 	t.Parallel()
 	base := URL(t)
-	out, err := process(t, endVariable+"=well", variable+"="+base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if hostOf(t, out) != hostOf(t, "database "+base) {
-		t.Errorf("it used another server:\n%s", out)
-	}
-	name := strings.Split(strings.TrimPrefix(out[strings.Index(out, "prescient_test_"):], "prescient_test_"), "_")[0]
-	if got := get(t, connectTo(t, base), "select count(*) from pg_database where datname like 'prescient\\_test\\_"+name+"\\_%'"); got != "0" {
-		t.Errorf("%s databases of process %s are left", got, name)
+	for _, end := range []string{"well", "without main"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			out, err := process(t, endVariable+"="+end, variable+"="+base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if hostOf(t, out) != hostOf(t, "database "+base) {
+				t.Errorf("it used another server:\n%s", out)
+			}
+			name := strings.Split(strings.TrimPrefix(out[strings.Index(out, "prescient_test_"):], "prescient_test_"), "_")[0]
+			if got := get(t, connectTo(t, base), "select count(*) from pg_database where datname like 'prescient\\_test\\_"+name+"\\_%'"); got != "0" {
+				t.Errorf("%s databases of process %s are left", got, name)
+			}
+		})
 	}
 }
 
@@ -136,7 +141,6 @@ func TestProcessWithoutADatabaseFails(t *testing.T) {
 		environment []string
 		want        string
 	}{
-		"no Main":            {[]string{endVariable + "=without main"}, "add to the package's tests: func TestMain"},
 		"no URL":             {[]string{endVariable + "=well", variable + "=postgres://u:secret@[bad"}, "parse " + variable},
 		"nobody listens":     {[]string{endVariable + "=well", variable + "=postgres://u:secret@/d?host=/nowhere&sslmode=disable"}, "connect to the database"},
 		"not a postgres one": {[]string{endVariable + "=well", variable + "=mysql://u:secret@localhost"}, "parse " + variable},

@@ -1,0 +1,110 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// Checked is what a check returned, and what becomes of its row.
+type Checked struct {
+	// Result is what the function returned. Of a batch that failed as a whole, every row has its error.
+	jobs.Result
+	// Slot is the one that the row waits for next, of slots of 15 minutes: what the check asked for, or after an error the
+	// end of the back-off. Zero: it has ended.
+	Slot time.Time
+	// Outcome is how the row ended; empty: it has not.
+	Outcome jobs.Outcome
+}
+
+// Check calls the function of a job for one row, as a run does: inside its middleware and under its timeout, and not at
+// all where a guard forbids it. It needs no database. The row says what the function is to see: its Slot (zero: the
+// variable Start), Lateness, CheckCount, Payload and so on. A panic is the test's.
+//
+// It ends the test where the job is not registered, or gets a transaction; see CheckTx.
+func Check(t testing.TB, registry *jobs.Registry, row jobs.FutureJob) Checked {
+	t.Helper()
+	return CheckBatch(t, registry, nil, []jobs.FutureJob{row})[0]
+}
+
+// CheckTx is Check for a job that writes through a transaction, which the test commits or rolls back.
+func CheckTx(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, row jobs.FutureJob) Checked {
+	t.Helper()
+	return CheckBatch(t, registry, tx, []jobs.FutureJob{row})[0]
+}
+
+// CheckBatch is Check for the rows of one call: a batch of one job, or what is due of a group. tx is nil for a job that
+// writes through none. It returns what became of each row, in their order.
+func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.FutureJob) []Checked {
+	t.Helper()
+	if len(rows) == 0 {
+		return nil
+	}
+	def := lookup(t, registry, rows[0].JobExec)
+	switch {
+	case def.InTx() && tx == nil:
+		t.Fatalf("job %s writes through a transaction: call CheckTx, or run it by a Kit", def.Name)
+	case !def.Batched() && len(rows) > 1:
+		t.Fatalf("job %s takes one row at a time: call Check for each", def.Name)
+	}
+	checked := make([]Checked, len(rows))
+	var called []jobs.FutureJob
+	var places []int
+	for i, row := range rows {
+		if !def.Grouped() && row.JobExec != def.Name {
+			t.Fatalf("a batch is of one job: row %d is of %s, and the first of %s", i, row.JobExec, def.Name)
+		}
+		if row.Slot.IsZero() {
+			row.Slot = grid.Default.Ceil(cmp.Or(row.NextCheckAt(), Start))
+		}
+		if v, ok := guard.Before(lookup(t, registry, row.JobExec), moment(row)); !ok {
+			checked[i] = Checked{Outcome: v.Outcome, Slot: v.Next}
+			continue
+		}
+		called, places = append(called, row), append(places, i)
+	}
+	for i, result := range call(t.Context(), def, tx, called) {
+		row := called[i]
+		v := guard.After(lookup(t, registry, row.JobExec), moment(row), &row, result.Next, result.Err)
+		checked[places[i]] = Checked{Result: result, Outcome: v.Outcome, Slot: v.Next}
+	}
+	return checked
+}
+
+func call(ctx context.Context, def *jobs.Definition, tx *sqlx.Tx, rows []jobs.FutureJob) []jobs.Result {
+	if len(rows) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, def.Timeout)
+	defer cancel()
+	results, err := def.Call(ctx, tx, slices.Clone(rows))
+	if err != nil {
+		results = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
+	}
+	return results
+}
+
+func moment(row jobs.FutureJob) guard.Moment {
+	return guard.Moment{Grid: grid.Default, Slot: row.Slot, Now: row.Slot.Add(row.Lateness), CaughtUp: row.CaughtUp}
+}
+
+func lookup(t testing.TB, registry *jobs.Registry, name string) *jobs.Definition {
+	t.Helper()
+	def, ok := registry.Lookup(name)
+	if !ok {
+		var names []string
+		for d := range registry.All() {
+			names = append(names, d.Name)
+		}
+		t.Fatalf("job %s is not registered; registered are %q", name, names)
+	}
+	return def
+}

@@ -1,0 +1,27 @@
+// Package testkit tests the checks of an application: on a database of the test's own, through the engine that runs in
+// production, in virtual time. Days take milliseconds, and no test sleeps.
+//
+//	func TestAnOrderThatIsNotShippedIsAlerted(t *testing.T) {
+//		t.Parallel()
+//		kit := testkit.New(t, testkit.Config{Registry: checks()})
+//		kit.DB.MustExec("create table orders (id bigint primary key, shipped_at timestamptz)")
+//		kit.DB.MustExec("insert into orders (id) values (42)")
+//		check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+//
+//		placed := kit.Now()
+//		kit.Enqueue(check, placed.Add(48*time.Hour)) // or whatever of the application does that, by kit.Client
+//		kit.RequireWaiting(check.Key(), placed.Add(48*time.Hour))
+//
+//		kit.RunFor(72 * time.Hour) // each slot as it begins, as cron would
+//		kit.RequireEnded(check.Key(), jobs.Done)
+//	}
+//
+// The clock stands still until the test moves it: by [Kit.Run], [Kit.RunUntil], [Kit.RunFor] and [Kit.RunAll], which run
+// what falls due on the way, or by kit.Clock, and then nothing runs, as in an outage. Kit.Now is a clock for the
+// application's own code, too.
+//
+// A check without its slots is called by [Check], which needs no database.
+//
+// The server is started by the first test that asks for it, and ends with the test process; PRESCIENT_TEST_DATABASE_URL
+// names one that is there already. Package sql/pgtest makes the databases, and says how to wait for the server's end.
+package testkit
