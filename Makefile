@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long lint check-release deploy clients bench bench-full postgres promtool languages clean
+.PHONY: help build demo test test-long test-versions lint check-release deploy clients bench bench-full postgres promtool languages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,7 @@ test: postgres promtool languages ## every test, with the race detector, on a Po
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m ./...
 	cd deploy/test && go test ./...
 	cd examples/orm && go generate ./ent && go test ./...
+	sql/pgtest/versions/test.sh short
 
 test-long: postgres ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, and every fuzz target
 	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run EveryPromise ./slots
@@ -31,6 +32,9 @@ test-long: postgres ## what takes longer than make test should: every fault at e
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
 		done; \
 	done
+
+test-versions: postgres ## every test on each PostgreSQL from 15 to 18, whose programs npm fetches: an hour
+	sql/pgtest/versions/test.sh
 
 lint: ## golangci-lint at a pinned version; the modules beside this one are vetted
 	go run $(GOLANGCI_LINT) run ./...

@@ -38,9 +38,15 @@ type Migration struct {
 // written together with it.
 var ErrEncoding = errors.New("the database must have the encoding UTF8: create another one, with: create database ... encoding 'UTF8' template template0")
 
+// ErrOldServer is returned for a server whose PostgreSQL is older than MinMajor.
+var ErrOldServer = errors.New("prescient needs PostgreSQL 15 or newer")
+
+// MinMajor is the oldest major version of PostgreSQL that is supported.
+const MinMajor = 15
+
 // Migrate brings the schema up to date, creating it first where it is missing, and is nothing to do when it is.
 // A schema of newer code that this code may use is left as it is; of any other it returns ErrNewer. It returns ErrEncoding for
-// a database that is not UTF8, and ErrReadOnly for a standby.
+// a database that is not UTF8, ErrOldServer for a server that is too old, and ErrReadOnly for a standby.
 // Where the schema has roles (see MakeRoles), they get what they need of what is new.
 // Any number of processes may call it at once: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
@@ -181,7 +187,11 @@ func createSchema(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
 		var plain, exists bool
 		var encoding string
-		if err := tx.QueryRowContext(ctx, SchemaCheck.In(schema), schema.String()).Scan(&plain, &exists, &encoding); err != nil {
+		var version int
+		if err := tx.QueryRowContext(ctx, SchemaCheck.In(schema), schema.String()).Scan(&plain, &exists, &encoding, &version); err != nil {
+			return err
+		}
+		if err := refuseOld(version); err != nil {
 			return err
 		}
 		switch {
@@ -202,6 +212,15 @@ func createSchema(ctx context.Context, db *sqlx.DB, schema Schema) error {
 		return fmt.Errorf("create schema %s: %w", schema, ExplainMissing(err))
 	}
 	return nil
+}
+
+// refuseOld judges a server_version_num, such as 150018 of PostgreSQL 15.18.
+func refuseOld(version int) error {
+	if version >= MinMajor*10000 {
+		return nil
+	}
+	return fmt.Errorf("%w, and the server is of version %d.%d: upgrade it (pg_upgrade, or dump and restore), or point database.url at another one",
+		ErrOldServer, version/10000, version%10000)
 }
 
 // versionTable needs no quotes: createSchema has refused every name that would.

@@ -176,7 +176,7 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 				"  slot 2100-01-04T09:15:00Z  nobody knows on order 42\n  slot 2100-01-05T09:00:00Z  remind on order 42",
 		},
 		"without end":   {endless, func(k *testkit.Kit) { k.RunAll() }, "1000 slots were run, and there is still something to do:\nwhat waits:\n  slot 2100-01-"},
-		"a bad instant": {kit, func(k *testkit.Kit) { k.Run(testkit.Start.Add(61 * time.Minute)) }, "is not a slot"},
+		"a bad instant": {testkit.New(t, testkit.Config{}), func(k *testkit.Kit) { k.Run(testkit.Start.Add(61 * time.Minute)) }, "is not a slot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,15 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// minMajor is the oldest PostgreSQL that prescient works with.
-const minMajor = 14
-
 var (
-	// ErrNoBinaries is returned by Start when the machine has no PostgreSQL 14 or newer. The error's text says
+	// ErrNoBinaries is returned by Start when the machine has no PostgreSQL 15 or newer. The error's text says
 	// what to type to install it.
-	ErrNoBinaries = errors.New("no PostgreSQL 14 or newer is installed")
+	ErrNoBinaries = errors.New("no PostgreSQL 15 or newer is installed")
 
 	// ErrVersion is returned by Start when the data was made by a major version that is not installed.
 	// The error's text says which, and how to go on. The data is left as it is.
@@ -37,18 +36,23 @@ func (i install) program(name string) string { return filepath.Join(i.dir, name)
 
 func (i install) String() string { return fmt.Sprintf("%d.%d (%s)", i.major, i.minor, i.dir) }
 
-// places are globs: PATH first, then where Debian and Ubuntu, Fedora and its PGDG packages, and Homebrew install.
-func places() []string {
-	return append(filepath.SplitList(os.Getenv("PATH")),
+// places are groups of globs: PATH, for whoever has chosen, and then where Debian and Ubuntu, Fedora and its PGDG packages,
+// and Homebrew install.
+func places() [][]string {
+	return [][]string{filepath.SplitList(os.Getenv("PATH")), {
 		"/usr/lib/postgresql/*/bin",
 		"/usr/bin", "/usr/pgsql-*/bin",
 		"/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin",
-	)
+	}}
 }
 
-// install chooses the programs: those of the data's version or, when there is no data yet (0), the newest.
+// install chooses the programs: those of the data's version or, when there is no data yet (0), the newest of PATH, or
+// else of the other places.
 func (s *Server) install(ctx context.Context, major int) (install, error) {
-	found := findInstalls(ctx, s.places)
+	var found []install
+	for _, group := range s.places {
+		found = append(found, findInstalls(ctx, group)...)
+	}
 	if len(found) == 0 {
 		return install{}, fmt.Errorf("start the embedded PostgreSQL: %w; install it, or set database.url to a server\n"+
 			"  Debian, Ubuntu:  sudo apt-get install -y postgresql\n"+
@@ -105,5 +109,5 @@ func inspect(ctx context.Context, dir string) (install, bool) {
 	}
 	major, _ := strconv.Atoi(match[1])
 	minor, _ := strconv.Atoi(match[2]) // a beta has none
-	return install{dir, major, minor}, major >= minMajor
+	return install{dir, major, minor}, major >= pgsql.MinMajor
 }

@@ -39,8 +39,8 @@ func TestNewestInstallComesFirst(t *testing.T) {
 		want     []string
 	}{
 		"nothing":              {nil, nil},
-		"by number, not text":  {map[string]string{"a": "9.6.24", "b": "14.9", "c": "14.10 (Debian 14.10-1)"}, []string{"14.10", "14.9"}},
-		"too old":              {map[string]string{"a": "13.14"}, nil},
+		"by number, not text":  {map[string]string{"a": "9.6.24", "b": "15.9", "c": "15.10 (Debian 15.10-1)"}, []string{"15.10", "15.9"}},
+		"too old":              {map[string]string{"a": "14.23"}, nil},
 		"a beta":               {map[string]string{"a": "17.2", "b": "19beta1"}, []string{"19.0", "17.2"}},
 		"not a PostgreSQL":     {map[string]string{"a": "no version"}, nil},
 		"newest of many years": {map[string]string{"a": "15.13", "b": "18.1", "c": "16.4"}, []string{"18.1", "16.4", "15.13"}},
@@ -62,13 +62,14 @@ func TestNewestInstallComesFirst(t *testing.T) {
 	}
 }
 
-func TestInstallOfTheDataWinsOverTheNewest(t *testing.T) {
+func TestInstallOfTheDataWinsOverPATHAndThatOverTheNewest(t *testing.T) {
 	t.Parallel()
 	root := tempDir(t)
-	fakeInstall(t, filepath.Join(root, "18"), "postgres (PostgreSQL) 18.1")
-	fakeInstall(t, filepath.Join(root, "16"), "postgres (PostgreSQL) 16.4")
-	s := &Server{places: []string{filepath.Join(root, "*")}}
-	for major, want := range map[int]string{0: "18", 18: "18", 16: "16"} {
+	for _, version := range []string{"18", "17", "16"} {
+		fakeInstall(t, filepath.Join(root, version), "postgres (PostgreSQL) "+version+".1")
+	}
+	s := &Server{places: [][]string{{filepath.Join(root, "16"), filepath.Join(root, "17")}, {filepath.Join(root, "*")}}}
+	for major, want := range map[int]string{0: "17", 18: "18", 16: "16"} {
 		got, err := s.install(t.Context(), major)
 		if err != nil || filepath.Base(got.dir) != want {
 			t.Errorf("for data of version %d: %v (%v), want %s", major, got, err, want)

@@ -1,8 +1,8 @@
 // Package embedded runs a private PostgreSQL for people who have no database.url:
 // the first command works, and the database needs no administrator.
 //
-// It needs the PostgreSQL programs, version 14 or newer, from the machine's own packages; nothing is downloaded.
-// They are looked for in PATH and where Debian, Ubuntu, Fedora and Homebrew put them.
+// It needs the PostgreSQL programs, version 15 or newer, from the machine's own packages; nothing is downloaded.
+// They are looked for in PATH, and then where Debian, Ubuntu, Fedora and Homebrew put them.
 //
 //	server, err := embedded.Open(embedded.Config{})
 //	...

@@ -10,7 +10,7 @@ import (
 func TestStartWithoutBinariesSaysWhatToType(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	s.places = []string{filepath.Join(tempDir(t), "*", "bin")}
+	s.places = [][]string{{filepath.Join(tempDir(t), "*", "bin")}}
 	err := s.Start(t.Context())
 	if !errors.Is(err, ErrNoBinaries) {
 		t.Errorf("not ErrNoBinaries: %v", err)
@@ -87,7 +87,7 @@ func TestInitdbThatFailsLeavesNothingHalfDone(t *testing.T) {
 	s := setup(t)
 	fake := fakeInstall(t, tempDir(t), "postgres (PostgreSQL) 99.1")
 	writeProgram(t, filepath.Join(fake, "initdb"), `touch "$2/PG_VERSION"; echo 'No space left on device' >&2; exit 1`)
-	s.places = []string{fake}
+	s.places = [][]string{{fake}}
 	wantError(t, s.Start(t.Context()), "No space left on device")
 	if got := status(t, s); got.state() != "not made yet" {
 		t.Errorf("after the failure it is %s", got.state())

@@ -13,7 +13,7 @@ found() {
 
 give_up() {
     cat >&2 <<'TEXT'
-PostgreSQL (14 or newer) is needed, and initdb is nowhere to be found. Install it with one of
+PostgreSQL (15 or newer) is needed, and initdb is nowhere to be found. Install it with one of
 
     Debian, Ubuntu:  sudo apt-get install -y postgresql
     Fedora:          sudo dnf install -y postgresql-server

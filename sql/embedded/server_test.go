@@ -56,15 +56,16 @@ func TestServerIsSetUpAsDocumented(t *testing.T) {
 	})
 	start(t, s)
 	for setting, want := range map[string]string{
-		"fsync": "on", "data_checksums": "on", "server_encoding": "UTF8", "lc_collate": "C", "TimeZone": "UTC",
+		"fsync": "on", "data_checksums": "on", "server_encoding": "UTF8", "TimeZone": "UTC",
 		"listen_addresses": "", "max_wal_size": "2GB", "work_mem": "7MB",
 	} {
 		if got := query(t, s, "select current_setting('"+setting+"')"); got != want {
 			t.Errorf("%s is %q, want %q", setting, got, want)
 		}
 	}
-	if got := query(t, s, "select current_user || ' ' || current_database()"); got != "prescient prescient" {
-		t.Errorf("role and database are %s", got)
+	const which = "select current_user || ' ' || datname || ' ' || datcollate from pg_database where datname = current_database()"
+	if got := query(t, s, which); got != "prescient prescient C" {
+		t.Errorf("role, database and collation are %s", got)
 	}
 }
 

@@ -5,6 +5,10 @@
 -- +goose StatementBegin
 do $$
 begin
+    if current_setting('server_version_num')::integer < 150000 then
+        raise exception 'PostgreSQL 15 or newer is needed, and this is %', current_setting('server_version')
+            using errcode = 'feature_not_supported';
+    end if;
     if current_setting('server_encoding') <> 'UTF8' then
         raise exception 'the encoding of the database is %, and must be UTF8', current_setting('server_encoding')
             using errcode = 'feature_not_supported',

@@ -170,6 +170,27 @@ func TestAnEventIsReadAfterWhatWasCommittedBeforeItWasWritten(t *testing.T) {
 	}
 }
 
+// What a reader waits for is the server's: nothing tells whose tables a transaction will write to.
+func TestATransactionInAnotherDatabaseOfTheServerHoldsReadersBack(t *testing.T) {
+	t.Parallel()
+	w, other := setup(t), pgtest.New(t).MustBegin()
+	if _, err := other.ExecContext(t.Context(), `select pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.box.Publish(t.Context(), []event.Event{happened("a", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.read(outbox.Position{}, 9); len(got) != 0 {
+		t.Errorf("%s is read", ids(got))
+	}
+	if err := other.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(w.readAll(1)); got != "a-1" {
+		t.Errorf("read %s", got)
+	}
+}
+
 func TestAReaderBesideManyWritersSeesEveryEventOnceAndEachSubjectInOrder(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
