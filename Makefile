@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long test-versions lint check-release deploy clients bench bench-full postgres promtool languages clean
+.PHONY: help build demo test test-long test-failover test-versions lint check-release deploy clients bench bench-full postgres promtool languages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test-long: postgres ## what takes longer than make test should: every fault at e
 
 test-versions: postgres ## every test on each PostgreSQL from 15 to 18, whose programs npm fetches: an hour
 	sql/pgtest/versions/test.sh
+
+test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
+	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots
 
 lint: ## golangci-lint at a pinned version; the modules beside this one are vetted
 	go run $(GOLANGCI_LINT) run ./...

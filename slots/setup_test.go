@@ -51,7 +51,13 @@ type world struct {
 
 func setup(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, url: pgtest.URL(t), clock: &clock{now: noon}, registry: jobs.NewRegistry()}
+	return setupAt(t, pgtest.URL(t))
+}
+
+// setupAt is setup on a migrated database.
+func setupAt(t testing.TB, url string) *world {
+	t.Helper()
+	w := &world{t: t, url: url, clock: &clock{now: noon}, registry: jobs.NewRegistry()}
 	var err error
 	if w.db, err = pgsql.Open(t.Context(), w.url); err != nil {
 		t.Fatal(err)

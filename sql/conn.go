@@ -3,6 +3,9 @@ package sql
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
+	"fmt"
+	"regexp"
 
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
@@ -13,6 +16,13 @@ func NewConnector(base driver.Connector, prepare bool) driver.Connector {
 	return connector{base, prepare}
 }
 
+// errUnwanted is what connecting ends with where no server is what the URL asks for: in a failover, none is until the
+// standby is promoted.
+var errUnwanted = errors.New("no server is what target_session_attrs asks for")
+
+// unwanted is what the driver says of one that answers.
+var unwanted = regexp.MustCompile(`session is (not )?read-only|server is (not )?in hot standby mode`)
+
 type connector struct {
 	driver.Connector
 	prepare bool
@@ -20,6 +30,9 @@ type connector struct {
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	base, err := c.Connector.Connect(ctx)
+	if err != nil && unwanted.MatchString(err.Error()) {
+		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
+	}
 	if err != nil {
 		return nil, err
 	}

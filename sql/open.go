@@ -61,11 +61,13 @@ func Param(name, value string) Option {
 const maxIdleTime = time.Minute
 
 // Open connects to the database at url, a postgres:// URL or key=value pairs, and checks the connection.
+// Of several servers in the URL (postgres://a:5432,b:5432/shop?target_session_attrs=read-write) it takes the first that is
+// what target_session_attrs asks for, anew for each connection.
 // Where url and environment set no sslmode it is prefer, and connect_timeout is 10 s.
 // The pool is safe for concurrent use and is the caller's to close. It keeps connections for a minute after their last use,
 // where database/sql would open most of them anew for every transaction.
 func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
-	cfg, err := pq.NewConfig(url)
+	cfg, err := pq.NewConfig(withPorts(url))
 	if err != nil {
 		return nil, ErrURL
 	}

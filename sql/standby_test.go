@@ -1,8 +1,8 @@
 package sql_test
 
 import (
-	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +13,12 @@ import (
 
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 	t.Parallel()
-	db := standby(t)
+	db := open(t, standby(t).URL())
 	setting, err := pgsql.ReadSetting(t.Context(), db, "")
 	if err != nil || setting.Grid.Width() != 15*time.Minute {
 		t.Errorf("the settings: %s, %v", setting.Grid.Width(), err)
@@ -69,25 +70,28 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 	}
 }
 
-// standby is a migrated database of a server of its own that has begun to recover, and waits for a primary.
-func standby(t *testing.T) *sqlx.DB {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "prescient-standby-")
-	if err == nil {
-		err = os.Chmod(dir, 0o711) // root starts the server as another user
-	}
+func TestWhereNoServerIsThePrimaryTheNextTryMayFindOne(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(standby(t).URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := embedded.Open(embedded.Config{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(server.Stop(context.Background()), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
+	query := u.Query()
+	query.Set("target_session_attrs", "read-write")
+	for _, hosts := range []string{query.Get("host"), query.Get("host") + "," + query.Get("host")} {
+		query.Set("host", hosts)
+		u.RawQuery = query.Encode()
+		_, err := pgsql.Open(t.Context(), u.String())
+		if !pgsql.IsTransient(err) || !strings.Contains(err.Error(), "no server is what target_session_attrs asks for") {
+			t.Errorf("%v", err)
 		}
-	})
+	}
+}
+
+// standby is a migrated database of a server of its own that has begun to recover, and waits for a primary.
+func standby(t *testing.T) *embedded.Server {
+	t.Helper()
+	server := pgtest.Private(t, nil)
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -97,15 +101,14 @@ func standby(t *testing.T) *sqlx.DB {
 	if err := server.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "data", "standby.signal"), nil, 0o644); err != nil { //nolint:gosec // for the server's user
+	if err := os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644); err != nil { //nolint:gosec // for the server's user
 		t.Fatal(err)
 	}
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, server.URL())
-	if !get[bool](t, db, "select pg_is_in_recovery()") {
+	if !get[bool](t, open(t, server.URL()), "select pg_is_in_recovery()") {
 		t.Fatal("it is no standby")
 	}
-	return db
+	return server
 }

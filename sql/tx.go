@@ -95,8 +95,8 @@ func IsLockTimeout(err error) bool {
 	return HasState(err, pqerror.LockNotAvailable)
 }
 
-// IsTransient tells whether err comes from a connection that broke or a server that is starting, stopping or out of
-// connections: the statement may succeed soon. After a commit it means that nobody knows whether it happened.
+// IsTransient tells whether err comes from a connection that broke, a server that is starting, stopping or out of
+// connections, or a failover: the statement may succeed soon. After a commit it means that nobody knows whether it happened.
 func IsTransient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -107,7 +107,7 @@ func IsTransient(err error) bool {
 			state == pqerror.AdminShutdown || state == pqerror.CrashShutdown || state == pqerror.CannotConnectNow
 	}
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return network || errors.Is(err, errUnwanted) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // ExplainMissing turns the server's complaint about what it does not have into an error that says what to do: for a
