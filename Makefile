@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long test-failover test-versions lint check-release deploy clients bench bench-full postgres promtool languages clean
+.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy clients bench bench-full postgres promtool languages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ test-long: postgres ## what takes longer than make test should: every fault at e
 
 test-versions: postgres ## every test on each PostgreSQL from 15 to 18, whose programs npm fetches: an hour
 	sql/pgtest/versions/test.sh
+
+test-pooler: postgres ## what uses the database in production, through PgBouncer in transaction mode
+	PRESCIENT_TEST_POOLER=1 go test -race -count 1 -timeout 30m ./jobs ./jobs/event/outbox ./jobs/schedule/... ./jobs/sqljob \
+		./slots ./slots/daemon ./slots/delayq ./slots/metrics ./testkit ./examples/...
 
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots

@@ -66,7 +66,7 @@ for each row when (new.job > 0) execute function watch_record()`
 
 func newStage(t testing.TB) *stage {
 	t.Helper()
-	s := &stage{url: pgtest.URL(t)}
+	s := &stage{url: pgtest.Direct(t)} // its faults are of the way to the server
 	open := func() *sqlx.DB {
 		db, err := pgsql.Open(t.Context(), s.url)
 		if err != nil {

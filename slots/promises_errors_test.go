@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // role makes a role for runners alone, and returns its name and the database's URL for it.
@@ -78,7 +79,7 @@ func (w *world) isDoneOnce(names []string, rows int) {
 
 func TestConnectionsThatAreRefusedAreNoErrorsOfRows(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	w := setupAt(t, pgtest.Direct(t))
 	names := w.registerErrorless()
 	const rows = 100
 	for _, name := range names {
@@ -99,7 +100,7 @@ func TestConnectionsThatAreRefusedAreNoErrorsOfRows(t *testing.T) {
 
 func TestSessionsThatAreEndedAreNoErrorsOfRows(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	w := setupAt(t, pgtest.Direct(t))
 	names := w.registerErrorless()
 	const rows = 1000
 	for _, name := range names {
@@ -119,9 +120,9 @@ func TestSessionsThatAreEndedAreNoErrorsOfRows(t *testing.T) {
 	for started := time.Now(); time.Since(started) < forAWhile && len(ended) == 0; time.Sleep(3 * time.Millisecond) {
 		w.db.MustExec(`
 			select pg_terminate_backend(pid) from pg_stat_activity
-			where usename = $1 and datname = current_database()
+			where usename = '` + role + `' and datname = current_database()
 			order by state = 'idle', random()
-			limit 1`, role)
+			limit 1`)
 	}
 	t.Log("with sessions that are ended: ", <-ended)
 	if again := w.run(slot(1)); again.State != slots.StateDone {

@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // hold locks some of the rows that wait, spread over all, as a business transaction does, until release.
@@ -132,7 +133,7 @@ func TestBatchesAndHeartbeatsNeverWaitForEachOtherInACircle(t *testing.T) {
 	for _, runners := range []int{1, 2} {
 		t.Run(fmt.Sprintf("runners: %d", runners), func(t *testing.T) {
 			t.Parallel()
-			w := setup(t)
+			w := setupAt(t, pgtest.Direct(t))
 			w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				return make([]jobs.Result, len(batch)), nil
 			})

@@ -49,7 +49,7 @@ func rolesOf(t *testing.T, url string) {
 // looks at it, and an operator puts back what failed: each with its own role and no more.
 func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := pgtest.Direct(t)
 	rolesOf(t, url)
 	app, reader, runner, operator := withRole(t, url, pgsql.App), withRole(t, url, pgsql.Reader), withRole(t, url, pgsql.Runner), withRole(t, url, pgsql.Operator)
 	at := clock{now: noon}

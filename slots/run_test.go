@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func TestARunChecksTheRowsOfItsSlotAndNoOthers(t *testing.T) {
@@ -167,7 +168,7 @@ func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
 
 func TestARunWorksWithPreparedStatements(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	w := setupAt(t, pgtest.Direct(t))
 	prepared, err := pgsql.Open(t.Context(), w.url, pgsql.Prepared())
 	if err != nil {
 		t.Fatal(err)

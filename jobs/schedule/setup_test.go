@@ -267,7 +267,8 @@ func fields(err error) string {
 
 func (w *world) count(query string, args ...any) (n int) {
 	w.t.Helper()
-	if err := w.db.GetContext(w.t.Context(), &n, query, args...); err != nil {
+	err := pgsql.ReadTx(context.WithoutCancel(w.t.Context()), w.db, func(tx *sqlx.Tx) error { return tx.Get(&n, query, args...) })
+	if err != nil {
 		w.t.Fatal(fmt.Errorf("%s: %w", query, err))
 	}
 	return n

@@ -172,7 +172,8 @@ func (w *world) startDaemon(d *daemon) (end func() error) {
 
 func (w *world) count(query string, args ...any) (n int) {
 	w.t.Helper()
-	if err := w.db.Get(&n, query, args...); err != nil {
+	err := pgsql.ReadTx(context.WithoutCancel(w.t.Context()), w.db, func(tx *sqlx.Tx) error { return tx.Get(&n, query, args...) })
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	return n

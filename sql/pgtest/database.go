@@ -3,6 +3,7 @@ package pgtest
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
@@ -30,6 +31,16 @@ func New(t testing.TB) *sqlx.DB {
 // URL is New for a test that connects itself or has a process connect: it returns the postgres:// URL
 // of the database. Connections that are still open when the test ends are cut.
 func URL(t testing.TB) string {
+	t.Helper()
+	direct := Direct(t)
+	if os.Getenv(poolerVariable) != "" {
+		return Pooled(t, direct)
+	}
+	return direct
+}
+
+// Direct is URL for what needs sessions of its own: there is never a pooler in between.
+func Direct(t testing.TB) string {
 	t.Helper()
 	f := theFixture()
 	if f.lasting() {

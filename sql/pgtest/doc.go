@@ -23,6 +23,9 @@
 // The databases' names begin with prescient_test_; a killed process leaves its own behind there. Without Main there is
 // no template on such a server, and each database takes a few times as long.
 //
+// PRESCIENT_TEST_POOLER, set to anything, puts PgBouncer in transaction mode before each database of New and URL: what a test
+// asks with parameters must be in a transaction then, too.
+//
 // What becomes of a process that dies, loses a connection, stands still or is overtaken at a statement of its own is
 // found out with [OpenFaults]: a pool that counts round trips and has a [Fault] happen at the one that the test chooses.
 // A test that goes through all of them has seen every statement boundary.
