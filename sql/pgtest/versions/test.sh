@@ -14,7 +14,7 @@ short() {
     done
     on "$1" sh -c "(cd sql && '$built/sql' -test.run '$short_of_sql') && (cd testkit && '$built/testkit')"
 }
-short_of_sql='Statement|Plan|Migrat|Schema|Role|Enqueue|Standby'
+short_of_sql='EveryStatementIsValid|SlotIndexAlone|EveryFunctionTakesTheRole|PrintedScript'
 
 on() {
     programs=$1
