@@ -16,12 +16,13 @@
 //	@weekly                                       0 0 * * 0
 //	@daily @midnight                              0 0 * * *
 //	@hourly                                       0 * * * *
-//	@every 90m                                    the anchor, and every 90 minutes after it
+//	@every 90m                                    the anchor, and every 90 minutes after it; also 1d12h and 2w
 //	@at 1647067401                                once, at these Unix seconds
 //	CRON_TZ=Europe/Berlin ...                     any of the above in a time zone; TZ= says the same
 //
 // A field is a list (1,15), whose items are a value (5), a range (1-5), everything (*), or a range or everything in
-// steps (*/15, 8-18/2; 5/15 is 5-59/15).
+// steps (*/15, 8-18/2; 5/15 is 5-59/15, and 1/2 in the day of the week is 1-6/2: Sunday is 0 there). Days and weeks of
+// @every are 24 hours and 168, whatever the clocks do.
 //
 //	minute          0-59
 //	hour            0-23
@@ -51,7 +52,7 @@
 //   - Summer time is that of cron(8) by Paul Vixie, for gaps of any length instead of up to 3 hours; counting 8-18/2
 //     among the wildcards is our own.
 //   - Refused, though some crons take them: a range that goes backwards (22-2), and a step longer than its range
-//     (*/90), which is one value there and rarely meant; ?, L, W and #; seconds and years.
+//     (*/90), which is one value there and rarely meant; ?, L, W and #; seconds and years. docs/crontab.md has a table.
 //   - No library parses: what they return does not tell */15 from 0,15,30,45, on which the rule of summer time depends,
 //     nor do their errors say which field is wrong. A test compares with netresearch/go-cron where both mean the same.
 //

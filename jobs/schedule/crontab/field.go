@@ -23,6 +23,16 @@ var fields = [...]field{
 	{name: "day of week", max: 7, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
+// last is the last value of * and of N/step. It is not 7: Sunday is one already, as 0.
+func (f *field) last() int {
+	if f.isWeekday() {
+		return 6
+	}
+	return f.max
+}
+
+func (f *field) isWeekday() bool { return f.max == 7 }
+
 // parse returns the values of a list as bits.
 func (f *field) parse(list string) (values uint64, err error) {
 	for item := range strings.SplitSeq(list, ",") {
@@ -47,7 +57,7 @@ func (f *field) item(item string) (low, high, step int, err error) {
 		return low, high, 1, nil
 	}
 	if !strings.ContainsAny(text, "*-") {
-		high = f.max
+		high = max(low, f.last())
 	}
 	step, ok := number(every)
 	if !ok || step == 0 {
@@ -63,7 +73,7 @@ func (f *field) item(item string) (low, high, step int, err error) {
 // values reads *, 5 or 1-5.
 func (f *field) values(text string) (low, high int, err error) {
 	if text == "*" {
-		return f.min, f.max, nil
+		return f.min, f.last(), nil
 	}
 	from, to, isRange := strings.Cut(text, "-")
 	if low, err = f.value(from); err != nil || !isRange {
@@ -72,7 +82,7 @@ func (f *field) values(text string) (low, high int, err error) {
 	if high, err = f.value(to); err != nil {
 		return 0, 0, err
 	}
-	if high == 0 && low > 0 && f.max == 7 {
+	if high == 0 && low > 0 && f.isWeekday() {
 		high = 7 // fri-sun
 	}
 	if high < low {
@@ -94,10 +104,28 @@ func (f *field) value(text string) (int, error) {
 			return f.min + i, nil
 		}
 	}
+	if hint := quartz(text); hint != "" {
+		return 0, fmt.Errorf("%q: %s", text, hint)
+	}
 	if f.names == nil {
 		return 0, fmt.Errorf("%q is not one of %d-%d", text, f.min, f.max)
 	}
 	return 0, fmt.Errorf("%q is not one of %d-%d or %s", text, f.min, f.max, strings.Join(f.names, ", "))
+}
+
+// quartz tells what is wrong with a value that some schedulers take beyond crontab(5); "" where they do not either.
+func quartz(text string) string {
+	switch upper := strings.ToUpper(text); {
+	case text == "?":
+		return "? is not supported: write *"
+	case strings.Contains(text, "#"):
+		return "# (the nth such day of the month) is not supported"
+	case strings.HasPrefix(upper, "L"), strings.HasSuffix(upper, "L"):
+		return "L (the last) is not supported"
+	case strings.HasSuffix(upper, "W"):
+		return "W (the nearest weekday) is not supported"
+	}
+	return ""
 }
 
 // number reads up to four digits.

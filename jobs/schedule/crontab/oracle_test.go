@@ -250,6 +250,10 @@ func anExpression(random *rand.Rand) expression {
 func aList(random *rand.Rand, low, high int, names []string) (string, [60]bool) {
 	var items []string
 	var values [60]bool
+	last := high
+	if high == 7 {
+		last = 6 // a step without an end is one of a week that Sunday begins
+	}
 	for {
 		from := low + random.IntN(high-low+1)
 		to := from + random.IntN(high-from+1)
@@ -265,12 +269,12 @@ func aList(random *rand.Rand, low, high int, names []string) (string, [60]bool) 
 			from, to, step = low, high, 1
 			items = append(items, "*")
 		case 1: // */7
-			from, to, step = low, high, 1+random.IntN(high-low+1)
+			from, to, step = low, last, 1+random.IntN(last-low+1)
 			items = append(items, "*/"+strconv.Itoa(step))
 		case 2: // 3-59/7
 			items = append(items, strconv.Itoa(from)+"-"+strconv.Itoa(to)+"/"+strconv.Itoa(step))
 		case 3: // 3/7
-			to = high
+			to = max(from, last)
 			step = 1 + random.IntN(to-from+1)
 			items = append(items, strconv.Itoa(from)+"/"+strconv.Itoa(step))
 		case 4: // 3-5

@@ -111,16 +111,43 @@ func named(expr string) (string, error) {
 	return expr, nil
 }
 
-func parseEvery(interval string, anchor time.Time) (set, error) {
-	every, err := time.ParseDuration(interval)
+func parseEvery(text string, anchor time.Time) (set, error) {
+	every, err := interval(text)
 	if err != nil || every < time.Second || every%time.Second != 0 {
-		return nil, fmt.Errorf("@every: %q is no interval: whole seconds, at least one, such as 30s, 90m or 36h", interval)
+		return nil, fmt.Errorf("@every: %q is no interval: whole seconds, at least one, such as 30s, 90m, 1d12h or 2w", text)
 	}
 	start := anchor.Unix()
 	if start < minimum || start > maximum {
 		return nil, fmt.Errorf("@every: its anchor, %s, is not between 1970 and 9999", anchor.UTC().Format(time.RFC3339))
 	}
 	return series{start: start, interval: int64(every / time.Second)}, nil
+}
+
+// interval reads whole weeks, then whole days, then a duration of Go, such as 1w, 1d12h or 90m.
+func interval(text string) (sum time.Duration, err error) {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		name   string
+		length time.Duration
+	}{{"w", 7 * day}, {"d", day}} {
+		before, after, found := strings.Cut(text, unit.name)
+		if !found {
+			continue
+		}
+		n, ok := number(before)
+		if !ok {
+			return 0, fmt.Errorf("%q is no whole number", before)
+		}
+		sum, text = sum+time.Duration(n)*unit.length, after
+	}
+	if text == "" {
+		return sum, nil
+	}
+	rest, err := time.ParseDuration(text)
+	if rest < 0 || strings.HasPrefix(text, "+") {
+		return 0, errors.New("it has a sign")
+	}
+	return sum + rest, err // below zero when it is too long
 }
 
 func parseAt(instant string) (set, error) {
