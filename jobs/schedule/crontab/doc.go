@@ -44,6 +44,10 @@
 // right after the gap, together with all others of that gap; and one that exists twice fires once, the first time.
 // A gap may swallow midnight, or a day: Samoa had no 30 December 2011, and what was due on it fired at its end.
 //
+// # Parts of a crontab
+//
+// [Crontab.Within] leaves the instants between two, [Crontab.Except] those outside of holidays, days of the week, nights.
+//
 // # Where the rules come from
 //
 //   - The five fields and the "one day is enough" are those of crontab in POSIX; names, steps, 7 for Sunday, @daily and

@@ -50,6 +50,73 @@ func TestACrontabIsWhatTheClocksOfItsZoneShow(t *testing.T) {
 	}
 }
 
+// What an exclusion takes in is what the clocks show, minute after minute; summer time changes nothing about it.
+func TestWhatIsLeftOutIsWhatTheClocksShow(t *testing.T) {
+	t.Parallel()
+	for zone, year := range map[string]int{
+		"UTC": 2099, "Europe/Berlin": 2027, "Australia/Lord_Howe": 2026, "America/Sao_Paulo": 2017, "Asia/Gaza": 2024, "Pacific/Apia": 2011,
+	} {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			clocks := watch(t, zone, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(year+2, 1, 1, 0, 0, 0, 0, time.UTC))
+			location, err := time.LoadLocation(zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			random := rand.New(rand.NewPCG(uint64(year), 2))
+			for range 25 {
+				expr, texts := anExpression(random), []string(nil)
+				var excluded []func(minute int) bool
+				for range 1 + random.IntN(3) {
+					text, takes := anExclusion(random, year)
+					texts, excluded = append(texts, text), append(excluded, takes)
+				}
+				start, end := clocks.anInstant(random), clocks.anInstant(random)
+				want := slices.DeleteFunc(clocks.oracle(expr), func(at time.Time) bool {
+					minute := clocks.shown[int(at.Sub(clocks.start)/time.Minute)]
+					taken := slices.ContainsFunc(excluded, func(takes func(int) bool) bool { return takes(minute) })
+					return taken || at.Before(start) || !at.Before(end)
+				})
+				if len(want) == 0 {
+					continue // it takes a tenth of a second to find that out, each time
+				}
+				c, err := parse(t, expr.String(), zone).Except(texts, location)
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := expr.String() + " without " + strings.Join(texts, " | ")
+				if !agreeOn(t, random, clocks, name, c.Within(start, end), want) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// anExclusion makes one up, and tells which local times, in minutes, it takes in.
+func anExclusion(random *rand.Rand, year int) (string, func(minute int) bool) {
+	day := time.Date(year, 1, 1+random.IntN(730), 0, 0, 0, 0, time.UTC)
+	last := day.AddDate(0, 0, random.IntN(40))
+	within := func(minute int) bool {
+		at := time.Unix(int64(minute)*60, 0)
+		return !at.Before(day) && at.Before(last.AddDate(0, 0, 1))
+	}
+	switch random.IntN(4) {
+	case 0:
+		last = day
+		return day.Format(time.DateOnly), within
+	case 1:
+		return day.Format(time.DateOnly) + ".." + last.Format(time.DateOnly), within
+	case 2:
+		return "sun,fri-sat", func(minute int) bool {
+			weekday := time.Unix(int64(minute)*60, 0).UTC().Weekday()
+			return weekday == time.Sunday || weekday >= time.Friday
+		}
+	}
+	e := anExpression(random)
+	return e.String(), e.matcher()
+}
+
 // agree compares a crontab with its instants, asked for in every way.
 func agree(t *testing.T, random *rand.Rand, clocks *clocks, expr string, want []time.Time) bool {
 	t.Helper()
@@ -58,6 +125,11 @@ func agree(t *testing.T, random *rand.Rand, clocks *clocks, expr string, want []
 		t.Errorf("%s", err)
 		return false
 	}
+	return agreeOn(t, random, clocks, expr, c, want)
+}
+
+func agreeOn(t *testing.T, random *rand.Rand, clocks *clocks, expr string, c crontab.Crontab, want []time.Time) bool {
+	t.Helper()
 	for _, window := range clocks.windows(len(want)) {
 		want := want[after(want, window[0]):after(want, window[1])]
 		if got := slices.Collect(c.Between(window[0], window[1])); !slices.Equal(got, want) {

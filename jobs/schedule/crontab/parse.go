@@ -158,7 +158,7 @@ func parseAt(instant string) (set, error) {
 	return series{start: at}, nil
 }
 
-func parseCalendar(expr string, zone *time.Location) (set, error) {
+func parseCalendar(expr string, zone *time.Location) (*calendar, error) {
 	texts, err := split(expr)
 	if err != nil {
 		return nil, err

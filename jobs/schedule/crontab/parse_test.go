@@ -119,6 +119,61 @@ func TestAMalformedCrontabIsRefusedAndTheErrorSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestAnExclusionThatIsNoneIsNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                         `exclusion "": want days of the week`,
+		"@daily":                   "want days of the week",
+		"TZ=Asia/Tokyo":            "want days of the week",
+		"TZ=Asia/Atlantis sun":     "unknown time zone",
+		"2026-02-30":               "want a day such as 2026-12-25",
+		"2026-12-25..2026-12-24":   "want a day such as",
+		"2026-12-25..":             "want a day such as",
+		"2026-12-25 ":              "",
+		"6-7":                      "",
+		"TZ=Asia/Tokyo 2026-12-25": "",
+		"sunday":                   `day of week: "sunday" is not one of`,
+		"* * * *":                  "4 of 5 fields",
+		"* * L * *":                "L (the last) is not supported",
+	} {
+		_, err := parse(t, "* * * * *", "").Except([]string{text}, time.UTC)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestNothingIsLeftOfWhatIsAllLeftOut(t *testing.T) {
+	t.Parallel()
+	for expr, exclusion := range map[string]string{
+		"0 * * * *": "* * * * *", "@every 1s": "mon-sun", "0 9 * * *": "0 9 * * *", "* * * * fri": "* * * * fri", "@at 1800000000": "2027-01-15",
+	} {
+		c, err := parse(t, expr, "").Except([]string{exclusion}, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := c.Next(at(t, "2027-01-01T00:00:00Z")); ok {
+			t.Errorf("%s without %s: %s", expr, exclusion, at)
+		}
+	}
+}
+
+func TestTheSecondsOfAMinuteAreLeftOutTogether(t *testing.T) {
+	t.Parallel()
+	c, err := parse(t, "@every 20s", "").Except([]string{"CRON_TZ=Asia/Tokyo 0-58 9 * * *", "sun"}, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]string{
+		"2027-01-04T23:59:50Z": "2027-01-05T00:59:00Z", "2027-01-05T00:58:59Z": "2027-01-05T00:59:00Z",
+		"2027-01-09T23:59:40Z": "2027-01-11T00:59:00Z", // Saturday, a Sunday, and 9 to 10 on Monday in Tokyo
+	} {
+		if next, ok := c.Next(at(t, from)); !ok || next != at(t, want) {
+			t.Errorf("after %s comes %s, want %s", from, next, want)
+		}
+	}
+}
+
 func TestTwoDifferentZonesAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := crontab.Parse("CRON_TZ=Asia/Tokyo @daily", "Europe/Paris", grid.Min)
