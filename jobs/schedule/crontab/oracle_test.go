@@ -64,7 +64,7 @@ func TestWhatIsLeftOutIsWhatTheClocksShow(t *testing.T) {
 				t.Fatal(err)
 			}
 			random := rand.New(rand.NewPCG(uint64(year), 2))
-			for range 25 {
+			for range 12 {
 				expr, texts := anExpression(random), []string(nil)
 				var excluded []func(minute int) bool
 				for range 1 + random.IntN(3) {
