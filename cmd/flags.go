@@ -17,7 +17,8 @@ import (
 // instant is a flag or an argument that names a moment: RFC 3339, a date (midnight UTC) or, where ago allows it, a
 // duration before now. The zero value is "not given", and so the first instant of the year 1 is none.
 type instant struct {
-	ago bool // durations are allowed
+	ago  bool // durations are allowed
+	none bool // the word none is, which stands for the zero time
 
 	at     time.Time
 	before time.Duration
@@ -31,6 +32,10 @@ func (i *instant) Type() string { return "TIME" }
 
 // Set parses an instant.
 func (i *instant) Set(text string) error {
+	if i.none && text == "none" {
+		i.at, i.text = time.Time{}, text
+		return nil
+	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() {
 			i.at, i.before, i.text = at.UTC(), 0, text

@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -77,9 +79,9 @@ func listSchedules(ctx context.Context, a *App, o schedulesListOptions) error {
 		for i, v := range list {
 			views[i] = httpapi.NewView(v)
 		}
-		header := table.Row{"ID", "STATE", "NEXT", "CRONTAB", optional("TIMEZONE"), optional("VERSION"), optional("DROPPED"), "LAST ERROR"}
+		header := table.Row{"ID", "STATE", "LAST", "NEXT", "CRONTAB", optional("TIMEZONE"), optional("VERSION"), optional("DROPPED"), "LAST ERROR"}
 		return printList(a, views, header, func(v httpapi.View) table.Row {
-			return table.Row{v.ID, string(v.State), v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
+			return table.Row{v.ID, string(v.State), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})
 	})
 }
@@ -107,14 +109,26 @@ func printSchedule(a *App, s schedule.Schedule, err error) error {
 	v := httpapi.NewView(s)
 	return a.print(v, func() error {
 		return a.table(nil,
-			table.Row{"id", v.ID}, table.Row{"state", string(v.State)}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
+			table.Row{"id", v.ID}, table.Row{"state", string(v.State)}, table.Row{"last", v.Last}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
 			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
-			table.Row{"deadline", orNone(s.Deadline)}, table.Row{"spread", orNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
-			table.Row{"anchor", v.Anchor}, table.Row{"version", v.Version}, table.Row{"dropped", v.Dropped},
+			table.Row{"deadline", orNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)}, table.Row{"spread", orNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
+			table.Row{"anchor", v.Anchor}, table.Row{"start", v.Start}, table.Row{"end", v.End}, table.Row{"runs", runs(s)},
+			table.Row{"exclude", strings.Join(v.Exclude, "; ")}, table.Row{"version", v.Version}, table.Row{"dropped", v.Dropped},
 			table.Row{"errors in a row", v.ErrorCount}, table.Row{"last error", v.LastError},
 			table.Row{"created", v.CreatedAt}, table.Row{"updated", v.UpdatedAt},
 		)
 	})
+}
+
+func deadlineFrom(from schedule.DeadlineFrom) string {
+	return cmp.Or(string(from), "instant, where slots are a minute wide or less, else slot")
+}
+
+func runs(s schedule.Schedule) string {
+	if s.MaxRuns == 0 {
+		return "no limit"
+	}
+	return fmt.Sprintf("%d of %d", s.Runs, s.MaxRuns)
 }
 
 func orNone(d time.Duration) any {

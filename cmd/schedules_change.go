@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
@@ -13,35 +14,47 @@ import (
 
 // specFlags are the flags that say what a schedule is.
 type specFlags struct {
-	spec    schedule.Spec
-	anchor  instant
-	payload string
-	c       *cobra.Command
+	spec               schedule.Spec
+	anchor, start, end instant
+	payload            string
+	c                  *cobra.Command
 }
 
 func (f *specFlags) flags(c *cobra.Command) {
 	f.c = c
 	fs := c.Flags()
-	fs.StringVar(&f.spec.Crontab, "crontab", "", "`EXPR` of five fields, or @daily and kin, \"@every 90m\", \"@at 1647067401\"")
+	fs.StringVar(&f.spec.Crontab, "crontab", "", "`EXPR` of five fields, or @daily and kin, \"@every 90m\" (or 1d12h, 2w), \"@at 1647067401\"")
 	fs.StringVar(&f.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.StringVar(&f.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
-	duration.Var(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than that after its slot; 0: none")
+	duration.Var(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than that; 0: none")
+	fs.Var(choice(&f.spec.DeadlineFrom, schedule.FromInstant, schedule.FromSlot), "deadline-from",
+		"what the deadline counts from: instant or slot; default: the instant, where slots are a minute wide or less")
 	duration.Var(fs, &f.spec.Spread, "spread", 0, "put the schedule off by a fixed part of that, given by its id")
 	f.spec.Misfire = schedule.All
 	fs.Var(choice(&f.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
-	fs.Var(&f.anchor, "anchor", "the first instant of @every; default: when it is created")
+	fs.Var(&f.anchor, "anchor", "the first instant of @every; default: --start, or when it is created")
+	f.start.none, f.end.none = true, true
+	fs.Var(&f.start, "start", "no instant is before; none: no bound")
+	fs.Var(&f.end, "end", "no instant is at that or after it; none: no bound")
+	fs.IntVar(&f.spec.MaxRuns, "max-runs", 0, "end it after `N` events; 0: never")
+	fs.StringArrayVar(&f.spec.Exclude, "exclude", nil, "leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
 }
 
 // apply changes a spec by the flags that were given.
 func (f *specFlags) apply(a *App, spec *schedule.Spec) (err error) {
 	set := map[string]func(){
-		"crontab":  func() { spec.Crontab = f.spec.Crontab },
-		"timezone": func() { spec.Timezone = f.spec.Timezone },
-		"payload":  func() { spec.Payload, err = readPayload(a, f.payload) },
-		"deadline": func() { spec.Deadline = f.spec.Deadline },
-		"spread":   func() { spec.Spread = f.spec.Spread },
-		"misfire":  func() { spec.Misfire = f.spec.Misfire },
-		"anchor":   func() { spec.Anchor = f.anchor.at },
+		"crontab":       func() { spec.Crontab = f.spec.Crontab },
+		"timezone":      func() { spec.Timezone = f.spec.Timezone },
+		"payload":       func() { spec.Payload, err = readPayload(a, f.payload) },
+		"deadline":      func() { spec.Deadline = f.spec.Deadline },
+		"spread":        func() { spec.Spread = f.spec.Spread },
+		"misfire":       func() { spec.Misfire = f.spec.Misfire },
+		"anchor":        func() { spec.Anchor = f.anchor.at },
+		"start":         func() { spec.Start = f.start.at },
+		"end":           func() { spec.End = f.end.at },
+		"max-runs":      func() { spec.MaxRuns = f.spec.MaxRuns },
+		"exclude":       func() { spec.Exclude = slices.DeleteFunc(f.spec.Exclude, func(text string) bool { return text == "" }) },
+		"deadline-from": func() { spec.DeadlineFrom = f.spec.DeadlineFrom },
 	}
 	for name, take := range set {
 		if f.c.Flags().Changed(name) {
@@ -60,7 +73,9 @@ func newSchedulesCreate(a *App) *cobra.Command {
 		Example: `  prescient schedules create report-42 --crontab '0 9 * * mon-fri' \
     --timezone Europe/Berlin --payload '{"report": 42}'
   prescient schedules create cleanup --crontab '@every 90m' --misfire latest
-  prescient schedules create sale --crontab '@at 1893456000' --deadline 1h`,
+  prescient schedules create sale --crontab '@at 1893456000' --deadline 1h
+  prescient schedules create lunch --crontab '0 11 * * *' --end 2027-01-01 \
+    --exclude sat,sun --exclude 2026-12-24..2026-12-31`,
 		Args: exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec := schedule.Spec{ID: args[0], Paused: paused}
@@ -85,8 +100,8 @@ func newSchedulesUpdate(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "update ID",
 		Short: "Change what the flags name, and nothing else",
-		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor or spread starts with the first
-instant after now; any other change leaves the instant that waits.`,
+		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor, spread, start, end, max-runs or
+exclude starts with the first instant after now; any other change leaves the instant that waits.`,
 		Example: `  prescient schedules update report-42 --crontab '0 10 * * mon-fri'
   prescient schedules update report-42 --payload '{"report": 43}' --version 2`,
 		Args: exactly("ID"),
@@ -96,7 +111,8 @@ instant after now; any other change leaves the instant that waits.`,
 	})
 	f.flags(c)
 	versionVar(c, &version)
-	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "spread", "misfire", "anchor")
+	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "deadline-from", "spread", "misfire", "anchor", "start", "end", "max-runs",
+		"exclude")
 	return c
 }
 

@@ -41,6 +41,7 @@ slot in which each is published; for a schedule with a time zone also the instan
 	fs.StringVar(&o.spec.Crontab, "crontab", "", "`EXPR` as in create")
 	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --from")
+	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil, "leave out `WHAT`, as in create; may be repeated")
 	fs.Var(&o.from, "from", "first instant")
 	fs.Var(&o.to, "to", "instant to stop before")
 	duration.Var(fs, &o.width, "width", 0, "distance between two slots; default: that of the database")

@@ -285,7 +285,8 @@ func dump(t *testing.T, db *sqlx.DB, schema string) []string {
 			obj_description(oid, 'pg_class'), pg_get_expr(relpartbound, oid), pg_get_partkeydef(oid))
 		from relation where relkind in ('r', 'p', 'S')
 		union all
-		select format('column %s %s %s %s not null %s identity %s generated %s default %s comment %s', c.relname, a.attnum, a.attname,
+		select format('column %s %s %s %s not null %s identity %s generated %s default %s comment %s', c.relname,
+			row_number() over (partition by c.oid order by a.attnum), a.attname, -- which is not the number of one that was dropped and came back
 			format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid),
 			col_description(c.oid, a.attnum))
 		from relation c

@@ -97,7 +97,7 @@ func (s *Store) compare(ctx context.Context, tx jobs.DB, wanted map[string]Spec)
 		}
 	}
 	for id, spec := range left {
-		if _, err := s.prepare(&spec, now); err != nil {
+		if _, err := s.prepare(&spec, waiting{}, now); err != nil {
 			return nil, fmt.Errorf("%s schedule %q: %w", Create, id, err)
 		}
 		applied = append(applied, Applied{id, Create})

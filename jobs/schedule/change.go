@@ -100,7 +100,10 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 		}
 	}
 	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)}, func(row *sql.Rows, v *Schedule) error {
-		return v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt)
+		var last sql.NullTime
+		err := v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt, &v.Runs, &last)
+		v.Last = utc(last)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -110,11 +113,18 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 		v.State = Ended
 		all[v.ID] = v
 	}
-	rows, err := collect(ctx, s, tx, pgsql.ScheduleWait, []any{pq.StringArray(ids)}, text)
-	for _, id := range rows {
-		if v, ok := all[id]; ok {
+	type row struct {
+		id      string
+		payload []byte
+	}
+	rows, err := collect(ctx, s, tx, pgsql.ScheduleWait, []any{pq.StringArray(ids)}, func(r *sql.Rows, v *row) error {
+		return r.Scan(&v.id, &v.payload)
+	})
+	for _, row := range rows {
+		if v, ok := all[row.id]; ok {
 			v.State = Active
-			all[id] = v
+			v.waits(row.payload)
+			all[row.id] = v
 		}
 	}
 	return all, err
@@ -201,7 +211,7 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 type changes struct {
 	specs  []Spec
 	move   []jobs.FutureJob // a new row, which waits for another instant
-	cancel []string
+	cancel []Schedule       // as they were
 }
 
 // plan adds what turns a schedule into another. Where the instants stay the same, so does the row that waits.
@@ -212,9 +222,9 @@ func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 	c.specs = append(c.specs, spec)
 	switch {
 	case spec.Paused && was.State == Active:
-		c.cancel = append(c.cancel, spec.ID)
+		c.cancel = append(c.cancel, was)
 	case !spec.Paused && (was.Paused || !spec.sameTimeline(was.Spec)):
-		row, err := s.prepare(&spec, now)
+		row, err := s.prepare(&spec, was.known(), now)
 		if err != nil {
 			return err
 		}
@@ -232,11 +242,26 @@ func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	if _, err := tx.ExecContext(ctx, pgsql.ScheduleUpdate.In(s.schema), columns(c.specs)...); err != nil {
 		return err
 	}
-	if len(c.cancel) > 0 {
-		var n int64
-		if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema), []any{pq.StringArray(c.cancel)}, &n); err != nil {
-			return err
-		}
+	if err := s.cancel(ctx, tx, c.cancel); err != nil {
+		return err
 	}
 	return s.enqueue(ctx, tx, c.move, jobs.Replace)
+}
+
+// cancel ends the rows of schedules that are paused, and keeps what they had.
+func (s *Store) cancel(ctx context.Context, tx jobs.DB, list []Schedule) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var ids []string
+	var past pasts
+	for _, was := range list {
+		ids = append(ids, was.ID)
+		past.add(was.ID, 0, was.known())
+	}
+	var n int64
+	if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema), []any{pq.StringArray(ids)}, &n); err != nil {
+		return err
+	}
+	return past.write(ctx, tx, s.schema)
 }

@@ -21,8 +21,14 @@
 // An instant is missed when the slot after its own has begun before it was published: because of an outage, of the
 // publisher too. [Misfire] says which of the missed instants are published, oldest first: all of them (the newest
 // [MaxMissed]), the latest, or none. Those whose slot has begun last are not missed. An event that would be published
-// later than the schedule's Deadline after its slot is dropped in any case. Dropped counts what was not published:
+// later than the schedule's Deadline is dropped in any case. The deadline counts from the nominal instant where slots are a
+// minute wide or less, and from the slot where they are wider, since with slots of 15 minutes a deadline of a minute would
+// drop nearly everything otherwise; [DeadlineFrom] decides it for a schedule. Dropped counts what was not published:
 // exactly, up to 10,000 at once; beyond that it is an estimate.
+//
+// # Bounds
+//
+// Start and End bound the instants, Exclude leaves some out, and MaxRuns ends the schedule after as many events.
 //
 // # Changes
 //

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,27 +50,49 @@ func odd(i int) (schedule.Spec, func(end time.Time) []time.Time) {
 	}
 	if i/84%2 == 1 {
 		spec.Deadline = 35 * time.Minute
+		spec.DeadlineFrom = []schedule.DeadlineFrom{"", schedule.FromSlot, schedule.FromInstant}[i/168%3]
 	}
+	first, interval, fires := noon.Add(time.Minute), time.Minute, func(at time.Time) bool { return kind.fires(at.Add(zone.ahead)) }
 	if i%10 == 9 { // one of ten in a form of its own
-		interval := time.Duration(20+i%50) * time.Minute
+		interval = time.Duration(20+i%50) * time.Minute
 		spec.Crontab, spec.Timezone, spec.Anchor = "@every "+interval.String(), "", noon.Add(-time.Duration(i)*time.Second)
-		return spec, func(end time.Time) (list []time.Time) {
-			for at := spec.Anchor; !at.After(end); at = at.Add(interval) {
-				if at.After(noon) {
-					list = append(list, at)
-				}
-			}
-			return list
-		}
+		zone.ahead = 0
+		first, fires = spec.Anchor, func(at time.Time) bool { return at.After(noon) }
 	}
-	return spec, func(end time.Time) (list []time.Time) {
-		for at := noon.Add(time.Minute); !at.After(end); at = at.Add(time.Minute) {
-			if kind.fires(at.Add(zone.ahead)) {
+	instants := func(end time.Time) (list []time.Time) {
+		for at := first; !at.After(end); at = at.Add(interval) {
+			if fires(at) {
 				list = append(list, at)
 			}
 		}
 		return list
 	}
+	within := bounded(&spec, i, zone.ahead, instants)
+	return spec, within
+}
+
+// bounded gives some schedules a start, an end, a maximum of runs and exclusions, and takes from their instants what these do.
+func bounded(spec *schedule.Spec, i int, ahead time.Duration, instants func(end time.Time) []time.Time) func(end time.Time) []time.Time {
+	start, end := noon, slot(lastSlot)
+	if i%11 == 3 {
+		start = noon.Add(50 * time.Minute)
+		spec.Start = start
+	}
+	if i%17 == 7 {
+		spec.Exclude = []string{"* 13 * * *", "2030-02-28", "tue"} // the day of the test is a Friday
+	}
+	if i%19 == 2 {
+		spec.MaxRuns = 3
+	}
+	within := func(to time.Time) []time.Time {
+		return slices.DeleteFunc(instants(to), func(at time.Time) bool {
+			return at.Before(start) || !at.Before(end) && !spec.End.IsZero() || len(spec.Exclude) > 0 && at.Add(ahead).Hour() == 13
+		})
+	}
+	if last := noon.Add(125 * time.Minute); i%13 == 5 && len(within(last)) > 1 {
+		spec.End, end = last, last
+	}
+	return within
 }
 
 // Ten slots, of which the fourth to the sixth are missed; they are caught up on a minute after the seventh has begun.
@@ -79,30 +102,43 @@ const (
 	firstAfter  = 7
 )
 
-// expected are the ids that a schedule publishes, by the rules of the documentation.
-func expected(spec schedule.Spec, instants []time.Time) []string {
-	var ids []string
-	add := func(at time.Time) { ids = append(ids, fmt.Sprintf("%s-%d", spec.ID, at.Unix())) }
-	var missed []time.Time
+// expected are the ids that a schedule publishes, by the rules of the documentation, and how many it drops.
+func expected(spec schedule.Spec, instants []time.Time) (ids []string, dropped int) {
+	var before, missed, after []time.Time
+	late := 0
 	for _, at := range instants {
 		due := grid.Default.Ceil(at)
+		from := due
+		if spec.DeadlineFrom == schedule.FromInstant {
+			from = at
+		}
 		switch {
-		case due.Before(slot(firstMissed)) || !due.Before(slot(firstAfter)):
-			add(at)
-		case spec.Deadline == 0 || slot(firstAfter).Add(time.Minute).Sub(due) <= spec.Deadline:
+		case due.Before(slot(firstMissed)):
+			before = append(before, at)
+		case !due.Before(slot(firstAfter)):
+			after = append(after, at)
+		case spec.Deadline == 0 || slot(firstAfter).Add(time.Minute).Sub(from) <= spec.Deadline:
 			missed = append(missed, at)
+		default:
+			late++
 		}
 	}
-	switch {
-	case spec.Misfire == schedule.Skip:
-	case spec.Misfire == schedule.Latest && len(missed) > 0:
-		add(missed[len(missed)-1])
-	case spec.Misfire == schedule.All:
-		for _, at := range missed {
-			add(at)
+	keep := len(missed)
+	switch spec.Misfire {
+	case schedule.Skip:
+		keep = 0
+	case schedule.Latest:
+		keep = min(keep, 1)
+	}
+	if spec.MaxRuns == 0 || len(before) < spec.MaxRuns { // else it has ended before
+		dropped = late + len(missed) - keep
+	}
+	for _, at := range slices.Concat(before, missed[len(missed)-keep:], after) {
+		if spec.MaxRuns == 0 || len(ids) < spec.MaxRuns {
+			ids = append(ids, fmt.Sprintf("%s-%d", spec.ID, at.Unix()))
 		}
 	}
-	return ids
+	return ids, dropped
 }
 
 func TestThroughTenSlotsWithAnOutageExactlyTheIDsOfTheOracleArePublished(t *testing.T) {
@@ -136,10 +172,15 @@ func TestThroughTenSlotsWithAnOutageExactlyTheIDsOfTheOracleArePublished(t *test
 	}
 
 	var want, got []string
+	var waiting, dropped int
 	events := map[string]time.Time{} // the newest event of each schedule
 	for i := range schedules {
 		spec, instants := odd(i)
-		want = append(want, expected(spec, instants(slot(lastSlot)))...)
+		ids, n := expected(spec, instants(slot(lastSlot)))
+		want, dropped = append(want, ids...), dropped+n
+		if spec.End.IsZero() && (spec.MaxRuns == 0 || len(ids) < spec.MaxRuns) {
+			waiting++
+		}
 	}
 	for _, e := range w.published() {
 		got = append(got, e.ID)
@@ -150,7 +191,32 @@ func TestThroughTenSlotsWithAnOutageExactlyTheIDsOfTheOracleArePublished(t *test
 	}
 	sameIDs(t, want, got)
 	t.Logf("%d schedules, %d events", schedules, len(got))
-	w.checkCounts(schedules, len(got))
+	if n := w.count(`select sum(dropped) from prescient.schedule_drop`); n != dropped {
+		t.Errorf("%d dropped, want %d", n, dropped)
+	}
+	if n := w.count(`select count(distinct entity_key) from prescient.future_job where next_check_at > $1`, slot(lastSlot)); n != waiting {
+		t.Errorf("%d of %d schedules wait, want %d", n, schedules, waiting)
+	}
+	w.checkLast(events)
+}
+
+// checkLast: every schedule, also one that has ended, tells which instant it has published last.
+func (w *world) checkLast(published map[string]time.Time) {
+	w.t.Helper()
+	for f := (schedule.Filter{Limit: 10_000}); ; {
+		page, err := w.store.List(w.t.Context(), w.db, f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, s := range page {
+			if f.After = s.ID; !s.Last.Equal(published[s.ID]) {
+				w.t.Fatalf("%+v: the last one was %s", s, published[s.ID])
+			}
+		}
+		if len(page) < f.Limit {
+			return
+		}
+	}
 }
 
 func specs(n int) iter.Seq[schedule.Spec] {
@@ -160,21 +226,5 @@ func specs(n int) iter.Seq[schedule.Spec] {
 				return
 			}
 		}
-	}
-}
-
-// checkCounts: every instant was published or counted as dropped, and every schedule waits.
-func (w *world) checkCounts(schedules, published int) {
-	w.t.Helper()
-	instants := 0
-	for i := range schedules {
-		_, list := odd(i)
-		instants += len(list(slot(lastSlot)))
-	}
-	if dropped := w.count(`select sum(dropped) from prescient.schedule_drop`); published+dropped != instants {
-		w.t.Errorf("%d published and %d dropped of %d instants", published, dropped, instants)
-	}
-	if n := w.count(`select count(distinct entity_key) from prescient.future_job where next_check_at > $1`, slot(lastSlot)); n != schedules {
-		w.t.Errorf("%d of %d schedules wait", n, schedules)
 	}
 }

@@ -10,10 +10,12 @@ import (
 
 // timeline is the instants of a schedule, and how they are put into slots.
 type timeline struct {
-	crontab  crontab.Crontab
-	offset   time.Duration
-	misfire  Misfire
-	deadline time.Duration // 0: none
+	crontab      crontab.Crontab
+	offset       time.Duration
+	misfire      Misfire
+	deadline     time.Duration // 0: none
+	deadlineFrom DeadlineFrom
+	maxRuns      int64 // 0: no limit
 }
 
 // offset is the part of the spread by which the instants of a schedule are put off: the 64-bit FNV-1a hash of the id
@@ -28,8 +30,14 @@ func offset(id string, spread time.Duration) time.Duration {
 }
 
 func newTimeline(s Spec, c crontab.Crontab) timeline {
-	return timeline{crontab: c, offset: offset(s.ID, s.Spread), misfire: s.Misfire, deadline: s.Deadline}
+	return timeline{
+		crontab: c, offset: offset(s.ID, s.Spread), misfire: s.Misfire, deadline: s.Deadline, deadlineFrom: s.DeadlineFrom,
+		maxRuns: int64(s.MaxRuns),
+	}
 }
+
+// ends tells whether a schedule has published all that it may.
+func (t timeline) ends(state waiting) bool { return t.maxRuns > 0 && state.Runs >= t.maxRuns }
 
 // plan is what a check of a schedule does, as intervals of nominal instants that are open at their beginning: it drops
 // those from `from` to `cut` and publishes those from `cut` to `last`. The row then waits for the first one after it.
@@ -51,14 +59,26 @@ func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
 		return p
 	}
 	if t.deadline > 0 {
-		inTime := g.Previous(g.Ceil(now.Add(-t.deadline))).Add(-t.offset)
-		p.cut = earlier(later(p.cut, inTime), p.last)
+		p.cut = earlier(later(p.cut, t.tooLate(g, now)), p.last)
 	}
 	missed := g.Previous(current).Add(-t.offset) // up to here
 	if p.cut.Before(missed) {
 		p.cut = t.cutMissed(p.cut, missed)
 	}
 	return p
+}
+
+// narrow is the greatest width at which a deadline counts from the instant, unless the schedule says otherwise: a slot is
+// so near then that a deadline of a minute means something.
+const narrow = time.Minute
+
+// tooLate returns the last nominal instant that is past its deadline.
+func (t timeline) tooLate(g grid.Grid, now time.Time) time.Time {
+	inTime := now.Add(-t.deadline)
+	if t.deadlineFrom == FromSlot || t.deadlineFrom == "" && g.Width() > narrow {
+		return g.Previous(g.Ceil(inTime)).Add(-t.offset)
+	}
+	return inTime.Add(-t.offset).Add(-1).Truncate(time.Second)
 }
 
 // cutMissed applies the policy to the missed instants after from.

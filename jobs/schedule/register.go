@@ -15,7 +15,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -62,12 +61,17 @@ func Register(registry *jobs.Registry, to *Publishing) {
 // day of the week.
 const longestPause = 290 * 365 * 24 * time.Hour
 
-// waiting is the payload of a row of future_job.
+// waiting is the payload of a row of future_job. It is written whenever the row moves, so what it has costs no write.
 type waiting struct {
-	At int64 `json:"at"` // Unix seconds of the nominal instant that is published next
+	At   int64 `json:"at"`             // Unix seconds of the nominal instant that is published next
+	Last int64 `json:"last,omitempty"` // and of the one that was published last; 0: none was
+	Runs int64 `json:"runs,omitempty"` // events that were published, where there is a limit
 }
 
-func waitFor(at time.Time) json.RawMessage { return fmt.Appendf(nil, `{"at": %d}`, at.Unix()) }
+func (w waiting) payload() json.RawMessage {
+	text, _ := json.Marshal(w) // never fails
+	return text
+}
 
 // due is a schedule as a run reads it.
 type due struct {
@@ -84,7 +88,7 @@ func (to *Publishing) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJo
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules that are due: %w", err)
 	}
-	b := &batch{to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)), dropped: map[string]int64{}}
+	b := &batch{to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)), past: make([]past, len(rows))}
 	publishing, cancel := context.WithTimeout(ctx, cmp.Or(to.Timeout, DefaultTimeout)/5*4)
 	defer cancel()
 	for i, row := range rows {
@@ -120,7 +124,7 @@ func (to *Publishing) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJ
 	}
 	schedules := make(map[string]due, len(specs))
 	for _, s := range specs {
-		c, err := crontab.Parse(s.Crontab, s.Timezone, s.Anchor)
+		c, err := s.instants()
 		schedules[s.ID] = due{timeline: newTimeline(s, c), payload: s.Payload, err: err}
 	}
 	return g, schedules, nil
@@ -133,11 +137,24 @@ type batch struct {
 	grid    grid.Grid
 	rows    []jobs.FutureJob
 	results []jobs.Result
-	dropped map[string]int64
+	past    []past // what became of the instants of each row
 
 	events []event.Event // not published yet
-	owners []int         // the row of each
+	owners []owner       // of each
 	down   error         // the publisher took nothing; it is not asked again
+}
+
+// past is what a row leaves behind.
+type past struct {
+	dropped int64
+	ended   bool // unless its last event failed
+	state   waiting
+}
+
+// owner is the row of an event, and what it waits for when that is not published.
+type owner struct {
+	row   int
+	state waiting
 }
 
 // chunk is how many events are handed to the publisher at once.
@@ -156,19 +173,21 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 	}
 	now := row.Slot.Add(row.Lateness)
 	p := s.plan(b.grid, row.Slot, now, time.Unix(state.At, 0).UTC())
-	if n := count(s.crontab, p.from, p.cut); n > 0 {
-		b.dropped[row.EntityKey] = n
-	}
-	if next, ok := s.crontab.Next(p.last); ok {
-		b.results[i] = jobs.Result{Next: new(next.Add(s.offset)), Payload: waitFor(next)}
-	}
+	b.past[i].dropped = count(s.crontab, p.from, p.cut)
 	for at := range s.crontab.Between(p.cut, p.last) {
+		if s.ends(state) {
+			break
+		}
 		o := newOccurrence(row.EntityKey, at, s.payload)
 		b.events = append(b.events, event.Event{
 			ID: o.ID, Source: cmp.Or(b.to.Source, DefaultSource), Type: EventType,
 			Subject: row.EntityKey, Time: at, GeneratedAt: now, Data: o.data(),
 		})
-		b.owners = append(b.owners, i)
+		state.At = at.Unix()
+		b.owners = append(b.owners, owner{i, state})
+		if state.Last = at.Unix(); s.maxRuns > 0 {
+			state.Runs++
+		}
 		if len(b.events) < chunk {
 			continue
 		}
@@ -179,7 +198,18 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 			return nil
 		}
 	}
+	b.moveOn(i, s, state, p.last)
 	return nil
+}
+
+// moveOn lets a row wait for the first instant after the last one, or end.
+func (b *batch) moveOn(i int, s due, state waiting, last time.Time) {
+	next, ok := s.crontab.Next(last)
+	if ok = ok && !s.ends(state); ok {
+		state.At = next.Unix()
+		b.results[i] = jobs.Result{Next: new(next.Add(s.offset)), Payload: state.payload()}
+	}
+	b.past[i].ended, b.past[i].state = !ok, state
 }
 
 // flush publishes what was collected. The row of an event that fails waits for that event again.
@@ -207,24 +237,43 @@ func (b *batch) publish(ctx context.Context) {
 		b.down = err
 	}
 	for n, err := range event.Errors(err, len(b.events)) {
-		if i := b.owners[n]; err != nil && b.results[i].Err == nil {
-			b.results[i] = jobs.Result{Err: fmt.Errorf("publish: %w", err), Payload: waitFor(b.events[n].Time)}
+		if o := b.owners[n]; err != nil && b.results[o.row].Err == nil {
+			b.results[o.row] = jobs.Result{Err: fmt.Errorf("publish: %w", err), Payload: o.state.payload()}
 		}
 	}
 }
 
-// count records what was dropped. The rows move on with the same transaction, past what was counted.
+// count records what was dropped, and what the rows had that end. The others move on with the same transaction.
 func (b *batch) count(ctx context.Context) error {
-	if len(b.dropped) == 0 {
+	var all pasts
+	for i, p := range b.past {
+		if p.dropped > 0 || p.ended && b.results[i].Err == nil {
+			all.add(b.rows[i].EntityKey, p.dropped, p.state)
+		}
+	}
+	return all.write(ctx, b.tx, b.to.Schema)
+}
+
+// pasts are the parameters of schedule_drop.
+type pasts struct {
+	ids           pq.StringArray
+	dropped, runs pq.Int64Array
+	last          pq.StringArray
+}
+
+func (p *pasts) add(id string, dropped int64, state waiting) {
+	last := ""
+	if state.Last != 0 {
+		last = timestamp(time.Unix(state.Last, 0).UTC())
+	}
+	p.ids, p.dropped, p.runs, p.last = append(p.ids, id), append(p.dropped, dropped), append(p.runs, state.Runs), append(p.last, last)
+}
+
+func (p *pasts) write(ctx context.Context, tx jobs.DB, schema pgsql.Schema) error {
+	if len(p.ids) == 0 {
 		return nil
 	}
-	var ids []string
-	var counts []int64
-	for id, n := range b.dropped {
-		ids, counts = append(ids, id), append(counts, n)
-	}
-	_, err := b.tx.ExecContext(ctx, pgsql.ScheduleDrop.In(b.to.Schema), pq.StringArray(ids), pq.Int64Array(counts))
-	if err != nil {
+	if _, err := tx.ExecContext(ctx, pgsql.ScheduleDrop.In(schema), p.ids, p.dropped, p.runs, p.last); err != nil {
 		return fmt.Errorf("count what was dropped: %w", err)
 	}
 	return nil

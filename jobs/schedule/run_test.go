@@ -10,12 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jmoiron/sqlx"
-
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // sameIDs compares two lists of ids as sets in which each is once.
@@ -362,20 +359,10 @@ func TestAnotherWidthRepeatsNothingAndLosesNothingThatThePolicyKeeps(t *testing.
 	w := setup(t)
 	w.create(every("a"))
 	w.create(schedule.Spec{ID: "skip", Crontab: "*/20 * * * *", Misfire: schedule.Skip})
-	width := func(width time.Duration) {
-		t.Helper()
-		err := pgsql.InTx(t.Context(), w.db, func(tx *sqlx.Tx) error {
-			_, err := tx.ExecContext(t.Context(), pgsql.SetWidth.In(""), width.Seconds(), w.clock.Now())
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	w.run(slot(1))
-	width(time.Hour)
+	w.setWidth(time.Hour)
 	w.run(noon.Add(time.Hour))
-	width(5 * time.Minute)
+	w.setWidth(5 * time.Minute)
 	for n := 1; n <= 13; n++ {
 		w.run(noon.Add(time.Hour + time.Duration(n)*5*time.Minute))
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -26,16 +28,25 @@ type Spec struct {
 	Timezone string
 	// Payload is in the data of every event, see Occurrence: any JSON value, or nil.
 	Payload json.RawMessage
-	// Deadline drops an event that would be published later than that after its slot: whole seconds. 0: none is.
+	// Deadline drops an event that would be published later than that after what DeadlineFrom says: whole seconds. 0: none is.
 	Deadline time.Duration
+	// DeadlineFrom says what Deadline counts from. Empty: FromInstant where slots are a minute wide or less, else FromSlot.
+	DeadlineFrom DeadlineFrom
 	// Spread puts off all instants of the schedule by a fixed part of it, which a hash of the ID gives, so that many
 	// schedules of the same crontab share several slots: whole seconds, up to 24 hours. Events keep their nominal time.
 	Spread time.Duration
 	// Misfire says which instants of missed slots are published. Empty: All.
 	Misfire Misfire
-	// Anchor is the first instant of "@every", in whole seconds. Zero: the moment of creation, and on an update what it
-	// was before. Other crontabs ignore it.
+	// Anchor is the first instant of "@every", in whole seconds. Zero: Start, or the moment of creation where that is zero,
+	// too, and on an update what it was before. Other crontabs ignore it.
 	Anchor time.Time
+	// Start and End bound the instants: none is before Start, or at End and after it. Whole seconds; zero: no bound.
+	Start, End time.Time
+	// MaxRuns ends the schedule when it has published that many events, since MaxRuns was set. 0: never.
+	MaxRuns int
+	// Exclude leaves out instants: holidays, days of the week, minutes of other crontabs; see crontab.Crontab.Except. At most
+	// 100.
+	Exclude []string
 	// Paused schedules publish nothing.
 	Paused bool
 }
@@ -51,6 +62,17 @@ const (
 	Latest Misfire = "latest"
 	// Skip publishes none.
 	Skip Misfire = "skip"
+)
+
+// DeadlineFrom says what a deadline counts from.
+type DeadlineFrom string
+
+// What a deadline counts from.
+const (
+	// FromInstant is the nominal instant, put off by the schedule's part of its spread.
+	FromInstant DeadlineFrom = "instant"
+	// FromSlot is the slot that the instant is published in: the first one at or after it.
+	FromSlot DeadlineFrom = "slot"
 )
 
 // MaxMissed is how many missed instants the policy All publishes at the most.
@@ -77,6 +99,10 @@ type Schedule struct {
 	State   State
 	// Next is the nominal instant that is published next, and Slot the slot it waits for, in UTC. Zero unless Active.
 	Next, Slot time.Time
+	// Last is the nominal instant that was published last, in UTC. Zero: none was.
+	Last time.Time
+	// Runs is how many events were published since MaxRuns was set. 0 without MaxRuns.
+	Runs int64
 	// Dropped counts the events that were not published; see the package documentation.
 	Dropped int64
 	// ErrorCount is the number of slots in a row in which publishing has failed, and LastError what it failed with last.
@@ -97,28 +123,41 @@ var (
 )
 
 const (
-	maxID     = 200
-	maxSpread = 24 * time.Hour
+	maxID      = 200
+	maxSpread  = 24 * time.Hour
+	maxExclude = 100
+	maxRuns    = math.MaxInt32
 )
 
 // normal returns a Spec with its defaults, in the resolution of the database, and its crontab. The error joins a
 // jobs.FieldError for each field that is wrong.
 func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	s.Misfire = cmp.Or(s.Misfire, All)
-	s.Anchor = s.Anchor.UTC()
-	anchor := s.Anchor
-	if anchor.IsZero() {
-		anchor = grid.Min // not known yet; any will do to check the rest
-	}
-	parsed, err := crontab.Parse(s.Crontab, s.Timezone, anchor)
-	if err != nil {
-		err = &jobs.FieldError{Field: "crontab", Rule: err.Error()}
-	}
+	s.Anchor, s.Start, s.End = s.Anchor.UTC(), s.Start.UTC(), s.End.UTC()
+	parsed, err := s.instants()
 	if bytes.Equal(bytes.TrimSpace(s.Payload), []byte("null")) {
 		s.Payload = nil
 	}
 	return s, parsed, errors.Join(checkID(s.ID), err, checkText("crontab", s.Crontab), checkText("timezone", s.Timezone),
-		jobs.CheckPayload(s.Payload, maxPayload), s.checkTimes(), s.checkMisfire())
+		jobs.CheckPayload(s.Payload, maxPayload), s.checkTimes(), s.checkBounds(), s.checkWords())
+}
+
+// instants returns the instants of a schedule. The error is a jobs.FieldError.
+func (s Spec) instants() (crontab.Crontab, error) {
+	parsed, err := crontab.Parse(s.Crontab, s.Timezone, later(s.Anchor, grid.Min)) // any anchor will do while it is not known
+	if err != nil {
+		return parsed, &jobs.FieldError{Field: "crontab", Rule: err.Error()}
+	}
+	if len(s.Exclude) > 0 {
+		zone, err := crontab.Zone(s.Crontab, s.Timezone)
+		if err == nil {
+			parsed, err = parsed.Except(s.Exclude, zone)
+		}
+		if err != nil {
+			return parsed, &jobs.FieldError{Field: "exclude", Rule: err.Error()}
+		}
+	}
+	return parsed.Within(s.Start, s.End), nil
 }
 
 func checkID(id string) error {
@@ -153,20 +192,37 @@ func (s Spec) checkTimes() error {
 	if s.Spread < 0 || s.Spread > maxSpread || s.Spread%time.Second != 0 {
 		field("spread", "must be whole seconds, up to 24h")
 	}
-	if s.Anchor.IsZero() {
-		return errors.Join(errs...)
-	}
-	if s.Anchor.Before(grid.Min) || s.Anchor.After(grid.Max) || s.Anchor.Nanosecond() != 0 {
-		field("anchor", "must be an instant from 1970 to 9999 in whole seconds")
+	for name, at := range map[string]time.Time{"anchor": s.Anchor, "start": s.Start, "end": s.End} {
+		if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max) || at.Nanosecond() != 0) {
+			field(name, "must be an instant from 1970 to 9999 in whole seconds")
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s Spec) checkMisfire() error {
-	if s.Misfire != All && s.Misfire != Latest && s.Misfire != Skip {
-		return &jobs.FieldError{Field: "misfire", Rule: "must be all, latest or skip"}
+func (s Spec) checkBounds() error {
+	switch {
+	case !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End):
+		return &jobs.FieldError{Field: "end", Rule: "must be after start"}
+	case s.MaxRuns < 0 || s.MaxRuns > maxRuns:
+		return &jobs.FieldError{Field: "max_runs", Rule: fmt.Sprintf("must be from 1 to %d, or 0 for no limit", maxRuns)}
+	case len(s.Exclude) > maxExclude:
+		return &jobs.FieldError{Field: "exclude", Rule: fmt.Sprintf("must be at most %d, are %d", maxExclude, len(s.Exclude))}
+	case strings.ContainsAny(strings.Join(s.Exclude, ""), "\n\x00"):
+		return &jobs.FieldError{Field: "exclude", Rule: "must each be one line of text"}
 	}
 	return nil
+}
+
+func (s Spec) checkWords() error {
+	var errs []error
+	if s.Misfire != All && s.Misfire != Latest && s.Misfire != Skip {
+		errs = append(errs, &jobs.FieldError{Field: "misfire", Rule: "must be all, latest or skip"})
+	}
+	if s.DeadlineFrom != "" && s.DeadlineFrom != FromInstant && s.DeadlineFrom != FromSlot {
+		errs = append(errs, &jobs.FieldError{Field: "deadline_from", Rule: "must be instant or slot, or empty for what suits the width"})
+	}
+	return errors.Join(errs...)
 }
 
 // after returns a spec that replaces another one: what it does not say stays as it was.
@@ -179,11 +235,12 @@ func (s Spec) after(was Spec) Spec {
 
 // sameTimeline tells whether two specs give the same instants in the same slots.
 func (s Spec) sameTimeline(o Spec) bool {
-	return s.Crontab == o.Crontab && s.Timezone == o.Timezone && s.Spread == o.Spread && s.Anchor.Equal(o.Anchor)
+	return s.Crontab == o.Crontab && s.Timezone == o.Timezone && s.Spread == o.Spread && s.Anchor.Equal(o.Anchor) &&
+		s.Start.Equal(o.Start) && s.End.Equal(o.End) && s.MaxRuns == o.MaxRuns && slices.Equal(s.Exclude, o.Exclude)
 }
 
 // same tells whether two specs say the same. Their payloads must be as the database writes them.
 func (s Spec) same(o Spec) bool {
 	return s.ID == o.ID && s.sameTimeline(o) && bytes.Equal(s.Payload, o.Payload) && s.Deadline == o.Deadline &&
-		s.Misfire == o.Misfire && s.Paused == o.Paused
+		s.DeadlineFrom == o.DeadlineFrom && s.Misfire == o.Misfire && s.Paused == o.Paused
 }

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -111,7 +112,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	var errs []error
 	normal := make([]Spec, len(specs))
 	for i, spec := range specs {
-		row, err := s.prepare(&spec, now)
+		row, err := s.prepare(&spec, waiting{}, now)
 		if err != nil {
 			if errs = append(errs, about(specs, spec.ID, err)); len(errs) == maxListed {
 				break
@@ -138,10 +139,13 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 const maxListed = 20
 
 // prepare checks a spec, fills in what it leaves out, and returns the row of future_job that stands for it: nil when
-// it is paused.
-func (s *Store) prepare(spec *Spec, now time.Time) (*jobs.FutureJob, error) {
+// it is paused. The row takes along what is known of the schedule.
+func (s *Store) prepare(spec *Spec, known waiting, now time.Time) (*jobs.FutureJob, error) {
 	if spec.Anchor.IsZero() {
 		spec.Anchor = now.Truncate(time.Second)
+		if !spec.Start.IsZero() {
+			spec.Anchor = spec.Start.Truncate(time.Second)
+		}
 	}
 	normal, parsed, err := spec.normal(s.cfg.MaxPayload)
 	if err != nil {
@@ -151,13 +155,25 @@ func (s *Store) prepare(spec *Spec, now time.Time) (*jobs.FutureJob, error) {
 	first, ok := parsed.Next(now)
 	switch {
 	case !ok:
-		return nil, &jobs.FieldError{Field: "crontab", Rule: fmt.Sprintf("it would never fire: %q has no instant after %s", spec.Crontab, now.Format(time.RFC3339))}
+		return nil, neverFires(*spec, now)
+	case spec.MaxRuns > 0 && known.Runs >= int64(spec.MaxRuns):
+		return nil, &jobs.FieldError{Field: "max_runs", Rule: fmt.Sprintf("it would never fire: it has published %d events already", known.Runs)}
 	case spec.Paused:
 		return nil, nil
 	}
-	row := jobs.FutureJob{JobExec: JobExec, EntityName: EntityName, EntityKey: spec.ID, Payload: waitFor(first)}
+	known.At = first.Unix()
+	row := jobs.FutureJob{JobExec: JobExec, EntityName: EntityName, EntityKey: spec.ID, Payload: known.payload()}
 	row.SetCheckAt(seconds, first.Add(offset(spec.ID, spec.Spread)))
 	return &row, nil
+}
+
+func neverFires(spec Spec, now time.Time) error {
+	within := ""
+	if !spec.Start.IsZero() || !spec.End.IsZero() || len(spec.Exclude) > 0 {
+		within = ", within its start and end and without what it excludes"
+	}
+	rule := fmt.Sprintf("it would never fire: %q has no instant after %s%s", spec.Crontab, now.Format(time.RFC3339), within)
+	return &jobs.FieldError{Field: "crontab", Rule: rule}
 }
 
 // seconds is a grid on which every instant of a schedule is. The slot is left to the database, whose width may have
@@ -228,11 +244,12 @@ func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids any) (list [
 func scanSchedule(row *sql.Rows, s *Schedule) error {
 	var slot sql.NullTime
 	var next []byte
-	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &slot, &next, &s.ErrorCount, &s.LastError)
+	var last sql.NullTime
+	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &s.Runs, &last, &slot, &next, &s.ErrorCount, &s.LastError)
 	if err != nil {
 		return err
 	}
-	s.CreatedAt, s.UpdatedAt = s.CreatedAt.UTC(), s.UpdatedAt.UTC()
+	s.CreatedAt, s.UpdatedAt, s.Last = s.CreatedAt.UTC(), s.UpdatedAt.UTC(), utc(last)
 	switch {
 	case s.Paused:
 		s.State = Paused
@@ -240,24 +257,56 @@ func scanSchedule(row *sql.Rows, s *Schedule) error {
 		s.State = Ended
 	default:
 		s.State, s.Slot = Active, slot.Time.UTC()
-		var w waiting
-		if err := json.Unmarshal(next, &w); err == nil { // else a row that was put there by hand
-			s.Next = time.Unix(w.At, 0).UTC()
-		}
+		s.waits(next)
 	}
 	return nil
+}
+
+// waits fills in what the row of future_job tells.
+func (s *Schedule) waits(payload []byte) {
+	var w waiting
+	if json.Unmarshal(payload, &w) != nil {
+		return // a row that was put there by hand
+	}
+	s.Next, s.Runs = time.Unix(w.At, 0).UTC(), w.Runs
+	if w.Last != 0 {
+		s.Last = time.Unix(w.Last, 0).UTC()
+	}
+}
+
+// known is what a new row takes along of a schedule.
+func (s Schedule) known() waiting {
+	var w waiting
+	if !s.Last.IsZero() {
+		w.Last = s.Last.Unix()
+	}
+	if s.MaxRuns > 0 {
+		w.Runs = s.Runs
+	}
+	return w
+}
+
+func utc(t sql.NullTime) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
 }
 
 // scan reads a row that begins with the columns of a spec, but for paused; more takes the columns after them.
 func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	var deadline sql.NullInt64
 	var spread int64
-	dest := []any{&s.ID, &s.Crontab, &s.Timezone, (*[]byte)(&s.Payload), &deadline, &spread, &s.Misfire, &s.Anchor}
+	var start, end sql.NullTime
+	dest := []any{
+		&s.ID, &s.Crontab, &s.Timezone, (*[]byte)(&s.Payload), &deadline, &spread, &s.Misfire, &s.Anchor,
+		&s.DeadlineFrom, &start, &end, &s.MaxRuns, (*pq.StringArray)(&s.Exclude),
+	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return fmt.Errorf("read schedule: %w", err)
 	}
 	s.Deadline, s.Spread = time.Duration(deadline.Int64)*time.Second, time.Duration(spread)*time.Second
-	s.Anchor = s.Anchor.UTC()
+	s.Anchor, s.Start, s.End = s.Anchor.UTC(), utc(start), utc(end)
 	return nil
 }
 
@@ -267,12 +316,24 @@ func columns(specs []Spec) []any {
 	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
 	deadlines, spreads := make(pq.Int64Array, n), make(pq.Int64Array, n)
 	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
+	from, starts, ends, excludes := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
+	runs := make(pq.Int64Array, n)
 	for i, s := range specs {
 		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
 		deadlines[i], spreads[i] = int64(s.Deadline/time.Second), int64(s.Spread/time.Second)
 		misfires[i], anchors[i], paused[i] = string(s.Misfire), s.Anchor.Format(time.RFC3339), s.Paused
+		from[i], starts[i], ends[i], excludes[i] = string(s.DeadlineFrom), timestamp(s.Start), timestamp(s.End), strings.Join(s.Exclude, "\n")
+		runs[i] = int64(s.MaxRuns)
 	}
-	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused}
+	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from, starts, ends, runs, excludes}
+}
+
+// timestamp is an instant as the database reads it, or empty.
+func timestamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(time.RFC3339)
 }
 
 // Grid returns the slots of the database, for Preview.

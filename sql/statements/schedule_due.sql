@@ -1,6 +1,6 @@
 -- What a run has to know of the schedules whose rows of future_job it holds. Paused ones have none.
 select
     id, crontab, timezone, payload, extract(epoch from deadline)::bigint as deadline, extract(epoch from spread)::bigint as spread,
-    misfire, anchor
+    misfire, anchor, coalesce(deadline_from, '') as deadline_from, starts_at, ends_at, coalesce(max_runs, 0) as max_runs, exclude
 from prescient.schedule
 where id = any ($1::text[]) and not paused

@@ -1,10 +1,16 @@
--- Writes new schedules, given as arrays in which '' and 0 are null, in the order of their ids. Those whose id is taken do not come back.
-insert into prescient.schedule (id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused)
+-- Writes new schedules, given as arrays in which '' and 0 are null, in the order of their ids. Those whose id is taken do not
+-- come back. The exclusions of one are a text of lines.
+insert into prescient.schedule (
+    id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude
+)
 select
-    id, crontab, timezone, nullif(payload, '')::jsonb, nullif(deadline, 0) * interval '1 second', spread * interval '1 second', misfire, anchor, paused
+    id, crontab, timezone, nullif(payload, '')::jsonb, nullif(deadline, 0) * interval '1 second', spread * interval '1 second', misfire, anchor, paused,
+    nullif(deadline_from, ''), nullif(starts_at, '')::timestamptz, nullif(ends_at, '')::timestamptz, nullif(max_runs, 0),
+    string_to_array(nullif(exclude, ''), chr(10))
 from unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[]
-) as g (id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused)
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
+    $10::text[], $11::text[], $12::text[], $13::integer[], $14::text[]
+) as g (id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude)
 order by id collate "C"
 on conflict (id) do nothing
 returning id

@@ -2,10 +2,11 @@
 -- $3: only those in this state, or null; $5: these ids alone, or null.
 select
     s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
-    s.misfire, s.anchor, s.paused, s.version, s.created_at, s.updated_at,
-    coalesce((select d.dropped from prescient.schedule_drop d where d.id = s.id), 0) as dropped,
-    f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error
+    s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,
+    s.paused, s.version, s.created_at, s.updated_at,
+    coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at, f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error
 from prescient.schedule s
+left join prescient.schedule_drop d on d.id = s.id
 left join prescient.future_job f
     on f.entity_name = 'schedule'
     and f.entity_key = s.id collate "default"

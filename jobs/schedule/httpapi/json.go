@@ -30,12 +30,19 @@ type body struct {
 	Misfire  schedule.Misfire `json:"misfire"`
 	Anchor   time.Time        `json:"anchor,omitzero"`
 	Paused   bool             `json:"paused"`
+
+	DeadlineFrom schedule.DeadlineFrom `json:"deadline_from,omitempty"`
+	Start        time.Time             `json:"start,omitzero"`
+	End          time.Time             `json:"end,omitzero"`
+	MaxRuns      int                   `json:"max_runs,omitempty"`
+	Exclude      []string              `json:"exclude,omitempty"`
 }
 
 func (b body) spec() schedule.Spec {
 	return schedule.Spec{
 		ID: b.ID, Crontab: b.Crontab, Timezone: b.Timezone, Payload: b.Payload, Deadline: time.Duration(b.Deadline),
 		Spread: time.Duration(b.Spread), Misfire: b.Misfire, Anchor: b.Anchor, Paused: b.Paused,
+		DeadlineFrom: b.DeadlineFrom, Start: b.Start, End: b.End, MaxRuns: b.MaxRuns, Exclude: b.Exclude,
 	}
 }
 
@@ -43,6 +50,7 @@ func newBody(s schedule.Spec) body {
 	return body{
 		ID: s.ID, Crontab: s.Crontab, Timezone: s.Timezone, Payload: s.Payload, Deadline: duration.Text(s.Deadline),
 		Spread: duration.Text(s.Spread), Misfire: s.Misfire, Anchor: s.Anchor, Paused: s.Paused,
+		DeadlineFrom: s.DeadlineFrom, Start: s.Start, End: s.End, MaxRuns: s.MaxRuns, Exclude: s.Exclude,
 	}
 }
 
@@ -53,6 +61,8 @@ type View struct {
 	Version    int            `json:"version"`
 	Next       *time.Time     `json:"next"` // null unless active
 	Slot       *time.Time     `json:"slot"`
+	Last       time.Time      `json:"last,omitzero"`  // the instant that was published last
+	Runs       int64          `json:"runs,omitempty"` // of max_runs
 	Dropped    int64          `json:"dropped"`
 	ErrorCount int            `json:"error_count"`
 	LastError  string         `json:"last_error"`
@@ -63,7 +73,7 @@ type View struct {
 // NewView returns the View of a schedule.
 func NewView(s schedule.Schedule) View {
 	v := View{
-		body: newBody(s.Spec), State: s.State, Version: s.Version, Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError,
+		body: newBody(s.Spec), State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if s.State == schedule.Active {

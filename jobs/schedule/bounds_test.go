@@ -1,0 +1,150 @@
+package schedule_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// setWidth changes the width of the grid.
+func (w *world) setWidth(width time.Duration) {
+	w.t.Helper()
+	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(w.t.Context(), pgsql.SetWidth.In(""), width.Seconds(), w.clock.Now())
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A schedule that fires every 20 seconds is caught up on after an outage. "Ignore it when it is delayed by more than 1
+// minute" is about the instant where slots are a minute wide or less, and about the slot where they are wider.
+func TestADeadlineCountsFromTheInstantOrFromTheSlot(t *testing.T) {
+	t.Parallel()
+	for width, test := range map[time.Duration]struct {
+		outage time.Duration
+		want   map[schedule.DeadlineFrom]time.Duration // how long before the end of the outage the first event is
+	}{
+		time.Second:      {2 * time.Minute, map[schedule.DeadlineFrom]time.Duration{"": 60e9, schedule.FromInstant: 60e9, schedule.FromSlot: 60e9}},
+		time.Minute:      {5 * time.Minute, map[schedule.DeadlineFrom]time.Duration{"": 60e9, schedule.FromInstant: 60e9, schedule.FromSlot: 100e9}},
+		15 * time.Minute: {30 * time.Minute, map[schedule.DeadlineFrom]time.Duration{"": 880e9, schedule.FromInstant: 60e9, schedule.FromSlot: 880e9}},
+	} {
+		t.Run(width.String(), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.setWidth(width)
+			w.clock.Set(slot(1))
+			for _, from := range []schedule.DeadlineFrom{"", schedule.FromInstant, schedule.FromSlot} {
+				w.create(schedule.Spec{ID: "from:" + string(from), Crontab: "@every 20s", Deadline: time.Minute, DeadlineFrom: from})
+			}
+			now := slot(1).Add(test.outage)
+			w.catchUp(now)
+			got := map[schedule.DeadlineFrom]time.Duration{}
+			for _, e := range w.published() {
+				from := schedule.DeadlineFrom(strings.TrimPrefix(e.Subject, "from:"))
+				got[from] = max(got[from], now.Sub(e.Time))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAScheduleEndsAfterItsRunsAndAPauseForgetsNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("a")
+	spec.MaxRuns = 5
+	w.create(spec)
+	w.run(slot(1))
+	for range 2 { // it makes no difference
+		if _, err := w.store.Pause(t.Context(), w.db, "a", schedule.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.get("a"); s.Runs != 3 || !s.Last.Equal(slot(1)) || s.State != schedule.Paused {
+			t.Errorf("%+v", s)
+		}
+		if s, err := w.store.Resume(t.Context(), w.db, "a", schedule.AnyVersion); err != nil || s.Runs != 3 || !s.Last.Equal(slot(1)) {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	w.run(slot(2))
+	if got := times(w.published()); got != "12:05 12:10 12:15 12:20 12:25" {
+		t.Errorf("published %s", got)
+	}
+	if s := w.get("a"); s.State != schedule.Ended || s.Runs != 5 || !s.Last.Equal(noon.Add(25*time.Minute)) {
+		t.Errorf("%+v", s)
+	}
+	// More runs bring it back to life, as many as are left; fewer do not.
+	spec.MaxRuns = 4
+	if _, err := w.store.Update(t.Context(), w.db, spec, schedule.AnyVersion); fields(err) != "max_runs" || !strings.Contains(err.Error(), "5 events already") {
+		t.Error(err)
+	}
+	spec.MaxRuns = 6
+	if s := w.update(spec); s.State != schedule.Active || s.Runs != 5 {
+		t.Errorf("%+v", s)
+	}
+	w.run(slot(3))
+	if got := times(w.published()); got != "12:05 12:10 12:15 12:20 12:25 12:35" {
+		t.Errorf("published %s", got)
+	}
+}
+
+func TestAPublisherThatFailsCountsNoRunTwice(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	broker := &slow{}
+	w.to, w.timeout = broker, 2*time.Second // one event a slot
+	spec := every("a")
+	spec.MaxRuns = 2
+	w.create(spec)
+	w.run(slot(1))
+	if s := w.get("a"); s.Runs != 1 || !s.Last.Equal(noon.Add(5*time.Minute)) || !s.Next.Equal(noon.Add(10*time.Minute)) {
+		t.Errorf("%+v", s)
+	}
+	w.to = &broker.memory
+	w.run(slot(2))
+	if got := times(broker.of("a")); got != "12:05 12:10" || w.get("a").State != schedule.Ended {
+		t.Errorf("published %s, %+v", got, w.get("a"))
+	}
+}
+
+func TestBoundsAreChecked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for want, spec := range map[string]schedule.Spec{
+		"end":           {Start: slot(2), End: slot(2)},
+		"start":         {Start: slot(2).Add(1)},
+		"max_runs":      {MaxRuns: -1},
+		"exclude":       {Exclude: []string{"sunday"}},
+		"deadline_from": {DeadlineFrom: "now"},
+		"crontab":       {End: noon.Add(5 * time.Minute)}, // never fires
+	} {
+		spec.ID, spec.Crontab = "a", "*/5 * * * *"
+		if _, err := w.store.Create(t.Context(), w.db, spec); fields(err) != want {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := w.store.Create(t.Context(), w.db, schedule.Spec{ID: "a", Crontab: "@daily", Exclude: []string{"sun\nmon"}}); fields(err) != "exclude exclude" {
+		t.Errorf("%q: %v", fields(err), err)
+	}
+}
+
+// With a start "@every" begins there.
+func TestStartIsTheAnchorWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.create(schedule.Spec{ID: "a", Crontab: "@every 1d", Start: slot(3).Add(7 * time.Second), Payload: json.RawMessage(`"p"`)})
+	if !s.Next.Equal(slot(3).Add(7*time.Second)) || !s.Anchor.Equal(s.Next) || !s.Last.IsZero() {
+		t.Errorf("%+v", s)
+	}
+}
