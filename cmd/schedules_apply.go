@@ -2,8 +2,10 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -15,38 +17,52 @@ import (
 )
 
 type schedulesApplyOptions struct {
-	file   string
-	dryRun bool
+	file       string
+	dryRun     bool
+	prune      bool
+	maxDeletes count
 }
 
 func newSchedulesApply(a *App) *cobra.Command {
 	var o schedulesApplyOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "apply",
-		Short: "Make the schedules of the database equal to a file",
-		Long: `Make the schedules of the database equal to a YAML or JSON file, in one transaction: create those that are new, update
-those that differ, delete those that the file does not have. The same ones are not touched. What a schedule leaves
-out has its default, but an anchor stays as it is. An empty list deletes every schedule; a file without the list is
-an error.
+		Short: "Create and update schedules from a file",
+		Long: `Create the schedules of a YAML or JSON file that are new and update those that differ, in one transaction. The same ones
+are not touched. What a schedule leaves out has its default, but an anchor stays as it is. Others are left alone, unless
+--prune deletes what the file does not have.
 
-  schedules:
-    - id: report-42
-      crontab: "0 9 * * mon-fri"
-      timezone: Europe/Berlin
-      payload: {report: 42}
-      deadline: 2h
-      spread: 10m
-      misfire: latest            # all, latest or skip
-      anchor: 2026-01-01T00:00:00Z
-      paused: false`,
+  id: report-42
+  crontab: "0 9 * * mon-fri"
+  payload: {report: 42}          # or text, or any other value
+  ---
+  id: lunch
+  crontab: "0 11 * * *"
+  timezone: Europe/Berlin
+  deadline: 2h
+  deadline_from: slot            # or instant; default: what suits the width
+  spread: 10m
+  misfire: latest                # all, latest or skip
+  anchor: 2026-01-01T00:00:00Z   # of @every
+  start: 2026-03-01T00:00:00Z
+  end: 2027-01-01T00:00:00Z
+  max_runs: 100
+  exclude: [sat, sun, 2026-12-24..2026-12-31, "* 0-5 * * *"]
+  paused: false
+
+In place of a schedule, a document may have a list of them, as "schedules: [...]". The file may be of any length.`,
 		Example: `  prescient schedules apply -f schedules.yaml --dry-run
   prescient schedules apply -f schedules.yaml
+  prescient schedules apply -f all.yaml --prune --max-deletes 500
   generate | prescient schedules apply -f -`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return applySchedules(c.Context(), a, o) },
 	})
-	c.Flags().StringVarP(&o.file, "file", "f", "", "the `FILE`; - reads stdin")
-	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be done")
+	fs := c.Flags()
+	fs.StringVarP(&o.file, "file", "f", "", "the `FILE`; - reads stdin")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "only say what would be done")
+	fs.BoolVar(&o.prune, "prune", false, "delete the schedules that the file does not have")
+	countVar(fs, &o.maxDeletes, "max-deletes", 10, "with --prune, change nothing when more would be deleted")
 	_ = c.MarkFlagRequired("file")
 	return c
 }
@@ -59,6 +75,7 @@ type appliedView struct {
 	Deleted   int           `json:"deleted"`
 	Unchanged int           `json:"unchanged"`
 	Changes   []appliedItem `json:"changes"`
+	NotListed int           `json:"not_listed"`
 }
 
 type appliedItem struct {
@@ -66,48 +83,61 @@ type appliedItem struct {
 	Action schedule.Action `json:"action"`
 }
 
+// maxApplied is how many changes are listed, so that memory is bounded.
+const maxApplied = 10_000
+
 func applySchedules(ctx context.Context, a *App, o schedulesApplyOptions) error {
-	text, err := readFile(a, o.file)
+	file, err := openFile(a, o.file)
 	if err != nil {
 		return err
 	}
-	specs, err := parseSchedules(text)
-	if err != nil {
-		return usagef("%s: %w", o.file, err)
-	}
+	defer func() { _ = file.Close() }() // it was only read
 	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) error {
-		applied, err := s.Apply(ctx, db, specs, o.dryRun)
+		view := appliedView{DryRun: o.dryRun, Changes: []appliedItem{}}
+		done, err := s.Apply(ctx, db, namingFile(o.file, readSchedules(file)), schedule.Applying{
+			Prune: o.prune, MaxDeletes: int(o.maxDeletes), DryRun: o.dryRun,
+			Changed: func(id string, action schedule.Action) {
+				if len(view.Changes) == maxApplied {
+					view.NotListed++
+					return
+				}
+				view.Changes = append(view.Changes, appliedItem{id, action})
+			},
+		})
+		if e, ok := errors.AsType[*schedule.PruneError](err); ok {
+			return fmt.Errorf("%w: look at them with --dry-run, then say --max-deletes %d; nothing was changed", err, e.Deletes)
+		}
 		if err != nil {
 			return err
 		}
-		return printApplied(a, newAppliedView(applied, o.dryRun))
+		view.Created, view.Updated, view.Deleted, view.Unchanged = done.Created, done.Updated, done.Deleted, done.Unchanged
+		return printApplied(a, view)
 	}, pgsql.Patient())
 }
 
-func readFile(a *App, name string) (text []byte, err error) {
+func openFile(a *App, name string) (io.ReadCloser, error) {
 	if name == "-" {
-		text, err = io.ReadAll(a.In)
-	} else {
-		text, err = os.ReadFile(name)
+		return io.NopCloser(a.In), nil
 	}
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules: %w", err)
 	}
-	return text, nil
+	return file, nil
 }
 
-func newAppliedView(applied []schedule.Applied, dryRun bool) appliedView {
-	view := appliedView{DryRun: dryRun, Changes: []appliedItem{}}
-	count := map[schedule.Action]*int{
-		schedule.Create: &view.Created, schedule.Update: &view.Updated, schedule.Delete: &view.Deleted, schedule.Unchanged: &view.Unchanged,
-	}
-	for _, item := range applied {
-		*count[item.Action]++
-		if item.Action != schedule.Unchanged {
-			view.Changes = append(view.Changes, appliedItem(item))
+// namingFile makes errors of a file name it.
+func namingFile(name string, all iter.Seq2[schedule.Spec, error]) iter.Seq2[schedule.Spec, error] {
+	return func(yield func(schedule.Spec, error) bool) {
+		for spec, err := range all {
+			if err != nil {
+				err = usagef("%s: %w", name, err)
+			}
+			if !yield(spec, err) {
+				return
+			}
 		}
 	}
-	return view
 }
 
 func printApplied(a *App, view appliedView) error {
@@ -115,6 +145,11 @@ func printApplied(a *App, view appliedView) error {
 		err := printTable(a, view.Changes, table.Row{"ID", "ACTION"}, func(v appliedItem) table.Row { return table.Row{v.ID, string(v.Action)} })
 		if err != nil {
 			return err
+		}
+		if view.NotListed > 0 {
+			if err := a.lines(fmt.Sprintf("and %d more", view.NotListed)); err != nil {
+				return err
+			}
 		}
 		note := ""
 		if view.DryRun {

@@ -1,76 +1,133 @@
 package cmd
 
 import (
+	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"reflect"
 	"regexp"
-	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// schedulesFile is a file for schedules apply, as YAML or JSON.
-type schedulesFile struct {
-	Schedules *[]scheduleEntry `json:"schedules" yaml:"schedules"`
-}
-
 // scheduleEntry is one schedule of a file.
 type scheduleEntry struct {
-	ID       string           `json:"id"       yaml:"id"`
-	Crontab  string           `json:"crontab"  yaml:"crontab"`
-	Timezone string           `json:"timezone" yaml:"timezone"`
-	Payload  filePayload      `json:"payload"  yaml:"payload"`
-	Deadline fileDuration     `json:"deadline" yaml:"deadline"`
-	Spread   fileDuration     `json:"spread"   yaml:"spread"`
-	Misfire  schedule.Misfire `json:"misfire"  yaml:"misfire"`
-	Anchor   time.Time        `json:"anchor"   yaml:"anchor"`
-	Paused   bool             `json:"paused"   yaml:"paused"`
+	ID           string                `json:"id"            yaml:"id"`
+	Crontab      string                `json:"crontab"       yaml:"crontab"`
+	Timezone     string                `json:"timezone"      yaml:"timezone"`
+	Payload      filePayload           `json:"payload"       yaml:"payload"`
+	Deadline     fileDuration          `json:"deadline"      yaml:"deadline"`
+	DeadlineFrom schedule.DeadlineFrom `json:"deadline_from" yaml:"deadline_from"`
+	Spread       fileDuration          `json:"spread"        yaml:"spread"`
+	Misfire      schedule.Misfire      `json:"misfire"       yaml:"misfire"`
+	Anchor       time.Time             `json:"anchor"        yaml:"anchor"`
+	Start        time.Time             `json:"start"         yaml:"start"`
+	End          time.Time             `json:"end"           yaml:"end"`
+	MaxRuns      int                   `json:"max_runs"      yaml:"max_runs"`
+	Exclude      []string              `json:"exclude"       yaml:"exclude"`
+	Paused       bool                  `json:"paused"        yaml:"paused"`
 }
 
-// parseSchedules reads a file. Its errors name the line, or in JSON the schedule.
-func parseSchedules(text []byte) ([]schedule.Spec, error) {
-	var file schedulesFile
-	decode := decodeYAML
-	if json.Valid(text) {
-		decode = decodeJSON
+func (e scheduleEntry) spec() schedule.Spec {
+	return schedule.Spec{
+		ID: e.ID, Crontab: e.Crontab, Timezone: e.Timezone, Payload: json.RawMessage(e.Payload),
+		Deadline: time.Duration(e.Deadline), DeadlineFrom: e.DeadlineFrom, Spread: time.Duration(e.Spread), Misfire: e.Misfire,
+		Anchor: e.Anchor, Start: e.Start, End: e.End, MaxRuns: e.MaxRuns, Exclude: e.Exclude, Paused: e.Paused,
 	}
-	if err := decode(text, &file); err != nil {
-		return nil, err
-	}
-	if file.Schedules == nil {
-		return nil, errors.New(`there is no list "schedules"; to delete every schedule, write: schedules: []`)
-	}
-	specs := make([]schedule.Spec, len(*file.Schedules))
-	for i, e := range *file.Schedules {
-		if e.ID == "" {
-			return nil, fmt.Errorf("schedule %d of the list: id: must not be empty", i+1)
-		}
-		specs[i] = schedule.Spec{
-			ID: e.ID, Crontab: e.Crontab, Timezone: e.Timezone, Payload: json.RawMessage(e.Payload),
-			Deadline: time.Duration(e.Deadline), Spread: time.Duration(e.Spread), Misfire: e.Misfire, Anchor: e.Anchor, Paused: e.Paused,
-		}
-	}
-	return specs, nil
 }
 
-func decodeJSON(text []byte, file *schedulesFile) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
+// errEnough says that nobody wants more schedules.
+var errEnough = errors.New("enough")
+
+// readSchedules reads a file in bounded memory. It is a stream of documents, in YAML or in JSON, of which each is a schedule
+// or has a list of them. Errors name the line, or in JSON the schedule.
+func readSchedules(r io.Reader) iter.Seq2[schedule.Spec, error] {
+	return func(yield func(schedule.Spec, error) bool) {
+		in, n := bufio.NewReader(r), 0
+		err := readEntries(in, func(e scheduleEntry) error {
+			if n++; e.ID == "" {
+				return fmt.Errorf("schedule %d of the file: id: must not be empty", n)
+			}
+			if !yield(e.spec(), nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(schedule.Spec{}, err)
+		}
+	}
+}
+
+func readEntries(in *bufio.Reader, each func(scheduleEntry) error) error {
+	head, err := in.Peek(in.Size())
+	if len(head) == 0 && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the schedules: %w", err)
+	}
+	switch begin := bytes.TrimSpace(head); {
+	case bytes.HasPrefix(begin, []byte("{")):
+		return readJSON(in, listOfSchedules.Match(begin), each)
+	case bytes.HasPrefix(begin, []byte("[")):
+		return errors.New(`it is a list: want {"schedules": [...]}, or one schedule after another`)
+	}
+	return readYAML(in, each)
+}
+
+// listOfSchedules is how a file in JSON begins that has them in a list.
+var listOfSchedules = regexp.MustCompile(`^\{\s*"schedules"\s*:`)
+
+// readJSON reads an object with a list of schedules, or one schedule after another.
+func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
+	dec := json.NewDecoder(in)
 	dec.DisallowUnknownFields()
-	err := dec.Decode(file)
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		line := 1 + bytes.Count(text[:min(int(e.Offset), len(text))], []byte("\n"))
-		return fmt.Errorf("line %d: %s: want %s, not %s", line, cmp.Or(e.Field, "the file"), jsonKind(e.Type), e.Value)
+	if list {
+		if err := expect(dec, json.Delim('{'), "schedules", json.Delim('[')); err != nil {
+			return err
+		}
 	}
-	return err
+	for n := 1; !list || dec.More(); n++ {
+		var e scheduleEntry
+		err := dec.Decode(&e)
+		if errors.Is(err, io.EOF) && !list {
+			return nil
+		}
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = fmt.Errorf("%s: want %s, not %s", wrong.Field, jsonKind(wrong.Type), wrong.Value)
+		}
+		if err != nil {
+			return fmt.Errorf("schedule %d of the file: %w", n, err)
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	if err := expect(dec, json.Delim(']'), json.Delim('}')); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("it goes on after the list of schedules")
+	}
+	return nil
+}
+
+// expect reads tokens of JSON.
+func expect(dec *json.Decoder, tokens ...json.Token) error {
+	for _, want := range tokens {
+		got, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("it is no JSON, as what begins with { has to be: %w", err)
+		}
+		if got != want {
+			return fmt.Errorf(`%v, where %v is wanted: there is no list "schedules", or more beside it`, got, want)
+		}
+	}
+	return nil
 }
 
 // jsonKind is what a Go type is called in JSON.
@@ -82,27 +139,10 @@ func jsonKind(t reflect.Type) string {
 		return "a list"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Int:
+		return "a number"
 	}
 	return "a string"
-}
-
-// goTypes are in the errors of the decoder, and mean nothing to who wrote the file.
-var goTypes = regexp.MustCompile(` (in type|into) [\w.*\[\]]+`)
-
-func decodeYAML(text []byte, file *schedulesFile) error {
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	err := dec.Decode(file)
-	if errors.Is(err, io.EOF) {
-		return errors.New("it is empty")
-	}
-	if err == nil && !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
-		return errors.New("it has more than one document, separated by ---")
-	}
-	if e, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return errors.New(goTypes.ReplaceAllString(strings.Join(e.Errors, "; "), ""))
-	}
-	return err
 }
 
 // fileDuration is a duration as flags take it, such as 90m or 7d.
@@ -113,14 +153,6 @@ func (d *fileDuration) UnmarshalText(text []byte) error {
 	return (*duration.Text)(d).UnmarshalText(text)
 }
 
-// UnmarshalYAML is UnmarshalText, and names the line.
-func (d *fileDuration) UnmarshalYAML(node *yaml.Node) error {
-	if err := d.UnmarshalText([]byte(node.Value)); err != nil {
-		return fmt.Errorf("line %d: %w", node.Line, err)
-	}
-	return nil
-}
-
 // filePayload is any JSON value, as JSON or as YAML.
 type filePayload json.RawMessage
 
@@ -128,35 +160,4 @@ type filePayload json.RawMessage
 func (p *filePayload) UnmarshalJSON(text []byte) error {
 	*p = bytes.Clone(text)
 	return nil
-}
-
-// UnmarshalYAML turns YAML into JSON, and refuses what JSON cannot say.
-func (p *filePayload) UnmarshalYAML(node *yaml.Node) error {
-	if line := timestampIn(node, 0); line > 0 {
-		return fmt.Errorf("line %d: JSON has no timestamps: write it in quotes", line)
-	}
-	var v any
-	if err := node.Decode(&v); err != nil {
-		return err
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("line %d: payload: it cannot be written as JSON: keys must be text, and numbers finite", node.Line)
-	}
-	*p = text
-	return nil
-}
-
-// timestampIn returns the line of the first timestamp in a payload, or 0.
-func timestampIn(node *yaml.Node, depth int) int {
-	const deepest = 1000
-	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
-		return node.Line
-	}
-	for _, sub := range node.Content {
-		if line := timestampIn(sub, depth+1); line > 0 || depth > deepest {
-			return line
-		}
-	}
-	return 0
 }

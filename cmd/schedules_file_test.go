@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,8 @@ func TestYAMLAndJSONSayTheSame(t *testing.T) {
 		{
 			ID: "whole", Crontab: "0 9 * * mon-fri", Timezone: "Europe/Berlin", Payload: json.RawMessage(`{"at":"2026-01-01","n":[1,2.5,null,true]}`),
 			Deadline: 2 * time.Hour, Spread: 10 * time.Minute, Misfire: schedule.Latest, Anchor: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Paused: true,
+			DeadlineFrom: schedule.FromSlot, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), End: time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC),
+			MaxRuns: 5, Exclude: []string{"sat,sun", "2026-12-25", "* 0-5 * * *"},
 		},
 	}
 	for name, text := range map[string]string{
@@ -33,11 +37,17 @@ schedules:
     misfire: latest
     anchor: 2026-01-01T00:00:00Z
     paused: true
+    deadline_from: slot
+    start: 2026-03-01
+    end: 2027-03-01T00:00:00Z
+    max_runs: 5
+    exclude: ["sat,sun", 2026-12-25, "* 0-5 * * *"]
 `,
 		"JSON": "{\n\t\"schedules\": [{\"id\": \"least\", \"crontab\": \"@daily\"}, {\"id\": \"whole\", \"crontab\": \"0 9 * * mon-fri\", \"timezone\": \"Europe\\/Berlin\"," +
-			`"payload": {"at":"2026-01-01","n":[1,2.5,null,true]}, "deadline": "2h", "spread": "10m", "misfire": "latest", "anchor": "2026-01-01T00:00:00Z", "paused": true}]}`,
+			`"payload": {"at":"2026-01-01","n":[1,2.5,null,true]}, "deadline": "2h", "spread": "10m", "misfire": "latest", "anchor": "2026-01-01T00:00:00Z", "paused": true, "deadline_from": "slot",` +
+			`"start": "2026-03-01T00:00:00Z", "end": "2027-03-01T00:00:00Z", "max_runs": 5, "exclude": ["sat,sun", "2026-12-25", "* 0-5 * * *"]}]}`,
 	} {
-		got, err := parseSchedules([]byte(text))
+		got, err := parseSchedules(text)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -45,8 +55,73 @@ schedules:
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	if got, err := parseSchedules([]byte("schedules: []")); err != nil || len(got) != 0 {
+	if got, err := parseSchedules("schedules: []"); err != nil || len(got) != 0 {
 		t.Errorf("an empty list: %v, %v", got, err)
+	}
+}
+
+// parseSchedules reads all of a file.
+func parseSchedules(text string) (list []schedule.Spec, err error) {
+	for spec, err := range readSchedules(strings.NewReader(text)) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, spec)
+	}
+	return list, nil
+}
+
+func TestAFileIsAStreamOfSchedulesAndOfListsOfThem(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"documents": "id: a\ncrontab: '@daily'\n---\nid: b\ncrontab: '@daily'\n--- # nothing\n---\nid: c\ncrontab: '@daily'\n",
+		"mixed":     "# a comment\n---\nschedules:\n  # another\n\n  - id: a\n    crontab: '@daily'\n  - {id: b, crontab: '@daily'}\n---\nid: c\ncrontab: '@daily'\n...\n",
+		"JSON":      `{"id": "a", "crontab": "@daily"}` + "\n" + `{"id": "b", "crontab": "@daily"} {"id": "c", "crontab": "@daily"}`,
+	} {
+		got, err := parseSchedules(text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff([]schedule.Spec{{ID: "a", Crontab: "@daily"}, {ID: "b", Crontab: "@daily"}, {ID: "c", Crontab: "@daily"}}, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A file that is read in many pieces says the same, and names the same lines.
+func TestALongFileIsReadInPieces(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	for name, form := range map[string][2]string{
+		"documents":  {"", "---\nid: s%d\ncrontab: '@daily'\npayload: |\n  ---\n  schedules:\n  - a\n"},
+		"a list":     {"schedules:\n", "- id: s%d\n  crontab: '@daily'\n  payload:\n  - id: |\n      - b\n  \n"},
+		"a deep one": {"# a\n\nschedules: # b\n", "   - id: s%d\n     crontab: '@daily'\n     payload: [1,\n       2]\n"},
+	} {
+		var text strings.Builder
+		text.WriteString(form[0])
+		for i := range n {
+			fmt.Fprintf(&text, form[1], i)
+		}
+		read := 0
+		for p, err := range pieces(bufio.NewReader(strings.NewReader(text.String()))) {
+			if read++; err != nil || len(p.text) > 2*pieceSize {
+				t.Errorf("%s: a piece of %d bytes, %v", name, len(p.text), err)
+			}
+		}
+		list, err := parseSchedules(text.String())
+		if err != nil || len(list) != n || read < 2 {
+			t.Fatalf("%s: %d schedules in %d pieces, %v", name, len(list), read, err)
+		}
+		for i, spec := range list {
+			if spec.ID != fmt.Sprintf("s%d", i) || string(spec.Payload) != string(list[0].Payload) {
+				t.Fatalf("%s: the schedule %d is %+v", name, i, spec)
+			}
+		}
+		mistake := strings.Replace(form[1], "crontab", "cron", 1)
+		if _, err := parseSchedules(text.String() + fmt.Sprintf(mistake, n)); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("line %d: field cron not found", 1+strings.Count(text.String()+mistake[:strings.Index(mistake, "cron")], "\n"))) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -55,8 +130,11 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "empty",
 		"# nothing\n":                      "empty",
-		"{}":                               `no list "schedules"`,
-		"schedules:\n":                     `no list "schedules"`,
+		"{}":                               "schedule 1 of the file: id",
+		"schedules:\n":                     `neither an id nor a list "schedules"`,
+		"crontab: x\n":                     `neither an id nor a list`,
+		"id: a\nschedules: []\n":           `write --- between them`,
+		"id: a\n---\ncron: x\n":            "line 3: field cron not found",
 		"schedule: []\n":                   "line 1: field schedule not found",
 		"schedules:\n- id: a\n  cron: x\n": "line 3: field cron not found",
 		"schedules:\n- id: a\n  id: b\n":   "line 3: mapping key",
@@ -65,15 +143,19 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		"schedules:\n- id: a\n  payload:\n    x: 2026-01-01": "line 4: JSON has no timestamps",
 		"schedules:\n- id: a\n  payload: {1: 2}\n":           "line 3: payload",
 		"schedules:\n- id: a\n  payload: .nan\n":             "line 3: payload",
-		"schedules:\n- crontab: x\n":                         "schedule 1 of the list: id",
-		"schedules: []\n---\nschedules: []\n":                "more than one document",
+		"schedules:\n- crontab: x\n":                         "schedule 1 of the file: id",
 		"schedules: [\n":                                     "line 1: did not find",
-		`{"schedules": [{"id": 1}]}`:                         "line 1: schedules.id: want a string, not number",
+		`{"schedules": [{"id": "a"}, {"id": 1}]}`:            "schedule 2 of the file: id: want a string, not number",
+		`{"id": "a"} {"max_runs": "x"}`:                      "schedule 2 of the file: max_runs: want a number, not string",
+		`{"schedules": 1}`:                                   `no list "schedules"`,
+		`{"schedules": [], "more": 1}`:                       "more beside it",
+		`{"schedules": []} {}`:                               "goes on after",
+		`{id: a}`:                                            "schedule 1 of the file: invalid character",
 		`{"schedules": [{"id": "a", "cron": "x"}]}`:          `unknown field "cron"`,
 		`{"schedules": [{"id": "a", "spread": "x"}]}`:        "x",
-		"[]": "line 1: the file: want an object, not array",
+		"[]": `it is a list: want {"schedules": [...]}`,
 	} {
-		_, err := parseSchedules([]byte(text))
+		_, err := parseSchedules(text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cmd.") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
@@ -86,7 +168,7 @@ func FuzzParseSchedules(f *testing.F) {
 	f.Add([]byte("schedules:\n- id: a\n  payload: &a [*a]\n"))
 	f.Add([]byte("a: &a [x]\nb: &b [*a, *a]\nschedules: *b\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		specs, err := parseSchedules(text)
+		specs, err := parseSchedules(string(text))
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("an error without a text")

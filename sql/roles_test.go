@@ -25,7 +25,7 @@ var mayRun = map[pgsql.Role]string{
 	"both":    `read_settings`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
 	pgsql.Reader: `claim_list doctor_jobs doctor_months event_consumers event_lost event_read group_others history_list history_show history_stats job_known job_list job_names job_paused job_related job_show
-		ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find schedule_due schedule_list schema_version slot_jobs slot_list
+		ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find schedule_due schedule_ids schedule_list schema_version slot_jobs slot_list
 		slot_waiting why`,
 	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
 		group_read history_months job_end job_numbers job_register ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot row_record row_wait rows_finish rows_finish_alike

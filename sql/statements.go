@@ -102,6 +102,7 @@ var (
 	ScheduleDelete   = read("schedule_delete")
 	ScheduleDrop     = read("schedule_drop")
 	ScheduleDue      = read("schedule_due")
+	ScheduleIDs      = read("schedule_ids")
 	ScheduleInsert   = read("schedule_insert")
 	ScheduleList     = read("schedule_list")
 	ScheduleLock     = read("schedule_lock")

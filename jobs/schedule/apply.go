@@ -1,14 +1,17 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"time"
 
+	"github.com/lib/pq"
+
 	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Action is what Apply does with a schedule.
@@ -16,139 +19,228 @@ type Action string
 
 // The actions.
 const (
-	Create    Action = "create"
-	Update    Action = "update"
-	Delete    Action = "delete"
-	Unchanged Action = "unchanged"
+	Create Action = "create"
+	Update Action = "update"
+	Delete Action = "delete"
 )
 
-// Applied is what Apply did with one schedule.
+// Applying says what Apply may do. The zero value creates and updates, and deletes nothing.
+type Applying struct {
+	// Prune deletes the schedules that are not given.
+	Prune bool
+	// MaxDeletes is how many Prune may delete; for more the error is a *PruneError, and nothing is changed. 0: any number.
+	MaxDeletes int
+	// DryRun writes nothing.
+	DryRun bool
+	// Changed is told of each schedule that is not the same, in the order in which they are given, then of those that are
+	// deleted, in the order of their ids. Where Apply returns an error, nothing of it is so. May be nil.
+	Changed func(id string, action Action)
+}
+
+// Applied counts what Apply did.
 type Applied struct {
-	ID     string
-	Action Action
+	Created, Updated, Deleted, Unchanged int
 }
 
-// Apply makes the schedules of the database equal to a list: it creates, updates and deletes, and leaves alone those
-// that are the same. With dryRun it only says what it would do. The result is in the order of the ids. A zero Anchor
-// stands for the one that the schedule has.
-func (s *Store) Apply(ctx context.Context, db jobs.DB, specs []Spec, dryRun bool) (applied []Applied, err error) {
-	err = inTx(ctx, db, func(tx jobs.DB) error {
-		wanted, err := s.wanted(ctx, tx, specs)
-		if err != nil {
-			return err
-		}
-		if applied, err = s.compare(ctx, tx, wanted); err != nil || dryRun {
-			return err
-		}
-		return s.apply(ctx, tx, wanted, applied)
+// PruneError says that Prune would have deleted more schedules than MaxDeletes.
+type PruneError struct {
+	Deletes, MaxDeletes int
+}
+
+// Error names both numbers.
+func (e *PruneError) Error() string {
+	return fmt.Sprintf("%d schedules are not given and would be deleted, more than the %d that may be", e.Deletes, e.MaxDeletes)
+}
+
+// Apply makes schedules of the database equal to those that are given: it creates and updates, and leaves alone those that
+// are the same. A zero Anchor stands for the one that a schedule has.
+//
+// It takes the schedules as they come, in one transaction and bounded memory but for some 50 bytes for each, which tell
+// whether one is given twice. An error that is given with one is returned as it is, with nothing changed; so is a deadlock
+// with somebody else, as it ranges over all once.
+func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o Applying) (Applied, error) {
+	if o.Changed == nil {
+		o.Changed = func(string, Action) {}
+	}
+	a := &applying{store: s, Applying: o, given: map[fingerprint]struct{}{}}
+	err := once(ctx, db, func(tx jobs.DB) error {
+		a.tx = tx
+		return a.all(ctx, all)
 	})
+	switch {
+	case a.err != nil:
+		return Applied{}, a.err
+	case err != nil:
+		return Applied{}, fmt.Errorf("apply schedules: %w", err)
+	}
+	return a.done, nil
+}
+
+// applying is one call of Apply.
+type applying struct {
+	Applying
+	store *Store
+	tx    jobs.DB
+	given map[fingerprint]struct{}
+	done  Applied
+	err   error // that was given with a schedule
+}
+
+// fingerprint stands for an id in less memory.
+type fingerprint [16]byte
+
+func fingerprintOf(id string) fingerprint {
+	sum := sha256.Sum256([]byte(id))
+	return fingerprint(sum[:16])
+}
+
+func (a *applying) all(ctx context.Context, all iter.Seq2[Spec, error]) error {
+	page := make([]Spec, 0, bulk)
+	for spec, err := range all {
+		if err != nil {
+			a.err = err
+			return err
+		}
+		if page = append(page, spec); len(page) == bulk {
+			if err := a.page(ctx, page); err != nil {
+				return err
+			}
+			page = page[:0]
+		}
+	}
+	if err := a.page(ctx, page); err != nil || !a.Prune {
+		return err
+	}
+	return a.prune(ctx)
+}
+
+// page creates and updates schedules.
+func (a *applying) page(ctx context.Context, specs []Spec) error {
+	if len(specs) == 0 {
+		return nil
+	}
+	ids, err := a.check(ctx, specs)
 	if err != nil {
-		return nil, fmt.Errorf("apply schedules: %w", err)
+		return err
 	}
-	return applied, nil
-}
-
-// wanted checks the specs and returns them by id, fit to be compared with those of the database.
-func (s *Store) wanted(ctx context.Context, tx jobs.DB, specs []Spec) (map[string]Spec, error) {
-	wanted := make(map[string]Spec, len(specs))
-	for chunk := range slices.Chunk(slices.Clone(specs), bulk) {
-		for i, spec := range chunk {
-			if _, twice := wanted[spec.ID]; twice {
-				return nil, &jobs.FieldError{Field: "id", Rule: fmt.Sprintf("%q is given twice", spec.ID)}
-			}
-			normal, _, err := spec.normal(s.cfg.MaxPayload)
-			if err != nil {
-				return nil, fmt.Errorf("schedule %q: %w", spec.ID, err)
-			}
-			chunk[i], wanted[spec.ID] = normal, normal
-		}
-		if err := s.normalize(ctx, tx, chunk); err != nil {
-			return nil, err
-		}
-		for _, spec := range chunk {
-			wanted[spec.ID] = spec
-		}
-	}
-	return wanted, nil
-}
-
-// compare says what is to be done. Of the errors that doing it may bring, it finds those of the new instants.
-func (s *Store) compare(ctx context.Context, tx jobs.DB, wanted map[string]Spec) ([]Applied, error) {
-	now, err := s.now(ctx, tx)
+	current, err := a.current(ctx, ids)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var applied []Applied
-	left := maps.Clone(wanted)
-	page := make([]Schedule, bulk)
-	for f := (Filter{Limit: bulk}); len(page) == bulk; {
-		if page, err = s.List(ctx, tx, f); err != nil {
-			return nil, err
-		}
-		for _, was := range page {
-			spec, ok := left[was.ID]
-			action, err := s.compareOne(was, spec, ok, now)
-			if err != nil {
-				return nil, fmt.Errorf("%s schedule %q: %w", action, was.ID, err)
-			}
-			applied = append(applied, Applied{was.ID, action})
-			delete(left, was.ID)
-			f.After = was.ID
-		}
-	}
-	for id, spec := range left {
-		if _, err := s.prepare(&spec, waiting{}, now); err != nil {
-			return nil, fmt.Errorf("%s schedule %q: %w", Create, id, err)
-		}
-		applied = append(applied, Applied{id, Create})
-	}
-	slices.SortFunc(applied, func(a, b Applied) int { return cmp.Compare(a.ID, b.ID) })
-	return applied, nil
-}
-
-// compareOne says what is to be done with a schedule that exists.
-func (s *Store) compareOne(was Schedule, spec Spec, wanted bool, now time.Time) (Action, error) {
-	if !wanted {
-		return Delete, nil
+	now, err := a.store.now(ctx, a.tx) // after the lock, as in change
+	if err != nil {
+		return err
 	}
 	var c changes
-	if err := s.plan(&c, was, spec.after(was.Spec), now); err != nil || c.specs != nil {
-		return Update, err
+	var created []Spec
+	for _, spec := range specs {
+		was, exists := current[spec.ID]
+		if !exists {
+			created = append(created, spec)
+		}
+		if err := a.compare(&c, was, exists, spec, now); err != nil {
+			return err
+		}
 	}
-	return Unchanged, nil
+	if a.DryRun {
+		return nil
+	}
+	if err := a.store.write(ctx, a.tx, c); err != nil {
+		return err
+	}
+	return a.store.create(ctx, a.tx, created)
 }
 
-// apply does what compare has said.
-func (s *Store) apply(ctx context.Context, tx jobs.DB, wanted map[string]Spec, applied []Applied) error {
-	ids := map[Action][]string{}
-	for _, a := range applied {
-		ids[a.Action] = append(ids[a.Action], a.ID)
+// check makes schedules fit to be compared with those of the database, and returns their ids.
+func (a *applying) check(ctx context.Context, specs []Spec) (ids []string, err error) {
+	for i, spec := range specs {
+		key := fingerprintOf(spec.ID)
+		if _, twice := a.given[key]; twice {
+			return nil, &jobs.FieldError{Field: "id", Rule: fmt.Sprintf("%q is given twice", spec.ID)}
+		}
+		a.given[key] = struct{}{}
+		if specs[i], _, err = spec.normal(a.store.cfg.MaxPayload); err != nil {
+			return nil, fmt.Errorf("schedule %q: %w", spec.ID, err)
+		}
+		ids = append(ids, spec.ID)
 	}
-	for chunk := range slices.Chunk(ids[Delete], bulk) {
-		if _, err := s.lock(ctx, tx, chunk); err != nil {
+	return ids, a.store.normalize(ctx, a.tx, specs)
+}
+
+// current returns those of the schedules that there are, locked unless nothing is to be written.
+func (a *applying) current(ctx context.Context, ids []string) (locked, error) {
+	if !a.DryRun {
+		return a.store.lock(ctx, a.tx, ids)
+	}
+	list, err := a.store.list(ctx, a.tx, Filter{Limit: len(ids)}, pq.StringArray(ids))
+	all := locked{}
+	for _, s := range list {
+		all[s.ID] = s
+	}
+	return all, err
+}
+
+// compare says what is to be done with a schedule, and adds it to c where that is an update.
+func (a *applying) compare(c *changes, was Schedule, exists bool, spec Spec, now time.Time) error {
+	if !exists {
+		if _, err := a.store.prepare(&spec, waiting{}, now); err != nil {
+			return fmt.Errorf("%s schedule %q: %w", Create, spec.ID, err)
+		}
+		a.done.Created++
+		a.Changed(spec.ID, Create)
+		return nil
+	}
+	n := len(c.specs)
+	if err := a.store.plan(c, was, spec.after(was.Spec), now); err != nil {
+		return fmt.Errorf("%s schedule %q: %w", Update, spec.ID, err)
+	}
+	if len(c.specs) == n {
+		a.done.Unchanged++
+		return nil
+	}
+	a.done.Updated++
+	a.Changed(spec.ID, Update)
+	return nil
+}
+
+// prune deletes the schedules that were not given.
+func (a *applying) prune(ctx context.Context) error {
+	ids, err := a.notGiven(ctx)
+	if err != nil {
+		return err
+	}
+	if a.MaxDeletes > 0 && len(ids) > a.MaxDeletes && !a.DryRun {
+		return &PruneError{len(ids), a.MaxDeletes}
+	}
+	a.done.Deleted = len(ids)
+	for _, id := range ids {
+		a.Changed(id, Delete)
+	}
+	if a.DryRun {
+		return nil
+	}
+	for chunk := range slices.Chunk(ids, bulk) {
+		if _, err := a.store.lock(ctx, a.tx, chunk); err != nil {
 			return err
 		}
-		if err := s.remove(ctx, tx, chunk); err != nil {
-			return err
-		}
-	}
-	for chunk := range slices.Chunk(ids[Update], bulk) {
-		edits := make([]edit, len(chunk))
-		for i, id := range chunk {
-			edits[i] = edit{id, AnyVersion, func(Spec) (Spec, error) { return wanted[id], nil }}
-		}
-		if err := s.change(ctx, tx, edits); err != nil {
-			return err
-		}
-	}
-	for chunk := range slices.Chunk(ids[Create], bulk) {
-		specs := make([]Spec, len(chunk))
-		for i, id := range chunk {
-			specs[i] = wanted[id]
-		}
-		if err := s.create(ctx, tx, specs); err != nil {
+		if err := a.store.remove(ctx, a.tx, chunk); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (a *applying) notGiven(ctx context.Context) (ids []string, err error) {
+	for after := ""; ; {
+		page, err := collect(ctx, a.store, a.tx, pgsql.ScheduleIDs, []any{after, bulk}, text)
+		if err != nil || len(page) == 0 {
+			return ids, err
+		}
+		for _, id := range page {
+			if _, given := a.given[fingerprintOf(id)]; !given {
+				ids = append(ids, id)
+			}
+		}
+		after = page[len(page)-1]
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -81,4 +82,25 @@ func ExamplePreview() {
 	for at, slot := range instants {
 		slog.Info("due", "at", at, "slot", slot)
 	}
+}
+
+// The forms of instants that are none of five fields: in every hour, day and week since the anchor, and once.
+func ExamplePreview_every() {
+	anchor := time.Date(2022, time.March, 12, 6, 0, 0, 0, time.UTC)
+	for _, crontab := range []string{"@every 1h", "@every 1d", "@every 1w", "@at 1647067401"} {
+		spec := schedule.Spec{ID: "schedule1", Crontab: crontab, Anchor: anchor, Payload: json.RawMessage(`"{\"user\": 1234, ...}"`)}
+		instants, err := schedule.Preview(spec, grid.Default, anchor.Add(time.Second), anchor.AddDate(0, 0, 8))
+		if err != nil {
+			panic(err)
+		}
+		for at, slot := range instants {
+			fmt.Println(crontab, at.Format(time.RFC3339), slot.Format("15:04"))
+			break // the first one
+		}
+	}
+	// Output:
+	// @every 1h 2022-03-12T07:00:00Z 07:00
+	// @every 1d 2022-03-13T06:00:00Z 06:00
+	// @every 1w 2022-03-19T06:00:00Z 06:00
+	// @at 1647067401 2022-03-12T06:43:21Z 06:45
 }

@@ -1,17 +1,28 @@
 -- A page of schedules after id $1, with the row of future_job that stands for each. $2: the beginning of the ids;
--- $3: only those in this state, or null; $5: these ids alone, or null.
+-- $3: only those in this state, or null; $5: these ids alone, or null. The limits keep the planner from joining all rows there
+-- are to a page.
 select
     s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
     s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,
     s.paused, s.version, s.created_at, s.updated_at,
-    coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at, f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error
+    coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at,
+    f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error
 from prescient.schedule s
-left join prescient.schedule_drop d on d.id = s.id
-left join prescient.future_job f
-    on f.entity_name = 'schedule'
-    and f.entity_key = s.id collate "default"
-    and f.job = prescient.number_of('schedule')
-    and f.item_key = ''
+left join lateral (
+    select d.dropped, d.runs, d.last_at
+    from prescient.schedule_drop d
+    where d.id = s.id
+    limit 1
+) as d on true
+left join lateral (
+    select f.id, f.next_check_at, f.payload, f.error_count, f.last_error
+    from prescient.future_job f
+    where f.entity_name = 'schedule'
+        and f.entity_key = s.id collate "default"
+        and f.job = prescient.number_of('schedule')
+        and f.item_key = ''
+    limit 1
+) as f on true
 where s.id > $1
     and s.id >= $2
     and s.id < $2 || chr(1114111)

@@ -1,0 +1,180 @@
+package cmd
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// document is one of YAML: a schedule, or a list of them.
+type document struct {
+	Schedules     *[]scheduleEntry `yaml:"schedules"`
+	scheduleEntry `yaml:",inline"`
+}
+
+// readYAML reads documents piece by piece.
+func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
+	found := false
+	for p, err := range pieces(in) {
+		if err != nil {
+			return fmt.Errorf("read the schedules: %w", err)
+		}
+		documents, err := decodeYAML(p.text)
+		if err != nil {
+			// Once more, below as many lines as there were before, so that the error has the right ones.
+			if _, again := decodeYAML(append(bytes.Repeat([]byte("\n"), p.before), p.text...)); again != nil {
+				err = again
+			}
+			return err
+		}
+		for _, d := range documents {
+			entries := []scheduleEntry{d.scheduleEntry}
+			if d.Schedules != nil {
+				entries = *d.Schedules
+			}
+			for _, e := range entries {
+				if err := each(e); err != nil {
+					return err
+				}
+			}
+		}
+		found = found || len(documents) > 0
+	}
+	if !found {
+		return errors.New("it is empty; a list without schedules is written: schedules: []")
+	}
+	return nil
+}
+
+// goTypes are in the errors of the decoder, and mean nothing to who wrote the file.
+var goTypes = regexp.MustCompile(` (in type|into) [\w.*\[\]]+`)
+
+// decodeYAML reads all documents of a text but for empty ones.
+func decodeYAML(text []byte) (list []*document, err error) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	for {
+		var d *document
+		err := dec.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if e, ok := errors.AsType[*yaml.TypeError](err); ok {
+			return nil, errors.New(goTypes.ReplaceAllString(strings.Join(e.Errors, "; "), ""))
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case d == nil:
+		case d.Schedules == nil && d.ID == "":
+			return nil, errors.New(`a document has neither an id nor a list "schedules"; an empty one is written: schedules: []`)
+		case d.Schedules != nil && d.ID != "":
+			return nil, fmt.Errorf(`a document is the schedule %q and has a list "schedules": write --- between them`, d.ID)
+		default:
+			list = append(list, d)
+		}
+	}
+}
+
+// piece is a part of a file that is YAML of its own.
+type piece struct {
+	text   []byte
+	before int // lines before it
+}
+
+// pieceSize is how long a piece is at the least, but for the last one. Decoded it takes 25 times as much.
+const pieceSize = 256 << 10
+
+var (
+	listBegins = regexp.MustCompile(`^schedules:\s*(#.*)?\s*$`)
+	itemBegins = regexp.MustCompile(`^ *- `)
+	blank      = regexp.MustCompile(`^\s*(#.*)?\s*$`)
+)
+
+// pieces splits a file where a document begins, or an item of its list "schedules" when that is written as a block. Nothing
+// else of YAML can stand at these places, but for text in quotes that is not indented, which YAML forbids; and an alias
+// reaches no further than its piece.
+func pieces(in *bufio.Reader) iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
+		var p piece
+		item, begun := "", false // how an item of the list begins; the list has begun
+		for n := 0; ; n++ {
+			line, err := in.ReadBytes('\n')
+			isDocument := bytes.HasPrefix(line, []byte("---"))
+			isItem := item != "" && bytes.HasPrefix(line, []byte(item))
+			if len(p.text) >= pieceSize && (isDocument || isItem) {
+				if !yield(p, nil) {
+					return
+				}
+				p = piece{before: n}
+				if isItem {
+					p = piece{[]byte("schedules:\n"), n - 1}
+				}
+			}
+			p.text = append(p.text, line...)
+			switch {
+			case isDocument:
+				item, begun = "", false
+			case listBegins.Match(line):
+				begun = true
+			case begun && !blank.Match(line):
+				item, begun = string(itemBegins.Find(line)), false
+			}
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					yield(p, err)
+					return
+				}
+				yield(p, nil)
+				return
+			}
+		}
+	}
+}
+
+// UnmarshalYAML is UnmarshalText, and names the line.
+func (d *fileDuration) UnmarshalYAML(node *yaml.Node) error {
+	if err := d.UnmarshalText([]byte(node.Value)); err != nil {
+		return fmt.Errorf("line %d: %w", node.Line, err)
+	}
+	return nil
+}
+
+// UnmarshalYAML turns YAML into JSON, and refuses what JSON cannot say.
+func (p *filePayload) UnmarshalYAML(node *yaml.Node) error {
+	if line := timestampIn(node, 0); line > 0 {
+		return fmt.Errorf("line %d: JSON has no timestamps: write it in quotes", line)
+	}
+	var v any
+	if err := node.Decode(&v); err != nil {
+		return err
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("line %d: payload: it cannot be written as JSON: keys must be text, and numbers finite", node.Line)
+	}
+	*p = text
+	return nil
+}
+
+// timestampIn returns the line of the first timestamp in a payload, or 0.
+func timestampIn(node *yaml.Node, depth int) int {
+	const deepest = 1000
+	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
+		return node.Line
+	}
+	for _, sub := range node.Content {
+		if line := timestampIn(sub, depth+1); line > 0 || depth > deepest {
+			return line
+		}
+	}
+	return 0
+}
