@@ -28,6 +28,7 @@ var roleOf = map[string]pgsql.Role{
 	"schedules list": pgsql.Reader, "schedules show": pgsql.Reader, "schedules preview": pgsql.Reader,
 	"schedules create": pgsql.Runner, "schedules update": pgsql.Runner, "schedules delete": pgsql.Runner,
 	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
+	"schedules trigger": pgsql.Runner, "schedules backfill": pgsql.Runner,
 	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events prune": pgsql.Operator,
 	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
 }

@@ -21,7 +21,8 @@ import (
 func newSchedules(a *App) *cobra.Command {
 	return group("schedules", "Read and change recurring schedules",
 		newSchedulesCreate(a), newSchedulesList(a), newSchedulesShow(a), newSchedulesUpdate(a), newSchedulesDelete(a),
-		newSchedulesPause(a), newSchedulesResume(a), newSchedulesPreview(a), newSchedulesApply(a))
+		newSchedulesPause(a), newSchedulesResume(a), newSchedulesPreview(a), newSchedulesApply(a),
+		newSchedulesTrigger(a), newSchedulesBackfill(a))
 }
 
 func (a *App) schedules(ctx context.Context, db *sqlx.DB) (*schedule.Store, error) {

@@ -82,7 +82,7 @@ type due struct {
 
 func (to *Publishing) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 	if to.Publisher == nil {
-		return nil, errors.New("publish schedules: no publisher is set")
+		return nil, fmt.Errorf("publish schedules: %w", errNoPublisher)
 	}
 	g, schedules, err := to.read(ctx, tx, rows)
 	if err != nil {
@@ -178,11 +178,7 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 		if s.ends(state) {
 			break
 		}
-		o := newOccurrence(row.EntityKey, at, s.payload)
-		b.events = append(b.events, event.Event{
-			ID: o.ID, Source: cmp.Or(b.to.Source, DefaultSource), Type: EventType,
-			Subject: row.EntityKey, Time: at, GeneratedAt: now, Data: o.data(),
-		})
+		b.events = append(b.events, b.to.event(newOccurrence(row.EntityKey, at, s.payload), at, now))
 		state.At = at.Unix()
 		b.owners = append(b.owners, owner{i, state})
 		if state.Last = at.Unix(); s.maxRuns > 0 {
@@ -201,6 +197,31 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 	b.moveOn(i, s, state, p.last)
 	return nil
 }
+
+// event is that of an occurrence.
+func (to *Publishing) event(o Occurrence, at, now time.Time) event.Event {
+	return event.Event{
+		ID: o.ID, Source: cmp.Or(to.Source, DefaultSource), Type: EventType, Subject: o.ScheduleID, Time: at, GeneratedAt: now, Data: o.data(),
+	}
+}
+
+// publish publishes events in a transaction where the publisher can.
+func (to *Publishing) publish(ctx context.Context, tx *sqlx.Tx, events []event.Event) (err error) {
+	if to.Publisher == nil {
+		return errNoPublisher
+	}
+	if in, ok := to.Publisher.(event.TxPublisher); ok {
+		err = in.PublishTx(ctx, tx, events)
+	} else {
+		err = to.Publisher.Publish(ctx, events)
+	}
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	return nil
+}
+
+var errNoPublisher = errors.New("no publisher is set")
 
 // moveOn lets a row wait for the first instant after the last one, or end.
 func (b *batch) moveOn(i int, s due, state waiting, last time.Time) {

@@ -26,10 +26,12 @@ comment on column prescient.schedule.exclude is 'days, days of the week and cron
 
 -- What a schedule that waits has in its row of future_job, for those that do not: written when one ends or is paused.
 alter table prescient.schedule_drop
-    add column runs    bigint not null default 0,
-    add column last_at timestamptz;
+    add column runs      bigint not null default 0,
+    add column last_at   timestamptz,
+    add column backfills bigint not null default 0;
 
 comment on column prescient.schedule_drop.runs is 'events that were published, of schedules with max_runs that do not wait';
+comment on column prescient.schedule_drop.backfills is 'backfills that have begun: the last one may publish';
 comment on column prescient.schedule_drop.last_at is 'the instant that was published last, of schedules that do not wait';
 
 update prescient.setting
@@ -39,6 +41,7 @@ set schema_version = 11;
 update prescient.setting
 set schema_version = 10;
 alter table prescient.schedule_drop
+    drop column backfills,
     drop column last_at,
     drop column runs;
 comment on column prescient.schedule.deadline is 'an event that would be published later than that after its slot is dropped; null: none is';

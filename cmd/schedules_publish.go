@@ -1,0 +1,108 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// withPublishing is withSchedules for what publishes their events.
+func (a *App) withPublishing(ctx context.Context, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error) error {
+	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) (err error) {
+		publisher, err := a.publisher(ctx, db)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, publisher.Close()) }()
+		return fn(db, s, &schedule.Publishing{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()})
+	})
+}
+
+// triggeredView is an event that was published by hand, as JSON.
+type triggeredView struct {
+	ID    string    `json:"id"`
+	Event string    `json:"event"`
+	Time  time.Time `json:"time"`
+}
+
+func newSchedulesTrigger(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "trigger ID",
+		Short: "Publish an event of a schedule now, and leave its next instant as it is",
+		Long: `Publish an event of a schedule now, to events.to, whatever its state is. Its next instant stays as it is. The id of the
+event ends in -trigger- and a number, so that nobody takes it for one of an instant.`,
+		Example: `  prescient schedules trigger report-42`,
+		Args:    exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withPublishing(c.Context(), func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error {
+				e, err := s.Trigger(c.Context(), db, to, args[0])
+				if err != nil {
+					return err
+				}
+				v := triggeredView{args[0], e.ID, e.Time}
+				return a.print(v, func() error { return a.lines("published " + v.Event) })
+			})
+		},
+	})
+}
+
+// backfilledView is what a backfill did with one schedule, as JSON.
+type backfilledView struct {
+	ID        string    `json:"id"`
+	Published int64     `json:"published"`
+	Present   int64     `json:"present"`
+	Until     time.Time `json:"until"`
+}
+
+func newSchedulesBackfill(a *App) *cobra.Command {
+	var from, to instant
+	c := a.withOutput(&cobra.Command{
+		Use:   "backfill ID...",
+		Short: "Publish the instants of schedules that have passed",
+		Long: `Publish the instants of schedules from --from up to but not including --to, to events.to, oldest first, one schedule
+after another: instants from before it was created, that its misfire policy has dropped, or of another destination. It
+ends at now, or at the instant that a run publishes next. Events have the ids that a run gives them.
+
+The outbox has each instant once, beside runs and after a backfill that was killed: what it has is left out. Elsewhere,
+and where the outbox was pruned, events are published again, with the same ids.`,
+		Example: `  prescient schedules backfill report-42 --from 2026-01-01 --to 2026-03-01`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("missing argument: want ID...")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return backfillSchedules(c.Context(), a, args, from.at, to.at)
+		},
+	})
+	c.Flags().Var(&from, "from", "first instant")
+	c.Flags().Var(&to, "to", "instant to stop before")
+	_ = c.MarkFlagRequired("from")
+	_ = c.MarkFlagRequired("to")
+	return c
+}
+
+func backfillSchedules(ctx context.Context, a *App, ids []string, from, until time.Time) error {
+	return a.withPublishing(ctx, func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error {
+		views := []backfilledView{}
+		for _, id := range ids {
+			done, err := s.Backfill(ctx, db, to, id, from, until)
+			if err != nil {
+				return fmt.Errorf("%w; %d of its events were published", err, done.Published)
+			}
+			views = append(views, backfilledView{id, done.Published, done.Present, done.Until})
+		}
+		header := table.Row{"ID", "PUBLISHED", "PRESENT", "UNTIL"}
+		return printList(a, views, header, func(v backfilledView) table.Row {
+			return table.Row{v.ID, v.Published, v.Present, v.Until}
+		})
+	})
+}

@@ -1,0 +1,178 @@
+package schedule
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// ErrBackfill is returned where another backfill of the schedule has begun, which publishes the rest, or it was deleted.
+var ErrBackfill = errors.New("another backfill of the schedule has begun, or it was deleted")
+
+// Trigger publishes an event of a schedule now, whatever its state is, and changes nothing else: the next instant stays as
+// it is. The event has the ID "<schedule>-trigger-<unix microseconds>", so that it is none of the instants, and the time of
+// now.
+func (s *Store) Trigger(ctx context.Context, db *sqlx.DB, to *Publishing, id string) (e event.Event, err error) {
+	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		found, err := s.Get(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		now, err := s.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		o := newOccurrence(id, now, found.Payload)
+		o.ID = fmt.Sprintf("%s-trigger-%d", id, now.UnixMicro())
+		e = to.event(o, now, now)
+		return to.publish(ctx, tx, []event.Event{e})
+	})
+	if err != nil {
+		return event.Event{}, fmt.Errorf("trigger schedule %q: %w", id, err)
+	}
+	return e, nil
+}
+
+// Backfilled is what Backfill did.
+type Backfilled struct {
+	// Published counts the events, and Present the instants that were in the outbox already.
+	Published, Present int64
+	// Until is the instant at which the backfill has ended: the end that was asked for, now, or the one that the schedule
+	// waits for, whichever is the first. From there on runs publish.
+	Until time.Time
+}
+
+// backfillPage is how many events a transaction of a backfill has.
+const backfillPage = 5000
+
+// Backfill publishes the instants of a schedule from one up to but not including another, oldest first, with the IDs that
+// a run gives them. It goes by what the schedule says now about its instants, and by neither its misfire policy nor its
+// deadline; MaxRuns does not count them.
+//
+// In the outbox each instant is once, beside runs of the schedule, other backfills, and after one that was killed: runs
+// publish only what comes after Until, what the outbox has is left out, and of two backfills of a schedule at once the
+// earlier one ends with ErrBackfill. What was pruned from the outbox is published again, and so is everything by a
+// publisher elsewhere, with the same IDs. Events are published in transactions of some thousands, so what a backfill that
+// has failed has published stays.
+func (s *Store) Backfill(ctx context.Context, db *sqlx.DB, to *Publishing, id string, from, until time.Time) (done Backfilled, err error) {
+	b := &backfill{store: s, db: db, to: to}
+	if err = b.begin(ctx, id, from, until); err == nil {
+		err = b.all(ctx, from)
+	}
+	if err != nil {
+		return b.done, fmt.Errorf("backfill schedule %q: %w", id, err)
+	}
+	return b.done, nil
+}
+
+// backfill is one call of Backfill.
+type backfill struct {
+	store    *Store
+	db       *sqlx.DB
+	to       *Publishing
+	schedule Schedule
+	number   int64 // of the backfill, among those of the schedule
+	done     Backfilled
+	present  map[int64]bool
+	page     []event.Event
+}
+
+// begin finds out what there is to do. It holds the schedule and its row meanwhile: no run publishes it at that moment, and
+// whoever lets it wait for another instant afterwards lets it wait for one after now.
+func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) error {
+	s := b.store
+	err := pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
+		current, err := s.lock(ctx, tx, []string{id})
+		if err != nil {
+			return err
+		}
+		if b.schedule, err = current.find(id, AnyVersion); err != nil {
+			return err
+		}
+		now, err := s.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		b.done.Until = earlier(until, now)
+		if b.schedule.State == Active {
+			b.done.Until = earlier(b.done.Until, b.schedule.Next)
+		}
+		return tx.QueryRowContext(ctx, pgsql.ScheduleBackfill.In(s.schema), id).Scan(&b.number)
+	})
+	if err != nil {
+		return err
+	}
+	return b.find(ctx, from)
+}
+
+// find looks for what was published before. It comes after begin, which has waited for the last page of others.
+func (b *backfill) find(ctx context.Context, from time.Time) error {
+	b.present = map[int64]bool{}
+	if _, ok := b.to.Publisher.(event.TxPublisher); !ok || !from.Before(b.done.Until) {
+		return nil
+	}
+	return pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
+		args := []any{b.schedule.ID, from, b.done.Until}
+		list, err := collect(ctx, b.store, tx, pgsql.SchedulePublished, args, func(row *sql.Rows, at *int64) error { return row.Scan(at) })
+		for _, at := range list {
+			b.present[at] = true
+		}
+		return err
+	})
+}
+
+func (b *backfill) all(ctx context.Context, from time.Time) error {
+	instants, err := b.schedule.instants()
+	if err != nil {
+		return err
+	}
+	for at := range instants.Between(from.Add(-1), b.done.Until.Add(-1)) {
+		if b.present[at.Unix()] {
+			b.done.Present++
+			continue
+		}
+		b.page = append(b.page, b.to.event(newOccurrence(b.schedule.ID, at, b.schedule.Payload), at, time.Time{}))
+		if len(b.page) == backfillPage {
+			if err := b.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return b.flush(ctx)
+}
+
+// flush publishes a page, unless another backfill has begun.
+func (b *backfill) flush(ctx context.Context) error {
+	if len(b.page) == 0 {
+		return nil
+	}
+	err := pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
+		var last int
+		if err := tx.QueryRowContext(ctx, pgsql.ScheduleBackfillFence.In(b.store.schema), b.schedule.ID, b.number).Scan(&last); err != nil {
+			return err
+		}
+		if last == 0 {
+			return ErrBackfill
+		}
+		now, err := b.store.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for i := range b.page {
+			b.page[i].GeneratedAt = now
+		}
+		return b.to.publish(ctx, tx, b.page)
+	})
+	if err == nil {
+		b.done.Published += int64(len(b.page))
+		b.page = b.page[:0]
+	}
+	return err
+}
