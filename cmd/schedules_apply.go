@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"runtime/debug"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -92,6 +93,8 @@ func applySchedules(ctx context.Context, a *App, o schedulesApplyOptions) error 
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
+	// What is read and written is garbage at once, and there may be much of it: memory is worth more here than time.
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) error {
 		view := appliedView{DryRun: o.dryRun, Changes: []appliedItem{}}
 		done, err := s.Apply(ctx, db, namingFile(o.file, readSchedules(file)), schedule.Applying{

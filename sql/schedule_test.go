@@ -59,6 +59,7 @@ func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
 		"schedule_wait":   {pgsql.ScheduleWait, []any{ids}, "future_job"},
 		"schedule_delete": {pgsql.ScheduleDelete, []any{ids}, "schedule"},
 		"one schedule":    {pgsql.ScheduleList, []any{"", "", nil, 1, pq.StringArray{"s77"}}, "future_job"},
+		"schedule_ids":    {pgsql.ScheduleIDs, []any{"s77", 100}, "schedule"},
 		"a page":          {pgsql.ScheduleList, []any{"s77", "", nil, 100, nil}, "future_job"},
 		"a prefix":        {pgsql.ScheduleList, []any{"", "s777", nil, 100, nil}, "schedule"},
 		"event_read":      {pgsql.EventRead, []any{"100", 7, 100}, "event_outbox"},
