@@ -31,7 +31,7 @@ var workloads = []workload{
 	{"realistic", "each check looks up its order and raises an alert for 5 %", realistic, false},
 	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack, true},
 	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false},
-	{"schedules", "create schedules, and publish those of one slot to the outbox", schedules, false},
+	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false},
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false},
 	{"enqueue", "one by one and in bulk, against COPY and River", enqueue, false},

@@ -16,7 +16,7 @@ import (
 )
 
 // schedules creates schedules that are all due in one slot, and runs it: each publishes one event to the outbox and
-// moves on by a day.
+// moves on by a day. Then as many instants of one more are backfilled.
 func schedules(ctx context.Context, b *bench) error {
 	s, err := b.server.store(ctx, "schedules")
 	if err != nil {
@@ -53,7 +53,34 @@ func schedules(ctx context.Context, b *bench) error {
 		return err
 	}
 	rates("publish one slot of", ran, memory+"; "+published)
-	return s.expect(ctx, n, "select count(distinct id) from prescient.event_outbox")
+	if err := s.expect(ctx, n, "select count(distinct id) from prescient.event_outbox"); err != nil {
+		return err
+	}
+	filled, err := s.backfillSchedule(ctx, n)
+	if err != nil {
+		return err
+	}
+	rates("backfill", filled, "instants of one schedule, beside the events of the others")
+	return s.expect(ctx, 2*n, "select count(distinct id) from prescient.event_outbox")
+}
+
+// backfillSchedule publishes n instants that have passed.
+func (s *store) backfillSchedule(ctx context.Context, n int) (part, error) {
+	now := s.slot(0)
+	store, err := schedule.NewStore(ctx, s.db, schedule.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		return part{}, err
+	}
+	from := now.Add(-time.Duration(n) * time.Second)
+	_, err = store.Create(ctx, s.db, schedule.Spec{ID: "backfilled", Crontab: "@every 1s", Anchor: from, Payload: []byte(payloadOf(0))})
+	if err != nil {
+		return part{}, err
+	}
+	to := &schedule.Publishing{Publisher: outbox.New(s.db, "")}
+	return timed(n, func() error {
+		_, err := store.Backfill(ctx, s.db, to, "backfilled", from, now)
+		return err
+	})
 }
 
 // createSchedules creates them in the order of random ids, as they come from customers.

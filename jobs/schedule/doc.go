@@ -35,8 +35,13 @@
 // Create, Update, Pause, Resume and Delete work in the caller's transaction, on the schedule and the row that waits
 // together. They wait for a run that is publishing the schedule at that moment; a run that comes later publishes what
 // they have committed: after a Delete or Pause nothing, after an Update nothing of the version before. A change of
-// what gives the instants (crontab, timezone, anchor, spread) starts with the first instant after now, as Resume does:
-// it never looks like a missed one. Any other change leaves the waiting instant as it is.
+// what gives the instants (crontab, timezone, anchor, spread, start, end, maximum of runs, exclusions) starts with the
+// first instant after now, as Resume does: it never looks like a missed one. Any other change leaves the waiting instant
+// as it is.
+//
+// # By hand
+//
+// [Store.Trigger] publishes an event now, and [Store.Backfill] the instants that have passed, as a run would have.
 //
 // # How often an event is published
 //
