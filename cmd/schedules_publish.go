@@ -75,7 +75,7 @@ and where the outbox was pruned, events are published again, with the same ids.`
 		Example: `  prescient schedules backfill report-42 --from 2026-01-01 --to 2026-03-01`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("missing argument: want ID...")
+				return errors.New("missing argument: want ID, or several")
 			}
 			return nil
 		},
