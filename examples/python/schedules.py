@@ -21,6 +21,11 @@ class ScheduleFields(TypedDict):
     misfire: NotRequired[Literal['all', 'latest', 'skip']]
     anchor: NotRequired[str]
     paused: NotRequired[bool]
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    start: NotRequired[str]
+    end: NotRequired[str]
+    max_runs: NotRequired[int]
+    exclude: NotRequired[list[str]]
 
 
 class NewSchedule(TypedDict):
@@ -33,6 +38,11 @@ class NewSchedule(TypedDict):
     misfire: NotRequired[Literal['all', 'latest', 'skip']]
     anchor: NotRequired[str]
     paused: NotRequired[bool]
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    start: NotRequired[str]
+    end: NotRequired[str]
+    max_runs: NotRequired[int]
+    exclude: NotRequired[list[str]]
 
 
 class ScheduleReplacement(TypedDict):
@@ -45,6 +55,11 @@ class ScheduleReplacement(TypedDict):
     misfire: NotRequired[Literal['all', 'latest', 'skip']]
     anchor: NotRequired[str]
     paused: NotRequired[bool]
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    start: NotRequired[str]
+    end: NotRequired[str]
+    max_runs: NotRequired[int]
+    exclude: NotRequired[list[str]]
 
 
 class SchedulePatch(TypedDict):
@@ -57,6 +72,11 @@ class SchedulePatch(TypedDict):
     misfire: NotRequired[Literal['all', 'latest', 'skip', None]]
     anchor: NotRequired[str | None]
     paused: NotRequired[bool | None]
+    deadline_from: NotRequired[Literal['instant', 'slot', None]]
+    start: NotRequired[str | None]
+    end: NotRequired[str | None]
+    max_runs: NotRequired[int | None]
+    exclude: NotRequired[list[str] | None]
 
 
 class Schedule(TypedDict):
@@ -69,10 +89,17 @@ class Schedule(TypedDict):
     misfire: Literal['all', 'latest', 'skip']
     anchor: str
     paused: bool
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    start: NotRequired[str]
+    end: NotRequired[str]
+    max_runs: NotRequired[int]
+    exclude: NotRequired[list[str]]
     state: State
     version: int
     next: str | None
     slot: str | None
+    last: NotRequired[str]
+    runs: NotRequired[int]
     dropped: int
     error_count: int
     last_error: str
@@ -97,6 +124,11 @@ class ChangedSchedule(TypedDict):
     misfire: NotRequired[Literal['all', 'latest', 'skip']]
     anchor: NotRequired[str]
     paused: NotRequired[bool]
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    start: NotRequired[str]
+    end: NotRequired[str]
+    max_runs: NotRequired[int]
+    exclude: NotRequired[list[str]]
 
 
 class Change(TypedDict):

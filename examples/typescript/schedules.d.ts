@@ -146,13 +146,13 @@ export interface components {
         ScheduleFields: {
             /** @description Printable text of 1 to 200 bytes. */
             id?: string;
-            /** @description Five fields, six with seconds in front, @every 90m, @daily and their kin, or @at and a Unix time. */
+            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and their kin, or @at and a Unix time. */
             crontab?: string;
             /** @description A name of the IANA database. Empty: UTC, or the one that the crontab names. */
             timezone?: string;
             /** @description In the data of every event: any JSON value, or null for none. */
             payload?: unknown;
-            /** @description Drops an event that would be published later than that after its slot: a duration such as 90s, 2h or 7d, in whole seconds. 0s: none is. */
+            /** @description Drops an event that would be published later than that after what deadline_from says: a duration such as 90s, 2h or 7d, in whole seconds. 0s: none is. */
             deadline?: string;
             /** @description Puts off the instants by a fixed part of it, which a hash of the id gives: a duration, up to 24h. */
             spread?: string;
@@ -168,6 +168,25 @@ export interface components {
             anchor?: string;
             /** @description A paused schedule publishes nothing. */
             paused?: boolean;
+            /**
+             * @description What the deadline counts from. Left out: the instant where slots are a minute wide or less, else the slot.
+             * @enum {string}
+             */
+            deadline_from?: "instant" | "slot";
+            /**
+             * Format: date-time
+             * @description No instant is before, in whole seconds.
+             */
+            start?: string;
+            /**
+             * Format: date-time
+             * @description No instant is at that or after it, in whole seconds.
+             */
+            end?: string;
+            /** @description It ends after as many events. 0 or left out: never. */
+            max_runs?: number;
+            /** @description What is left out: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
+            exclude?: string[];
         };
         NewSchedule: WithRequired<components["schemas"]["ScheduleFields"], "id" | "crontab">;
         ScheduleReplacement: WithRequired<components["schemas"]["ScheduleFields"], "crontab">;
@@ -184,6 +203,14 @@ export interface components {
             /** Format: date-time */
             anchor?: string | null;
             paused?: boolean | null;
+            /** @enum {string|null} */
+            deadline_from?: "instant" | "slot" | null;
+            /** Format: date-time */
+            start?: string | null;
+            /** Format: date-time */
+            end?: string | null;
+            max_runs?: number | null;
+            exclude?: string[] | null;
         };
         Schedule: {
             state: components["schemas"]["State"];
@@ -199,6 +226,13 @@ export interface components {
              * @description The slot it waits for.
              */
             slot: string | null;
+            /**
+             * Format: date-time
+             * @description The instant that was published last; left out: none was.
+             */
+            last?: string;
+            /** @description The events of max_runs that were published; left out: none was. */
+            runs?: number;
             /** @description The events that were not published. */
             dropped: number;
             /** @description The slots in a row in which publishing has failed. */
