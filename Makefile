@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy clients bench bench-full postgres promtool languages clean
+.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy clients bench bench-30m bench-full postgres promtool languages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ clients: languages ## write the clients of the examples in Python and TypeScript
 
 bench: postgres ## prescient beside other queues, the short set: about 5 minutes
 	cd bench && go run . -short
+
+bench-30m: postgres ## a virtual day of 30 million schedules: hours, and 60 GB of disk
+	cd bench && go run . -only day
 
 bench-full: postgres ## every workload of the benchmark: hours, and 30 GB of disk
 	cd bench && go run . -json results.json

@@ -23,37 +23,41 @@ type workload struct {
 	about string
 	run   func(ctx context.Context, b *bench) error
 	long  bool // not in the short set, where commits would be measured
+	alone bool // only where it is named
 }
 
 var workloads = []workload{
-	{"floor", "finish, move and 80/20 mixed against the one SQL statement that does the same", floor, false},
-	{"peers", "due jobs that do nothing, and jobs scheduled for one instant, beside other queues", peers, false},
-	{"realistic", "each check looks up its order and raises an alert for 5 %", realistic, false},
-	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack, true},
-	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false},
-	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false},
-	{"limits", "four runners under limits that hold for all of them together", limits, false},
-	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false},
-	{"enqueue", "one by one and in bulk, against COPY and River", enqueue, false},
+	{"floor", "finish, move and 80/20 mixed against the one SQL statement that does the same", floor, false, false},
+	{"peers", "due jobs that do nothing, and jobs scheduled for one instant, beside other queues", peers, false, false},
+	{"realistic", "each check looks up its order and raises an alert for 5 %", realistic, false, false},
+	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack, true, false},
+	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false, false},
+	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
+	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
+	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
+	{"day", "a virtual day of 30M schedules, with an outage and others that are created meanwhile; only where it is named", day, true, true},
+	{"enqueue", "one by one and in bulk, against COPY and River", enqueue, false, false},
 }
 
 // bench is what the workloads share.
 type bench struct {
-	server *server
-	report *report
-	short  bool
-	rows   int // due rows of a measured part
-	rounds int
-	log    *slog.Logger
+	server    *server
+	report    *report
+	short     bool
+	rows      int // due rows of a measured part
+	rounds    int
+	schedules int // of a virtual day
+	log       *slog.Logger
 }
 
 type options struct {
-	short  bool
-	only   string
-	rows   int
-	rounds int
-	json   string
-	dir    string
+	short     bool
+	only      string
+	rows      int
+	rounds    int
+	schedules int
+	json      string
+	dir       string
 }
 
 func main() {
@@ -77,7 +81,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	b := &bench{
-		short: o.short, rows: o.rows, rounds: o.rounds,
+		short: o.short, rows: o.rows, rounds: o.rounds, schedules: o.schedules,
 		log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if b.server, err = startServer(ctx, o.dir); err != nil {
@@ -114,6 +118,7 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	flags.StringVar(&o.only, "only", "", "the workloads to run, with commas between; default all")
 	flags.IntVar(&o.rows, "rows", 100_000, "due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")
+	flags.IntVar(&o.schedules, "schedules", 30_000_000, "`schedules` of the workload day")
 	flags.StringVar(&o.json, "json", "", "write the results to this `file`, too")
 	flags.StringVar(&o.dir, "dir", "", "where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
 	flags.Func("pg", "a `NAME=VALUE` for the PostgreSQL server, such as wal_compression=lz4; may be given again", func(s string) error {
@@ -138,11 +143,11 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	if err := flags.Parse(args); err != nil {
 		return o, nil, err
 	}
-	if flags.NArg() > 0 || o.rounds < 3 || o.rows < 100 {
-		return o, nil, errors.New("no arguments but flags; -rounds is at least 3, -rows at least 100")
+	if flags.NArg() > 0 || o.rounds < 3 || o.rows < 100 || o.schedules < 1000 {
+		return o, nil, errors.New("no arguments but flags; -rounds is at least 3, -rows at least 100, -schedules at least 1000")
 	}
 	for _, w := range workloads {
-		if !o.short || !w.long {
+		if !w.alone && (!o.short || !w.long) {
 			chosen = append(chosen, w)
 		}
 	}

@@ -112,12 +112,18 @@ func (s *store) runSchedules(ctx context.Context, b *bench, n int) (p part, memo
 		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600) // forgets the peak; without it the peak is of all
 		return s.run(ctx, registry, s.slot(0), n)
 	}})
+	return p, peakMemory(), err
+}
+
+// peakMemory is what this process has had at the most.
+func peakMemory() string {
 	status, _ := os.ReadFile("/proc/self/status")
-	if peak := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status); peak != nil {
-		kB, _ := strconv.Atoi(string(peak[1]))
-		memory = fmt.Sprintf("%d MB of memory at the most", kB>>10)
+	peak := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if peak == nil {
+		return ""
 	}
-	return p, memory, err
+	kB, _ := strconv.Atoi(string(peak[1]))
+	return fmt.Sprintf("%d MB of memory at the most", kB>>10)
 }
 
 // bytesPerRow is what relations take on disk, a row each.

@@ -221,7 +221,9 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	})
 	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
 	if pgsql.HasState(err, pqerror.UniqueViolation) { // of the mark: an attempt whose reply was lost has done it
-		err, n = nil, expected(done)
+		if marked, found := r.find(c, part); found == nil && marked {
+			err, n = nil, expected(done)
+		}
 	}
 	switch {
 	case isLost(err):
