@@ -63,7 +63,7 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
 	fs.StringVarP(&o.file, "file", "f", "", "the `FILE`; - reads stdin")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only say what would be done")
 	fs.BoolVar(&o.prune, "prune", false, "delete the schedules that the file does not have")
-	countVar(fs, &o.maxDeletes, "max-deletes", 10, "with --prune, change nothing when more would be deleted")
+	countVar(fs, &o.maxDeletes, "max-deletes", 10, "with --prune, change nothing when more than N schedules would be deleted")
 	_ = c.MarkFlagRequired("file")
 	return c
 }
