@@ -197,6 +197,40 @@ func TestOfTwoBackfillsTheLaterOneDoesTheRest(t *testing.T) {
 	w.onceEach("a", start, noon.Add(-time.Second), time.Second)
 }
 
+// Both have begun as the first backfill of a schedule of this id, and look into the outbox at the same time.
+func TestABackfillOfAScheduleThatWasDeletedIsNotOneOfItsSuccessor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	start := noon.Add(-time.Minute)
+	spec := schedule.Spec{ID: "a", Crontab: "@every 1s", Anchor: start}
+	w.create(spec)
+	tx := w.db.MustBeginTx(t.Context(), nil)
+	tx.MustExecContext(t.Context(), `lock table prescient.event_outbox`)
+	waiting := func(n int) func() bool {
+		return func() bool {
+			return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == n
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if done, err := w.store.Backfill(t.Context(), w.db, w.publishing(), "a", start, noon); !errors.Is(err, schedule.ErrBackfill) {
+			t.Errorf("%+v, %v", done, err)
+		}
+	})
+	w.eventually("the first one to look", waiting(1))
+	if err := w.store.Delete(t.Context(), w.db, "a", schedule.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	w.create(spec)
+	wg.Go(func() { w.backfill("a", start, noon) })
+	w.eventually("the second one to look", waiting(2))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	w.onceEach("a", start, noon.Add(-time.Second), time.Second)
+}
+
 func TestATriggerPublishesNowAndLeavesTheNextInstant(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -31,7 +31,7 @@ alter table prescient.schedule_drop
     add column backfills bigint not null default 0;
 
 comment on column prescient.schedule_drop.runs is 'events that were published, of schedules with max_runs that do not wait';
-comment on column prescient.schedule_drop.backfills is 'backfills that have begun: the last one may publish';
+comment on column prescient.schedule_drop.backfills is 'the transaction in which the last backfill has begun, which alone may publish';
 comment on column prescient.schedule_drop.last_at is 'the instant that was published last, of schedules that do not wait';
 
 update prescient.setting
