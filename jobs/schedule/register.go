@@ -268,7 +268,11 @@ func (b *batch) publish(ctx context.Context) {
 func (b *batch) count(ctx context.Context) error {
 	var all pasts
 	for i, p := range b.past {
-		if p.dropped > 0 || p.ended && b.results[i].Err == nil {
+		ended := p.ended && b.results[i].Err == nil
+		if !ended {
+			p.state = waiting{} // the row keeps it, without what has failed
+		}
+		if ended || p.dropped > 0 {
 			all.add(b.rows[i].EntityKey, p.dropped, p.state)
 		}
 	}

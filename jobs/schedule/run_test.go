@@ -437,3 +437,16 @@ func TestARowThatNoScheduleStandsBehindEndsAndABrokenOneIsTriedAgain(t *testing.
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestWhatHasFailedWasNotPublishedLast(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.to = &memory{down: errors.New("power failure")}
+	spec := every("a")
+	spec.Misfire = schedule.Latest
+	w.create(spec)
+	w.catchUp(slot(8))
+	if s := w.get("a"); !s.Last.IsZero() || s.Dropped == 0 || s.LastError == "" {
+		t.Errorf("%+v", s)
+	}
+}
