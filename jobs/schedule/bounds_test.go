@@ -148,3 +148,26 @@ func TestStartIsTheAnchorWhereThereIsNone(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestWithoutALimitNoRunsAreCountedAndALaterLimitBeginsAnew(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		w := setup(t)
+		spec := every("a")
+		spec.MaxRuns = 5
+		w.create(spec)
+		w.run(slot(1))
+		spec.Paused = paused
+		if s := w.update(spec); s.Runs != 3 {
+			t.Errorf("paused %t: %d runs, want 3", paused, s.Runs)
+		}
+		spec.MaxRuns = 0
+		if s := w.update(spec); s.Runs != 0 || s.Last.IsZero() {
+			t.Errorf("paused %t: %d runs without a limit, last %s", paused, s.Runs, s.Last)
+		}
+		spec.MaxRuns, spec.Paused = 2, false
+		if s := w.update(spec); s.Runs != 0 || s.State != schedule.Active {
+			t.Errorf("paused %t: %d runs of a limit that is new", paused, s.Runs)
+		}
+	}
+}

@@ -220,11 +220,13 @@ func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 		return nil
 	}
 	c.specs = append(c.specs, spec)
+	kept := was
+	kept.MaxRuns = spec.MaxRuns // events are counted as long as there is a limit
 	switch {
-	case spec.Paused && was.State == Active:
-		c.cancel = append(c.cancel, was)
+	case spec.Paused && (was.State == Active || was.MaxRuns > 0 && spec.MaxRuns == 0):
+		c.cancel = append(c.cancel, kept)
 	case !spec.Paused && (was.Paused || !spec.sameTimeline(was.Spec)):
-		row, err := s.prepare(&spec, was.known(), now)
+		row, err := s.prepare(&spec, kept.known(), now)
 		if err != nil {
 			return err
 		}
