@@ -3,8 +3,12 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -14,25 +18,17 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var changes json.RawMessage
-	if err := decode(r, &changes, mergePatch); err != nil {
+	changes, err := readPatch(r)
+	if err != nil {
 		return nil, err
-	}
-	if len(changes) == 0 || changes[0] != '{' {
-		return nil, problem(http.StatusBadRequest, "the body: want an object of the fields to change")
 	}
 	id := r.PathValue("id")
 	s, err := a.Store.Edit(r.Context(), a.DB, id, version, func(was schedule.Spec) (schedule.Spec, error) {
-		text, err := json.Marshal(newBody(was))
-		if err != nil {
-			return was, err
+		merged, err := patched(newBody(was), changes)
+		if err == nil {
+			merged.ID, err = sameID(merged.ID, id)
 		}
-		var b body
-		if err := parse(bytes.NewReader(merge(text, changes)), &b); err != nil {
-			return was, err
-		}
-		b.ID, err = sameID(b.ID, id)
-		return b.spec(), err
+		return merged.spec(), err
 	})
 	if err != nil {
 		return nil, err
@@ -41,23 +37,83 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 	return NewView(s), nil
 }
 
-// merge applies a merge patch to a JSON value. Numbers stay as they are written.
-func merge(target, patch json.RawMessage) json.RawMessage {
-	var changes map[string]json.RawMessage
-	if json.Unmarshal(patch, &changes) != nil { // it is no object, and stands for itself
+// readPatch reads the fields that a request changes. Their names must be exact: what stands beside a field that it was meant
+// to change would change nothing.
+func readPatch(r *http.Request) (map[string]any, error) {
+	var text json.RawMessage
+	if err := decode(r, &text, mergePatch); err != nil {
+		return nil, err
+	}
+	if err := jobs.CheckPayload(text, len(text)); err != nil {
+		return nil, err
+	}
+	v, err := readAny(text)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	changes, ok := v.(map[string]any)
+	if !ok {
+		return nil, problem(http.StatusBadRequest, "the body: want an object of the fields to change")
+	}
+	for name := range changes {
+		if !fieldNames[name] {
+			return nil, problem(http.StatusBadRequest, fmt.Sprintf("the body: unknown field %q", name))
+		}
+	}
+	return changes, nil
+}
+
+// fieldNames are those of a body.
+var fieldNames = func() map[string]bool {
+	names := map[string]bool{}
+	for field := range reflect.TypeFor[body]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names[name] = true
+	}
+	return names
+}()
+
+// patched returns a body with changes.
+func patched(b body, changes map[string]any) (merged body, err error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return b, err
+	}
+	was, err := readAny(text)
+	if err != nil {
+		return b, err
+	}
+	if text, err = json.Marshal(merge(was, changes)); err != nil {
+		return b, err
+	}
+	err = parse(bytes.NewReader(text), &merged)
+	return merged, err
+}
+
+// readAny reads a JSON value. Numbers stay as they are written.
+func readAny(text []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	err = dec.Decode(&v)
+	return v, err
+}
+
+// merge applies a merge patch to a JSON value, which it may change.
+func merge(target, patch any) any {
+	changes, ok := patch.(map[string]any)
+	if !ok {
 		return patch
 	}
-	merged := map[string]json.RawMessage{}
-	if json.Unmarshal(target, &merged) != nil || merged == nil { // what is no object gives way to one
-		merged = map[string]json.RawMessage{}
+	merged, ok := target.(map[string]any)
+	if !ok { // what is no object gives way to one
+		merged = map[string]any{}
 	}
 	for name, change := range changes {
-		if string(change) == "null" {
+		if change == nil {
 			delete(merged, name)
 		} else {
 			merged[name] = merge(merged[name], change)
 		}
 	}
-	text, _ := json.Marshal(merged) // all of it was read as JSON
-	return text
+	return merged
 }

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,8 @@ func TestAPatchChangesWhatItNamesAndLeavesTheRest(t *testing.T) {
 		{400, `[]`, "want an object"},
 		{400, `null`, "want an object"},
 		{400, `{"cron": "@daily"}`, `unknown field "cron"`},
+		{400, `{"cron": null}`, `unknown field "cron"`},
+		{422, `{"payload": "\ud800"}`, "half a surrogate pair"},
 		{400, `{"paused": "yes"}`, "paused: it must not be of the JSON type string"},
 		{400, `{"deadline": "soon"}`, "such as 90s"},
 		{422, `{"id": "b"}`, "keeps its id"},
@@ -66,6 +69,21 @@ func TestAPatchChangesWhatItNamesAndLeavesTheRest(t *testing.T) {
 	w.want(412, "PATCH", "/schedules/a", `{"paused": false}`, "If-Match", `"6"`)
 	w.want(200, "PATCH", "/schedules/a", `{"paused": false}`, "If-Match", `"7"`)
 	w.want(404, "PATCH", "/schedules/b", `{"paused": false}`)
+}
+
+// The decoder would take these for the fields, which stand beside them.
+func TestAPatchOfANameInOtherLettersIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.want(201, "POST", "/schedules", `{"id": "a", "crontab": "@daily"}`)
+	answer := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), "PATCH", "/schedules/a", strings.NewReader(`{"Paused": true}`))
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	w.handler.ServeHTTP(answer, r)
+	if answer.Code != 400 || !strings.Contains(answer.Body.String(), "Paused") {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
 }
 
 func TestPatchesOfDifferentFieldsBesideEachOtherAreAllKept(t *testing.T) {
