@@ -82,7 +82,7 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail, b.result.Done, b.result.Failed)
 		return nil, errors.Join(p, failed) // the latter for the log
 	}
-	slices.SortFunc(b.result.Errors, func(x, y bulkFailure) int { return cmp.Compare(x.Index, y.Index) })
+	b.keepFirst()
 	return b.result, nil
 }
 
@@ -192,9 +192,16 @@ func (b *bulk) make(changes []waiting) error {
 }
 
 func (b *bulk) fail(index int64, id string, err error) {
-	if b.result.Failed++; len(b.result.Errors) < maxFailures {
-		b.result.Errors = append(b.result.Errors, bulkFailure{index, id, problemOf(err)})
+	b.result.Failed++
+	if b.result.Errors = append(b.result.Errors, bulkFailure{index, id, problemOf(err)}); len(b.result.Errors) == 2*maxFailures {
+		b.keepFirst()
 	}
+}
+
+// keepFirst keeps the failures that are told. One that cannot be read fails before those that wait.
+func (b *bulk) keepFirst() {
+	slices.SortFunc(b.result.Errors, func(x, y bulkFailure) int { return cmp.Compare(x.Index, y.Index) })
+	b.result.Errors = b.result.Errors[:min(len(b.result.Errors), maxFailures)]
 }
 
 // budget bounds what is read for one change, whatever the size of the whole is.

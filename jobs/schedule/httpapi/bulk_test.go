@@ -113,6 +113,17 @@ func TestWhatCameBeforeABrokenChangeIsMadeAndCounted(t *testing.T) {
 	w.want(413, "POST", "/changes", `{"changes": [`+good+`, `+good+`, `+good+`]}`)
 }
 
+func TestTheFirstOfTheChangesThatFailedAreTold(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	unreadable := strings.Repeat(`{"action": "create", "schedule": {"id": 7}},`, 1500)
+	v := w.want(200, "POST", "/changes", `{"changes": [{"action": "delete", "schedule": {"id": "nobody"}}, `+strings.TrimSuffix(unreadable, ",")+`]}`)
+	errs := v["errors"].([]any)
+	if first := errs[0].(map[string]any); first["id"] != "nobody" || len(errs) != 1000 || v["failed"] != 1501.0 {
+		t.Errorf("%v failed, of which %d are told; the first one is %v", v["failed"], len(errs), first)
+	}
+}
+
 // A client that waits for what it has sent before it sends more would wait for ever for an API that reads all first.
 func TestManyChangesAreMadeAsTheyCome(t *testing.T) {
 	t.Parallel()
