@@ -91,18 +91,23 @@ and where the outbox was pruned, events are published again, with the same ids.`
 }
 
 func backfillSchedules(ctx context.Context, a *App, ids []string, from, until time.Time) error {
+	if until.Before(from) {
+		return usagef("--to %s is before --from %s: nothing lies between", until.Format(time.RFC3339), from.Format(time.RFC3339))
+	}
 	return a.withPublishing(ctx, func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error {
 		views := []backfilledView{}
+		var failed error
 		for _, id := range ids {
 			done, err := s.Backfill(ctx, db, to, id, from, until)
 			if err != nil {
-				return fmt.Errorf("%w; %d of its events were published", err, done.Published)
+				failed = fmt.Errorf("%w; %d of its events were published", err, done.Published)
+				break
 			}
 			views = append(views, backfilledView{id, done.Published, done.Present, done.Until})
 		}
 		header := table.Row{"ID", "PUBLISHED", "PRESENT", "UNTIL"}
-		return printList(a, views, header, func(v backfilledView) table.Row {
+		return errors.Join(failed, printList(a, views, header, func(v backfilledView) table.Row {
 			return table.Row{v.ID, v.Published, v.Present, v.Until}
-		})
+		}))
 	})
 }
