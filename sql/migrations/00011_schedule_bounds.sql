@@ -34,12 +34,15 @@ comment on column prescient.schedule_drop.runs is 'events that were published, o
 comment on column prescient.schedule_drop.backfills is 'the transaction in which the last backfill has begun, which alone may publish';
 comment on column prescient.schedule_drop.last_at is 'the instant that was published last, of schedules that do not wait';
 
+-- Code from before would publish what lies beyond the bounds, and count nothing.
 update prescient.setting
-set schema_version = 11;
+set schema_version = 11,
+    usable_from = 11;
 
 -- +goose Down
 update prescient.setting
-set schema_version = 10;
+set schema_version = 10,
+    usable_from = 1;
 alter table prescient.schedule_drop
     drop column backfills,
     drop column last_at,
