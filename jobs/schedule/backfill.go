@@ -21,7 +21,11 @@ var ErrBackfill = errors.New("another backfill of the schedule has begun, or it 
 // now.
 func (s *Store) Trigger(ctx context.Context, db *sqlx.DB, to *Publishing, id string) (e event.Event, err error) {
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
-		found, err := s.Get(ctx, tx, id)
+		current, err := s.lockChanges(ctx, tx, []string{id}) // whoever deletes it waits for the event
+		if err != nil {
+			return err
+		}
+		found, err := current.find(id, AnyVersion)
 		if err != nil {
 			return err
 		}
@@ -148,13 +152,16 @@ func (b *backfill) all(ctx context.Context, from time.Time) error {
 	return b.flush(ctx)
 }
 
-// flush publishes a page, unless another backfill has begun.
+// flush publishes a page, unless another backfill has begun. Whoever begins one waits for the page; a run does not.
 func (b *backfill) flush(ctx context.Context) error {
 	if len(b.page) == 0 {
 		return nil
 	}
 	err := pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
-		var last int
+		if _, err := b.store.lockChanges(ctx, tx, []string{b.schedule.ID}); err != nil {
+			return err
+		}
+		var last int // in a statement of its own, which sees what the lock has waited for
 		if err := tx.QueryRowContext(ctx, pgsql.ScheduleBackfillFence.In(b.store.schema), b.schedule.ID, b.number).Scan(&last); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
 )
 
 func (w *world) publishing() *schedule.Publishing { return &schedule.Publishing{Publisher: w.to} }
@@ -258,6 +259,75 @@ func TestATriggerPublishesNowAndLeavesTheNextInstant(t *testing.T) {
 		t.Errorf("%d events, %v", len(broker.of("a")), err)
 	}
 	if _, err := w.store.Trigger(t.Context(), w.db, w.publishing(), "b"); !errors.Is(err, schedule.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// unhurried is a publisher elsewhere that takes its time.
+type unhurried struct {
+	memory
+	reached, goOn chan struct{}
+}
+
+func (h *unhurried) Publish(context.Context, []event.Event) error {
+	close(h.reached)
+	<-h.goOn
+	return nil
+}
+
+func TestASlowPublisherOfABackfillHoldsUpNoRun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("a")
+	spec.Misfire = schedule.Skip // the run has something to count
+	w.create(spec)
+	slow := &unhurried{reached: make(chan struct{}), goOn: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := w.store.Backfill(t.Context(), w.db, &schedule.Publishing{Publisher: slow}, "a", noon.Add(-time.Hour), noon); err != nil {
+			t.Error(err)
+		}
+	})
+	<-slow.reached
+	w.clock.Set(slot(8))
+	runner, ctx := w.runner(), t.Context()
+	ran := make(chan error, 1)
+	go func() {
+		_, err := runner.CatchUp(ctx, slots.CatchUp{})
+		ran <- err
+	}()
+	select {
+	case err := <-ran:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the run waits for the publisher of the backfill")
+	}
+	close(slow.goOn)
+	wg.Wait()
+}
+
+func TestADeleteWaitsForATrigger(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create(every("a"))
+	slow := &unhurried{reached: make(chan struct{}), goOn: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := w.store.Trigger(t.Context(), w.db, &schedule.Publishing{Publisher: slow}, "a"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-slow.reached
+	deleted := make(chan error, 1)
+	go func() { deleted <- w.store.Delete(context.WithoutCancel(t.Context()), w.db, "a", schedule.AnyVersion) }()
+	w.eventually("the delete to wait", func() bool {
+		return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 1
+	})
+	close(slow.goOn)
+	wg.Wait()
+	if err := <-deleted; err != nil {
 		t.Error(err)
 	}
 }

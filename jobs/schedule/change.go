@@ -94,24 +94,9 @@ type locked map[string]Schedule
 // lock locks schedules and then their rows of future_job. A run takes rows alone, and never waits for one, so nobody
 // waits for another in a circle.
 func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, error) {
-	for _, id := range ids {
-		if err := checkText("id", id); err != nil {
-			return nil, err
-		}
-	}
-	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)}, func(row *sql.Rows, v *Schedule) error {
-		var last sql.NullTime
-		err := v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt, &v.Runs, &last)
-		v.Last = utc(last)
-		return err
-	})
+	all, err := s.lockChanges(ctx, tx, ids)
 	if err != nil {
 		return nil, err
-	}
-	all := locked{}
-	for _, v := range list {
-		v.State = Ended
-		all[v.ID] = v
 	}
 	type row struct {
 		id      string
@@ -126,6 +111,28 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 			v.waits(row.payload)
 			all[row.id] = v
 		}
+	}
+	return all, err
+}
+
+// lockChanges locks schedules against whoever changes or deletes them, and does not hold up runs: what waits, and what is
+// known of it, is not read.
+func (s *Store) lockChanges(ctx context.Context, tx jobs.DB, ids []string) (locked, error) {
+	for _, id := range ids {
+		if err := checkText("id", id); err != nil {
+			return nil, err
+		}
+	}
+	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)}, func(row *sql.Rows, v *Schedule) error {
+		var last sql.NullTime
+		err := v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt, &v.Runs, &last)
+		v.Last = utc(last)
+		return err
+	})
+	all := locked{}
+	for _, v := range list {
+		v.State = Ended
+		all[v.ID] = v
 	}
 	return all, err
 }

@@ -1,5 +1,5 @@
--- Begins a backfill of a schedule, and ends those that are under way: they find another number. It waits for their pages. The
--- number is the transaction's, which no backfill had of a schedule that was deleted and created again.
+-- Begins a backfill of a schedule, and ends those that are under way: they find another number. The number is
+-- the transaction's, which no backfill had of a schedule that was deleted and created again.
 insert into prescient.schedule_drop as d (id, dropped, backfills)
 values ($1, 0, pg_current_xact_id()::text::bigint)
 on conflict (id) do update

@@ -1,8 +1,4 @@
--- Whether a backfill is still the last one of its schedule, which it stays until the transaction ends.
+-- Whether a backfill is still the last one of its schedule, which it stays as long as the schedule is locked.
 select count(*)
-from (
-    select
-    from prescient.schedule_drop
-    where id = $1 and backfills = $2
-    for update
-) as d
+from prescient.schedule_drop
+where id = $1 and backfills = $2
