@@ -152,7 +152,8 @@ func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 
 // AfterGroup is for what is to be done when all of something has ended: a row of the job is checked once no row of another
 // job waits in its group, whatever became of them; until then it goes from slot to slot, which counts as no check. Its group is
-// its GroupKey, or else its entity; rows of other jobs that are registered so do not count. It is not for RegisterGroup.
+// its GroupKey, or else its entity; rows of other jobs that are registered so do not count, nor do anonymous ones without a
+// GroupKey, which nothing finds. It is not for RegisterGroup.
 func AfterGroup() Option { return func(d *Definition) { d.AfterGroup = true } }
 
 // Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are claimed already

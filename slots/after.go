@@ -26,8 +26,8 @@ func (r *run) othersWait(c *claim, rows []jobs.FutureJob, numbers []int64) (map[
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	for number, job := range r.known {
-		if job.def.AfterGroup {
+	for number, def := range r.jobs { // in whatever slot they wait, paused or not
+		if def.AfterGroup {
 			after = append(after, number)
 		}
 	}

@@ -162,6 +162,31 @@ func TestAJobAfterItsGroupIsCheckedWhenTheOthersHaveEnded(t *testing.T) {
 	}
 }
 
+// Those that wait for their group do not wait for each other, in whatever slot the others are, and though they are paused.
+func TestAJobAfterItsGroupDoesNotWaitForAnotherThatDoes(t *testing.T) {
+	t.Parallel()
+	for name, reported := range map[string]time.Time{"in a later slot": slot(50), "paused": slot(1)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("gather", done, jobs.AfterGroup())
+			w.registry.Register("report", done, jobs.AfterGroup())
+			list := []jobs.FutureJob{child("gather", "seven", "", slot(1)), child("report", "seven", "", reported)}
+			if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+			if name == "paused" {
+				if _, err := w.client.Pause(t.Context(), w.db, "report"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if result := w.run(slot(1)); result.Finished != 1 {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+}
+
 // Three e-mails become one: whoever checks a group considers what is to come, of any job.
 func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	t.Parallel()
