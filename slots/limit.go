@@ -2,10 +2,14 @@ package slots
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lib/pq"
 
@@ -44,7 +48,11 @@ func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
 	return &limit{run: r, number: number, def: def, places: places, shares: map[string]*share{}}
 }
 
-// key returns what the limit of a row goes by: of those for which the job's function panics, the empty key.
+// maxLimitKey is how long a key may be as it is, in bytes: it is in an index.
+const maxLimitKey = 500
+
+// key returns what the limit of a row goes by: of those for which the job's function panics, the empty key. One that the database
+// cannot store, such as a text that was cut within a character, is known by its hash.
 func (l *limit) key(row jobs.FutureJob) (key string) {
 	if l.def.LimitBy == nil {
 		return ""
@@ -54,7 +62,11 @@ func (l *limit) key(row jobs.FutureJob) (key string) {
 			l.run.cfg.Logger.ErrorContext(l.run.work, "LimitBy panicked: the check counts to the empty key", "check", row.Key().String(), "panic", p)
 		}
 	}()
-	return l.def.LimitBy(row)
+	key = l.def.LimitBy(row)
+	if len(key) > maxLimitKey || !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
+		return fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
+	}
+	return key
 }
 
 // obtain returns the shares of keys for a claim, which uses them until leave: with places for so many units of each key, as far

@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -177,6 +178,35 @@ func TestARowWithoutAKeyOfItsOwnIsCheckedAllTheSame(t *testing.T) {
 	w.enqueueTenants("limited", 20, "a", "b")
 	if result := w.run(slot(1)); result.Finished != 40 {
 		t.Errorf("%+v", result)
+	}
+}
+
+// What a function makes of a payload may be anything: it must not end the run.
+func TestAKeyThatTheDatabaseCannotStoreIsALimitOfItsOwn(t *testing.T) {
+	t.Parallel()
+	long := make([]byte, 12_000) // which does not become short by compression
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(long)
+	for name, bad := range map[string]string{"half a character": "\u00e4"[:1], "a NUL byte": "b\x00", "one too long for an index": fmt.Sprintf("%x", long)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			g := newGauge()
+			w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+				defer g.enter(tenant(job))()
+				time.Sleep(time.Millisecond)
+				return nil, nil
+			}, jobs.AtMost(2), jobs.PerSecond(1000), jobs.LimitBy(func(job jobs.FutureJob) string {
+				if tenant(job) == "b" {
+					return bad
+				}
+				return tenant(job)
+			}))
+			w.enqueueTenants("limited", 20, "a", "b")
+			if result := w.run(slot(1)); result.Finished != 40 || g.most["b"] > 2 {
+				t.Errorf("%+v, at once %v", result, g.most)
+			}
+		})
 	}
 }
 
