@@ -295,6 +295,8 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return errEndedTx
 	case state == pqerror.InFailedSQLTransaction:
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
+	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
+		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
 	}
 	return rd.postpone(ctx, u, err)
 }

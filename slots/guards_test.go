@@ -457,6 +457,22 @@ func TestACheckWithATransactionCommitsItsWritesWithItsOutcome(t *testing.T) {
 			want: ended{"", slot(2), 0, 1, "the check went on after an error of its transaction: pq: current transaction is aborted, commands ignored until end of transaction block (25P02)"},
 		},
 		{
+			name: "rows that are left open",
+			check: func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				_, err := tx.QueryContext(ctx, `select * from generate_series(1, 100000)`) //nolint:sqlclosecheck,rowserrcheck // on purpose
+				return nil, err
+			},
+			want: ended{"", slot(2), 0, 1, "the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: pq: there is already a query being processed on this connection"},
+		},
+		{
+			name: "a transaction that only reads",
+			check: func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				_, err := tx.ExecContext(ctx, `set transaction read only`)
+				return nil, err
+			},
+			want: ended{"", slot(2), 0, 1, "the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: pq: cannot execute INSERT in a read-only transaction (25006)"},
+		},
+		{
 			name: "a check that rolls back itself",
 			check: func(_ context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 				return nil, tx.Rollback()

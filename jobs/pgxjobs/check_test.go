@@ -123,6 +123,14 @@ func TestACheckWritesThroughItsTransactionOfPgxOnce(t *testing.T) {
 			_, err := tx.Exec(ctx, "insert into alert values ('8', 'tx')")
 			return nil, err
 		},
+		"10": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) {
+			_, err := tx.Query(ctx, "select * from generate_series(1, 100000)") //nolint:sqlclosecheck,rowserrcheck // on purpose
+			return nil, err
+		},
+		"11": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) {
+			_, _ = tx.Query(ctx, "select * from generate_series(1, 100000)") //nolint:sqlclosecheck,rowserrcheck // on purpose
+			return nil, errors.New("early")
+		},
 		"9": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) { // a savepoint of pgx's
 			return nil, pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "delete from alert where number = $1 and job = 'gone'", "9")
@@ -149,6 +157,7 @@ func TestACheckWritesThroughItsTransactionOfPgxOnce(t *testing.T) {
 	want := map[string]string{
 		"0": "done", "1": "waits", "2": "waits: no", "3": ended, "4": ended,
 		"5": "waits: the check went on after an error of its transaction", "6": "done", "7": "done", "8": "waits: commit", "9": "done",
+		"10": "waits: the check has left rows of its transaction open: it must read them to their end, or close them", "11": "waits: early",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

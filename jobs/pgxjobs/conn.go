@@ -147,6 +147,9 @@ func (e *ending) Rollback() error {
 		e.on.lent.Lock()
 	}
 	defer e.on.lent.Unlock()
+	if own := e.on.own.Conn(); own.PgConn().IsBusy() { // with rows that the check has left open: no statement can follow
+		return own.Close(e.ctx)
+	}
 	return explain(e.on.tx.Rollback(e.ctx))
 }
 

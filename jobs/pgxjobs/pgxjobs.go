@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -86,6 +87,12 @@ func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, erro
 			return out, cmp.Or(ctx.Err(), fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.Through(pgxjobs.Open(pool)): %w", err))
 		}
 		defer own.back()
-		return fn(ctx, own.tx, in)
+		out, err = fn(ctx, own.tx, in)
+		if err == nil && own.tx.Conn().PgConn().IsBusy() {
+			err = errLeftOpen
+		}
+		return out, err
 	}
 }
+
+var errLeftOpen = errors.New("the check has left rows of its transaction open: it must read them to their end, or close them")
