@@ -33,8 +33,9 @@ type unit struct {
 	verdict *guard.Verdict // decided without a call
 
 	queue       *queue
-	transaction string // the number of the check's own
-	waited      bool   // for somebody else's lock
+	at          time.Time // the instant of its limit at which it may begin; zero: any
+	transaction string    // the number of the check's own
+	waited      bool      // for somebody else's lock
 
 	began   time.Time // local monotonic instant; guarded by round.mu, as are all below
 	safe    bool      // what is left are statements of the run: it is not abandoned any more
@@ -72,8 +73,9 @@ type round struct {
 
 // queue is units that are subject to the same limit.
 type queue struct {
-	share *share // nil: to none
-	units []*unit
+	share    *share // nil: to none
+	units    []*unit
+	entering int // how many wait for room for one of them
 }
 
 func newRound(r *run, c *claim, queues []*queue) *round {
@@ -101,8 +103,12 @@ func (rd *round) start() {
 
 // checkMany does checks on a goroutine of its own, until none is left. One that never returns keeps the goroutine.
 func (rd *round) checkMany(q *queue) {
-	for rd.enter(q) {
-		u := rd.begin(q)
+	for rd.isNeeded(q) {
+		at, ok := rd.enter(q)
+		if !ok {
+			return
+		}
+		u := rd.begin(q, at)
 		if u == nil {
 			rd.leave(q)
 			return
@@ -114,54 +120,87 @@ func (rd *round) checkMany(q *queue) {
 	}
 }
 
-// enter waits for room for a check.
-func (rd *round) enter(q *queue) bool {
-	var at time.Time
-	if q.share != nil {
-		var ok bool
-		if at, ok = q.share.enter(rd.claim); !ok {
-			return false
-		}
+// isNeeded tells whether there are more units than those who wait for room will take: an instant of a limit that is waited for is
+// nobody else's.
+func (rd *round) isNeeded(q *queue) bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if q.entering >= len(q.units) {
+		return false
 	}
+	q.entering++
+	return true
+}
+
+// enter waits for room for a check, and for the instant at which it may begin; see share.enter.
+func (rd *round) enter(q *queue) (at time.Time, ok bool) {
+	if q.share == nil {
+		return at, rd.enterGates()
+	}
+	if at, ok = q.share.enter(rd.claim); !ok {
+		return at, false
+	}
+	if ok = rd.enterGates(); ok && late(at) { // since the workers were busy
+		rd.leaveGates()
+		at, ok = rd.enterHolding(q.share)
+	}
+	if !ok {
+		q.share.leave()
+	}
+	return at, ok
+}
+
+// enterHolding waits for an instant with a worker in hand. Few do so at a time, since others could use it.
+func (rd *round) enterHolding(s *share) (at time.Time, ok bool) {
+	if !s.limit.holding.enter(rd.run.stop, rd.claim.ctx) {
+		return at, false
+	}
+	defer s.limit.holding.leave()
+	if !rd.enterGates() {
+		return at, false
+	}
+	if at, ok = s.await(rd.claim); !ok {
+		rd.leaveGates()
+	}
+	return at, ok
+}
+
+func (rd *round) enterGates() bool {
 	for i, gate := range rd.claim.lane.gates {
 		if !gate.enter(rd.run.stop, rd.claim.ctx) {
 			for _, entered := range rd.claim.lane.gates[:i] {
 				entered.leave()
 			}
-			if q.share != nil {
-				q.share.leave()
-			}
-			return false
-		}
-	}
-	for ok := true; late(at); { // since the workers were busy
-		if at, ok = q.share.await(rd.claim); !ok {
-			rd.leave(q)
 			return false
 		}
 	}
 	return true
 }
 
-func (rd *round) leave(q *queue) {
+func (rd *round) leaveGates() {
 	for _, gate := range slices.Backward(rd.claim.lane.gates) {
 		gate.leave()
 	}
+}
+
+func (rd *round) leave(q *queue) {
+	rd.leaveGates()
 	if q.share != nil {
 		q.share.leave()
 	}
 }
 
 // begin returns the next unit of a queue; nil when there is none, or the run is stopped.
-func (rd *round) begin(q *queue) *unit {
+func (rd *round) begin(q *queue, at time.Time) *unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
+	q.entering--
 	for len(q.units) > 0 && !rd.over && rd.run.stop.Err() == nil && rd.claim.ctx.Err() == nil && !rd.run.leases.expired(rd.claim) {
 		u := q.units[0]
 		q.units = q.units[1:]
 		rd.started++
 		rd.running++
-		u.began, u.running = monotonic(), true
+		u.began, u.running, u.at = monotonic(), true, at
 		rd.run.enqueue(rd.claim, -min(int64(len(u.rows)), rd.claim.queued.Load()))
 		rd.run.brief(u)
 		return u

@@ -46,6 +46,11 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 	if err := rd.lock(ctx, tx.Tx, u, mark); err != nil {
 		return nil, rd.postpone(ctx, u, err)
 	}
+	if late(u.at) { // since the connection, or a lock, was waited for
+		if _, ok := u.queue.share.await(rd.claim); !ok || ctx.Err() != nil {
+			return nil, rd.postpone(ctx, u, errAgain)
+		}
+	}
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
 	if err != nil {
 		switch lost := tx.Rollback(); {

@@ -25,6 +25,8 @@ type limit struct {
 	def    *jobs.Definition
 	places int // that it can use at once
 
+	holding semaphore // checks that wait for their instant with a worker in hand
+
 	mu     sync.Mutex
 	shares map[string]*share         // by key; without jobs.LimitBy there is one, of the empty key
 	until  atomic.Pointer[time.Time] // local monotonic instant before which no place ends; nil: there are none
@@ -41,11 +43,18 @@ type share struct {
 	asked time.Time
 }
 
+// perHolder is how many of the checks of a second one has that waits for its instant with a worker in hand: so it waits for 20 ms,
+// but where fewer than 50 are allowed.
+const perHolder = 50
+
 // askAgain is how soon a run asks again for places that it did not get.
 const askAgain = 100 * time.Millisecond
 
 func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
-	return &limit{run: r, number: number, def: def, places: places, shares: map[string]*share{}}
+	return &limit{
+		run: r, number: number, def: def, places: places, shares: map[string]*share{},
+		holding: make(semaphore, max(1, def.PerSecond/perHolder)),
+	}
 }
 
 // maxLimitKey is how long a key may be as it is, in bytes: it is in an index.

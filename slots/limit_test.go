@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // gauge counts what goes on at once, and when it began, by key.
@@ -178,6 +179,54 @@ func TestARowWithoutAKeyOfItsOwnIsCheckedAllTheSame(t *testing.T) {
 	w.enqueueTenants("limited", 20, "a", "b")
 	if result := w.run(slot(1)); result.Finished != 40 {
 		t.Errorf("%+v", result)
+	}
+}
+
+// Whoever waits for room only takes an instant for a check that is there: others wait for it.
+func TestChecksThatAreNotThereTakeNothingOfALimit(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("limited", done, jobs.PerSecond(2))
+	w.enqueueTenants("limited", 4, "a")
+	if result := w.run(slot(1)); result.Finished != 4 {
+		t.Errorf("%+v", result)
+	}
+	if w.count(`select count(*) from prescient.job_pace where free_at < clock_timestamp() + interval '1 second'`) != 1 {
+		t.Error("the next check may begin in more than a second, of two in one")
+	}
+}
+
+// What counts is when the function is called, not when its transaction is asked for.
+func TestChecksThatHaveWaitedForAConnectionDoNotBeginAllAtOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	own, err := pgsql.Open(t.Context(), w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = own.Close() })
+	own.SetMaxOpenConns(1)
+	taken, err := own.Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGauge()
+	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		defer g.enter("all")()
+		return nil, nil
+	}, jobs.PerSecond(5), jobs.Through(own))
+	w.enqueueTenants("limited", 15, "a")
+	w.clock.Set(slot(1))
+	running := w.background(slot(1))
+	w.eventually("as many as may be wait for the connection", func() bool { return own.Stats().WaitCount == slots.DefaultConnections })
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-running; result.Finished != 15 {
+		t.Errorf("%+v", result)
+	}
+	if most := g.within("all"); most > 5 {
+		t.Errorf("%d began within a second", most)
 	}
 }
 

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"database/sql"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,7 +74,7 @@ func (s *share) instant(ctx context.Context) (at time.Time, err error) {
 // takePace takes instants from the database. Call it with mu held.
 func (s *share) takePace(ctx context.Context) error {
 	r, perSecond := s.limit.run, s.limit.def.PerSecond
-	spacing := time.Duration((1 + paceSlack) * float64(time.Second) / float64(perSecond))
+	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(perSecond))) * time.Microsecond // the database's unit
 	n := max(1, min(max(s.pace.waiting.Load(), s.pace.size), int64(paceAhead/spacing)))
 	if s.pace.size = 2 * n; s.pace.stale {
 		s.pace.size, s.pace.stale = n/4, false
