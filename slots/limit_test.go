@@ -269,10 +269,10 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 		return nil, nil
 	}, jobs.AtMost(2))
 	w.enqueueTenants("limited", 20, "a")
-	// Three places are taken already; those of the living are renewed by nobody.
-	for token, lease := range map[int]string{1: "0", 2: "2 seconds"} {
+	// Places are taken already; those of the living are renewed by nobody. One is of a key that is not asked for any more.
+	for token, of := range []struct{ key, lease string }{{"", "0"}, {"", "2 seconds"}, {"gone", "0"}} {
 		_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_place (job, key, token, places, allocated_until)
-			values (prescient.number_of('limited'), '', $1, 2, clock_timestamp() + $2::interval)`, token, lease)
+			values (prescient.number_of('limited'), $1, $2, 2, clock_timestamp() + $3::interval)`, of.key, token, of.lease)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,6 +280,9 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	began := time.Now()
 	if result := w.run(slot(1)); result.Finished != 20 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
+	}
+	if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
+		t.Errorf("%d places are left of dead runs", left)
 	}
 	if g.began["all"][0].Sub(began) < time.Second || g.most["all"] > 2 {
 		t.Errorf("the first check began after %s, and %d were done at once", g.began["all"][0].Sub(began), g.most["all"])

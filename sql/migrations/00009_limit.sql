@@ -41,8 +41,9 @@ as $$
 begin
     -- The others' places are counted by a statement after the lock, and so as they are.
     perform pg_advisory_xact_lock(hashtextextended('prescient.places ' || number, 0));
+    -- Those of any key: nobody may ever ask for that of a run that has died.
     delete from prescient.job_place p
-    where p.job = number and p.key = any (keys) and p.token <> own and p.allocated_until < statement_timestamp();
+    where p.job = number and p.token <> own and p.allocated_until < statement_timestamp();
     return query
     insert into prescient.job_place as p (job, key, token, places, allocated_until)
     select number, w.key, own, least(w.wanted, most - o.taken), statement_timestamp() + lease
@@ -62,7 +63,8 @@ $$;
 -- +goose StatementEnd
 
 -- Gives a run the next instants at which so many checks may begin, one every spacing. Returns how far ahead the first is, which
--- may be in the past. With each new key those are forgotten of which nobody has asked for an hour.
+-- may be in the past. With one new key of a hundred those are forgotten of which nobody has asked for an hour: they are found by
+-- looking through all.
 -- +goose StatementBegin
 create function prescient.take_pace(number bigint, of_key text, checks integer, spacing interval)
 returns interval
@@ -79,7 +81,7 @@ begin
     on conflict (job, key) do update
     set free_at = greatest(p.free_at, statement_timestamp()) + checks * spacing
     returning p.free_at, p.xmax = 0 into next_free, is_new;
-    if is_new then
+    if is_new and random() < 0.01 then
         delete from prescient.job_pace p
         where p.job = number and p.key in (
             select o.key
