@@ -44,6 +44,9 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 	defer tx.End()
 	mark := strconv.FormatInt(rd.claim.token, 10) + ":" + strconv.FormatInt(u.rows[0].ID, 10)
 	if err := rd.lock(ctx, tx.Tx, u, mark); err != nil {
+		if errors.Is(err, errRecorded) && u.def.DB != nil {
+			err = rd.sameDatabase(ctx, tx.Tx, u)
+		}
 		return nil, rd.postpone(ctx, u, err)
 	}
 	if late(u.at) { // since the connection, or a lock, was waited for
@@ -69,6 +72,25 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 		return nil, errIgnored
 	}
 	return nil, rd.commit(ctx, tx, u, results, mark)
+}
+
+// sameDatabase tells rows that are gone, by errRecorded, from those of another database, where the claim is not either.
+func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx, u *unit) error {
+	r := rd.run
+	const none = 0 // no record has this part
+	var held bool
+	var m pgsql.Message
+	err := m.Add(pgsql.RecordFind.In(r.schema), []any{r.slot, rd.claim.token, none}, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
+	if err == nil {
+		err = m.Send(ctx, tx)
+	}
+	if err != nil {
+		return err
+	}
+	if _, lost := r.find(rd.claim, none); held || lost != nil {
+		return errRecorded
+	}
+	return fmt.Errorf("job %s is registered with jobs.Through and a pool of another database than the runner's: its rows are not there", u.def.Name)
 }
 
 // postpone has a check repeated whose transaction did not come to its end for no fault of its own.

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // run runs the slot after noon, of jobs whose transactions are of pgx.
@@ -23,6 +24,16 @@ func (w *world) run(register func(r *jobs.Registry, through jobs.Option)) slots.
 	w.t.Helper()
 	registry := jobs.NewRegistry()
 	register(registry, jobs.Through(pgxjobs.Open(w.pool)))
+	result, err := w.runner(registry).Run(w.t.Context(), slot(1))
+	if err != nil && !errors.Is(err, slots.ErrAbandoned) {
+		w.t.Error(err)
+	}
+	return result
+}
+
+// runner is one of a ledger that begins with the slot after noon.
+func (w *world) runner(registry *jobs.Registry) *slots.Runner {
+	w.t.Helper()
 	ledger, err := slots.NewLedger(w.t.Context(), w.db, "", func() time.Time { return now })
 	if err == nil {
 		err = ledger.Begin(w.t.Context(), slot(1))
@@ -37,11 +48,7 @@ func (w *world) run(register func(r *jobs.Registry, through jobs.Option)) slots.
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	result, err := runner.Run(w.t.Context(), slot(1))
-	if err != nil && !errors.Is(err, slots.ErrAbandoned) {
-		w.t.Error(err)
-	}
-	return result
+	return runner
 }
 
 // givenBack fails where somebody still has a connection of the pool.
@@ -258,5 +265,32 @@ func TestAJobWithoutAFunctionOrAPoolIsNotRegistered(t *testing.T) {
 			}()
 			register(jobs.NewRegistry())
 		}()
+	}
+}
+
+// A check that looked for its row in the wrong place must not take it for one that is gone.
+func TestAPoolOfAnotherDatabaseIsFoundOut(t *testing.T) {
+	t.Parallel()
+	for name, register := range map[string]func(r *jobs.Registry, through jobs.Option){
+		"a row": func(r *jobs.Registry, through jobs.Option) {
+			r.RegisterTx("remind", pgxjobs.InTx(func(context.Context, pgx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }), through)
+		},
+		"a batch": func(r *jobs.Registry, through jobs.Option) {
+			r.RegisterBatchTx("remind", pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				return make([]jobs.Result, len(batch)), nil
+			}), through)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, other := setup(t), connect(t, pgtest.URL(t))
+			w.enqueue("remind", 3)
+			registry := jobs.NewRegistry()
+			register(registry, jobs.Through(pgxjobs.Open(other.pool)))
+			result, err := w.runner(registry).Run(t.Context(), slot(1))
+			if err == nil || !strings.Contains(err.Error(), "a pool of another database than the runner's") || result.State != slots.StateOpen {
+				t.Errorf("%+v: %v", result, err)
+			}
+		})
 	}
 }
