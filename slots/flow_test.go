@@ -110,6 +110,34 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 	}
 }
 
+// A transaction that has asked for the same check, and does not commit, keeps nothing but the outcome that asks for it from being recorded.
+func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+		}
+		return results, nil
+	})
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	if _, err := w.client.Enqueue(t.Context(), tx, child("child", "17", "", slot(2)), jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	w.enqueue("parent", slot(1), 40)
+	w.clock.Set(slot(1))
+	running := w.background(slot(1))
+	w.eventually("all others are recorded", func() bool { return w.count(`select count(*) from prescient.future_job_history`) == 39 })
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-running; result.Finished != 40 || w.pending("child") != 40 {
+		t.Errorf("%+v, %d children", result, w.pending("child"))
+	}
+}
+
 // A fan out and in: what gathers is checked in the slot after the one in which the last part has ended, and once.
 func TestAJobAfterItsGroupIsCheckedWhenTheOthersHaveEnded(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -61,7 +62,7 @@ func (r *run) recordSome(c *claim, batch []outcome, ends bool) (locked []outcome
 	r.writers <- struct{}{}
 	defer r.writers.leave()
 	if time.Since(r.born) < time.Duration(r.wary.Load()) || slices.ContainsFunc(batch, outcome.enqueues) {
-		return r.recordFree(c, batch, false)
+		return r.recordApart(c, batch, false)
 	}
 	began := monotonic()
 	err = r.recordAll(c, batch, ends)
@@ -169,11 +170,42 @@ func (r *run) find(c *claim, part int64) (done bool, err error) {
 func (r *run) recordLocked(c *claim) (locked []outcome, err error) {
 	if r.patience.try() {
 		defer r.patience.leave()
-		return r.recordFree(c, c.locked, true)
+		return r.recordApart(c, c.locked, true)
 	}
 	r.writers <- struct{}{}
 	defer r.writers.leave()
-	return r.recordFree(c, c.locked, false)
+	return r.recordApart(c, c.locked, false)
+}
+
+// recordApart is recordFree, and again in ever smaller parts where nothing could be recorded: a key that an outcome asks for may be
+// somebody's who has not committed, and the others need not wait for him. It takes as long as a write may; what is left then has
+// its turn the next time, in another order.
+func (r *run) recordApart(c *claim, batch []outcome, patient bool) (locked []outcome, err error) {
+	locked, err = r.recordFree(c, batch, patient)
+	if len(locked) < len(batch) || !slices.ContainsFunc(batch, outcome.enqueues) {
+		return locked, err
+	}
+	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+	began, parts := monotonic(), [][]outcome{batch}
+	for locked = nil; len(parts) > 0; parts = parts[1:] {
+		part := parts[0]
+		if len(part) == 1 || time.Since(began) > slowWrite {
+			locked = append(locked, part...)
+			continue
+		}
+		for half := range slices.Chunk(part, (len(part)+1)/2) {
+			rest, err := r.recordFree(c, half, false)
+			switch {
+			case err != nil:
+				return nil, err
+			case len(rest) < len(half):
+				locked = append(locked, rest...)
+			default:
+				parts = append(parts, rest)
+			}
+		}
+	}
+	return locked, nil
 }
 
 // end ends a claim of which nothing is left.
