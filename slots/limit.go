@@ -257,10 +257,13 @@ func (r *run) admit(c *claim, units []*unit) ([]*queue, error) {
 }
 
 // makeRoom gets a place before anything is claimed, where all rows of the claim will need the same: what is claimed nobody else
-// can check. Where there is none the lane rests for a while.
+// can check. Where there is none the lane rests for a while. Rows that are only moved or ended need none.
 func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	l := c.lane.limit
 	if l == nil || l.def.LimitBy != nil {
+		return true, nil
+	}
+	if _, act := r.sel.judge(l.def, r.moment()); act != actCheck {
 		return true, nil
 	}
 	shares, err := l.obtain(r.stop, c, map[string]int{"": l.places})

@@ -311,6 +311,67 @@ func TestALockedRowKeepsNoPlaceFromOthers(t *testing.T) {
 	}
 }
 
+// takePlace takes the only place of a job, as another run does.
+func (w *world) takePlace(job, lease string) {
+	w.t.Helper()
+	_, err := w.db.ExecContext(w.t.Context(), `insert into prescient.job_place (job, key, token, places, allocated_until)
+		values (prescient.number_of($1), '', 1, 1, clock_timestamp() + $2::interval)`, job, lease)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// The others at the slot may not know the job whose place it waits for.
+func TestARunnerThatWaitsForAPlaceStaysThoughOthersAreAtItsSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	release := make(chan struct{})
+	others := jobs.NewRegistry()
+	others.Register("slow", func(context.Context, jobs.FutureJob) (*time.Time, error) { <-release; return nil, nil })
+	w.registry.Register("limited", done, jobs.AtMost(1))
+	w.enqueueTenants("limited", 10, "a")
+	w.enqueue("slow", slot(1), 1)
+	w.takePlace("limited", "4 seconds")
+	w.clock.Set(slot(1))
+	busy := w.background(slot(1), func(cfg *slots.Config) { cfg.Registry = others })
+	w.eventually("the other is at the slot", func() bool { return w.count(`select count(*) from prescient.slot_claim where jobs <> '{}'`) == 1 })
+	waits := w.background(slot(1), func(cfg *slots.Config) { cfg.Lease = slots.MinLease })
+	w.eventually("the rows are checked", func() bool { return w.count(`select count(*) from prescient.future_job_history`) == 10 })
+	close(release)
+	if a, b := <-waits, <-busy; a.Finished != 10 || b.Finished != 1 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// To move rows no place is needed.
+func TestCatchUpMovesAndEndsRowsOfAJobThatIsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		mode slots.Mode
+		opts []jobs.Option
+	}{
+		"mode defer":     {mode: slots.ModeDefer},
+		"misfire defer":  {opts: []jobs.Option{jobs.OnMisfire(jobs.MisfireDefer)}},
+		"misfire skip":   {opts: []jobs.Option{jobs.OnMisfire(jobs.MisfireSkip)}},
+		"after deadline": {opts: []jobs.Option{jobs.Deadline(time.Minute)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("limited", done, append(test.opts, jobs.AtMost(1))...)
+			w.enqueueTenants("limited", 20, "a")
+			w.takePlace("limited", "1 hour")
+			w.clock.Set(slot(4))
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			caught, err := w.runner().CatchUp(ctx, slots.CatchUp{Mode: test.mode})
+			if err != nil || len(caught.Results) != 1 || caught.Results[0].Checked != 20 {
+				t.Errorf("%+v: %v", caught, err)
+			}
+		})
+	}
+}
+
 // When the slot is done by others while a runner waits for a place, it goes home.
 func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 	t.Parallel()

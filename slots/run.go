@@ -200,7 +200,7 @@ func (r *run) loop() (State, error) {
 		case end == "busy":
 			if claimed, err = r.takeOver(); claimed {
 				idle = monotonic()
-			} else if time.Since(idle) > r.stay() || r.limitReached() {
+			} else if time.Since(idle) > r.stay() && !r.staysForRoom() || r.limitReached() {
 				return StateOpen, err
 			} else {
 				r.wait(lookEvery)
@@ -227,6 +227,9 @@ func (r *run) stay() time.Duration {
 	}
 	return r.cfg.Lease
 }
+
+// staysForRoom tells whether there are rows left for this run alone to check, maybe, once others make room for them.
+func (r *run) staysForRoom() bool { return r.kind != KindCatchUp && r.rests() }
 
 // wait returns true when something has changed, and false when the run is stopped, or after limit.
 func (r *run) wait(limit time.Duration) bool {
