@@ -400,3 +400,24 @@ func TestNewClientRefusesWhatCannotWork(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A traceparent may come from a request, of whomever: it must not spoil the transaction of the business.
+func TestATraceThatIsRefusedLeavesTheTransactionAsItIs(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, bad := range map[string]string{"NUL": "00-\x00", "UTF-8": "00-\xff", "long": strings.Repeat("0", 501)} {
+		tx := w.db.MustBegin()
+		if _, ok := errors.AsType[*jobs.FieldError](jobs.SetTraceParent(t.Context(), tx, bad)); !ok {
+			t.Errorf("%s: is not refused", name)
+		}
+		if _, err := w.client.Enqueue(t.Context(), tx, check(name, now), jobs.Keep); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(w.waiting()); n != 3 {
+		t.Errorf("%d rows wait", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -107,8 +108,8 @@ func Concurrency(n int) Option {
 // for RegisterGroup. Default: no limit.
 func AtMost(n int) Option {
 	return func(d *Definition) {
-		if n < 1 {
-			panic(fmt.Sprintf("register job %q: AtMost(%d): must be at least 1", d.Name, n))
+		if n < 1 || n > math.MaxInt32 {
+			panic(fmt.Sprintf("register job %q: AtMost(%d): must be from 1 to %d", d.Name, n, math.MaxInt32))
 		}
 		d.AtMost = n
 	}

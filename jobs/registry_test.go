@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,8 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"Retry":              {func(r *jobs.Registry) { r.Register("job", done, jobs.Retry(-1)) }, `"job": Retry(-1)`},
 		"Deadline":           {func(r *jobs.Registry) { r.Register("job", done, jobs.Deadline(0)) }, `"job": Deadline(0s)`},
 		"Concurrency":        {func(r *jobs.Registry) { r.Register("job", done, jobs.Concurrency(0)) }, `"job": Concurrency(0)`},
+		"AtMost":             {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(math.MaxInt32+1)) }, `"job": AtMost(2147483648)`},
+		"PerSecond":          {func(r *jobs.Registry) { r.Register("job", done, jobs.PerSecond(0)) }, `"job": PerSecond(0)`},
 		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", done, jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,18 +66,23 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 }
 
 // SetActor says for the rest of a transaction who it is that enqueues, moves and cancels: a user of the application,
-// which the database knows only as a role. It is kept beside the role and the application_name, for Why.
+// which the database knows only as a role. It is kept beside the role and the application_name, for Why. It has up to 500
+// bytes; of one that is refused, by a FieldError, the transaction knows nothing, and goes on.
 func SetActor(ctx context.Context, tx DB, actor string) error {
 	return setTrace(ctx, tx, "actor", actor)
 }
 
 // SetTraceParent says for the rest of a transaction which trace what it enqueues belongs to, as a W3C traceparent. The checks
-// are given it as FutureJob.TraceParent; package jobs/oteltrace does both for OpenTelemetry.
+// are given it as FutureJob.TraceParent; package jobs/oteltrace does both for OpenTelemetry. The same rules hold as for SetActor:
+// it may come from a request.
 func SetTraceParent(ctx context.Context, tx DB, traceparent string) error {
 	return setTrace(ctx, tx, "parent", traceparent)
 }
 
 func setTrace(ctx context.Context, tx DB, what, value string) error {
+	if err := checkName(what, value, 0, maxKey); err != nil {
+		return fmt.Errorf("set %s of the trace: %w", what, err)
+	}
 	if _, err := tx.ExecContext(ctx, "select set_config('prescient_trace.' || $1::text, $2, true)", what, value); err != nil {
 		return fmt.Errorf("set %s of the trace: %w", what, err)
 	}

@@ -263,7 +263,7 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 
 // sizeOf is about how many bytes a row takes.
 func sizeOf(j *jobs.FutureJob) int64 {
-	return int64(500 + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError))
+	return int64(500 + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError) + len(j.TraceParent))
 }
 
 // seconds is a grid that every slot is on, of whatever width, and so leaves it as it is.
