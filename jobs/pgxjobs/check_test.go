@@ -131,11 +131,11 @@ func TestACheckWritesThroughItsTransactionOfPgxOnce(t *testing.T) {
 			return nil, err
 		},
 		"10": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) {
-			_, err := tx.Query(ctx, "select * from generate_series(1, 100000)") //nolint:sqlclosecheck,rowserrcheck // on purpose
+			_, err := tx.Query(ctx, "select * from generate_series(1, 100000)") //nolint:sqlclosecheck // on purpose
 			return nil, err
 		},
 		"11": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) {
-			_, _ = tx.Query(ctx, "select * from generate_series(1, 100000)") //nolint:sqlclosecheck,rowserrcheck // on purpose
+			_, _ = tx.Query(ctx, "select * from generate_series(1, 100000)") //nolint:sqlclosecheck // on purpose
 			return nil, errors.New("early")
 		},
 		"9": func(ctx context.Context, tx pgx.Tx) (*time.Time, error) { // a savepoint of pgx's
