@@ -138,7 +138,7 @@ func TestAnApplicationAsksInItsTransactionsAndAnswersForWhatIsDue(t *testing.T) 
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = w.db.Close() })
-			w.env = append(os.Environ(), append(e.env, "DATABASE_URL="+url, "WEBHOOK_SECRET="+secret, "PRESCIENT_TOKEN="+token)...)
+			w.env = append(os.Environ(), append(e.env, "DATABASE_URL="+url, "WEBHOOK_SECRET="+secret, "SCHEDULES_TOKEN="+token)...)
 
 			w.slotsOfASecond()
 			w.app("tables")
@@ -150,7 +150,7 @@ func TestAnApplicationAsksInItsTransactionsAndAnswersForWhatIsDue(t *testing.T) 
 			}
 			service := "http://localhost:" + w.begin(w.command, "serve", "0")(`listening on port (\d+)`)
 			w.refuses(service)
-			w.env = append(w.env, "PRESCIENT_URL=http://"+w.daemon(url, service))
+			w.env = append(w.env, "SCHEDULES_URL=http://"+w.daemon(url, service))
 
 			w.becomes(map[string]string{"41": "done", "42": "cancelled"})
 			var alerts []string
@@ -302,5 +302,32 @@ func diff(t *testing.T, want, got any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A variable of the example's own that begins like prescient's would be warned of by each of its commands.
+func TestTheVariablesOfTheReadmesAreSettings(t *testing.T) {
+	t.Parallel()
+	shown := exec.CommandContext(t.Context(), os.Args[0], "config", "show", "--output", "json")
+	shown.Env = append(os.Environ(), asBinary+"=1")
+	settings, err := shown.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range examples {
+		text, err := os.ReadFile(filepath.Join(name, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`PRESCIENT_([A-Z_]+)=`).FindAllSubmatch(text, -1)
+		if len(names) == 0 {
+			t.Errorf("%s sets no variable", name)
+		}
+		for _, match := range names {
+			key := strings.Replace(strings.ToLower(string(match[1])), "_", ".", 1)
+			if key != "config" && !strings.Contains(string(settings), `"key": "`+key+`"`) {
+				t.Errorf("%s sets %s, which is no setting", name, match[0])
+			}
+		}
 	}
 }

@@ -9,7 +9,7 @@ Usage: python3 orders.py COMMAND
   serve [PORT]       answer for the orders that are due: an alert for each that is not shipped
   remind ID CRONTAB  let an event come at the instants of a crontab
 
-It takes DATABASE_URL; serve also WEBHOOK_SECRET, remind PRESCIENT_URL and PRESCIENT_TOKEN.
+It takes DATABASE_URL; serve also WEBHOOK_SECRET, remind SCHEDULES_URL and SCHEDULES_TOKEN.
 It needs Python 3.11 and psycopg 3.
 """
 
@@ -105,7 +105,7 @@ def serve(port="8080"):
 
 
 def remind(name, crontab):
-    client = schedules.Client(os.environ.get("PRESCIENT_URL", "http://localhost:8080"), os.environ["PRESCIENT_TOKEN"])
+    client = schedules.Client(os.environ.get("SCHEDULES_URL", "http://localhost:8080"), os.environ["SCHEDULES_TOKEN"])
     try:
         schedule = client.create_schedule({"id": name, "crontab": crontab, "payload": {"order": name}})
     except schedules.ProblemError as error:

@@ -9,7 +9,7 @@
 //   serve [PORT]       answer for the orders that are due: an alert for each that is not shipped
 //   remind ID CRONTAB  let an event come at the instants of a crontab
 //
-// It takes DATABASE_URL; serve also WEBHOOK_SECRET, remind PRESCIENT_URL and PRESCIENT_TOKEN.
+// It takes DATABASE_URL; serve also WEBHOOK_SECRET, remind SCHEDULES_URL and SCHEDULES_TOKEN.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage } from "node:http";
@@ -116,8 +116,8 @@ function serve(port: number): void {
 
 async function remind(id: string, crontab: string): Promise<void> {
   const client = createClient<paths>({
-    baseUrl: process.env.PRESCIENT_URL ?? "http://localhost:8080",
-    headers: { Authorization: `Bearer ${process.env.PRESCIENT_TOKEN}` },
+    baseUrl: process.env.SCHEDULES_URL ?? "http://localhost:8080",
+    headers: { Authorization: `Bearer ${process.env.SCHEDULES_TOKEN}` },
   });
   let { data, error } = await client.POST("/schedules", { body: { id, crontab, payload: { order: id } } });
   if (error?.status === 409) {
