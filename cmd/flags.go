@@ -53,6 +53,14 @@ func (i *instant) Set(text string) error {
 	return nil
 }
 
+// inOrder is an error unless to, of the flag --to, is after from.
+func inOrder(from, to instant) error {
+	if !to.at.After(from.at) {
+		return usagef("--to %s is at or before --from %s", to.text, from.text)
+	}
+	return nil
+}
+
 // given tells whether it was set.
 func (i *instant) given() bool { return i.text != "" }
 
@@ -150,7 +158,11 @@ func exactly(names ...string) cobra.PositionalArgs {
 		case len(args) < len(names):
 			return fmt.Errorf("missing argument: want %s", strings.Join(names, " "))
 		case len(args) > len(names):
-			return fmt.Errorf("unexpected argument %q: want %s", args[len(names)], strings.Join(append(names, "nothing more"), " "))
+			want := "nothing more"
+			if len(names) > 0 {
+				want = strings.Join(names, " ") + " and " + want
+			}
+			return fmt.Errorf("unexpected argument %q: want %s", args[len(names)], want)
 		}
 		return nil
 	}

@@ -52,6 +52,9 @@ slot in which each is published; for a schedule with a time zone also the instan
 }
 
 func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) error {
+	if err := inOrder(o.from, o.to); err != nil {
+		return err
+	}
 	o.spec.Anchor = o.from.at
 	if o.anchor.given() {
 		o.spec.Anchor = o.anchor.at

@@ -80,6 +80,9 @@ and where the outbox was pruned, events are published again, with the same ids.`
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := inOrder(from, to); err != nil {
+				return err
+			}
 			return backfillSchedules(c.Context(), a, args, from.at, to.at)
 		},
 	})
