@@ -68,6 +68,9 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 		opts = append(opts, pgsql.Prepared())
 	}
 	db, err := pgsql.Open(ctx, url, opts...)
+	if err != nil && !a.private() {
+		err = fmt.Errorf("%w (database.url is from %s)", err, a.origin("database.url"))
+	}
 	if err != nil {
 		return nil, err
 	}

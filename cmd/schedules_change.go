@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -84,6 +86,9 @@ func newSchedulesCreate(a *App) *cobra.Command {
 			}
 			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
 				created, err := s.Create(c.Context(), db, spec)
+				if errors.Is(err, schedule.ErrExists) {
+					return fmt.Errorf("%w; change it with: %s schedules update %s", err, a.self(), spec.ID)
+				}
 				return printSchedule(a, created, err)
 			})
 		},
