@@ -52,6 +52,9 @@ func pruneEvents(ctx context.Context, a *App, o eventsPruneOptions) error {
 			prune = box.PruneUnread
 		}
 		n, err := prune(ctx, before)
+		if err != nil && n == 0 {
+			return err
+		}
 		view := struct {
 			Deleted int64 `json:"deleted"`
 		}{n}
