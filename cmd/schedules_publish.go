@@ -68,7 +68,8 @@ func newSchedulesBackfill(a *App) *cobra.Command {
 		Short: "Publish the instants of schedules that have passed",
 		Long: `Publish the instants of schedules from --from up to but not including --to, to events.to, oldest first, one schedule
 after another: instants from before it was created, that its misfire policy has dropped, or of another destination. It
-ends at now, or at the instant that a run publishes next. Events have the ids that a run gives them.
+ends at now, or at the instant that a run publishes next. Events have the ids that a run gives them. @every has no instants
+before its anchor, which is when the schedule was created unless it says another.
 
 The outbox has each instant once, beside runs and after a backfill that was killed: what it has is left out. Elsewhere,
 and where the outbox was pruned, events are published again, with the same ids.`,
