@@ -36,6 +36,7 @@ type unit struct {
 	at          time.Time // the instant of its limit at which it may begin; zero: any
 	transaction string    // the number of the check's own
 	waited      bool      // for somebody else's lock
+	canceled    bool      // a statement of the check was
 
 	began   time.Time // local monotonic instant; guarded by round.mu, as are all below
 	safe    bool      // what is left are statements of the run: it is not abandoned any more

@@ -60,7 +60,7 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 		case ctx.Err() != nil:
 		case pgsql.IsTransient(lost): // whatever the function makes of a connection that broke
 			return nil, rd.postpone(ctx, u, lost)
-		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err):
+		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
 		}
 		return nil, err
@@ -91,6 +91,14 @@ func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 		return errRecorded
 	}
 	return fmt.Errorf("job %s is registered with jobs.Through and a pool of another database than the runner's: its rows are not there", u.def.Name)
+}
+
+// canceledOnce tells whether a statement of the check was cancelled, for the first time: the server says so of a lock timeout, too,
+// where the lock is given just then and another one has to be waited for. What was cancelled for a reason will be again.
+func (u *unit) canceledOnce(err error) bool {
+	first := !u.canceled && pgsql.HasState(err, pqerror.QueryCanceled)
+	u.canceled = u.canceled || first
+	return first
 }
 
 // postpone has a check repeated whose transaction did not come to its end for no fault of its own.

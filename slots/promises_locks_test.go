@@ -265,3 +265,32 @@ func TestACheckWaitsForAnApplicationWithoutCountingAnError(t *testing.T) {
 		t.Errorf("the balance is %d, want 30", n)
 	}
 }
+
+// The server may say of a lock timeout that somebody has cancelled the statement.
+func TestAStatementThatIsCancelledIsRepeatedOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var once, always atomic.Int64
+	cancel := func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `select pg_cancel_backend(pg_backend_pid()), pg_sleep(10)`)
+		return err
+	}
+	w.registry.RegisterTx("once", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		if once.Add(1) == 1 {
+			return nil, cancel(ctx, tx)
+		}
+		return nil, nil
+	}, jobs.Retry(0))
+	w.registry.RegisterTx("always", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		always.Add(1)
+		return nil, cancel(ctx, tx)
+	}, jobs.Retry(0))
+	w.enqueue("once", slot(1), 1)
+	w.enqueue("always", slot(1), 1)
+	if result := w.run(slot(1)); result.Finished != 1 || result.Failed != 1 {
+		t.Errorf("%+v", result)
+	}
+	if once.Load() != 2 || always.Load() != 2 {
+		t.Errorf("%d and %d calls, want two each", once.Load(), always.Load())
+	}
+}
