@@ -95,9 +95,6 @@ and where the outbox was pruned, events are published again, with the same ids.`
 }
 
 func backfillSchedules(ctx context.Context, a *App, ids []string, from, until time.Time) error {
-	if until.Before(from) {
-		return usagef("--to %s is before --from %s: nothing lies between", until.Format(time.RFC3339), from.Format(time.RFC3339))
-	}
 	return a.withPublishing(ctx, func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error {
 		views := []backfilledView{}
 		var failed error
