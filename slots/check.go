@@ -160,7 +160,7 @@ func (rd *round) enterHolding(s *share) (at time.Time, ok bool) {
 	if !rd.enterGates() {
 		return at, false
 	}
-	if at, ok = s.await(rd.claim); !ok {
+	if at, ok = s.await(rd.claim.ctx); !ok {
 		rd.leaveGates()
 	}
 	return at, ok

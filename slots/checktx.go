@@ -50,7 +50,7 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 		return nil, rd.postpone(ctx, u, err)
 	}
 	if late(u.at) { // since the connection, or a lock, was waited for
-		if _, ok := u.queue.share.await(rd.claim); !ok || ctx.Err() != nil {
+		if _, ok := u.queue.share.await(ctx); !ok || ctx.Err() != nil {
 			return nil, rd.postpone(ctx, u, errAgain)
 		}
 	}

@@ -203,7 +203,7 @@ func (s *share) enter(c *claim) (at time.Time, ok bool) {
 		}
 	}
 	if s.limit.def.PerSecond > 0 {
-		if at, ok = s.await(c); !ok {
+		if at, ok = s.await(c.ctx); !ok {
 			s.leave()
 			return at, false
 		}

@@ -397,3 +397,37 @@ func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 }
+
+// A check whose connection came late waits for another instant as long as its timeout allows, and is repeated then: it has not
+// been called, so it is no error of its row, and not abandoned.
+func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	own, err := pgsql.Open(t.Context(), w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = own.Close() })
+	own.SetMaxOpenConns(1)
+	taken, err := own.Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
+		jobs.PerSecond(1), jobs.Timeout(time.Second), jobs.Retry(0), jobs.Through(own))
+	w.enqueueTenants("limited", 1, "a")
+	w.clock.Set(slot(1))
+	running := w.background(slot(1))
+	w.eventually("the check waits for the connection", func() bool { return own.Stats().WaitCount == 1 })
+	// Others have taken the instants of the next seconds.
+	if _, err := w.db.ExecContext(t.Context(), `update prescient.job_pace set free_at = clock_timestamp() + interval '6 seconds'`); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // longer than a check may begin late
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-running; result.Finished != 1 || result.Failed+int64(result.Abandoned) > 0 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}

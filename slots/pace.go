@@ -30,13 +30,13 @@ type pace struct {
 	stale bool        // some that were taken the last time have passed unused
 }
 
-// await waits for the next instant at which a check may begin.
-func (s *share) await(c *claim) (at time.Time, ok bool) {
+// await waits for the next instant at which a check may begin, until ctx ends or the run is stopped.
+func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
 	s.pace.waiting.Add(1)
-	at, err := s.instant(c.ctx)
+	at, err := s.instant(ctx)
 	s.pace.waiting.Add(-1)
 	if err != nil {
-		if c.ctx.Err() == nil {
+		if ctx.Err() == nil {
 			s.limit.run.fail(err)
 		}
 		return at, false
@@ -47,7 +47,7 @@ func (s *share) await(c *claim) (at time.Time, ok bool) {
 	case <-timer.C:
 		return at, true
 	case <-s.limit.run.stop.Done():
-	case <-c.ctx.Done():
+	case <-ctx.Done():
 	}
 	return at, false
 }
