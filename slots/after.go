@@ -12,7 +12,21 @@ import (
 // othersWait finds, among rows of jobs that are checked after their group, those in whose group others wait; see jobs.AfterGroup.
 // It asks once for all of them.
 func (r *run) othersWait(c *claim, rows []jobs.FutureJob, numbers []int64) (map[int64]bool, error) {
-	var ids, after pq.Int64Array
+	var after pq.Int64Array
+	for number, def := range r.jobs { // in whatever slot they wait, paused or not
+		if def.AfterGroup {
+			after = append(after, number)
+		}
+	}
+	for number, job := range r.known { // registered since the runner was made
+		if job.def.AfterGroup && r.jobs[number] == nil {
+			after = append(after, number)
+		}
+	}
+	if len(after) == 0 {
+		return nil, nil
+	}
+	var ids pq.Int64Array
 	var groups []sql.NullString
 	var names, keys pq.StringArray
 	for i := range rows {
@@ -25,11 +39,6 @@ func (r *run) othersWait(c *claim, rows []jobs.FutureJob, numbers []int64) (map[
 	}
 	if len(ids) == 0 {
 		return nil, nil
-	}
-	for number, def := range r.jobs { // in whatever slot they wait, paused or not
-		if def.AfterGroup {
-			after = append(after, number)
-		}
 	}
 	found := map[int64]bool{}
 	var m pgsql.Message

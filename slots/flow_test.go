@@ -278,3 +278,16 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 		t.Error("a row was ended as failed")
 	}
 }
+
+func TestAJobAfterItsGroupMayBeRegisteredWhenTheRunnerIsMade(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("report", done, jobs.AfterGroup())
+	runner := w.runner()
+	w.registry.Register("gather", done, jobs.AfterGroup())
+	w.enqueue("gather", slot(2), 3)
+	w.clock.Set(slot(2))
+	if result, err := runner.Run(t.Context(), slot(2)); err != nil || result.Finished != 3 {
+		t.Errorf("%+v, %v: do they wait for themselves?", result, err)
+	}
+}
