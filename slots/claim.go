@@ -105,11 +105,7 @@ func (r *run) openOnce() (end string, settled bool, err error) {
 
 // close closes the slot if nothing of it is left; see prescient.close_slot.
 func (r *run) close() (end string, err error) {
-	var m pgsql.Message
-	err = m.Add(pgsql.SlotClose.In(r.schema), []any{r.slot, r.sel.leave, nil}, func(row *sql.Rows) error { return row.Scan(&end) })
-	if err == nil {
-		err = r.retry(r.work, passes, func() error { return r.commit(r.work, &m) })
-	}
+	err = r.ask(r.work, pgsql.SlotClose, []any{r.slot, r.sel.leave, nil}, func(row *sql.Rows) error { return row.Scan(&end) })
 	return end, err
 }
 
@@ -301,6 +297,15 @@ func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(ro
 // commit sends a message of the engine as one transaction.
 func (r *run) commit(ctx context.Context, m *pgsql.Message) error {
 	return m.Commit(ctx, r.cfg.DB, settings(r.cfg.Lease, ownTimeout))
+}
+
+// ask sends a statement that is a transaction of its own, and reads what it returns; again while the database cannot do it.
+func (r *run) ask(ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
+	var m pgsql.Message
+	if err := m.Add(stmt.In(r.schema), args, scan); err != nil {
+		return err
+	}
+	return r.retry(ctx, passes, func() error { return r.commit(r.work, &m) })
 }
 
 // retry repeats what the database could not do just now: it restarts, is out of connections, somebody has a lock. For

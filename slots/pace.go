@@ -80,13 +80,8 @@ func (s *share) takePace(ctx context.Context) error {
 		s.pace.size, s.pace.stale = n/4, false
 	}
 	var ahead int64
-	var m pgsql.Message
-	err := m.Add(pgsql.LimitPace.In(r.schema), []any{s.limit.number, s.key, n, spacing.Microseconds()}, func(row *sql.Rows) error {
-		return row.Scan(&ahead)
-	})
-	if err == nil {
-		err = r.retry(ctx, passes, func() error { return r.commit(r.work, &m) })
-	}
+	args := []any{s.limit.number, s.key, n, spacing.Microseconds()}
+	err := r.ask(ctx, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	first := monotonic().Add(time.Duration(ahead) * time.Microsecond)
 	for i := range n {
 		s.pace.ahead = append(s.pace.ahead, first.Add(time.Duration(i)*spacing))

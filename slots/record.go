@@ -155,11 +155,7 @@ func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all t
 // find finds out whether a record was committed. Where it was not, and the claim is gone, the lease is lost.
 func (r *run) find(c *claim, part int64) (done bool, err error) {
 	var held bool
-	var m pgsql.Message
-	err = m.Add(pgsql.RecordFind.In(r.schema), []any{r.slot, c.token, part}, func(row *sql.Rows) error { return row.Scan(&done, &held) })
-	if err == nil {
-		err = r.retry(r.work, passes, func() error { return r.commit(r.work, &m) })
-	}
+	err = r.ask(r.work, pgsql.RecordFind, []any{r.slot, c.token, part}, func(row *sql.Rows) error { return row.Scan(&done, &held) })
 	if err == nil && !done && !held {
 		err = ErrLeaseLost
 	}

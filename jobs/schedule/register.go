@@ -238,12 +238,10 @@ func (b *batch) flush(ctx context.Context) error {
 	if len(b.events) == 0 {
 		return nil
 	}
-	if in, ok := b.to.Publisher.(event.TxPublisher); ok {
-		if err := in.PublishTx(ctx, b.tx, b.events); err != nil {
-			return fmt.Errorf("publish: %w", err)
-		}
-	} else {
+	if _, ok := b.to.Publisher.(event.TxPublisher); !ok {
 		b.publish(ctx)
+	} else if err := b.to.publish(ctx, b.tx, b.events); err != nil {
+		return err
 	}
 	b.events, b.owners = b.events[:0], b.owners[:0]
 	return nil
