@@ -61,6 +61,13 @@ const (
 	MisfireSkip Misfire = "skip"
 )
 
+// must panics for a job that makes no sense.
+func (d *Definition) must(ok bool, rule string, args ...any) {
+	if !ok {
+		panic(fmt.Sprintf("register job %q: ", d.Name) + fmt.Sprintf(rule, args...))
+	}
+}
+
 // Option changes a job from the defaults. A value that makes no sense panics in Register.
 type Option func(*Definition)
 
@@ -85,9 +92,7 @@ func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = 
 // Default: none.
 func Deadline(limit time.Duration) Option {
 	return func(d *Definition) {
-		if limit <= 0 {
-			panic(fmt.Sprintf("register job %q: Deadline(%s): must be positive", d.Name, limit))
-		}
+		d.must(limit > 0, "Deadline(%s): must be positive", limit)
 		d.Deadline = limit
 	}
 }
@@ -95,9 +100,7 @@ func Deadline(limit time.Duration) Option {
 // Concurrency limits how many checks of the job one runner does at once. Default: bounded by the runner alone.
 func Concurrency(n int) Option {
 	return func(d *Definition) {
-		if n < 1 {
-			panic(fmt.Sprintf("register job %q: Concurrency(%d): must be at least 1", d.Name, n))
-		}
+		d.must(n >= 1, "Concurrency(%d): must be at least 1", n)
 		d.Concurrency = n
 	}
 }
@@ -108,9 +111,7 @@ func Concurrency(n int) Option {
 // for RegisterGroup. Default: no limit.
 func AtMost(n int) Option {
 	return func(d *Definition) {
-		if n < 1 || n > math.MaxInt32 {
-			panic(fmt.Sprintf("register job %q: AtMost(%d): must be from 1 to %d", d.Name, n, math.MaxInt32))
-		}
+		d.must(n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)
 		d.AtMost = n
 	}
 }
@@ -119,9 +120,7 @@ func AtMost(n int) Option {
 // Default: no limit.
 func PerSecond(n int) Option {
 	return func(d *Definition) {
-		if n < 1 {
-			panic(fmt.Sprintf("register job %q: PerSecond(%d): must be at least 1", d.Name, n))
-		}
+		d.must(n >= 1, "PerSecond(%d): must be at least 1", n)
 		d.PerSecond = n
 	}
 }
@@ -140,9 +139,7 @@ func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire =
 // one (see Deadline), but it is counted: status tells how many kept it. Lateness is measured in steps of 100 ms. Default: none.
 func SLA(limit time.Duration) Option {
 	return func(d *Definition) {
-		if limit <= 0 {
-			panic(fmt.Sprintf("register job %q: SLA(%s): must be positive", d.Name, limit))
-		}
+		d.must(limit > 0, "SLA(%s): must be positive", limit)
 		d.SLA = limit
 	}
 }
@@ -255,26 +252,16 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	for _, opt := range opts {
 		opt(d)
 	}
-	switch {
-	case d.MaxChecks < 1:
-		panic(fmt.Sprintf("register job %q: MaxChecks(%d): must be at least 1", d.Name, d.MaxChecks))
-	case d.Timeout <= 0:
-		panic(fmt.Sprintf("register job %q: Timeout(%s): must be positive", d.Name, d.Timeout))
-	case d.Horizon <= 0:
-		panic(fmt.Sprintf("register job %q: Horizon(%s): must be positive", d.Name, d.Horizon))
-	case d.Retry < 0:
-		panic(fmt.Sprintf("register job %q: Retry(%d): must not be negative", d.Name, d.Retry))
-	case d.MaxBackOff < 1:
-		panic(fmt.Sprintf("register job %q: MaxBackOff(%d): must be at least 1", d.Name, d.MaxBackOff))
-	case d.AfterGroup && d.Grouped():
-		panic(fmt.Sprintf("register job %q: AfterGroup: a job that is checked by group cannot wait for its group", d.Name))
-	case d.Limited() && d.Grouped():
-		panic(fmt.Sprintf("register job %q: AtMost and PerSecond are not for jobs that are checked by group", d.Name))
-	case d.LimitBy != nil && !d.Limited():
-		panic(fmt.Sprintf("register job %q: LimitBy needs AtMost or PerSecond", d.Name))
-	case d.Misfire != MisfireRun && d.Misfire != MisfireDefer && d.Misfire != MisfireSkip:
-		panic(fmt.Sprintf("register job %q: OnMisfire(%q): must be run, defer or skip", d.Name, d.Misfire))
-	}
+	d.must(d.MaxChecks >= 1, "MaxChecks(%d): must be at least 1", d.MaxChecks)
+	d.must(d.Timeout > 0, "Timeout(%s): must be positive", d.Timeout)
+	d.must(d.Horizon > 0, "Horizon(%s): must be positive", d.Horizon)
+	d.must(d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
+	d.must(d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
+	d.must(!d.AfterGroup || !d.Grouped(), "AfterGroup: a job that is checked by group cannot wait for its group")
+	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
+	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
+	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
+	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
 	d.around = r.around
 	r.jobs[d.Name] = d
 }
