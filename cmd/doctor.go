@@ -10,7 +10,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
@@ -97,7 +96,7 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 		return nil, err
 	}
 	report, err := health.Look(ctx, ledger, time.Time{}, health.Limits{}, a.has)
-	if pq.As(err, pqerror.InsufficientPrivilege) != nil {
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return list, nil // which the rights tell of
 	}
 	for _, f := range a.newFindingViews(report.Findings) {

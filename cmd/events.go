@@ -154,9 +154,9 @@ func toGoOn(a *App, err error, consumer string) error {
 	case !ok:
 		return err
 	case consumer == "":
-		return fmt.Errorf("%w: %s events tail --after %s", err, a.Name, lost.UpTo)
+		return fmt.Errorf("%w: %s events tail --after %s", err, a.self(), lost.UpTo)
 	}
-	return fmt.Errorf("%w: %s events ack --consumer %s --up-to %s", err, a.Name, consumer, lost.UpTo)
+	return fmt.Errorf("%w: %s events ack --consumer %s --up-to %s", err, a.self(), consumer, lost.UpTo)
 }
 
 func printEvents(a *App, page []outbox.Stored) error {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type jobsAddOptions struct {
@@ -106,7 +106,7 @@ func (a *App) warnUnknown(ctx context.Context, db *sqlx.DB, c *jobs.Client, job 
 		return nil
 	}
 	at, err := c.RegisteredAt(ctx, db, job)
-	if pq.As(err, pqerror.InsufficientPrivilege) != nil {
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // who may only ask for checks does not get to know
 	}
 	if err == nil && at.IsZero() {

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // mostNames is how many jobs of the database are looked at to find one by its name.
@@ -43,7 +43,7 @@ func (a *App) known(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string
 		return nil
 	}
 	names, err := c.Names(ctx, db, mostNames)
-	if pq.As(err, pqerror.InsufficientPrivilege) != nil {
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // who may only ask for checks does not get to know
 	}
 	if err != nil || slices.Contains(names, job) {

@@ -36,7 +36,7 @@ var roleOf = map[string]pgsql.Role{
 // refusal says what to do about an error of the server that the role may not do what the command does.
 func (a *App) refusal(c *cobra.Command, err error) string {
 	role, known := roleOf[strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")]
-	if pq.As(err, pqerror.InsufficientPrivilege) == nil || !known {
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known {
 		return ""
 	}
 	user := "LOGIN"

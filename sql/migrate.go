@@ -69,7 +69,7 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
 	}
 	err = keepRoles(ctx, db, schema)
-	if len(applied) == 0 && pq.As(err, pqerror.InsufficientPrivilege) != nil {
+	if len(applied) == 0 && HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // there was nothing to do, for whoever may do nothing
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -21,7 +22,7 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 		found = []Finding{action("schema "+c.Schema.String()+" is missing, or older than this binary", "%s migrate up", c.Name)}
 	case errors.Is(err, pgsql.ErrNewer):
 		found = []Finding{action("schema "+c.Schema.String()+" is newer than this binary, and must not be used by it", "install a newer %s", c.Name)}
-	case pq.As(err) != nil && pq.As(err).Code == "42501":
+	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		return nil, true, nil // rights tells
 	}
 	for i := range found {
