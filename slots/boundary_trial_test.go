@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -41,7 +42,7 @@ type trial struct {
 	stage     *stage
 	db        *sqlx.DB // of everybody but A
 	client    *jobs.Client
-	clock     *clock
+	clock     *replay.Clock
 	rows      []row
 	committed int // of rows: those that can be seen when A begins
 	journal   *journal
@@ -188,7 +189,7 @@ func within(limit time.Duration, done <-chan struct{}) bool {
 // newTrial empties the stage's database and sets the scenario's rows.
 func newTrial(t testing.TB, stage *stage, sc *scenario, h hazard) *trial {
 	t.Helper()
-	c := &trial{t: t, scenario: sc, hazard: h, stage: stage, clock: &clock{now: noon}, journal: newJournal(), deedDone: make(chan struct{})}
+	c := &trial{t: t, scenario: sc, hazard: h, stage: stage, clock: replay.NewClock(noon), journal: newJournal(), deedDone: make(chan struct{})}
 	c.journal.trial = c
 	stage.reset(t)
 	c.db = stage.db

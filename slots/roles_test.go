@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -52,7 +53,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	url := pgtest.Direct(t)
 	rolesOf(t, url)
 	app, reader, runner, operator := withRole(t, url, pgsql.App), withRole(t, url, pgsql.Reader), withRole(t, url, pgsql.Runner), withRole(t, url, pgsql.Operator)
-	at := clock{now: noon}
+	at := replay.NewClock(noon)
 
 	client, err := jobs.NewClient(t.Context(), app, jobs.Config{Schema: roleSchema, Now: at.Now})
 	if err != nil {

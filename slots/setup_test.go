@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -20,30 +20,12 @@ import (
 // noon is when every test begins; the ledger begins at the slot after it.
 var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// clock is a clock that a test steps by hand.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Set(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = now
-}
-
 // world is a database of its own, a clock, and jobs.
 type world struct {
 	t        testing.TB
 	url      string
 	db       *sqlx.DB
-	clock    *clock
+	clock    *replay.Clock
 	registry *jobs.Registry
 	client   *jobs.Client
 	ledger   *slots.Ledger
@@ -57,7 +39,7 @@ func setup(t testing.TB) *world {
 // setupAt is setup on a migrated database.
 func setupAt(t testing.TB, url string) *world {
 	t.Helper()
-	w := &world{t: t, url: url, clock: &clock{now: noon}, registry: jobs.NewRegistry()}
+	w := &world{t: t, url: url, clock: replay.NewClock(noon), registry: jobs.NewRegistry()}
 	var err error
 	if w.db, err = pgsql.Open(t.Context(), w.url); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -37,31 +38,13 @@ var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 // slot returns the n-th slot after noon.
 func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 
-// clock is a clock that a test steps by hand.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Set(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = now
-}
-
 // world is a database of its own, a clock, schedules, and where their events go: the outbox, unless a test says
 // otherwise.
 type world struct {
 	t      testing.TB
 	url    string
 	db     *sqlx.DB
-	clock  *clock
+	clock  *replay.Clock
 	store  *schedule.Store
 	outbox *outbox.Outbox
 	to     event.Publisher
@@ -71,7 +54,7 @@ type world struct {
 
 func setup(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, url: pgtest.URL(t), clock: &clock{now: noon}}
+	w := &world{t: t, url: pgtest.URL(t), clock: replay.NewClock(noon)}
 	var err error
 	if w.db, err = pgsql.Open(t.Context(), w.url); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestAnExecutableGoesToTheSlotAtOrAfterTheInstantAndNeverToOneThatHasBegun(t
 		{"the past", noon, slot(-100), slot(1), "3003011215/job"},
 	} {
 		w := setup(t)
-		w.set(test.now)
+		w.Set(test.now)
 		got, err := w.add(test.at, "job", hello)
 		if err != nil || !got.Equal(test.want) {
 			t.Errorf("%s: %s, error %v; want %s", test.name, got, err, test.want)

@@ -42,7 +42,7 @@ func TestCatchUpTakesTheOldestSlotFirstAndLeavesTheCurrentOneToItsRun(t *testing
 	for n, name := range []string{"z", "b", "y", "a", "x"} {
 		w.put(slot(n), name, leaveTrace)
 	}
-	w.set(slot(3).Add(time.Minute))
+	w.Set(slot(3).Add(time.Minute))
 	if diff := cmp.Diff([]string{"12:00 1", "12:15 1", "12:30 1"}, w.caught(spool.CatchUp{DryRun: true})); diff != "" {
 		t.Error(diff)
 	}
@@ -91,7 +91,7 @@ func TestCatchUpDoesAsTheMisfirePolicyAndTheModeSay(t *testing.T) {
 			w := setup(t)
 			w.put(slot(1), "job", leaveTrace)
 			w.write(w.path(slot(1), ".job.json"), test.sidecar, 0o644)
-			w.set(slot(5).Add(time.Minute))
+			w.Set(slot(5).Add(time.Minute))
 			w.caught(spool.CatchUp{Mode: test.mode})
 			if diff := cmp.Diff(test.want, w.fate()); diff != "" {
 				t.Error(diff)
@@ -116,7 +116,7 @@ func TestASlotInTroubleDoesNotKeepCatchUpFromTheNextOne(t *testing.T) {
 	w.put(slot(1), "one", leaveTrace)
 	w.put(slot(2), "two", leaveTrace)
 	w.write(filepath.Join(w.dir, "history", slot(1).Format("0601021504")), "in the way", 0o644)
-	w.set(slot(3))
+	w.Set(slot(3))
 	missed, err := w.open().CatchUp(t.Context(), spool.CatchUp{})
 	if err == nil || !strings.Contains(err.Error(), "run slot 2030-03-01T12:15:00Z: record") {
 		t.Errorf("error %v", err)
@@ -131,7 +131,7 @@ func TestACatchUpThatIsStoppedLeavesTheLaterSlots(t *testing.T) {
 	w := setup(t)
 	w.put(slot(1), "one", `touch $T/one; while [ -d $T -a ! -e $T/go ]; do sleep 0.01; done; `+leaveTrace)
 	w.put(slot(2), "two", leaveTrace)
-	w.set(slot(3))
+	w.Set(slot(3))
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
 		w.eventually("the first check to run", func() bool { return w.exists("one") })
@@ -163,7 +163,7 @@ func TestWhichSlotARunIsFor(t *testing.T) {
 		{"a name that is not a CronJob's", slot(4), "spool-2", slot(4)},
 		{"a name in the future", slot(4), "spool-99999999", slot(4)},
 	} {
-		w.set(test.now)
+		w.Set(test.now)
 		if got := w.open().Due(test.jobName); !got.Equal(test.want) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
@@ -181,7 +181,7 @@ func TestASlotIsNeverRunEarly(t *testing.T) {
 		{slot(1).Add(-6 * time.Second), slot(1), "slot 2030-03-01T12:15:00Z is 6s ahead: a slot is never run early"},
 		{slot(1), slot(1).Add(time.Minute), "is not a slot: the width is 15m0s"},
 	} {
-		w.set(test.now)
+		w.Set(test.now)
 		if _, err := w.open().Run(t.Context(), test.slot); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want %q", err, test.want)
 		}
@@ -197,7 +197,7 @@ func TestASlotIsNeverRunEarly(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	w.set(slot(2).Add(-time.Second))
+	w.Set(slot(2).Add(-time.Second))
 	if _, err := w.open().Run(ctx, slot(2)); !errors.Is(err, slots.ErrStopped) {
 		t.Errorf("a run that is stopped while it waits: %v", err)
 	}
@@ -269,7 +269,7 @@ func TestASlotThatEverybodyMayWriteToIsNotRun(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(w.path(slot(1), "job")), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	w.set(slot(1))
+	w.Set(slot(1))
 	if _, err := w.open().Run(t.Context(), slot(1)); err == nil || !strings.Contains(err.Error(), "chmod o-w") {
 		t.Errorf("error %v", err)
 	}

@@ -132,7 +132,7 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 			if test.sidecar != "" {
 				w.write(w.path(slot(1), ".job.json"), test.sidecar, 0o644)
 			}
-			w.set(slot(1).Add(test.late))
+			w.Set(slot(1).Add(test.late))
 			if _, err := w.open(func(c *spool.Config) { c.Grace = 300 * time.Millisecond }).Run(t.Context(), slot(1)); err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +164,7 @@ func TestACheckIsToldWhereItStands(t *testing.T) {
 	w := setup(t)
 	w.put(slot(1), "job", `env | grep ^PRESCIENT_ | grep -v TEST | sort; cat; [ "$(ls $T)" ]`)
 	w.write(w.path(slot(1), ".job.json"), `{"check_count": 2, "error_count": 1, "retry": 1}`, 0o644)
-	w.set(slot(3))
+	w.Set(slot(3))
 	if _, err := w.open().CatchUp(t.Context(), spool.CatchUp{}); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ PRESCIENT_SPOOL_DIR=%s
 func TestAnEntryOfHistoryTellsWhatHappened(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.set(noon)
+	w.Set(noon)
 	s := w.open()
 	at, err := s.Add(t.Context(), slot(1), spool.Executable{Name: "job", Content: strings.NewReader(`#!/bin/sh
 [ $PRESCIENT_CHECK_COUNT = 1 ] || exit 75
@@ -279,7 +279,7 @@ func TestACheckThatOutlivesSIGKILLIsAbandonedAndKeepsItsLock(t *testing.T) {
 	// A session of its own is out of reach, and it has the output open.
 	w.put(slot(1), "job", `setsid sh -c 'echo $$ > '$T/pid'; while [ -d '$T' -a ! -e '$T/go' ]; do sleep 0.05; done' & exit 0`)
 	w.write(w.path(slot(1), ".job.json"), `{"timeout": "300ms"}`, 0o644)
-	w.set(slot(1))
+	w.Set(slot(1))
 	result, err := w.open(func(c *spool.Config) { c.Grace = -1 }).Run(t.Context(), slot(1))
 	if !errors.Is(err, slots.ErrAbandoned) || result.Abandoned != 1 || result.Failed != 1 {
 		t.Errorf("%+v, error %v", result, err)
@@ -297,6 +297,6 @@ func TestACheckThatOutlivesSIGKILLIsAbandonedAndKeepsItsLock(t *testing.T) {
 
 // shift lists the spool at another time.
 func shift(w *world, now time.Time) []string {
-	w.set(now)
+	w.Set(now)
 	return w.list()
 }

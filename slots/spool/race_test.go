@@ -41,7 +41,7 @@ func TestTwoRunsAtOnceStartNothingTwice(t *testing.T) {
 			w.put(slot(1), fmt.Sprintf("a%d", i), `echo $PRESCIENT_NAME >> $T/started`)
 		}
 		// Two processes, and two runs in this one; a catch-up comes later, when all is done or not.
-		w.set(slot(1))
+		w.Set(slot(1))
 		processes := []func(){}
 		for range 2 {
 			p := w.start()
@@ -75,7 +75,7 @@ func TestASlotThatAnotherRunHasIsNothingToDo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.put(slot(1), "job", `while [ -d $T -a ! -e $T/go ]; do sleep 0.01; done`)
-	w.set(slot(1))
+	w.Set(slot(1))
 	finished := make(chan spool.Result)
 	s := w.open()
 	go func() {
@@ -103,7 +103,7 @@ func TestWhoeverLooksClaimsOrMovesWaitsForTheLockOfTheSpool(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.put(slot(1), "job", leaveTrace)
-	w.set(slot(1))
+	w.Set(slot(1))
 	dir, err := os.Open(w.dir)
 	if err == nil {
 		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
@@ -179,7 +179,7 @@ func TestARunnerThatIsKilledLosesNothingAndItsOrphansAreLeftAloneUntilTheyEnd(t 
 	}
 	_ = p.Wait()
 
-	w.set(slot(2))
+	w.Set(slot(2))
 	w.eventually("all but the orphan to be caught up on", func() bool {
 		if _, err := w.open().CatchUp(t.Context(), spool.CatchUp{}); err != nil {
 			t.Fatal(err)
@@ -343,7 +343,7 @@ func TestASpoolThatCannotBeWrittenStartsNothing(t *testing.T) {
 		w.put(slot(1), fmt.Sprintf("a%d", i), `echo $PRESCIENT_NAME >> $T/started`)
 		w.write(w.path(slot(1), fmt.Sprintf(".a%d.json~/in-the-way", i)), "", 0o644) // root may write everywhere else
 	}
-	w.set(slot(1))
+	w.Set(slot(1))
 	result, err := w.open().Run(t.Context(), slot(1))
 	if err == nil || !strings.Contains(err.Error(), "is not started: open") {
 		t.Errorf("error %v", err)
@@ -360,7 +360,7 @@ func TestAnOutcomeThatCannotBeRecordedStopsTheRun(t *testing.T) {
 		w.put(slot(1), fmt.Sprintf("a%d", i), `echo $PRESCIENT_NAME >> $T/started`)
 	}
 	w.write(filepath.Join(w.dir, "history"), "in the way", 0o644)
-	w.set(slot(1))
+	w.Set(slot(1))
 	result, err := w.open(func(c *spool.Config) { c.Workers = 2 }).Run(t.Context(), slot(1))
 	if err == nil || !strings.Contains(err.Error(), "record "+w.path(slot(1), "a0")) || errors.Is(err, slots.ErrStopped) {
 		t.Errorf("error %v", err)

@@ -12,13 +12,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/slots/spool"
 )
 
@@ -64,29 +64,15 @@ func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 
 // world is a spool of its own, a clock that a test steps by hand, and a directory in which executables leave traces.
 type world struct {
+	*replay.Clock
 	t     testing.TB
 	dir   string
 	trace string
-
-	mu  sync.Mutex
-	now time.Time
 }
 
 func setup(t testing.TB) *world {
 	t.Helper()
-	return &world{t: t, dir: t.TempDir(), trace: t.TempDir(), now: noon}
-}
-
-func (w *world) Now() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
-}
-
-func (w *world) set(now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = now
+	return &world{t: t, dir: t.TempDir(), trace: t.TempDir(), Clock: replay.NewClock(noon)}
 }
 
 // open returns the spool, with changes to its configuration.
@@ -128,7 +114,7 @@ func (w *world) write(path, content string, mode fs.FileMode) {
 // run steps the clock to a slot and runs it.
 func (w *world) run(at time.Time, change ...func(*spool.Config)) spool.Result {
 	w.t.Helper()
-	w.set(at)
+	w.Set(at)
 	result, err := w.open(change...).Run(w.t.Context(), at)
 	if err != nil {
 		w.t.Fatal(err)
