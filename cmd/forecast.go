@@ -50,6 +50,9 @@ is printed, and where nothing is nothing is.`,
 			if o.past > 0 {
 				return backtest(c.Context(), a, &o)
 			}
+			if o.ahead == 0 {
+				return usagef("--for 0s: must be positive")
+			}
 			return lookAhead(c.Context(), a, &o)
 		},
 	})

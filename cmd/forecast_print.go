@@ -108,14 +108,14 @@ func (a *App) printBars(f forecast.Forecast) error {
 		}
 		mark := ""
 		if s.Ends() > f.Grid.Width() {
-			mark = "!"
+			mark = " !"
 		}
-		rows = append(rows, table.Row{s.Slot, s.Rows, s.Waiting, duration.Text(s.Took), mark, bar(s.Waiting, s.Rows, most), jobsText(s)})
+		rows = append(rows, table.Row{s.Slot, s.Rows, s.Waiting, duration.Text(s.Took), bar(s.Waiting, s.Rows, most) + mark, jobsText(s)})
 	}
 	if len(rows) == 0 {
 		return a.sentence(fmt.Sprintf("nothing is due from %s to %s", f.From.Format(time.RFC3339), f.To.Format(time.RFC3339)))
 	}
-	header := table.Row{"SLOT", "ROWS", optional("WAITING"), "TAKES", "", "", optional("JOBS")}
+	header := table.Row{"SLOT", "ROWS", optional("WAITING"), "TAKES", "", optional("JOBS")}
 	return errors.Join(a.table(header, rows...), a.lines(""), a.sentence(fmt.Sprintf(
 		"%d of %d slots have rows. Times: %d x %d workers, from %d slots of the past.", len(rows), len(f.Slots), f.Runners, f.Workers, f.Learned)))
 }

@@ -86,7 +86,7 @@ func (j *judge) violations(s Slot) (list []violation) {
 func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limit time.Duration, what string) violation {
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
-		Text: fmt.Sprintf("in slot %s the last of %d rows of %s are reached %s after it began; %s %s",
+		Text: fmt.Sprintf("in slot %s the last of %d rows of %s is reached %s after it began; %s %s",
 			clock(s.Slot), job.Expected, job.JobExec, spoken.Duration(job.Done), what, spoken.Duration(limit)),
 		Help: j.help(rows, job.JobExec, limit),
 	}, job.Done.Seconds() / limit.Seconds()}
@@ -206,4 +206,4 @@ func (j *judge) spread(rows map[string]float64, job string, limit time.Duration,
 	return 0, 0
 }
 
-func clock(at time.Time) string { return at.UTC().Format("15:04:05Z") }
+func clock(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -174,6 +174,7 @@ func (w *world) backtest(back, lead time.Duration, limit float64) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.t.Logf("%s before: run time, on this machine as it is: median error %.0f %% of %d slots", lead, 100*tested.Took.Median, tested.Took.Slots)
 	for _, j := range append(tested.Jobs, forecast.JobError{JobExec: "all", Errors: tested.Rows}) {
 		w.t.Logf("%s before: %-16s %4d slots, median error %4.1f %%, 9 of 10 below %5.1f %%, error of the sum %4.1f %%",
 			lead, j.JobExec, j.Slots, 100*j.Median, 100*j.P90, 100*j.Sum)
