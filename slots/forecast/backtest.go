@@ -205,8 +205,8 @@ func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Tested
 		}
 		now := slot.slot.Add(-lead)
 		known := r.past.before(now)
-		if today := now.Truncate(day); !today.Equal(learned) || c.learned == 0 {
-			c, learned = learn(known), today
+		if hour := now.Truncate(time.Hour); !hour.Equal(learned) {
+			c, learned = learn(known), hour
 			r.habits = known.habits()
 		}
 		expected := map[string]float64{}

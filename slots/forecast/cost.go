@@ -14,8 +14,6 @@ const (
 	perRow  = 10 * time.Microsecond
 	// halfLife is after what time a slot of the past counts half.
 	halfLife = 3 * day
-	// shortest is the run time up to which errors count by their size, and not by their part.
-	shortest = 20 * time.Millisecond
 )
 
 // crew is who runs a slot: so many runners that do so many checks at once, each.
@@ -142,8 +140,6 @@ func (c *cost) sample(r *ran, last time.Time, column map[string]int) (s sample, 
 		}
 		s.terms = append(s.terms, term{column[job], n * assumed(c.check[job], by)})
 	}
-	s.value = r.took.Seconds()
-	s.scale = max(s.value, shortest.Seconds())
-	s.weight = weightOf(r.slot, last) / (s.scale * s.scale)
+	s.value, s.weight = r.took.Seconds(), weightOf(r.slot, last)
 	return s, true
 }

@@ -6,7 +6,6 @@ import "math"
 type sample struct {
 	terms  []term
 	value  float64
-	scale  float64 // what an error of 1 is
 	weight float64
 }
 
@@ -17,10 +16,12 @@ type term struct {
 
 const (
 	// trust is what the assumption that a factor is 1 weighs beside samples.
-	trust = 0.1
+	trust = 0.01
 	// rounds of the fit, after each of which samples that are far off, by more than tolerance, count less.
-	rounds, steps = 4, 100
+	rounds, steps = 5, 100
 	tolerance     = 0.5
+	// shortest is the value up to which errors count by their size, and not by their part.
+	shortest = 0.02
 )
 
 // cell is a term, with the sample that it is of.
@@ -29,7 +30,7 @@ type cell struct {
 	value  float64
 }
 
-// fit finds factors of so many columns, none negative, that explain the samples best by least squares; where there is little to
+// fit finds factors of so many columns, none negative, that explain the samples best by the squares of their relative errors; where there is little to
 // go by they stay near 1. One factor is solved after another until they stay.
 func fit(samples []sample, columns int) []float64 {
 	factors, cells := make([]float64, columns), make([][]cell, columns)
@@ -45,9 +46,15 @@ func fit(samples []sample, columns int) []float64 {
 		factors[i] = 1
 	}
 	weights := make([]float64, len(samples))
-	for range rounds {
+	for round := range rounds {
 		for i, s := range samples {
-			weights[i] = s.weight * min(1, tolerance/max(math.Abs(left[i])/s.scale, tolerance))
+			// What was observed is too small a measure where it happens to be small: what is explained is a better one, once it is.
+			scale := s.value
+			if round > 0 {
+				scale -= left[i]
+			}
+			scale = max(scale, shortest)
+			weights[i] = s.weight / (scale * scale) * min(1, tolerance/max(math.Abs(left[i])/scale, tolerance))
 		}
 		for range steps {
 			moved := 0.0

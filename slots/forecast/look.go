@@ -12,7 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -71,7 +71,7 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 	if most := r.grid.Add(r.from, MostSlots); r.to.After(most) {
 		r.to = most
 		r.notes = append(r.notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
-			most.Format(time.RFC3339), MostSlots, duration.Text(r.grid.Width())))
+			most.Format(time.RFC3339), MostSlots, spoken.Exact(r.grid.Width())))
 	}
 	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
 		if r.waiting, err = r.readSlots(ctx, tx); err != nil {
@@ -175,5 +175,5 @@ func (s *Slot) time(c cost, by crew) {
 }
 
 func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+	return time.Duration(s * float64(time.Second)).Round(10 * time.Microsecond)
 }
