@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/forecast"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -110,7 +111,7 @@ func (a *App) printBars(f forecast.Forecast) error {
 		if s.Ends() > f.Grid.Width() {
 			mark = " !"
 		}
-		rows = append(rows, table.Row{s.Slot, s.Rows, s.Waiting, duration.Text(s.Took), bar(s.Waiting, s.Rows, most) + mark, jobsText(s)})
+		rows = append(rows, table.Row{s.Slot, s.Rows, s.Waiting, spoken.About(s.Took), bar(s.Waiting, s.Rows, most) + mark, jobsText(s)})
 	}
 	if len(rows) == 0 {
 		return a.sentence(fmt.Sprintf("nothing is due from %s to %s", f.From.Format(time.RFC3339), f.To.Format(time.RFC3339)))
@@ -125,7 +126,7 @@ func bar(waiting, rows, most int64) string {
 	long := (rows*longest + most - 1) / most
 	full := int64(0)
 	if rows > 0 {
-		full = min(waiting, rows) * long / rows
+		full = (min(waiting, rows)*long + rows/2) / rows
 	}
 	return strings.Repeat("█", int(full)) + strings.Repeat("░", int(long-full))
 }

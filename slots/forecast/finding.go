@@ -67,7 +67,7 @@ func (j *judge) violations(s Slot) (list []violation) {
 		list = append(list, violation{Finding{
 			Slot: s.Slot, Condition: TooLong,
 			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %d rows take %s",
-				clock(s.Slot), spoken.Duration(s.Ends()), spoken.Duration(width), s.Rows, spoken.Duration(s.Took)),
+				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), s.Rows, spoken.About(s.Took)),
 			Help: j.help(rows, j.heaviest(rows), width),
 		}, s.Ends().Seconds() / width.Seconds()})
 	}
@@ -87,7 +87,7 @@ func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limi
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
 		Text: fmt.Sprintf("in slot %s the last of %d rows of %s is reached %s after it began; %s %s",
-			clock(s.Slot), job.Expected, job.JobExec, spoken.Duration(job.Done), what, spoken.Duration(limit)),
+			clock(s.Slot), job.Expected, job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)),
 		Help: j.help(rows, job.JobExec, limit),
 	}, job.Done.Seconds() / limit.Seconds()}
 }
@@ -136,23 +136,23 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration) (
 	}
 	switch {
 	case done(by) <= left:
-		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.crew.runners, spoken.Duration(seconds(done(by)))))
+		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.crew.runners, spoken.About(seconds(done(by)))))
 	default:
-		help = append(help, fmt.Sprintf("runners alone do not help: with %d it takes %s", mostRunners, spoken.Duration(seconds(done(by)))))
+		help = append(help, fmt.Sprintf("runners alone do not help: with %d it takes %s", mostRunners, spoken.About(seconds(done(by)))))
 	}
 	_, checks := j.cost.row(job, j.crew)
 	all, _ := j.cost.row(job, j.crew)
 	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.crew.workers*j.crew.runners/2 {
 		n := min(j.crew.workers*j.crew.runners, math.Ceil(atOnce*done(j.crew)/max(left, 1e-3)))
 		help = append(help, fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
-			job, math.Ceil(atOnce), j.crew.workers*j.crew.runners, n, spoken.Duration(seconds(j.with(rows, job, limit, atOnce/n)))))
+			job, math.Ceil(atOnce), j.crew.workers*j.crew.runners, n, spoken.About(seconds(j.with(rows, job, limit, atOnce/n)))))
 	}
 	if !j.batched(job) && checks > all/2 {
 		help = append(help, fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
-			job, inBatches, spoken.Duration(seconds(j.with(rows, job, limit, 1.0/inBatches)))))
+			job, inBatches, spoken.About(seconds(j.with(rows, job, limit, 1.0/inBatches)))))
 	}
 	if n, took := j.spread(rows, job, limit, left); n > 1 {
-		help = append(help, fmt.Sprintf("%s spread over %d slots: each takes %s of it", job, n, spoken.Duration(seconds(took))))
+		help = append(help, fmt.Sprintf("%s spread over %d slots: each takes %s of it", job, n, spoken.About(seconds(took))))
 	}
 	return help
 }

@@ -74,6 +74,9 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 			most.Format(time.RFC3339), MostSlots, spoken.Exact(r.grid.Width())))
 	}
 	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, "set local jit = off"); err != nil { // it would take longer than what it is to speed up
+			return err
+		}
 		if r.waiting, err = r.readSlots(ctx, tx); err != nil {
 			return err
 		}

@@ -72,6 +72,7 @@ func (r *reader) state(name string) (paused, unregistered bool) {
 	known, waits := r.known[name]
 	if r.registry != nil && !known {
 		_, known = r.registry.Lookup(name)
+		known = known || name == schedule.JobExec // every run has it
 	}
 	return r.paused[name], waits && !known
 }
