@@ -54,6 +54,22 @@ func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publish
 	return nil
 }
 
+// definitions returns a registry with every job of the binary and of the settings, to be looked at and not to be run. The caller
+// calls release when it is not used any more.
+func (a *App) definitions(ctx context.Context) (registry *jobs.Registry, release func(), err error) {
+	registry = a.registry.Clone()
+	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
+	if err != nil {
+		return nil, nil, err
+	}
+	queries, release := a.queries()
+	if err := a.register(registry, queries, unused); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return registry, release, nil
+}
+
 // checkNames refuses to bind a name that is a Go job of the binary.
 func (a *App) checkNames(registry *jobs.Registry) error {
 	taken := map[string]bool{}

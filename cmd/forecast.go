@@ -108,12 +108,11 @@ func (w *whatIf) Set(text string) error {
 }
 
 func lookAhead(ctx context.Context, a *App, o *forecastOptions) error {
-	registry := a.registry.Clone()
-	queries, release := a.queries()
-	defer release()
-	if err := a.register(registry, queries, nil); err != nil {
+	registry, release, err := a.definitions(ctx)
+	if err != nil {
 		return err
 	}
+	defer release()
 	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
 		f, err := forecast.Look(ctx, forecast.Config{
 			DB: db, Schema: a.Config().Database.Schema, For: o.ahead, Registry: registry, WhatIf: o.whatIf.WhatIf,

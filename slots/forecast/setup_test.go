@@ -83,7 +83,7 @@ func (w *world) play(length time.Duration, happen func()) {
 		slot := w.Ledger.Grid().Ceil(w.Now())
 		if slot.Equal(end.Add(-24 * time.Hour)) {
 			w.date()
-			told = w.look(24*time.Hour - time.Second)
+			told = w.look(24 * time.Hour)
 		}
 		happen()
 		w.Set(slot)
