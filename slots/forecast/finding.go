@@ -76,7 +76,7 @@ func (j *judge) violations(s Slot) (list []violation) {
 			list = append(list, j.late(s, job, rows, SLA, limit, "its SLA is"))
 		}
 		if limit := j.deadline(s, job.JobExec); job.Runs() && limit > 0 && job.Done > limit {
-			list = append(list, j.late(s, job, rows, Deadline, limit, "later than its deadline they are dropped, which is"))
+			list = append(list, j.late(s, job, rows, Deadline, limit, "its deadline, after which rows are dropped, is"))
 		}
 	}
 	return list

@@ -18,17 +18,17 @@ var midnight = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return midnight.Add(d) }
 
-// ledger is n slots whose run time follows from rows of two jobs and from who took part, by a law, with some noise.
-func ledger(n int, runners int, noise float64, law func(r *ran) float64) past {
+// ledger is n slots that one runner has run: how long they took follows from rows of two jobs, by atEight, with some noise.
+func ledger(n int, noise float64) past {
 	random := rand.New(rand.NewPCG(5, 6))
 	var list []*ran
 	for i := range n {
 		r := &ran{
-			slot: at(time.Duration(i) * 15 * time.Minute), kind: slots.KindRun, delay: 2 * time.Second, runners: runners, workers: 64 * runners,
+			slot: at(time.Duration(i) * 15 * time.Minute), kind: slots.KindRun, delay: 2 * time.Second, runners: 1, workers: 64,
 			rows: map[string]float64{"fast": float64(random.IntN(5000)), "slow": float64(random.IntN(2000))},
 		}
 		r.spent = map[string]time.Duration{"slow": time.Duration(r.rows["slow"] * float64(100*time.Millisecond))}
-		r.took = time.Duration(law(r) * math.Exp(noise*random.NormFloat64()) * float64(time.Second))
+		r.took = time.Duration(atEight(r) * math.Exp(noise*random.NormFloat64()) * float64(time.Second))
 		list = append(list, r)
 	}
 	return newPast(list)
@@ -36,7 +36,7 @@ func ledger(n int, runners int, noise float64, law func(r *ran) float64) past {
 
 // Checks of slow run 8 at once, though there are 64 workers, and rows cost the server three times what is assumed.
 func atEight(r *ran) float64 {
-	return 0.05 + 30e-6*r.rows["fast"] + r.rows["slow"]*(30e-6+0.1/8/float64(r.runners))
+	return 0.05 + 30e-6*r.rows["fast"] + r.rows["slow"]*(30e-6+0.1/8)
 }
 
 func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
@@ -44,12 +44,12 @@ func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
 	for n, limit := range map[int]float64{3: 0.5, 10: 0.15, 100: 0.10, 1000: 0.10} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			c := learn(ledger(n, 1, 0.1, atEight))
+			c := learn(ledger(n, 0.1))
 			if c.learned != n {
 				t.Errorf("it has learned from %d slots", c.learned)
 			}
 			var off []float64
-			for _, r := range ledger(500, 1, 0, atEight).list[250:] {
+			for _, r := range ledger(500, 0).list[250:] {
 				off = append(off, math.Abs(c.took(r.rows, c.crew)/atEight(r)-1))
 			}
 			slices.Sort(off)
@@ -63,7 +63,7 @@ func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
 
 func TestASlotThatNothingExplainsChangesLittle(t *testing.T) {
 	t.Parallel()
-	p := ledger(50, 1, 0.05, atEight)
+	p := ledger(50, 0.05)
 	calm := learn(p).took(map[string]float64{"slow": 1000}, crew{1, 64})
 	p.list[40].took *= 20 // a lock was held
 	if got := learn(p).took(map[string]float64{"slow": 1000}, crew{1, 64}); math.Abs(got/calm-1) > 0.1 {
@@ -73,7 +73,7 @@ func TestASlotThatNothingExplainsChangesLittle(t *testing.T) {
 
 func TestMoreRunnersHelpWhereChecksWaitAndNotWhereTheServerDoes(t *testing.T) {
 	t.Parallel()
-	c := learn(ledger(200, 1, 0.02, atEight))
+	c := learn(ledger(200, 0.02))
 	for job, want := range map[string]float64{"slow": 4, "fast": 1} {
 		rows := map[string]float64{job: 100_000}
 		got := c.took(rows, crew{1, 64}) / c.took(rows, crew{4, 64})
