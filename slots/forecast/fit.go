@@ -48,7 +48,7 @@ func fit(samples []sample, columns int) []float64 {
 	weights := make([]float64, len(samples))
 	for round := range rounds {
 		for i, s := range samples {
-			// What was observed is too small a measure where it happens to be small: what is explained is a better one, once it is.
+			// What was observed is too small a measure where it happens to be small; what is explained is a better one.
 			scale := s.value
 			if round > 0 {
 				scale -= left[i]
