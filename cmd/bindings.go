@@ -47,7 +47,7 @@ func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publish
 	}
 	for i, job := range a.Config().SQLJobs {
 		queries[i].Publisher = publisher
-		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry)); err != nil {
+		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry), jobs.Within(job.Within)); err != nil {
 			return &ExitError{Code: Usage, Err: err}
 		}
 	}
@@ -87,7 +87,7 @@ func (a *App) bindHTTP(registry *jobs.Registry, job config.HTTPJob) error {
 	return httpjob.Register(registry, httpjob.Config{
 		Name: job.Name, URL: job.URL.Reveal(), Secret: secret.Reveal(), Allow: events.Allow,
 		Timeout: job.Timeout, Rows: job.Rows, Concurrency: job.Concurrency,
-	}, jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry))
+	}, jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry), jobs.Within(job.Within))
 }
 
 // queries returns the jobs that the settings bind to a query, without a publisher. Those on one database share a pool.

@@ -74,6 +74,7 @@ type eventView struct {
 	At        *time.Time     `json:"at"` // null: it waits
 	Slot      time.Time      `json:"slot"`
 	For       *time.Time     `json:"asked_for"` // null: it is not the beginning
+	Within    *duration.Text `json:"within"`    // null: there was no choice of slots
 	By        string         `json:"by"`
 	App       string         `json:"application_name"`
 	Actor     string         `json:"actor"`
@@ -92,6 +93,9 @@ func newEventView(e jobs.Event) eventView {
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: timeOrNil(e.At), Slot: e.Slot,
 		For: timeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: timeOrNil(e.OpenedAt), ClosedAt: timeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
+	}
+	if e.Within > 0 {
+		v.Within = new(duration.Text(e.Within))
 	}
 	if e.Ran {
 		v.Lateness, v.Duration = new(duration.Text(e.Lateness)), new(duration.Text(e.Duration))
@@ -126,7 +130,11 @@ func sentence(e jobs.Event, now time.Time) string {
 	slot := e.Slot.Format(time.RFC3339)
 	switch e.What {
 	case "enqueued":
-		return fmt.Sprintf("asked for%s, for %s: slot %s", who(e), e.For.Format(time.RFC3339Nano), slot)
+		asked := fmt.Sprintf("asked for%s, for %s", who(e), e.For.Format(time.RFC3339Nano))
+		if e.Within > 0 {
+			return fmt.Sprintf("%s, within %s: placed in slot %s", asked, spoken.Duration(e.Within), slot)
+		}
+		return asked + ": slot " + slot
 	case "next":
 		return "checked" + check(e) + ": it asked for another check"
 	case "retry":

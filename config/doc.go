@@ -61,6 +61,7 @@
 //	concurrency = 4              # requests at once
 //	max_checks = 5
 //	retry = 5
+//	within = "0s"                # 1h: any slot of an hour will do for a next check
 //
 //	[[sql_jobs]]                 # see package jobs/sqljob
 //	name = "order.unshipped"
@@ -74,6 +75,7 @@
 //	concurrency = 2              # pages at once
 //	max_checks = 5
 //	retry = 5
+//	within = "0s"                # 1h: any slot of an hour will do for a next check
 //
 // Nothing is guessed: a key that the file misspells, a number without its unit and a value out of range are
 // errors that name the key, its source and the rule, all of them at once.

@@ -23,6 +23,7 @@ type Definition struct {
 	Retry       int
 	MaxBackOff  int           // slots
 	Deadline    time.Duration // 0: none
+	Within      time.Duration // 0: the first slot
 	Concurrency int           // 0: bounded by the runner alone
 	AtMost      int           // 0: no limit
 	PerSecond   int           // 0: no limit
@@ -94,6 +95,17 @@ func Deadline(limit time.Duration) Option {
 	return func(d *Definition) {
 		d.must(limit > 0, "Deadline(%s): must be positive", limit)
 		d.Deadline = limit
+	}
+}
+
+// Within says that for the next check that a check asks for any slot will do from the first one at or after the instant it
+// returns that is before that instant + window; see FutureJob.Within, which says it of the first check. It is whole seconds, up to
+// 366 days. Default: the first slot.
+func Within(window time.Duration) Option {
+	return func(d *Definition) {
+		err := checkWithin(window)
+		d.must(err == nil, "Within(%s): %v", window, err)
+		d.Within = window
 	}
 }
 

@@ -23,6 +23,8 @@ type Event struct {
 	At   time.Time // when; zero: it waits, or began before times were kept
 	Slot time.Time // the slot the row was in; of enqueued, its first
 	For  time.Time // of enqueued: the instant that was asked for
+	// Of enqueued: the window after For in which any slot would have done; see FutureJob.Within.
+	Within time.Duration
 
 	// Who did it, where it was no run: role, application_name, and the actor of SetActor.
 	By, App, Actor string
@@ -51,12 +53,13 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey)}
 	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *Event) error {
 		var at, target, opened, closed sql.NullTime
-		var lateness, duration *int64
+		var lateness, duration, within *int64
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
-			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance)
+			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within)
 		e.At, e.Slot, e.For = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
+		e.Within = micros(within)
 		return err
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ type selection struct {
 }
 
 // judge decides about a row before its check. The verdict is for actRecord.
-type judge func(d *jobs.Definition, m guard.Moment) (guard.Verdict, action)
+type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (guard.Verdict, action)
 
 type action int
 
@@ -53,7 +53,7 @@ const (
 )
 
 // check is the judge of a run: guards first, then the job's function.
-func check(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (guard.Verdict, action) {
 	if v, ok := guard.Before(d, m); !ok {
 		return v, actRecord
 	}

@@ -44,7 +44,7 @@ var mayCall = map[pgsql.Role]string{
 		make_history_months open_slot record_row register_jobs rows_in_slot same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry traced`,
 	pgsql.Operator: `drop_history_months set_width`,
-	pgsql.Owner:    `end_by_key`,
+	pgsql.Owner:    `end_by_key place place_count place_hash place_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{

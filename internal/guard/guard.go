@@ -74,19 +74,15 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 		return Verdict{Outcome: jobs.InThePast}
 	case job.CheckCount+1 >= d.MaxChecks:
 		return Verdict{Outcome: jobs.TooManyChecks}
-	case next.Sub(m.Now) > d.Horizon || next.After(grid.Max):
+	case next.Sub(m.Now) > d.Horizon || next.Add(d.Within).After(grid.Max):
 		return Verdict{Outcome: jobs.BeyondHorizon}
 	}
-	slot := m.Grid.Ceil(*next)
-	if !slot.After(m.Slot) {
+	if !m.Grid.Ceil(*next).After(m.Slot) {
 		// Less than half a microsecond after the slot, which the database cannot tell from the slot itself.
 		return Verdict{Outcome: jobs.InThePast}
 	}
-	if !slot.After(m.Now) {
-		// The run is late and the slot it asked for has begun: an escalation must not be lost to an outage.
-		slot = m.Grid.Next(m.Now)
-	}
-	return Verdict{Move: MoveNext, Next: slot}
+	// Where the run is late and the slot it asked for has begun, a later one: an escalation must not be lost to an outage.
+	return Verdict{Move: MoveNext, Next: job.Key().Place(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
 }
 
 func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {

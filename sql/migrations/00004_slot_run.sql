@@ -775,7 +775,7 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
         )
         select
             g.id, job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
@@ -784,7 +784,7 @@ begin
             case when outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(error, g.last_error),
             g.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, outcome,
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, outcome,
             lateness::double precision * interval '1 microsecond',
             duration::double precision * interval '1 microsecond',
             runner
