@@ -36,6 +36,7 @@ var workloads = []workload{
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
 	{"day", "a virtual day of 30M schedules, with an outage and others that are created meanwhile; only where it is named", day, true, true},
+	{"spreading", "what a window of hours costs an enqueue, beside a look for the least loaded slot", spreading, false, false},
 	{"enqueue", "one by one and in bulk, against COPY and River", enqueue, false, false},
 }
 

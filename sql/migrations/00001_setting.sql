@@ -42,8 +42,8 @@ comment on column prescient.setting.usable_from is 'the lowest version of code t
 comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
 
 -- The grid starts at the Unix epoch. Every width divides 24 hours, so every grid contains every midnight UTC.
--- Adding an interval is not immutable in general (days and months depend on the time zone); a width is hours at
--- the most, so it is here.
+-- Adding an interval is not immutable in general (days and months depend on the time zone). A function that says it is would
+-- be called for each row; as stable it is a part of the statement that uses it.
 -- +goose StatementBegin
 create function prescient.slot_floor(at timestamptz, width interval)
 returns timestamptz
@@ -60,7 +60,7 @@ $$;
 create function prescient.slot_ceil(at timestamptz, width interval)
 returns timestamptz
 language sql
-immutable
+stable
 strict
 parallel safe
 as $$
@@ -126,7 +126,6 @@ create function prescient.within_seconds(within interval)
 returns integer
 language sql
 immutable
-strict
 parallel safe
 as $$
     select nullif(floor(date_part('epoch', within))::integer, 0)
@@ -137,7 +136,6 @@ create function prescient.place_count(first timestamptz, at timestamptz, within 
 returns bigint
 language sql
 stable
-strict
 parallel safe
 as $$
     select greatest(ceil((within - date_part('epoch', first - at)) / date_part('epoch', width))::bigint, 1)
@@ -187,6 +185,12 @@ returns timestamptz
 language plpgsql
 volatile
 as $$
+#variable_conflict use_column
+declare
+    width    interval;
+    first    timestamptz;
+    earliest timestamptz;
+    hash     bigint;
 begin
     perform pg_current_xact_id();
     if within is null then
@@ -198,16 +202,11 @@ begin
             from prescient.setting
         );
     end if;
-    return (
-        select prescient.place(s.first, at, within, s.earliest, s.width, s.hash)
-        from (
-            select
-                width, prescient.slot_ceil(at, width) as first, prescient.place_hash(key) as hash,
-                prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width as earliest
-            from prescient.setting
-            offset 0 -- each is found out once
-        ) as s
-    );
+    select s.width into width from prescient.setting s;
+    first := prescient.slot_ceil(at, width);
+    earliest := prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width;
+    hash := prescient.place_hash(key);
+    return prescient.place(first, at, within, earliest, width, hash);
 end
 $$;
 -- +goose StatementEnd
