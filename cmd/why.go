@@ -81,7 +81,8 @@ type eventView struct {
 	Lateness  *duration.Text `json:"lateness"` // null: there was no check
 	Duration  *duration.Text `json:"duration"`
 	Error     string         `json:"error"`
-	Run       string         `json:"run"` // why the slot was opened; empty: it was not, or that is no part of the story
+	Learned   *jobs.Look     `json:"learned"` // null: the next slot is the one that was asked for
+	Run       string         `json:"run"`     // why the slot was opened; empty: it was not, or that is no part of the story
 	OpenedAt  *time.Time     `json:"opened_at"`
 	ClosedAt  *time.Time     `json:"closed_at"`
 	Hindrance string         `json:"hindrance"`
@@ -90,7 +91,7 @@ type eventView struct {
 func newEventView(e jobs.Event) eventView {
 	v := eventView{
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: timeOrNil(e.At), Slot: e.Slot,
-		For: timeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
+		For: timeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Learned: e.Learned,
 		Run: e.Run, OpenedAt: timeOrNil(e.OpenedAt), ClosedAt: timeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
 	}
 	if e.Ran {
@@ -128,7 +129,7 @@ func sentence(e jobs.Event, now time.Time) string {
 	case "enqueued":
 		return fmt.Sprintf("asked for%s, for %s: slot %s", who(e), e.For.Format(time.RFC3339Nano), slot)
 	case "next":
-		return "checked" + check(e) + ": it asked for another check"
+		return "checked" + check(e) + ": it asked for another check" + learned(e)
 	case "retry":
 		return "checked" + check(e) + ", and failed: " + e.Error
 	case "deferred":
@@ -145,6 +146,23 @@ func sentence(e jobs.Event, now time.Time) string {
 		return "waits for slot " + slot + due(e, now)
 	}
 	return ended(e, slot)
+}
+
+// learned says why the next check is not when it was asked for.
+func learned(e jobs.Event) string {
+	l := e.Learned
+	if l == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" by %s at the latest; next check at %s", l.Latest.Format(time.RFC3339), l.Next.Format(time.RFC3339))
+	like := "of " + e.JobExec
+	if l.Class != "" {
+		like += " of " + l.Class
+	}
+	if l.Percent == 0 {
+		return text + ", since history has next to none " + like + " that was open for so long"
+	}
+	return text + fmt.Sprintf(", because %d %% of the checks %s that were open for so long have ended by then", l.Percent, like)
 }
 
 // ended says how a row ended.

@@ -32,6 +32,9 @@ type Definition struct {
 	Untraced    bool
 	AfterGroup  bool
 	Priority    int
+	LearnMin    time.Duration // of Learned
+	LearnMax    time.Duration // 0: not learned
+	LearnBy     string
 	DB          *sqlx.DB // where the transactions of its checks are; nil: those of the runner
 
 	shape  shape
@@ -260,6 +263,9 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(!d.AfterGroup || !d.Grouped(), "AfterGroup: a job that is checked by group cannot wait for its group")
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
 	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
+	d.must(!d.Learns() || !d.Untraced, "Learned cannot go with Untraced: the trace is what is learned from")
+	d.must(!d.Learns() || d.MaxChecks >= 2, "Learned needs MaxChecks of at least 2, since looks take no more than half of them")
+	d.must(d.LearnBy == "" || d.Learns(), "LearnedBy needs Learned")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
 	d.around = r.around

@@ -38,6 +38,8 @@ type Verdict struct {
 	Next    time.Time    // the slot it moves to, unless that has begun when it is written
 	Error   string       // what the check failed with, fit for the database
 
+	Learned string // why it moves to an earlier slot than the check asked for, as the trace has it; empty: it does not
+
 	Payload json.RawMessage  // replaces that of a row that moves, unless nil
 	Enqueue []jobs.FutureJob // asked for with it
 }
@@ -56,7 +58,7 @@ func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 }
 
 // Defer is the verdict about a row that is not checked now, but in the next slot.
-func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.latest())} }
+func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.Latest())} }
 
 // PastDeadline tells whether it is too late to start a check.
 func PastDeadline(d *jobs.Definition, m Moment) bool {
@@ -98,11 +100,11 @@ func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdic
 	if job.ErrorCount < 30 {
 		pause = min(pause, 1<<job.ErrorCount)
 	}
-	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.latest()), pause), Error: text}
+	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.Latest()), pause), Error: text}
 }
 
-// latest is now, or the slot where a clock runs behind it.
-func (m Moment) latest() time.Time {
+// Latest is now, or the slot where a clock runs behind it.
+func (m Moment) Latest() time.Time {
 	if m.Now.Before(m.Slot) {
 		return m.Slot
 	}

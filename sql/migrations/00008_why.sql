@@ -9,7 +9,8 @@
 -- future_job_history; or waiting. slot: the one that the row was in; target: of enqueued, the instant that was asked for.
 -- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
 -- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
--- left open), straggler (it came after its slot was closed).
+-- left open), straggler (it came after its slot was closed). learned: of a check whose next slot was chosen by what was learned:
+-- next, latest (the slot that it had asked for), percent (of the rows like it that have ended by next), class (empty: all rows of the job).
 -- +goose StatementBegin
 create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null)
 returns table (
@@ -30,7 +31,8 @@ returns table (
     run        text,
     opened_at  timestamptz,
     closed_at  timestamptz,
-    hindrance  text
+    hindrance  text,
+    learned    jsonb
 )
 language plpgsql
 stable
@@ -64,7 +66,8 @@ begin
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
             coalesce(s.asked_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
-            null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job
+            null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
+            null::jsonb as learned
         from story s
         union all
         select
@@ -76,7 +79,11 @@ begin
             ),
             coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), null,
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
-            (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null
+            (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null,
+            case when e.value -> 7 is not null then jsonb_build_object(
+                'next', to_timestamp((e.value -> 7 ->> 0)::bigint), 'latest', to_timestamp((e.value -> 7 ->> 1)::bigint),
+                'percent', e.value -> 7 -> 2, 'class', e.value -> 7 -> 3
+            ) end
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select t.line::jsonb as value) as e
@@ -85,7 +92,8 @@ begin
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
-            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job,
+            null
         from story s
         left join lateral (
             select last.value
@@ -104,7 +112,8 @@ begin
             when r.state = 'open' then 'open'
             when r.state = 'done' then 'straggler'
             when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
-        end
+        end,
+        e.learned
     from entry e
     left join prescient.job j on j.job = e.job
     left join prescient.slot_run r on r.slot = e.slot and (e.lateness is not null or e.what = 'waiting')
