@@ -27,7 +27,7 @@ var printing = []string{
 	"migrate up", "migrate status", "migrate print", "migrate down --to 1000", "slots set-width 15m",
 	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs show order 1", "jobs reschedule ok order 1 --in 2h",
 	"jobs pause ok", "status", "jobs resume ok", "jobs cancel order 1", "jobs retry --all",
-	"run", "catch-up", "why order 1", "doctor", "crontab", "systemd --binary /usr/local/bin/shop", "kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",
+	"run", "catch-up", "why order 1", "advise", "doctor", "crontab", "systemd --binary /usr/local/bin/shop", "kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",
 	"history list", "history show order 1", "history stats", "history prune --keep 90d",
 	"schedules create report --crontab @daily", "schedules list", "schedules show report",
 	"schedules update report --payload 1", "schedules pause report", "schedules resume report",

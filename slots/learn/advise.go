@@ -131,3 +131,21 @@ func advise(c *Curve, rows []row, width float64) Advice {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s) * time.Second }
+
+// OpenAt is the part that is open at an age.
+func (a *Advice) OpenAt(age time.Duration) float64 {
+	for i, p := range a.Points {
+		if p.Age < age {
+			continue
+		}
+		if i == 0 {
+			return 1
+		}
+		before := a.Points[i-1]
+		return before.Open - (before.Open-p.Open)*float64(age-before.Age)/float64(p.Age-before.Age)
+	}
+	if len(a.Points) == 0 {
+		return 1
+	}
+	return a.Points[len(a.Points)-1].Open
+}

@@ -59,7 +59,7 @@ func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, jobs, by []stri
 	var since sql.NullTime
 	var m pgsql.Message
 	m.Do(fmt.Sprintf("set local statement_timeout = %d", cmp.Or(b.Time, DefaultTime).Milliseconds()))
-	m.Do("set local enable_seqscan = off") // BRIN finds the end of a partition, whatever the statistics say
+	m.Do("set local jit = off; set local enable_seqscan = off") // BRIN finds the end of a partition, whatever the statistics say
 	rowsMost := cmp.Or(b.Rows, DefaultRows)
 	err = m.Add(pgsql.LearnSince.In(schema), []any{rowsMost}, func(row *sql.Rows) error { return row.Scan(&since) })
 	if err == nil {
