@@ -54,7 +54,7 @@ func (r *run) learned(d *jobs.Definition, m guard.Moment, row *jobs.FutureJob, v
 		return
 	}
 	part := curve.Ended(age, slot.Sub(first).Seconds())
-	text, _ := json.Marshal([]any{slot.Unix(), v.Next.Unix(), int(100 * part), curve.Class})
+	text, _ := json.Marshal([]any{slot.Unix(), v.Next.Unix(), int(math.Round(100 * part)), curve.Class})
 	v.Next, v.Learned = slot, string(text)
 }
 

@@ -80,6 +80,7 @@ on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slo
     prescient.job_place, prescient.job_pace, prescient.schedule, prescient.schedule_drop
 to prescient_runner;
 grant insert, update on prescient.slot_run to prescient_runner;
+grant insert, delete on prescient.learned_curve to prescient_runner;
 grant update (registered_at, sla) on prescient.job to prescient_runner;
 grant execute on function
     prescient.job_number, prescient.slot_target, prescient.rows_in_slot, prescient.lock_slot, prescient.look_into_slot,

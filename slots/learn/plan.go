@@ -103,7 +103,7 @@ func (c *Curve) fixed(checks, width float64) []float64 {
 }
 
 // planned is how many of the next looks a plan names.
-const planned = 8
+const planned = 5
 
 func (c *Curve) plan(looks []float64, ahead float64) *Plan {
 	checks, delay := c.cost(looks)
