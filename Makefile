@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy clients bench bench-30m bench-full postgres promtool languages clean
+.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy learn clients bench bench-30m bench-full postgres promtool languages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since
 
 deploy: ## rewrite the files of deploy, which prescient prints
 	go test -count 1 -run TheFilesOfDeploy ./cmd -update
+
+learn: postgres ## what is learned from real orders, and what it saves: the figures and the picture of docs/learning.md, where the orders are
+	go test -count 1 -timeout 30m -v -run HalfOfTheChecks ./slots/learn -update
 
 clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
 	cd examples/python && python3 generate.py ../../jobs/schedule/httpapi/openapi.json > schedules.py
