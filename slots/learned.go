@@ -67,9 +67,11 @@ func (r *run) learn(ctx context.Context) {
 		}
 	}
 	now := r.Now()
-	if list = r.book.Stale(list, now); r.book == nil || len(list) == 0 {
+	if list = r.book.Stale(list, now); r.book == nil || len(list) == 0 || ctx.Err() != nil {
 		return
 	}
+	ctx, end := context.WithTimeout(ctx, 2*learn.DefaultTime) // where the server's own limit does not arrive
+	defer end()
 	_, read, err := learn.Refresh(ctx, r.cfg.DB, r.schema, list, now.Add(-learn.Every), now, learn.Bounds{})
 	if err != nil {
 		r.cfg.Logger.WarnContext(ctx, "nothing was learned from history; a later run will", "error", err)
