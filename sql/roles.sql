@@ -91,6 +91,7 @@ to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
 grant update (since) on prescient.setting to prescient_operator;
+grant insert, update on prescient.action to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;

@@ -24,14 +24,14 @@ var mayRun = map[pgsql.Role]string{
 	// An app, and a reader.
 	"both":    `read_settings`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
-	pgsql.Reader: `claim_list doctor_jobs doctor_months event_consumers event_lost event_read group_others history_list history_show history_stats job_known job_list job_names job_paused job_related job_show
+	pgsql.Reader: `board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires board_retry board_slot claim_list doctor_jobs doctor_months event_consumers event_lost event_read group_others history_list history_show history_stats job_known job_list job_names job_paused job_related job_show
 		ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_published schema_version slot_jobs slot_list
 		slot_waiting why`,
 	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
 		group_read history_months job_end job_numbers job_register ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot row_record row_wait rows_finish rows_finish_alike
 		rows_lock rows_move rows_move_alike schedule_backfill schedule_delete schedule_drop schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle`,
-	pgsql.Operator: `event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune
+	pgsql.Operator: `action_end action_insert event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune
 		set_width`,
 }
 

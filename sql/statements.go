@@ -14,6 +14,18 @@ type Statement string
 
 // The statements, by file name.
 var (
+	ActionEnd             = read("action_end")
+	ActionInsert          = read("action_insert")
+	BoardActions          = read("board_actions")
+	BoardAhead            = read("board_ahead")
+	BoardCells            = read("board_cells")
+	BoardConsumers        = read("board_consumers")
+	BoardEvents           = read("board_events")
+	BoardJob              = read("board_job")
+	BoardJobs             = read("board_jobs")
+	BoardMisfires         = read("board_misfires")
+	BoardRetry            = read("board_retry")
+	BoardSlot             = read("board_slot")
 	Cancel                = read("cancel")
 	CancelEntity          = read("cancel_entity")
 	CheckBegin            = read("check_begin")
