@@ -1,7 +1,10 @@
 package board
 
 import (
+	"context"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/slots"
 )
@@ -23,7 +26,24 @@ func (w Who) String() string {
 
 // Action is something that an operator may ask for: one of the types below.
 type Action interface {
-	action() string
+	// name is what it is called in the log and in the table action; target is what it changes.
+	name() string
+	target() string
+	// plan says what it would do, but for What, Target and Confirm. bound is what must be the same when it is done; a
+	// RefusedError or a jobs.FieldError says that it makes no sense.
+	plan(ctx context.Context, p *planner) (plan Plan, bound any, err error)
+}
+
+// short is an action that is done in one transaction, which it shares with its record.
+type short interface {
+	Action
+	do(ctx context.Context, tx *sqlx.Tx, t *tools) (result string, err error)
+}
+
+// long is one that has transactions of its own, and goes on when Do has returned.
+type long interface {
+	Action
+	run(ctx context.Context, b *Board, t *tools) (result string, err error)
 }
 
 // Cancel ends the waiting checks of an entity as cancelled; of one job, and item, where the key has them.
@@ -96,17 +116,6 @@ type PauseSchedule struct {
 type ResumeSchedule struct {
 	ID string `json:"id"`
 }
-
-func (Cancel) action() string           { return "cancel" }
-func (Reschedule) action() string       { return "reschedule" }
-func (Retry) action() string            { return "retry" }
-func (PauseJob) action() string         { return "pause job" }
-func (ResumeJob) action() string        { return "resume job" }
-func (CatchUp) action() string          { return "catch-up" }
-func (TriggerSchedule) action() string  { return "trigger schedule" }
-func (BackfillSchedule) action() string { return "backfill schedule" }
-func (PauseSchedule) action() string    { return "pause schedule" }
-func (ResumeSchedule) action() string   { return "resume schedule" }
 
 // Plan is what an action will do.
 type Plan struct {

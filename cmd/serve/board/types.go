@@ -21,7 +21,7 @@ type Overview struct {
 	view.Status
 	// Axis is the slots of the last and the next 24 hours, the oldest first; where they are narrow, several are one cell.
 	Axis []Cell `json:"axis"`
-	// Schedules are those of which an event was dropped or could not be published, the newest first, at the most 20.
+	// Schedules are those that have dropped an event or were given up in the last day, the newest first, at the most 20.
 	Schedules []Misfire  `json:"schedules"`
 	Consumers []Consumer `json:"consumers"`
 }
@@ -60,18 +60,17 @@ type Forecast struct {
 
 // Misfire is a schedule that has not published all it should.
 type Misfire struct {
-	ID         string     `json:"id"`
-	Dropped    int64      `json:"dropped"`     // events, since it was created
-	DroppedAt  *time.Time `json:"dropped_at"`  // the last of them; null: none
-	ErrorCount int        `json:"error_count"` // errors in a row
-	LastError  string     `json:"last_error"`
-	Slot       *time.Time `json:"slot"` // it waits for; null: it does not wait
+	ID        string     `json:"id"`
+	Dropped   int64      `json:"dropped"`    // events, since it was created
+	DroppedAt *time.Time `json:"dropped_at"` // the last of them; null: none
+	GaveUpAt  *time.Time `json:"gave_up_at"` // when it was given up after its last error; null: it was not
+	Error     string     `json:"error"`
 }
 
 // Consumer is who reads the outbox, and how far behind.
 type Consumer struct {
 	view.Consumer
-	Waiting int64         `json:"waiting"` // events, counted up to 10,000
+	Waiting int64         `json:"waiting"` // events, counted up to 1,000
 	Oldest  duration.Text `json:"oldest"`  // how long the first of them has waited; 0: none does
 }
 
@@ -122,8 +121,7 @@ type Job struct {
 	JobLine
 	Slots []JobSlot `json:"slots"` // that it had rows in, of the last 2,880 slots, the newest 200 first
 	Days  []JobDay  `json:"days"`  // of those slots, the newest first
-	// Ahead is how many of its rows wait in the next 96 slots, where there are any, each counted up to 2,000 rows, beyond which
-	// the number is an estimate.
+	// Ahead is how many of its rows wait in the next 96 slots, where there are any, each counted up to 1,000.
 	Ahead  []Ahead    `json:"ahead"`
 	Errors []JobError `json:"errors"` // of those slots, the newest first, at most 20
 }
