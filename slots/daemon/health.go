@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 )
@@ -153,44 +152,13 @@ func answer(w http.ResponseWriter, ok bool, v any) {
 	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
 }
 
-// closingTime is what requests get to finish when the daemon has stopped.
-const closingTime = 5 * time.Second
-
-// server returns an HTTP server that gives a client that is slow, or does nothing, its time and no more. A handler that
-// takes longer has its deadlines extended, by http.ResponseController.
-func server(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second, // the head and the body
-		WriteTimeout:      time.Minute,      // from the end of the head to that of the answer
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-	}
-}
-
 // serve begins to serve where Config says so. The server goes on while the daemon stops; end ends it.
 func (d *daemon) serve(ctx context.Context) (end func(), err error) {
 	if d.cfg.Listen == "" {
 		return func() {}, nil
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", d.cfg.Listen)
-	if err != nil {
+	if _, end, err = web.Listen(ctx, d.cfg.Listen, d.handler(ctx), d.log); err != nil {
 		return nil, fmt.Errorf("serve health: %w", err)
 	}
-	server := server(d.handler(ctx))
-	server.ErrorLog = slog.NewLogLogger(d.log.Handler(), slog.LevelWarn)
-	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			d.log.ErrorContext(ctx, "the HTTP server ended", "error", err)
-		}
-	}()
-	d.log.InfoContext(ctx, "listening", "address", listener.Addr().String())
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close()
-		}
-	}, nil
+	return end, nil
 }
