@@ -21,11 +21,15 @@ type API struct {
 // Handler answers with a value as JSON, nil for none, or an error.
 type Handler func(w http.ResponseWriter, r *http.Request) (any, error)
 
-// Answer is a value that is answered with another status than 200.
+// Answer is a value that is answered with another status than 200, or another media type than application/json.
 type Answer struct {
 	Status int
+	Media  string // default application/json
 	Value  any
 }
+
+// ProblemJSON is the media type of a Problem.
+const ProblemJSON = "application/problem+json"
 
 // methods are those that an API has, in the order in which they are told.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
@@ -75,7 +79,7 @@ func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status >= http.StatusInternalServerError {
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	a.write(w, r, p.Status, "application/problem+json", p)
+	a.write(w, r, p.Status, ProblemJSON, p)
 }
 
 // Answer answers with a value.
@@ -84,7 +88,7 @@ func (a API) Answer(w http.ResponseWriter, r *http.Request, v any) {
 	case nil:
 		w.WriteHeader(http.StatusNoContent)
 	case Answer:
-		a.write(w, r, v.Status, "application/json", v.Value)
+		a.write(w, r, v.Status, cmp.Or(v.Media, "application/json"), v.Value)
 	default:
 		a.write(w, r, http.StatusOK, "application/json", v)
 	}

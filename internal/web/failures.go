@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -84,4 +85,10 @@ func network(address netip.Addr) netip.Prefix {
 	}
 	prefix, _ := address.Prefix(bits)
 	return prefix
+}
+
+// Address is who has connected.
+func Address(r *http.Request) netip.Addr {
+	a, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return a.Addr()
 }

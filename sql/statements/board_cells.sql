@@ -10,7 +10,7 @@ select
     sum(r.planned)::bigint as planned,
     sum(r.checked + coalesce(o.checked, 0))::bigint as checked,
     sum(r.failed + coalesce(o.failed, 0))::bigint as failed,
-    coalesce(max(extract(epoch from case
+    greatest(max(extract(epoch from case
         when r.kind <> 'run' or r.state = 'open' and not o.live then null
         else coalesce(r.finished_at, clock_timestamp()) - r.opened_at
     end)) * 1000000, 0)::bigint as took

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,6 +20,9 @@ type place struct {
 
 // waiting returns the checks of a key that wait.
 func (p *planner) waiting(ctx context.Context, job, entity, key, item string) (found []jobs.FutureJob, places []place, err error) {
+	if err := cmp.Or(checkText("entity_name", entity), checkText("entity_key", key), checkWords(job, item)); err != nil {
+		return nil, nil, err
+	}
 	list, err := p.client.Show(ctx, p, entity, key)
 	for _, j := range list {
 		if job == "" || j.JobExec == job && j.ItemKey == item {

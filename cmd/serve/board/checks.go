@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -57,8 +58,11 @@ var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 
 // History returns ended checks, the latest first. By entity it looks at all of history, else a month back.
 func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey)); err != nil {
 		return History{}, err
+	}
+	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
+		return History{}, &jobs.FieldError{Field: "outcome", Rule: "there is no such outcome"}
 	}
 	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey, f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
@@ -70,14 +74,14 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 		v.Checks = []view.Ended{}
 		for _, window := range windows {
 			if indexed := f.EntityKey != "" && f.EntityName != ""; !indexed {
-				v.Since = until.Add(-window).UTC()
-				filter.From = v.Since
+				filter.From = until.Add(-window).UTC()
+				v.Since = &filter.From
 			}
 			found, err := r.client.History(ctx, r, filter)
 			if err != nil {
 				return v, err
 			}
-			if v.Checks = view.NewEnded(found); len(found) >= f.Limit || v.Since.IsZero() {
+			if v.Checks = view.NewEnded(found); len(found) >= f.Limit || v.Since == nil {
 				break
 			}
 		}

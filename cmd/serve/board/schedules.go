@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
@@ -17,8 +18,11 @@ const coming = 20
 
 // Schedules returns a page of schedules.
 func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (Schedules, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.Prefix, f.After, string(f.State))); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.Prefix, f.After)); err != nil {
 		return Schedules{}, err
+	}
+	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
+		return Schedules{}, &jobs.FieldError{Field: "state", Rule: "must be active, paused or ended"}
 	}
 	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {

@@ -50,9 +50,9 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		v.SlotDetail = view.SlotDetail{Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, b.has)}
 		v.Previous, v.Next, v.Width = g.Previous(slot), g.Next(slot), duration.Text(g.Width())
 		if run.State == slots.StateDone && run.FinishedAt != nil {
-			v.Took = duration.Text(run.FinishedAt.Sub(run.OpenedAt))
+			v.Took = duration.Text(max(0, run.FinishedAt.Sub(run.OpenedAt)))
 		} else if run.State == slots.StateOpen {
-			v.Took = duration.Text(r.now().Sub(run.OpenedAt))
+			v.Took = duration.Text(max(0, r.setting.Now().Sub(run.OpenedAt)))
 		}
 		v.Rate = perSecond(run.Checked, v.Took)
 		if v.Jobs, err = readSlotJobs(ctx, r, slot); err != nil || b.cfg.Forecast == nil || !slot.After(r.now()) {

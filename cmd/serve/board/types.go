@@ -238,8 +238,8 @@ type Event struct {
 type History struct {
 	Seen
 	Checks []view.Ended `json:"checks"`
-	// Since is how far back was looked: further back there may be more.
-	Since time.Time `json:"since"`
+	// Since is how far back was looked: further back there may be more. Null: at all of it.
+	Since *time.Time `json:"since"`
 }
 
 // Waiting is checks that wait, in the order of their slots.
