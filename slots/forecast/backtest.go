@@ -77,7 +77,7 @@ func (c *collected) errors() Errors {
 const backtestSample = 10
 
 // Backtest forecasts the slots of that long ago until now, each so long before it, from what was known then, and compares that
-// with what happened. It begins with the second day of the ledger. What waited then is told by history and by the traces of
+// with what happened. It begins with those that could be made on the second day of the ledger. What waited then is told by history and by the traces of
 // what waits.
 func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested, error) {
 	cfg.Sample = backtestSample * cmp.Or(cfg.Sample, defaultSample)
@@ -116,80 +116,79 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested
 // mostTested is how many slots of the past a backtest reads.
 const mostTested = 30_000
 
-// stage is what is known of the rows of a job in a slot of the past: of a sample, how many were run, how many of these had come
-// late, how many waited at the instant of the forecast, and how many of these were run.
-type stage struct {
-	slot                       time.Time
-	run, late, waited, keptRun float64
+// staged is what is known of the rows of a job in a slot of the past, of a sample.
+type staged struct {
+	slot time.Time
+	stage
 }
 
 // stagesOf returns the stages of each job, in the order of slots.
-func stagesOf(lives []life, lead time.Duration) map[string][]stage {
-	stages := map[string][]stage{}
-	for job, visits := range curvesOf(lives) {
+func stagesOf(lives []life, lead time.Duration) map[string][]staged {
+	stages := map[string][]staged{}
+	for job, c := range curvesOf(lives) {
+		visits := slices.Concat(c[:]...)
 		slices.SortFunc(visits, func(a, b visit) int { return a.slot.Compare(b.slot) })
-		var list []stage
+		var list []staged
 		for _, v := range visits {
 			if len(list) == 0 || !list[len(list)-1].slot.Equal(v.slot) {
-				list = append(list, stage{slot: v.slot})
+				list = append(list, staged{slot: v.slot})
 			}
-			s, was, run := &list[len(list)-1], v.was(v.slot.Add(-lead)), v.left.IsZero()
-			s.run += one(run)
-			s.late += one(run && v.lead() < lead)
-			s.waited += one(was)
-			s.keptRun += one(was && run)
+			list[len(list)-1].add(v.stage(lead), 1)
 		}
 		stages[job] = list
 	}
 	return stages
 }
 
-func one(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// window adds up the stages that were over at an instant, of so many days, as that moves on.
+// window adds up the stages that were over at an instant, of lookBack days, as that moves on.
 type window struct {
-	list       []stage
+	list       []staged
 	first, end int
-	sum        stage
+	all        stage
+	byHour     [24]stage
 }
 
 func (w *window) move(now time.Time) {
 	for ; w.end < len(w.list) && w.list[w.end].slot.Before(now); w.end++ {
-		w.sum.add(w.list[w.end], 1)
+		w.add(w.list[w.end], 1)
 	}
 	for ; w.first < w.end && now.Sub(w.list[w.first].slot) > lookBack*day; w.first++ {
-		w.sum.add(w.list[w.first], -1)
+		w.add(w.list[w.first], -1)
 	}
 }
 
-func (s *stage) add(o stage, sign float64) {
-	s.run += sign * o.run
-	s.late += sign * o.late
-	s.waited += sign * o.waited
-	s.keptRun += sign * o.keptRun
+func (w *window) add(s staged, sign float64) {
+	w.all.add(s.stage, sign)
+	w.byHour[s.slot.UTC().Hour()].add(s.stage, sign)
+}
+
+// shares are those of a slot, as far as they were known. The traces of rows that go on for ever do not go back far; where they tell
+// nothing from then, what came later counts.
+func (w *window) shares(slot time.Time) shares {
+	if w.all.run+w.all.waited > 0 {
+		return sharesOf(w.byHour[slot.Hour()], w.all)
+	}
+	later := window{list: w.list}
+	later.move(slot.Add(lookBack * day))
+	return sharesOf(later.byHour[slot.Hour()], later.all)
 }
 
 // at returns the stage of a slot.
 func (w *window) at(slot time.Time) stage {
-	i, found := slices.BinarySearchFunc(w.list, slot, func(s stage, slot time.Time) int { return s.slot.Compare(slot) })
+	i, found := slices.BinarySearchFunc(w.list, slot, func(s staged, slot time.Time) int { return s.slot.Compare(slot) })
 	if !found {
 		return stage{}
 	}
-	return w.list[i]
+	return w.list[i].stage
 }
 
-func (r *reader) backtest(stages map[string][]stage, lead time.Duration) Tested {
+func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Tested {
 	t := Tested{From: r.from, To: r.to, Lead: lead, Notes: r.notes}
 	if len(r.past.list) == 0 || !r.past.list[0].slot.Add(day).Before(r.to) {
 		t.Notes = append(t.Notes, "The ledger is younger than two days.")
 		return t
 	}
-	if second := r.past.list[0].slot.Add(day); t.From.Before(second) {
+	if second := r.past.list[0].slot.Add(day + lead); t.From.Before(second) {
 		t.From = r.grid.Ceil(second)
 	}
 	windows := map[string]*window{}
@@ -208,6 +207,7 @@ func (r *reader) backtest(stages map[string][]stage, lead time.Duration) Tested 
 		known := r.past.before(now)
 		if today := now.Truncate(day); !today.Equal(learned) || c.learned == 0 {
 			c, learned = learn(known), today
+			r.habits = known.habits()
 		}
 		expected := map[string]float64{}
 		s := TestedSlot{Slot: slot.slot, Learned: c.learned}
@@ -275,6 +275,5 @@ func (r *reader) would(known past, w *window, job string, slot *ran, now time.Ti
 	if s.run > 0 {
 		each = slot.rows[job] / s.run
 	}
-	late, kept := ratio(w.sum.late, w.sum.run, 0), ratio(w.sum.keptRun, w.sum.waited, 1)
-	return known.rows(job, slot.slot, late, kept, each*s.waited), true
+	return known.rows(job, r.habits[job], slot.slot, w.shares(slot.slot), each*s.waited), true
 }

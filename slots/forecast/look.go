@@ -82,6 +82,7 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 			return err
 		}
 		r.past = newPast(list)
+		r.habits = r.past.habits()
 		lives, err := r.readLives(ctx, tx, r.now.Add(-lookBack*day), r.now)
 		if err != nil {
 			return err
@@ -118,7 +119,7 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 	for slot := range r.grid.Between(r.from, r.to) {
 		f.Slots = append(f.Slots, Slot{Slot: slot, Jobs: jobsOf(r.expect(slot))})
 	}
-	f.Slots = regrid(f.Slots, r.grid, g, func(job string) float64 { return r.curves[job].exact() })
+	f.Slots = regrid(f.Slots, r.grid, g, func(job string) float64 { return r.curve(job).exact() })
 	if len(f.Slots) > 0 {
 		f.From, f.To = f.Slots[0].Slot, g.Next(f.Slots[len(f.Slots)-1].Slot)
 	}
@@ -146,8 +147,7 @@ func (r *reader) expect(slot time.Time) map[string]load {
 		if name == schedule.JobExec {
 			l.expected = l.waiting + r.coming[slot.Unix()].later
 		} else {
-			c := r.curves[name]
-			l.expected = r.past.rows(name, slot, c.late(ahead), c.kept(ahead), l.waiting)
+			l.expected = r.past.rows(name, r.habits[name], slot, r.curve(name).shares(slot, ahead), l.waiting)
 		}
 		l.paused, l.unregistered = r.state(name)
 		loads[name] = l

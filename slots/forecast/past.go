@@ -54,22 +54,90 @@ const (
 	lookBack = 14
 )
 
-// usual is how many rows of a job a slot of this time of day has: yesterday counts most, and the same day of the week three
-// times as much as another. Of a ledger that is younger than a day it is the mean of its slots.
-func (p past) usual(job string, slot time.Time) float64 {
+// habit is what is known of the days of a job.
+type habit struct {
+	weights [lookBack + 1]float64 // how much a day tells that is so many days ago
+	began   time.Time             // the first slot that had rows of it
+}
+
+// habits learns for each job how much the days tell of each other: one that is as many days from another counts the more, the
+// less the rows of such days have differed so far. So a job with a shape of the week finds the same day of the week.
+func (p past) habits() map[string]habit {
+	var totals [2*lookBack + 1]map[string]float64 // by how many days ago
+	began := map[string]time.Time{}
+	for _, r := range p.list {
+		ago := int(p.last().Sub(r.slot) / day)
+		if ago >= len(totals) {
+			continue
+		}
+		if totals[ago] == nil {
+			totals[ago] = map[string]float64{}
+		}
+		for job, n := range r.rows {
+			totals[ago][job] += n
+			if _, known := began[job]; !known && n > 0 {
+				began[job] = r.slot
+			}
+		}
+	}
+	habits := map[string]habit{}
+	for job, at := range began {
+		habits[job] = newHabit(at, func(ago int) (float64, bool) {
+			if ago >= len(totals) || totals[ago] == nil {
+				return 0, false
+			}
+			return totals[ago][job], true
+		})
+	}
+	return habits
+}
+
+// newHabit learns from the totals of days. Before anything is known of days so far apart they are assumed to differ as two days that
+// follow each other do, and half as much where they are the same day of the week.
+func newHabit(began time.Time, total func(ago int) (float64, bool)) habit {
+	h := habit{began: began}
+	next, mean := differ(total, 1, 0, 0)
+	floor := mean * mean / 400 // a twentieth: nothing is more alike
+	for days := 1; days <= lookBack; days++ {
+		assumed := next
+		if days%7 == 0 {
+			assumed /= 4
+		}
+		apart, _ := differ(total, days, assumed, 1)
+		h.weights[days] = math.Pow(0.9, float64(days)) / (apart + floor + 1)
+	}
+	return h
+}
+
+// differ returns the mean square of the difference of days so far apart, where one assumed counts for so many, and the mean of
+// all days.
+func differ(total func(ago int) (float64, bool), days int, assumed, count float64) (square, mean float64) {
+	sum, n, all, known := assumed*count, count, 0.0, 0.0
+	for ago := 0; ; ago++ {
+		now, ok := total(ago)
+		if !ok {
+			break
+		}
+		all, known = all+now, known+1
+		if before, ok := total(ago + days); ok {
+			sum, n = sum+(now-before)*(now-before), n+1
+		}
+	}
+	return ratio(sum, n, 0), ratio(all, known, 0)
+}
+
+// usual is how many rows of a job a slot of this time of day has had. Of a ledger that is younger than a day it is the mean of its
+// slots.
+func (p past) usual(job string, slot time.Time, h habit) float64 {
 	var sum, weights float64
 	last := p.last()
 	for days := 1; days <= lookBack; days++ {
 		r := p.bySlot[slot.Add(-time.Duration(days)*day).Unix()]
-		if r == nil || r.slot.After(last) {
+		if r == nil || r.slot.After(last) || r.slot.Before(h.began) {
 			continue
 		}
-		weight := math.Pow(0.8, float64(days))
-		if days%7 == 0 {
-			weight *= 3
-		}
-		sum += weight * r.rows[job]
-		weights += weight
+		sum += h.weights[days] * r.rows[job]
+		weights += h.weights[days]
 	}
 	if weights > 0 {
 		return sum / weights
@@ -89,12 +157,12 @@ const confidence = 50
 // rows is how many rows of a job a slot will have when it is run, of which so many wait now: the part of them that is kept,
 // and those that come late. How many come is told by what is usual and, where more or less than usual is there already, by
 // that, too.
-func (p past) rows(job string, slot time.Time, late, kept, waiting float64) float64 {
-	waiting *= kept
-	usual := p.usual(job, slot)
-	if late == 0 || usual == 0 {
+func (p past) rows(job string, h habit, slot time.Time, part shares, waiting float64) float64 {
+	waiting *= part.kept
+	usual := p.usual(job, slot, h)
+	if part.late == 0 || usual == 0 {
 		return waiting
 	}
-	level := (confidence + waiting) / (confidence + usual*(1-late))
-	return waiting + late*usual*min(max(level, 0.5), 2)
+	level := (confidence + waiting) / (confidence + usual*(1-part.late))
+	return waiting + part.late*usual*min(max(level, 0.5), 2)
 }

@@ -33,7 +33,8 @@ type reader struct {
 	slas      map[string]time.Duration
 	deadlines map[int64]time.Duration // of the schedules of a slot, the shortest
 	past      past
-	curves    map[string]curve
+	habits    map[string]habit
+	curves    map[string]*curve
 	coming    map[int64]coming
 }
 
@@ -171,12 +172,27 @@ func (r *reader) percent(blocks int64) float64 {
 }
 
 // curvesOf returns the visits of rows by job.
-func curvesOf(lives []life) map[string]curve {
-	curves := map[string]curve{}
+func curvesOf(lives []life) map[string]*curve {
+	curves := map[string]*curve{}
 	for _, l := range lives {
-		if visits := l.visits(); len(visits) > 0 && l.job != schedule.JobExec {
-			curves[l.job] = append(curves[l.job], visits...)
+		if l.job == schedule.JobExec {
+			continue
+		}
+		for _, v := range l.visits() {
+			if curves[l.job] == nil {
+				curves[l.job] = &curve{}
+			}
+			hour := v.slot.UTC().Hour()
+			curves[l.job][hour] = append(curves[l.job][hour], v)
 		}
 	}
 	return curves
+}
+
+// curve returns that of a job; one that nothing is known of has an empty one.
+func (r *reader) curve(job string) *curve {
+	if c := r.curves[job]; c != nil {
+		return c
+	}
+	return &curve{}
 }

@@ -107,47 +107,73 @@ func parseEntry(line string) (e entry, moved bool) {
 	return e, !e.at.IsZero()
 }
 
-// curve is when the rows of a job come into their slots, and which are taken away: of the visits that have ended by some
-// instant.
-type curve []visit
-
-// late is the part of the rows of a slot that come less than ahead before it; 0 where nothing is known.
-func (c curve) late(ahead time.Duration) float64 {
-	late, all := 0.0, 0.0
-	for _, v := range c {
-		if v.left.IsZero() {
-			all++
-			if v.lead() < ahead {
-				late++
-			}
-		}
-	}
-	return ratio(late, all, 0)
+// stage is visits so long before their slot: how many were run, how many of these had not come yet, how many waited at that
+// instant, and how many of these were run.
+type stage struct {
+	run, late, waited, kept float64
 }
 
-// kept is the part of what waits so long before its slot that is still there when that is run; 1 where nothing is known.
-func (c curve) kept(ahead time.Duration) float64 {
-	kept, all := 0.0, 0.0
-	for _, v := range c {
-		if v.was(v.slot.Add(-ahead)) {
-			all++
-			if v.left.IsZero() {
-				kept++
+// add counts a visit, or takes it away again.
+func (s *stage) add(o stage, sign float64) {
+	s.run += sign * o.run
+	s.late += sign * o.late
+	s.waited += sign * o.waited
+	s.kept += sign * o.kept
+}
+
+// stage is that of one visit.
+func (v visit) stage(ahead time.Duration) stage {
+	run, waited := one(v.left.IsZero()), one(v.was(v.slot.Add(-ahead)))
+	return stage{run, run * one(v.lead() < ahead), waited, waited * run}
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// shares is which part of the rows of a slot come late, and which part of what waits is kept until it is run.
+type shares struct{ late, kept float64 }
+
+// regular is how many visits of an hour of the day are as good as all others: who comes late, and what is cancelled, has its
+// time of day.
+const regular = 20
+
+// sharesOf returns the shares of an hour of the day, of which there are few visits perhaps, beside all others. Where
+// nothing is known all rows come early, and all are kept.
+func sharesOf(hour, all stage) shares {
+	late, kept := ratio(all.late, all.run, 0), ratio(all.kept, all.waited, 1)
+	return shares{(hour.late + regular*late) / (hour.run + regular), (hour.kept + regular*kept) / (hour.waited + regular)}
+}
+
+// curve is when the rows of a job come into their slots, and which are taken away: visits, by the hour of the day of their slot.
+type curve [24][]visit
+
+// shares are those of a slot, so long before it.
+func (c *curve) shares(slot time.Time, ahead time.Duration) shares {
+	var all, hour stage
+	for i, visits := range c {
+		for _, v := range visits {
+			all.add(v.stage(ahead), 1)
+			if i == slot.Hour() {
+				hour.add(v.stage(ahead), 1)
 			}
 		}
 	}
-	return ratio(kept, all, 1)
+	return sharesOf(hour, all)
 }
 
 // exact is the part of the rows that were asked for at the instant of a slot; 1 where nothing is known.
-func (c curve) exact() float64 {
-	exact := 0.0
-	for _, v := range c {
-		if v.exact {
-			exact++
+func (c *curve) exact() float64 {
+	exact, all := 0.0, 0.0
+	for _, visits := range c {
+		for _, v := range visits {
+			exact, all = exact+one(v.exact), all+1
 		}
 	}
-	return ratio(exact, float64(len(c)), 1)
+	return ratio(exact, all, 1)
 }
 
 func ratio(n, of, otherwise float64) float64 {
