@@ -54,7 +54,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		return pgsql.ExplainMissing(err)
 	}
 	var open pgsql.Message
-	if err := open.Add(pgsql.SlotOpen.In(""), []any{noon, "run", 1, "me", 1, noon}, nil); err != nil {
+	if err := open.Add(pgsql.SlotOpen.In(""), []any{noon, "run", 1, "me", 1, noon, 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
