@@ -39,6 +39,12 @@
 //	  listen: ""           # localhost:8080; empty: no HTTP server
 //	  token: ""            # of the API of schedules, or several; empty: none
 //	  read_token: ""       # of those who may only read; without either there is no API
+//	serve:
+//	  listen: localhost:8088
+//	  token: ""            # of operators, or several, such as ops:0123456789abcdef; empty: nobody may act
+//	  read_token: ""       # of readers; empty: everybody may read on this machine
+//	  hosts: ""            # names it is asked by, besides localhost and addresses
+//	  proxy: "off"         # http or https: what browsers speak to a proxy in front of it
 //	spool:
 //	  dir: ""
 //	history:

@@ -76,7 +76,10 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 // Fail answers with the problem of an error.
 func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := a.Problem(err)
-	if p.Status >= http.StatusInternalServerError {
+	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "5")
+	}
+	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil { // else whoever asked has gone
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	a.write(w, r, p.Status, ProblemJSON, p)

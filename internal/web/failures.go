@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -85,10 +84,4 @@ func network(address netip.Addr) netip.Prefix {
 	}
 	prefix, _ := address.Prefix(bits)
 	return prefix
-}
-
-// Address is who has connected.
-func Address(r *http.Request) netip.Addr {
-	a, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return a.Addr()
 }

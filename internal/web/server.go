@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -47,4 +48,14 @@ func Listen(ctx context.Context, address string, handler http.Handler, log *slog
 			_ = server.Close()
 		}
 	}, nil
+}
+
+// WriteHealth answers a question whether all is well, with 503 where it is not.
+func WriteHealth(w http.ResponseWriter, ok bool, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
 }

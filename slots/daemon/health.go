@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -125,31 +124,22 @@ func (d *daemon) handler(ctx context.Context) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		h := d.health(ctx.Err() != nil)
 		d.findings(r.Context(), &h)
-		answer(w, len(h.Problems) == 0, h)
+		web.WriteHealth(w, len(h.Problems) == 0, h)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		d.mu.Lock()
 		ready := d.ready && d.down == nil && ctx.Err() == nil
 		d.mu.Unlock()
-		answer(w, ready, map[string]bool{"ready": ready})
+		web.WriteHealth(w, ready, map[string]bool{"ready": ready})
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		alive := ctx.Err() != nil || d.alive(d.patience)
-		answer(w, alive, map[string]bool{"alive": alive})
+		web.WriteHealth(w, alive, map[string]bool{"alive": alive})
 	})
 	if d.cfg.Handler != nil {
 		mux.Handle("/", d.cfg.Handler)
 	}
 	return mux
-}
-
-func answer(w http.ResponseWriter, ok bool, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if !ok {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
 }
 
 // serve begins to serve where Config says so. The server goes on while the daemon stops; end ends it.

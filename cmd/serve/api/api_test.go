@@ -41,6 +41,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	w := setup(t)
 	noon := w.aDay()
 	w.seen = map[string]bool{}
+	w.must(w.board.Expect(t.Context()))
 	o := get[board.Overview](w, "/overview")
 	if len(o.Missed) != 1 || !o.Missed[0].Slot.Equal(noon.Add(15*time.Minute)) || o.OK {
 		t.Errorf("missed %+v, ok %t", o.Missed, o.OK)
@@ -51,6 +52,9 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	}
 	if want := map[slots.State]int{slots.StateDone: 13, slots.StateMissed: 1, StateDue: 1, StateAhead: 95, StateNoLedger: 82}; !cmp.Equal(states, want) {
 		t.Errorf("the axis has %v, want %v", states, want)
+	}
+	if c := o.Axis[96+6]; c.Forecast == nil || c.Forecast.Rows != 2 || !c.Slot.Equal(noon.Add(2*time.Hour)) { // and a schedule
+		t.Errorf("nothing is expected: %+v", c)
 	}
 	s := get[board.Slot](w, "/slots/"+noon.Format(time.RFC3339))
 	if s.Checked != 5 || s.Failed != 1 || len(s.Jobs) != 3 || !s.Next.Equal(noon.Add(15*time.Minute)) { // one is that of the schedule

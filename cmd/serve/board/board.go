@@ -35,8 +35,6 @@ type Config struct {
 	Private string
 	// MaxPayload limits the payload of a schedule. Default jobs.DefaultMaxPayload.
 	MaxPayload int
-	// Forecast tells what slots ahead are expected to be like, from one up to but not including another. Default: nobody knows.
-	Forecast func(ctx context.Context, tx jobs.DB, from, to time.Time) (map[time.Time]Forecast, error)
 	// Logger is told of every action. Default: slog.Default().
 	Logger *slog.Logger
 	// Now is what slots are compared with. Default: the database's clock.

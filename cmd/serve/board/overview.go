@@ -27,7 +27,11 @@ const (
 
 // Overview answers "is it all right?". acted is the number of the action of whoever asks; 0: none.
 func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
-	return read(ctx, b, "overview", acted, overviewAge, b.readOverview)
+	v, err := read(ctx, b, "overview", acted, overviewAge, b.readOverview)
+	if f, is := b.forecast(ctx); err == nil && is {
+		v.addForecast(f)
+	}
+	return v, err
 }
 
 func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err error) {
@@ -50,21 +54,18 @@ func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err er
 	}
 	v.Status = view.NewStatus(report, paused, b.cfg.Self, b.has)
 	v.Database = view.Database{Private: b.cfg.Private, Server: r.setting.Server, Schema: b.cfg.Schema}
-	v.Axis, err = b.readAxis(ctx, r, report)
+	v.Expected = []Expected{}
+	v.Axis, err = readAxis(ctx, r, report)
 	return v, err
 }
 
-// readAxis reads the slots of the last day and what the forecast knows of the next.
-func (b *Board) readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, error) {
+// readAxis reads the slots of the last day, and those of the next without what is expected of them.
+func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, error) {
 	g := r.grid()
 	span := cellSpan(g.Width())
 	current := g.Floor(report.Now)
 	first := current.Add(-day).Truncate(span)
 	cells, err := r.cells(ctx, first, current.Add(day), span, current)
-	if err != nil || b.cfg.Forecast == nil {
-		return cells, err
-	}
-	ahead, err := b.cfg.Forecast(ctx, r, g.Next(current), current.Add(day))
 	if err != nil {
 		return nil, err
 	}
@@ -73,22 +74,7 @@ func (b *Board) readAxis(ctx context.Context, r *reader, report health.Report) (
 			cells[i].Late = true
 		}
 	}
-	for slot, f := range ahead {
-		if i := int(slot.Sub(first) / span); i >= 0 && i < len(cells) {
-			cells[i].expect(f, g.Width())
-		}
-	}
 	return cells, nil
-}
-
-// expect adds what is expected of a slot.
-func (c *Cell) expect(f Forecast, width time.Duration) {
-	if c.Forecast == nil {
-		c.Forecast = &Forecast{}
-	}
-	c.Forecast.Rows += f.Rows
-	c.Forecast.Took = max(c.Forecast.Took, f.Took)
-	c.TooLong = c.TooLong || time.Duration(f.Took) > width
 }
 
 // cells returns the slots from one up to but not including another in cells of a span, which both are multiples of; current is the

@@ -16,6 +16,8 @@ const (
 	maxEntries = 100
 	// keepUnused is for how long one is kept that nobody asks for.
 	keepUnused = 5 * time.Minute
+	// lookedAt is how long ago something was asked for that is still looked at.
+	lookedAt = 15 * time.Second
 	// patience is how long somebody waits for a newer value where there is one that is not too old.
 	patience = 50 * time.Millisecond
 	// tooOld is the age from which on it is waited for in any case.
@@ -44,8 +46,11 @@ type entry struct {
 	value  any // nil: there is none
 	err    error
 	began  time.Time // when reading it began
+	tried  time.Time // when it was read last, whether or not there was a value
 	acted  int64     // the last action before that
 	used   time.Time
+	minAge time.Duration
+	cost   int           // statements that reading it took the last time
 	flight chan struct{} // closed when the read that is under way ends; nil: none is
 }
 
@@ -67,13 +72,14 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 		now := monotonic()
 		age := now.Sub(e.began)
 		have := e.value != nil && e.acted >= want
+		e.minAge = minAge
 		if have && age < minAge {
 			s.mu.Unlock()
 			return e.value, age, nil
 		}
 		if e.flight == nil {
 			forced := e.value != nil && e.acted < want // once for each action
-			if s.budget(now) <= 0 && !forced {
+			if left := s.budget(now); !forced && (left <= 0 || left < burst/2 && have && s.othersFirst(e, now)) {
 				value, err := e.value, e.err
 				wait := time.Duration((1 - s.left) / rate * float64(time.Second))
 				s.mu.Unlock()
@@ -120,19 +126,34 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 	}
 }
 
+// peek returns the last value without waiting, nil where there is none, and has a newer one read where that is older than minAge and
+// the budget allows it.
+func (s *shelf) peek(ctx context.Context, key string, minAge time.Duration, read load) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entry(key)
+	now := monotonic()
+	if e.flight == nil && now.Sub(e.tried) >= minAge && s.budget(now) > 0 {
+		s.begin(ctx, e, read)
+	}
+	return e.value
+}
+
 // begin reads in the background, so that whoever has asked may go away. Call it with mu held.
 func (s *shelf) begin(ctx context.Context, e *entry, read load) {
 	flight := make(chan struct{})
-	e.flight = flight
+	e.flight, e.tried = flight, monotonic()
 	began, acted := monotonic(), s.acted
-	s.left-- // whatever it takes
+	cost := max(1, e.cost) // as far as it is known before
+	s.left -= float64(cost)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	s.work.Go(func() {
 		defer cancel()
 		value, statements, err := safely(ctx, read)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.left -= float64(max(0, statements-1))
+		s.left -= float64(max(1, statements) - cost)
+		e.cost = statements
 		if e.err = err; err == nil {
 			e.value, e.began, e.acted = value, began, acted
 		}
@@ -172,6 +193,16 @@ func (s *shelf) entry(key string) *entry {
 	}
 	e.used = now
 	return e
+}
+
+// othersFirst tells whether something else that is looked at has waited longer to be read again than e. Call it with mu held.
+func (s *shelf) othersFirst(e *entry, now time.Time) bool {
+	for _, o := range s.entries {
+		if o.value != nil && o.flight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge && now.Sub(o.used) < lookedAt {
+			return true
+		}
+	}
+	return false
 }
 
 // budget returns how many statements may be asked for. Call it with mu held.

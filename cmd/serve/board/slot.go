@@ -26,7 +26,7 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		return Slot{}, &RefusedError{fmt.Sprintf("%s is not a slot: the width is %s; the slots around it are %s and %s", slot.Format(time.RFC3339Nano),
 			duration.Text(g.Width()), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))}
 	}
-	return read(ctx, b, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge, func(ctx context.Context, r *reader) (v Slot, err error) {
+	v, err := read(ctx, b, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge, func(ctx context.Context, r *reader) (v Slot, err error) {
 		g := r.grid()
 		paused, err := r.client.Paused(ctx, r)
 		if err != nil {
@@ -55,15 +55,17 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			v.Took = duration.Text(max(0, r.setting.Now().Sub(run.OpenedAt)))
 		}
 		v.Rate = perSecond(run.Checked, v.Took)
-		if v.Jobs, err = readSlotJobs(ctx, r, slot); err != nil || b.cfg.Forecast == nil || !slot.After(r.now()) {
-			return v, err
-		}
-		ahead, err := b.cfg.Forecast(ctx, r, slot, v.Next)
-		if f, ok := ahead[slot]; ok {
-			v.Forecast = &f
-		}
+		v.Jobs, err = readSlotJobs(ctx, r, slot)
 		return v, err
 	})
+	if f, is := b.forecast(ctx); err == nil && is && slot.After(t.now()) {
+		for _, s := range f.Slots {
+			if s.Slot.Equal(slot) {
+				v.Forecast = &Forecast{s.Rows, duration.Text(s.Took.Round(time.Millisecond))}
+			}
+		}
+	}
+	return v, err
 }
 
 func readSlotJobs(ctx context.Context, r *reader, slot time.Time) ([]SlotJob, error) {

@@ -21,6 +21,8 @@ type Overview struct {
 	view.Status
 	// Axis is the slots of the last and the next 24 hours, the oldest first; where they are narrow, several are one cell.
 	Axis []Cell `json:"axis"`
+	// Expected is which slots of the next 24 hours will not end in time, or break an SLA or a deadline.
+	Expected []Expected `json:"expected"`
 	// Schedules are those that have dropped an event or were given up in the last day, the newest first, at the most 20.
 	Schedules []Misfire  `json:"schedules"`
 	Consumers []Consumer `json:"consumers"`
@@ -56,6 +58,16 @@ type Cell struct {
 type Forecast struct {
 	Rows int64         `json:"rows"`
 	Took duration.Text `json:"took"`
+}
+
+// Expected is what will go wrong in a slot, or in several that follow each other.
+type Expected struct {
+	Slot      time.Time `json:"slot"` // the first
+	Slots     int       `json:"slots"`
+	Condition string    `json:"condition"` // too-long, sla or deadline
+	JobExec   string    `json:"job_exec"`  // whose SLA or deadline it is; empty: no one's
+	Text      string    `json:"text"`
+	Help      []string  `json:"help"` // what would help, and by how much
 }
 
 // Misfire is a schedule that has not published all it should.
