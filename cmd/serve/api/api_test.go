@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"os"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -137,20 +136,32 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		name, body, plan, result string
 		counts                   board.Counts
 	}{
-		{"cancel", `{"entity_name": "order", "entity_key": "6", "job_exec": "ok"}`, "It ends 1 waiting check of ok on order 6 as cancelled: ok in slot " + at(2*time.Hour),
-			"1 check was cancelled", board.Counts{Rows: 1}},
-		{"reschedule", `{"job_exec": "elsewhere", "entity_name": "order", "entity_key": "7", "at": "` + at(50*time.Hour) + `"}`,
-			"It moves the check elsewhere on order 7 from slot " + at(24*time.Hour) + " to slot " + at(50*time.Hour), "it waits for slot " + at(50*time.Hour), board.Counts{Rows: 1}},
+		{
+			"cancel", `{"entity_name": "order", "entity_key": "6", "job_exec": "ok"}`, "It ends 1 waiting check of ok on order 6 as cancelled: ok in slot " + at(2*time.Hour),
+			"1 check was cancelled",
+			board.Counts{Rows: 1},
+		},
+		{
+			"reschedule", `{"job_exec": "elsewhere", "entity_name": "order", "entity_key": "7", "at": "` + at(50*time.Hour) + `"}`,
+			"It moves the check elsewhere on order 7 from slot " + at(24*time.Hour) + " to slot " + at(50*time.Hour), "it waits for slot " + at(50*time.Hour),
+			board.Counts{Rows: 1},
+		},
 		{"retry", `{"job_exec": "fail"}`, "It puts 1 failed check of job fail back into slot " + at(45*time.Minute) + ", with a clean error count", "1 check was put back", board.Counts{Rows: 1}},
 		{"pause-job", `{"job_exec": "fail"}`, "It lets the checks of fail wait until the job is resumed: 1 in 1 slot of the next day", "fail is paused", board.Counts{}},
 		{"resume-job", `{"job_exec": "fail"}`, "It ends the pause of fail", "fail is resumed", board.Counts{}},
 		{"pause-schedule", `{"id": "report"}`, "It lets schedule report publish nothing until it is resumed; its next instant would have been " + at(time.Hour), "schedule report is paused", board.Counts{Schedules: 1}},
 		{"resume-schedule", `{"id": "report"}`, "It ends the pause of schedule report; its next instant is " + at(time.Hour), "schedule report is resumed, and waits for " + at(time.Hour), board.Counts{Schedules: 1}},
 		{"trigger-schedule", `{"id": "report"}`, "It publishes an event of schedule report now; its next instant stays as it is", "published report-trigger-", board.Counts{Schedules: 1, Events: 1}},
-		{"backfill-schedule", `{"id": "report", "from": "` + at(-10*time.Hour) + `", "to": "` + at(0) + `"}`, "It publishes 10 events of schedule report from " + at(-10*time.Hour) + " until " + at(0),
-			"8 events were published until " + at(0) + ", and 2 were in the outbox already", board.Counts{Schedules: 1, Events: 10}},
-		{"catch-up", `{"mode": "run"}`, "It checks each row, or defers or skips it, as the misfire policy of its job says: 1 row in 1 slot, and it closes 0 missed slots without rows",
-			"1 slot was worked on, 0 without rows closed; of 1 row 0 moved and 0 failed", board.Counts{Rows: 1, Slots: 1}},
+		{
+			"backfill-schedule", `{"id": "report", "from": "` + at(-10*time.Hour) + `", "to": "` + at(0) + `"}`, "It publishes 10 events of schedule report from " + at(-10*time.Hour) + " until " + at(0),
+			"8 events were published until " + at(0) + ", and 2 were in the outbox already",
+			board.Counts{Schedules: 1, Events: 10},
+		},
+		{
+			"catch-up", `{"mode": "run"}`, "It checks each row, or defers or skips it, as the misfire policy of its job says: 1 row in 1 slot, and it closes 0 missed slots without rows",
+			"1 slot was worked on, 0 without rows closed; of 1 row 0 moved and 0 failed",
+			board.Counts{Rows: 1, Slots: 1},
+		},
 	} {
 		plan := w.preview(test.name, test.body)
 		if plan.Text != test.plan || plan.Counts != test.counts || plan.Nothing {

@@ -41,13 +41,13 @@ func (c Cancel) target() string {
 	return jobs.Key{JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey, ItemKey: c.ItemKey}.String()
 }
 
-func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if c.ItemKey != "" && c.JobExec == "" {
-		return plan, nil, &jobs.FieldError{Field: "item_key", Rule: "needs job_exec"}
+		return plan, &jobs.FieldError{Field: "item_key", Rule: "needs job_exec"}
 	}
 	found, places, err := p.waiting(ctx, c.JobExec, c.EntityName, c.EntityKey, c.ItemKey)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	plan.Rows, plan.Nothing = int64(len(found)), len(found) == 0
 	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled", plural(plan.Rows, "waiting check", "waiting checks"), c.target())
@@ -60,7 +60,8 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, bound any, err
 			break
 		}
 	}
-	return plan, places, nil
+	plan.bound = places
+	return plan, nil
 }
 
 func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
@@ -84,19 +85,19 @@ func (m Reschedule) key() jobs.Key {
 	return jobs.Key{JobExec: m.JobExec, EntityName: m.EntityName, EntityKey: m.EntityKey, ItemKey: m.ItemKey}
 }
 
-func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if m.JobExec == "" {
-		return plan, nil, &jobs.FieldError{Field: "job_exec", Rule: "must be given"}
+		return plan, &jobs.FieldError{Field: "job_exec", Rule: "must be given"}
 	}
 	if m.At.IsZero() {
-		return plan, nil, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
+		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
 	}
 	_, places, err := p.waiting(ctx, m.JobExec, m.EntityName, m.EntityKey, m.ItemKey)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	if len(places) == 0 {
-		return plan, nil, &RefusedError{"no such check waits: it has ended, or was never asked for"}
+		return plan, &RefusedError{"no such check waits: it has ended, or was never asked for"}
 	}
 	to := later(p.grid().Ceil(m.At), p.grid().Next(p.now()))
 	plan.Rows, plan.Nothing = 1, to.Equal(places[0].Slot)
@@ -104,7 +105,8 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, bound any,
 	if m.At.Before(p.now()) {
 		plan.Warnings = append(plan.Warnings, "The instant has passed: the next slot is the first that can be.")
 	}
-	return plan, []any{places, to}, nil
+	plan.bound = []any{places, to}
+	return plan, nil
 }
 
 func (m Reschedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
@@ -146,19 +148,19 @@ func (a Retry) filter() jobs.RetryFilter {
 	return jobs.RetryFilter{JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, Since: a.Since, Limit: limit}
 }
 
-func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	f := a.filter()
 	if f.Limit < 1 || f.Limit > maxRetry {
-		return plan, nil, &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxRetry)}
+		return plan, &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxRetry)}
 	}
 	if err := checkWords(a.JobExec, a.EntityName, a.EntityKey); err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	since := later(f.Since, time.Unix(0, 0))
 	var found, waits int64
 	args := []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, f.Limit}
 	if err := pgsql.One(ctx, p, pgsql.BoardRetry.In(p.schema), args, &found, &waits); err != nil {
-		return plan, nil, fmt.Errorf("count failed checks: %w", err)
+		return plan, fmt.Errorf("count failed checks: %w", err)
 	}
 	plan.Rows, plan.Nothing = found-waits, found == waits
 	to := later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
@@ -169,7 +171,8 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, bound any, err 
 	if found == int64(f.Limit) {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))
 	}
-	return plan, []any{waits}, nil
+	plan.bound = []any{waits}
+	return plan, nil
 }
 
 func (a Retry) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {

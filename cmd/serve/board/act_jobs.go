@@ -32,17 +32,17 @@ func (p *planner) paused(ctx context.Context, job string) (bool, error) {
 func (a PauseJob) name() string   { return "pause job" }
 func (a PauseJob) target() string { return a.JobExec }
 
-func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if plan.Nothing, err = p.paused(ctx, a.JobExec); err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	if plan.Nothing {
 		plan.Text = a.JobExec + " is paused already"
-		return plan, nil, nil
+		return plan, nil
 	}
 	ahead, err := readAhead(ctx, p.reader, a.JobExec, p.grid().Floor(p.now()))
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	// Rows come and go while somebody thinks: these numbers are not what is confirmed.
 	var n int64
@@ -56,7 +56,7 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, bound any, e
 	plan.Text = fmt.Sprintf("It lets the checks of %s wait until the job is resumed: %d%s in %s of the next day", a.JobExec, n, more,
 		plural(int64(len(ahead)), "slot", "slots"))
 	plan.Warnings = []string{"What a run has claimed is finished."}
-	return plan, nil, nil
+	return plan, nil
 }
 
 func (a PauseJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
@@ -67,14 +67,14 @@ func (a PauseJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error)
 func (a ResumeJob) name() string   { return "resume job" }
 func (a ResumeJob) target() string { return a.JobExec }
 
-func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	paused, err := p.paused(ctx, a.JobExec)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	if plan.Nothing = !paused; plan.Nothing {
 		plan.Text = a.JobExec + " is not paused"
-		return plan, nil, nil
+		return plan, nil
 	}
 	plan.Text = "It ends the pause of " + a.JobExec
 	until := p.grid().Next(p.now())
@@ -83,13 +83,13 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, bound any, 
 		until = p.grid().Floor(p.now())
 	}
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	overdue, err := p.client.List(ctx, p, jobs.Filter{JobExec: a.JobExec, To: until, Limit: 1})
 	if len(overdue) > 0 {
 		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt()) + " on, are overdue from then on, and catch-up takes them."}
 	}
-	return plan, nil, err
+	return plan, err
 }
 
 func (a ResumeJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
@@ -123,28 +123,28 @@ var modes = map[slots.Mode]string{
 	slots.ModeExpire: "archives the rows past the deadline of their job, and leaves the others",
 }
 
-func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	does, known := modes[c.Mode]
 	if !known {
-		return plan, nil, &jobs.FieldError{Field: "mode", Rule: "must be run, defer or expire"}
+		return plan, &jobs.FieldError{Field: "mode", Rule: "must be run, defer or expire"}
 	}
 	if err := checkWords(c.Job); err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	runner, err := slots.NewRunner(ctx, p.b.cfg.Runner)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	caught, err := runner.CatchUp(ctx, c.config(true))
 	if err != nil {
-		return plan, nil, &RefusedError{err.Error()}
+		return plan, &RefusedError{err.Error()}
 	}
 	if err := p.slotIndexOnly(ctx); err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	status, err := p.ledger.In(p).Status(ctx, c.Since)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	w := c.left(p.b, caught, status)
 	plan.Rows, plan.Slots = w.rows, w.slots+caught.Empty
@@ -155,7 +155,8 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, bound any, er
 	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does, atLeast(plan.Rows, w.more && plan.Rows == w.rows),
 		plural(w.slots, "slot", "slots"), plural(caught.Empty, "missed slot", "missed slots"))
 	plan.Warnings = w.warnings(c)
-	return plan, []any{w.slots, caught.Empty, w.foreign}, nil
+	plan.bound = []any{w.slots, caught.Empty, w.foreign}
+	return plan, nil
 }
 
 // left is what catch-up finds.

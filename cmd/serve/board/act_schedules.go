@@ -13,11 +13,12 @@ import (
 func (a TriggerSchedule) name() string   { return "trigger schedule" }
 func (a TriggerSchedule) target() string { return a.ID }
 
-func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	s, err := p.store.Get(ctx, p, a.ID)
 	plan.Schedules, plan.Events = 1, 1
 	plan.Text = fmt.Sprintf("It publishes an event of schedule %s now; its next instant stays as it is", a.ID)
-	return plan, s.Version, err
+	plan.bound = s.Version
+	return plan, err
 }
 
 func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools) (string, error) {
@@ -34,13 +35,13 @@ func (a BackfillSchedule) target() string { return a.ID }
 // maxBackfill is how many events one backfill publishes from here.
 const maxBackfill = 100_000
 
-func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if a.From.IsZero() || !a.From.Before(a.To) {
-		return plan, nil, &jobs.FieldError{Field: "from", Rule: "must be an instant before to"}
+		return plan, &jobs.FieldError{Field: "from", Rule: "must be an instant before to"}
 	}
 	s, err := p.store.Get(ctx, p, a.ID)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	until := earlier(a.To, p.now())
 	if s.State == schedule.Active {
@@ -48,17 +49,18 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, boun
 	}
 	all, err := schedule.Preview(s.Spec, p.grid(), a.From, until)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	for range all {
 		if plan.Events++; plan.Events > maxBackfill {
-			return plan, nil, &RefusedError{fmt.Sprintf("these are more than %d events: take a shorter time, or use the command: schedules backfill", maxBackfill)}
+			return plan, &RefusedError{fmt.Sprintf("these are more than %d events: take a shorter time, or use the command: schedules backfill", maxBackfill)}
 		}
 	}
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
 	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", plural(plan.Events, "event", "events"), a.ID, clock(a.From), clock(later(until, a.From)))
 	plan.Warnings = []string{"Those that the outbox has are left out. Elsewhere, and where it was pruned, they are published again, with the same ids."}
-	return plan, s.Version, nil
+	plan.bound = s.Version
+	return plan, nil
 }
 
 func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools) (string, error) {
@@ -73,7 +75,7 @@ func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools) (string, 
 func (a PauseSchedule) name() string   { return "pause schedule" }
 func (a PauseSchedule) target() string { return a.ID }
 
-func (a PauseSchedule) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (a PauseSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	s, err := p.store.Get(ctx, p, a.ID)
 	plan.Schedules, plan.Nothing = 1, s.Paused
 	plan.Text = fmt.Sprintf("It lets schedule %s publish nothing until it is resumed", a.ID)
@@ -83,7 +85,8 @@ func (a PauseSchedule) plan(ctx context.Context, p *planner) (plan Plan, bound a
 	case s.State == schedule.Active:
 		plan.Text += fmt.Sprintf("; its next instant would have been %s", clock(s.Next))
 	}
-	return plan, s.Version, err
+	plan.bound = s.Version
+	return plan, err
 }
 
 func (a PauseSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
@@ -94,26 +97,28 @@ func (a PauseSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, e
 func (a ResumeSchedule) name() string   { return "resume schedule" }
 func (a ResumeSchedule) target() string { return a.ID }
 
-func (a ResumeSchedule) plan(ctx context.Context, p *planner) (plan Plan, bound any, err error) {
+func (a ResumeSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	s, err := p.store.Get(ctx, p, a.ID)
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	plan.Schedules, plan.Nothing = 1, !s.Paused
 	if plan.Nothing {
 		plan.Text = "schedule " + a.ID + " is not paused"
-		return plan, s.Version, nil
+		plan.bound = s.Version
+		return plan, nil
 	}
 	plan.Text = fmt.Sprintf("It ends the pause of schedule %s", a.ID)
 	all, err := schedule.Preview(s.Spec, p.grid(), p.now(), p.now().AddDate(100, 0, 0))
 	if err != nil {
-		return plan, nil, err
+		return plan, err
 	}
 	for at := range all {
 		plan.Text += "; its next instant is " + clock(at)
 		break
 	}
-	return plan, s.Version, nil
+	plan.bound = s.Version
+	return plan, nil
 }
 
 func (a ResumeSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {

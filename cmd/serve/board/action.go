@@ -29,9 +29,8 @@ type Action interface {
 	// name is what it is called in the log and in the table action; target is what it changes.
 	name() string
 	target() string
-	// plan says what it would do, but for What, Target and Confirm. bound is what must be the same when it is done; a
-	// RefusedError or a jobs.FieldError says that it makes no sense.
-	plan(ctx context.Context, p *planner) (plan Plan, bound any, err error)
+	// plan says what it would do, but for What, Target and Confirm. A RefusedError or a jobs.FieldError says that it makes no sense.
+	plan(ctx context.Context, p *planner) (plan Plan, err error)
 }
 
 // short is an action that is done in one transaction, which it shares with its record.
@@ -129,6 +128,8 @@ type Plan struct {
 	Nothing bool `json:"nothing"`
 	// Confirm is given to Do, which then does what the plan says, or nothing.
 	Confirm string `json:"confirm"`
+
+	bound any // what must be the same when it is done, besides the numbers
 }
 
 // Counts is how much an action changes.

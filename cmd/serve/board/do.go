@@ -51,7 +51,7 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
 		return Plan{}, err
 	}
-	plan, bound, err := a.plan(ctx, &planner{&reader{tools: t, tx: tx, schema: b.schema}, b})
+	plan, err := a.plan(ctx, &planner{&reader{tools: t, tx: tx, schema: b.schema}, b})
 	if err != nil {
 		return plan, fmt.Errorf("%s: %w", a.name(), err)
 	}
@@ -59,7 +59,7 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	if plan.Warnings == nil {
 		plan.Warnings = []string{}
 	}
-	text, err := json.Marshal([]any{a.name(), a, plan.Counts, bound})
+	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.bound})
 	sum := sha256.Sum256(text)
 	plan.Confirm = hex.EncodeToString(sum[:12])
 	return plan, err

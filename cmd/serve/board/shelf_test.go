@@ -98,15 +98,19 @@ func TestAnActionIsSeenByWhoeverKnowsItsNumberAndCostsOneRead(t *testing.T) {
 			}
 			return v
 		}
-		if get(0) != int64(1) || get(0) != int64(1) { // and the budget is spent
-			t.Error("it was read twice")
+		for range 2 { // and the budget is spent
+			if v := get(0); v != int64(1) {
+				t.Errorf("it was read again: %v", v)
+			}
 		}
 		n := s.act()
 		if get(0) != int64(1) {
 			t.Error("somebody else had it read again")
 		}
-		if get(n) != int64(2) || get(n) != int64(2) || get(1<<62) != int64(2) { // a number that nobody has is the last
-			t.Error("it was not read again, once")
+		for _, acted := range []int64{n, n, 1 << 62} { // a number that nobody has is the last
+			if v := get(acted); v != int64(2) {
+				t.Errorf("%v: want it read again, once", v)
+			}
 		}
 		s.work.Wait()
 	})
