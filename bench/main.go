@@ -32,6 +32,7 @@ var workloads = []workload{
 	{"realistic", "each check looks up its order and raises an alert for 5 %", realistic, false, false},
 	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack, true, false},
 	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false, false},
+	{"serve", "browsers that look at every page, with rows that wait and a year of ledger", serve, true, false},
 	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},

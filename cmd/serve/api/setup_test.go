@@ -171,7 +171,7 @@ func (w *world) compare(r *http.Request, body []byte, answer *httptest.ResponseR
 	}
 	response := &openapi3filter.ResponseValidationInput{RequestValidationInput: request, Status: answer.Code, Header: answer.Header(), Options: options}
 	if err := openapi3filter.ValidateResponse(r.Context(), response.SetBodyBytes(answer.Body.Bytes())); err != nil {
-		w.t.Errorf("%s %s: %d %s is not as the document has it: %v", r.Method, r.URL, answer.Code, answer.Body, err)
+		w.t.Errorf("%s %s: %d %.500s is not as the document has it: %.500v", r.Method, r.URL, answer.Code, answer.Body, err)
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 	// tooOld is the age from which on it is waited for in any case.
 	tooOld = time.Minute
 	// readTimeout is how long a read may take.
-	readTimeout = 10 * time.Second
+	readTimeout = time.Minute
 	// queueTimeout is how long somebody waits for leave to ask the database.
 	queueTimeout = 5 * time.Second
 )
