@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,6 +84,39 @@ func TestThePageOfEveryCommand(t *testing.T) {
 			}
 		})
 	})
+}
+
+// What docs/commands.md lists is the commands there are: a line is a command, or a group and what is in it.
+func TestEveryCommandIsInItsPageOfDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*`) \\|").FindAllStringSubmatch(string(text), -1) {
+		for _, entry := range regexp.MustCompile("`([a-z-]+) ?([a-z, -]*)").FindAllStringSubmatch(row[1], -1) {
+			for sub := range strings.SplitSeq(entry[2], ", ") {
+				listed[strings.TrimSpace("prescient "+entry[1]+" "+sub)] = true
+			}
+		}
+	}
+	a := New(jobs.NewRegistry())
+	a.Name, a.Out = "prescient", io.Discard
+	every(a.root(), func(c *cobra.Command) {
+		path := c.CommandPath()
+		if c.HasSubCommands() || !c.IsAvailableCommand() || c.Name() == flagsTopic {
+			return
+		}
+		if !listed[path] {
+			t.Errorf("%s is not in docs/commands.md", path)
+		}
+		delete(listed, path)
+	})
+	delete(listed, "prescient completion")
+	for path := range listed {
+		t.Errorf("docs/commands.md has %s, which is no command", path)
+	}
 }
 
 // flagsOf is the part of a page below "Flags:".

@@ -180,6 +180,13 @@ func (l *leases) expired(c *claim) bool {
 	return late
 }
 
+// good tells whether nobody can have taken a claim over yet.
+func (l *leases) good(c *claim) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return monotonic().Before(c.until)
+}
+
 // handBack gives up the claims that are not done, so that others need not wait for their leases to end, and leaves the
 // slot.
 func (l *leases) handBack() {

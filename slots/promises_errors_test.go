@@ -195,3 +195,43 @@ func TestAConnectionThatBreaksEndsNoRun(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The record that ends a claim is committed, its reply is lost, and before the runner can ask, another has closed the slot:
+// nothing is left by which the record could be found.
+func TestARunCountsARecordWhoseReplyWasLostBeforeAnotherClosedTheSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("here", slot(1), 1)
+	w.enqueue("beside", slot(1), 1)
+	network := w.network()
+	db := network.open()
+	w.clock.Set(slot(1))
+
+	recorded, begun := make(chan struct{}), make(chan struct{})
+	besides := jobs.NewRegistry()
+	besides.Register("beside", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		close(begun)
+		<-recorded
+		return nil, nil
+	})
+	beside := w.background(slot(1), func(c *slots.Config) { c.Registry = besides })
+	<-begun
+	w.registry.Register("here", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		network.before(1, func(l link) {
+			network.away.Lock()
+			network.cutBut(l)
+			_ = l.runner.Close() // the message goes through, and no reply
+		})
+		return nil, nil
+	})
+	here := w.background(slot(1), func(c *slots.Config) { c.DB = db })
+	w.eventually("the record", func() bool { return w.outcomes()[jobs.Done] == 1 })
+	close(recorded)
+	if result := <-beside; result.State != slots.StateDone || result.Finished != 1 {
+		t.Errorf("beside: %+v", result)
+	}
+	network.away.Unlock()
+	if result := <-here; result.State != slots.StateDone || result.Finished != 1 || result.Lost > 0 {
+		t.Errorf("the record that got no reply is not counted: %+v", result)
+	}
+}

@@ -25,6 +25,7 @@ type network struct {
 
 	received atomic.Int64 // bytes of the server
 	silent   sync.RWMutex // held for writing nothing gets through, and nobody learns of it
+	away     sync.Mutex   // held while no new connection is made
 
 	mu       sync.Mutex
 	links    []link
@@ -112,7 +113,9 @@ func (n *network) accept() {
 		if err != nil {
 			return
 		}
+		n.away.Lock()
 		server, err := n.server()
+		n.away.Unlock()
 		if err != nil {
 			_ = runner.Close()
 			continue
@@ -163,9 +166,16 @@ func (n *network) count(l link) {
 
 func (n *network) close() {
 	_ = n.listener.Close()
+	n.cutBut(link{})
+}
+
+// cutBut cuts every connection but one.
+func (n *network) cutBut(spared link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.links {
-		l.cut()
+		if l != spared {
+			l.cut()
+		}
 	}
 }

@@ -152,12 +152,15 @@ func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all t
 	})
 }
 
-// find finds out whether a record was committed. Where it was not, and the claim is gone, the lease is lost.
+// find finds out whether a record was committed. Where it was not, and the claim is gone, the lease is lost. The mark of a record
+// goes with its slot, which another may have closed since; but nothing else ends a claim while its lease is good.
 func (r *run) find(c *claim, part int64) (done bool, err error) {
 	var held bool
 	err = r.ask(r.work, pgsql.RecordFind, []any{r.slot, c.token, part}, func(row *sql.Rows) error { return row.Scan(&done, &held) })
 	if err == nil && !done && !held {
-		err = ErrLeaseLost
+		if done = c.ending.Load() && r.leases.good(c); !done {
+			err = ErrLeaseLost
+		}
 	}
 	return done, err
 }
