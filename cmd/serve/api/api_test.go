@@ -15,8 +15,11 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // aDay lets a day pass with checks that succeed and fail, a missed slot, a paused job and a schedule.
@@ -348,5 +351,40 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 	if strings.Contains(w.log.String(), "not a token") || strings.Contains(w.log.String(), operator) {
 		t.Errorf("a token is in the log:\n%s", w.log)
+	}
+}
+
+// A server whose database role may only read shows everything, and refuses to act.
+func TestAServerThatMayOnlyReadDoesNotAct(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.aDay()
+	const schema = "prescient"
+	pgtest.DropRoles(t, w.DB, schema+"_")
+	w.must(pgsql.MakeRoles(t.Context(), w.DB, schema))
+	db, err := pgsql.Open(t.Context(), w.URL, pgsql.Param("role", schema+"_reader"))
+	w.must(err)
+	t.Cleanup(func() { _ = db.Close() })
+	b, err := board.New(t.Context(), board.Config{
+		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.Publishing{Publisher: outbox.New(db, schema), Schema: schema}, Now: w.Clock.Now,
+	})
+	w.must(err)
+	t.Cleanup(b.Close)
+	w.serve(b)
+	for _, target := range []string{
+		"/overview", "/slots/2100-01-04T12:00:00Z", "/ledger", "/jobs", "/jobs/ok", "/entity?entity_name=order&entity_key=1", "/checks", "/history",
+		"/schedules", "/schedules/report", "/events", "/actions",
+	} {
+		get[map[string]any](w, target)
+	}
+	w.must(b.Expect(t.Context()))
+	for name, body := range map[string]string{
+		"cancel": `{"entity_name": "order", "entity_key": "6"}`, "pause-job": `{"job_exec": "ok"}`, "pause-schedule": `{"id": "report"}`, "trigger-schedule": `{"id": "report"}`,
+	} {
+		plan := w.preview(name, body)
+		answer := w.post(name, "confirm="+plan.Confirm, body)
+		if answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), "role") {
+			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+		}
 	}
 }
