@@ -19,8 +19,9 @@ const (
 type Failures struct {
 	now func() time.Time
 
-	mu   sync.Mutex
-	byIP map[netip.Prefix]*failed
+	mu    sync.Mutex
+	byIP  map[netip.Prefix]*failed
+	swept time.Time // so that a full memory costs nobody's time
 }
 
 type failed struct {
@@ -54,7 +55,7 @@ func (f *Failures) Wrong(address netip.Addr) {
 
 func (f *Failures) account(of netip.Prefix) *failed {
 	now := f.now()
-	if f.byIP[of] == nil && len(f.byIP) >= maxAddresses {
+	if f.byIP[of] == nil && len(f.byIP) >= maxAddresses && now.Sub(f.swept) > failuresFor {
 		f.sweep(now)
 	}
 	if f.byIP[of] == nil && len(f.byIP) >= maxAddresses {
@@ -69,6 +70,7 @@ func (f *Failures) account(of netip.Prefix) *failed {
 }
 
 func (f *Failures) sweep(now time.Time) {
+	f.swept = now
 	for of, account := range f.byIP {
 		if now.Sub(account.since) > failuresFor {
 			delete(f.byIP, of)
