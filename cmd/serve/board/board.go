@@ -35,6 +35,8 @@ type Config struct {
 	Private string
 	// MaxPayload limits the payload of a schedule. Default jobs.DefaultMaxPayload.
 	MaxPayload int
+	// Statements is how many all reads together ask of the database in a second. Default 2.
+	Statements int
 	// Logger is told of every action. Default: slog.Default().
 	Logger *slog.Logger
 	// Now is what slots are compared with. Default: the database's clock.
@@ -76,6 +78,9 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	cfg.Runner.DB, cfg.Runner.Schema = cfg.DB, cfg.Schema
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1)}
+	if cfg.Statements > 0 {
+		b.shelf.rate = float64(cfg.Statements)
+	}
 	b.going, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	_, err = b.current(ctx)
 	return b, err

@@ -36,6 +36,7 @@ type shelf struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	acted   int64   // the number of the last action
+	rate    float64 // statements in a second; rate where nobody says otherwise
 	left    float64 // statements that may be asked for now; below 0: they were asked for already
 	filled  time.Time
 	work    sync.WaitGroup
@@ -55,7 +56,7 @@ type entry struct {
 }
 
 func newShelf() *shelf {
-	return &shelf{entries: map[string]*entry{}, left: burst, filled: monotonic()}
+	return &shelf{entries: map[string]*entry{}, rate: rate, left: burst, filled: monotonic()}
 }
 
 // load reads a value, and tells how many statements that took.
@@ -81,7 +82,7 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 			forced := e.value != nil && e.acted < want // once for each action
 			if left := s.budget(now); !forced && (left <= 0 || left < burst/2 && have && s.othersFirst(e, now)) {
 				value, err := e.value, e.err
-				wait := time.Duration((1 - s.left) / rate * float64(time.Second))
+				wait := time.Duration((1 - s.left) / s.rate * float64(time.Second))
 				s.mu.Unlock()
 				if err != nil || have {
 					return value, age, err
@@ -207,7 +208,7 @@ func (s *shelf) othersFirst(e *entry, now time.Time) bool {
 
 // budget returns how many statements may be asked for. Call it with mu held.
 func (s *shelf) budget(now time.Time) float64 {
-	s.left = min(burst, s.left+rate*now.Sub(s.filled).Seconds())
+	s.left = min(burst, s.left+s.rate*now.Sub(s.filled).Seconds())
 	s.filled = now
 	return s.left
 }
