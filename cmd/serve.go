@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/api"
 	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/serve/pages"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -29,6 +30,7 @@ overdue, missed, failing and given up, each slot, job, entity, schedule and even
 reschedule, retry, pause, resume, catch-up, and trigger and backfill of schedules. An action is previewed in numbers
 first, and recorded with who has done it.
 
+  /         for people: pages that need no JavaScript, and keep themselves up to date where there is some
   /api/v1   for programs; /api/v1/openapi.json describes it
   /healthz  200 or, with the names of the conditions that "status --check" finds, 503
 
@@ -76,12 +78,20 @@ func serveBoard(ctx context.Context, a *App) error {
 		if err != nil {
 			return err
 		}
-		_, end, err := web.Listen(ctx, cfg.Listen, a.guarded(serveHandler(b, handler)), a.log)
+		shown, err := pages.New(pages.Config{
+			Board: b, Whose: whose(keys), OpenReading: private && cfg.ReadToken == config.Secret{}, Secure: cfg.Proxy == "https",
+			Address: a.addressOf(), Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		_, end, err := web.Listen(ctx, cfg.Listen, a.guarded(serveHandler(b, handler, shown)), a.log)
 		if err != nil {
 			return err
 		}
 		<-ctx.Done()
 		a.log.InfoContext(ctx, "server is stopping")
+		shown.Close()
 		end()
 		return nil
 	})
@@ -132,8 +142,9 @@ func (a *App) guarded(next http.Handler) http.Handler {
 const healthTimeout = 5 * time.Second
 
 // serveHandler is all that is served.
-func serveHandler(b *board.Board, api http.Handler) http.Handler {
+func serveHandler(b *board.Board, api, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("/", pages)
 	mux.Handle("/api/", api)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
