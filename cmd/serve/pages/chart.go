@@ -161,7 +161,10 @@ func says(c board.Cell) string {
 	if c.Took > 0 {
 		text += ", took " + dur(c.Took)
 	}
-	if c.TooLong {
+	switch {
+	case c.TooLong && c.Forecast != nil:
+		text += ", and does not end before the next begins"
+	case c.TooLong:
 		text += ", longer than the width"
 	}
 	if c.Late {
