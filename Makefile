@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy clients bench bench-30m bench-full postgres promtool languages clean
+.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy learn clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,10 +17,11 @@ build: ## build bin/prescient
 demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an outage, catch-up
 	@bin/prescient demo
 
-test: postgres promtool languages ## every test, with the race detector, on a PostgreSQL that the tests start themselves
+test: postgres promtool languages browser ## every test, with the race detector, on a PostgreSQL that the tests start themselves
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m ./...
 	cd deploy/test && go test ./...
 	cd examples/orm && go generate ./ent && go test ./...
+	cd cmd/serve/browsertest && go test ./...
 	sql/pgtest/versions/test.sh short
 
 test-long: postgres ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, and every fuzz target
@@ -48,12 +49,19 @@ lint: ## golangci-lint at a pinned version; the modules beside this one are vett
 	cd bench && go vet ./...
 	cd deploy/test && go vet ./...
 	cd examples/orm && go generate ./ent && go vet ./...
+	cd cmd/serve/browsertest && go vet ./...
 
 check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since compiling goreleaser takes minutes
 	go run $(GORELEASER) check
 
 deploy: ## rewrite the files of deploy, which prescient prints
 	go test -count 1 -run TheFilesOfDeploy ./cmd -update
+
+pictures: ## draw the pictures of docs anew, from rows that are measured
+	go test -count 1 -run Picture ./docs -update
+
+learn: postgres ## what is learned from real orders, and what it saves: the figures and the picture of docs/learning.md, where the orders are
+	go test -count 1 -timeout 30m -v -run HalfOfTheChecks ./slots/learn -update
 
 clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
 	cd examples/python && python3 generate.py ../../jobs/schedule/httpapi/openapi.json > schedules.py
@@ -62,8 +70,8 @@ clients: languages ## write the clients of the examples in Python and TypeScript
 bench: postgres ## prescient beside other queues, the short set: about 5 minutes
 	cd bench && go run . -short
 
-bench-30m: postgres ## a virtual day of 30 million schedules: hours, and 60 GB of disk
-	cd bench && go run . -only day
+bench-30m: postgres ## a virtual day of 30 million schedules: two hours, and 50 GB of disk
+	cd bench && go run . -only day -pg shared_buffers=8GB -pg wal_compression=lz4 -pg max_wal_size=16GB
 
 bench-full: postgres ## every workload of the benchmark: hours, and 30 GB of disk
 	cd bench && go run . -json results.json
@@ -78,5 +86,12 @@ languages: ## fetch what the examples in Python and TypeScript need, where it is
 	@examples/python/install.sh
 	@examples/typescript/install.sh
 
+browser: ## install Chromium and axe-core, which look at the pages of prescient serve, where they are not there and can be had
+	@cmd/serve/browsertest/install.sh
+
+screenshots: postgres browser ## a picture of every page of prescient serve, by light, by dark and on a phone, in build/pages
+	mkdir -p build/pages
+	cd cmd/serve/browsertest && PRESCIENT_SCREENSHOTS=$(CURDIR)/build/pages go test -count 1 -run 'CanBeUsedByEverybody|AllRight' ./...
+
 clean: ## remove what was built
-	rm -rf bin build dist examples/typescript/node_modules examples/typescript/dist
+	rm -rf bin build dist examples/typescript/node_modules examples/typescript/dist cmd/serve/browsertest/node_modules

@@ -112,9 +112,6 @@ func (d *virtualDay) fill(ctx context.Context) error {
 		if _, err := d.schedules.CreateAll(ctx, d.store.db, d.specs(min(left, chunk))); err != nil {
 			return err
 		}
-		if err := d.store.checkpoint(ctx); err != nil {
-			return err
-		}
 		d.log.InfoContext(ctx, "created", "schedules", d.created, "took", time.Since(started).Round(time.Second))
 	}
 	d.figure("create", float64(d.created)/time.Since(started).Seconds(), rowsPerSecond, "")

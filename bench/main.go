@@ -32,10 +32,13 @@ var workloads = []workload{
 	{"realistic", "each check looks up its order and raises an alert for 5 %", realistic, false, false},
 	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack, true, false},
 	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false, false},
+	{"serve", "browsers that look at every page, with rows that wait and a year of ledger", serve, true, false},
 	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
+	{"forecast", "a forecast of a day out of 1M, 3M and 30M rows; how far the run times that it tells are off", forecasts, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
 	{"day", "a virtual day of 30M schedules, with an outage and others that are created meanwhile; only where it is named", day, true, true},
+	{"spreading", "what a window of hours costs an enqueue, beside a look for the least loaded slot", spreading, false, false},
 	{"enqueue", "one by one and in bulk, against COPY and River", enqueue, false, false},
 }
 

@@ -100,7 +100,7 @@ func (a *App) root() *cobra.Command {
 	versionFlag(root)
 	root.InitDefaultHelpFlag() // else what follows --help would be taken for its value
 	root.AddCommand(
-		newRun(a), newCatchUp(a), newDaemon(a), newStatus(a), newWhy(a),
+		newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newStatus(a), newForecast(a), newWhy(a), newAdvise(a),
 		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
 		newSpool(a),
 		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a),

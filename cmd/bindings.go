@@ -47,11 +47,27 @@ func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publish
 	}
 	for i, job := range a.Config().SQLJobs {
 		queries[i].Publisher = publisher
-		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry)); err != nil {
+		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry), jobs.Within(job.Within)); err != nil {
 			return &ExitError{Code: Usage, Err: err}
 		}
 	}
 	return nil
+}
+
+// definitions returns a registry with every job of the binary and of the settings, to be looked at and not to be run. The caller
+// calls release when it is not used any more.
+func (a *App) definitions(ctx context.Context) (registry *jobs.Registry, release func(), err error) {
+	registry = a.registry.Clone()
+	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
+	if err != nil {
+		return nil, nil, err
+	}
+	queries, release := a.queries()
+	if err := a.register(registry, queries, unused); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return registry, release, nil
 }
 
 // checkNames refuses to bind a name that is a Go job of the binary.
@@ -87,7 +103,7 @@ func (a *App) bindHTTP(registry *jobs.Registry, job config.HTTPJob) error {
 	return httpjob.Register(registry, httpjob.Config{
 		Name: job.Name, URL: job.URL.Reveal(), Secret: secret.Reveal(), Allow: events.Allow,
 		Timeout: job.Timeout, Rows: job.Rows, Concurrency: job.Concurrency,
-	}, jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry))
+	}, jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry), jobs.Within(job.Within))
 }
 
 // queries returns the jobs that the settings bind to a query, without a publisher. Those on one database share a pool.

@@ -20,6 +20,13 @@ import (
 // withChecks is withDB for commands that run checks. The registry has the jobs of the binary, those that the settings
 // bind to a service or a query, and the one of schedules; events go to where events.to says.
 func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
+	return a.withPublished(ctx, func(db *sqlx.DB, registry *jobs.Registry, _ event.Publisher, _ pgsql.Setting) error {
+		return fn(db, registry)
+	})
+}
+
+// withPublished is withChecks for a command that publishes events itself, too.
+func (a *App) withPublished(ctx context.Context, fn func(db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, s pgsql.Setting) error) error {
 	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) (err error) {
 		database, err := a.newDatabaseView(setting)
 		if err != nil {
@@ -42,7 +49,7 @@ func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *job
 		}
 		defer release()
 		a.registerSchedules(registry, publisher)
-		return fn(db, registry)
+		return fn(db, registry, publisher, setting)
 	})
 }
 

@@ -128,7 +128,11 @@ func printChecked(a *App, view checkedView) error {
 		err = errors.Join(err, a.sentence(q.String()))
 	}
 	if view.Width == "" && len(view.Queries) == 0 {
-		err = a.lines("the settings are right; sql_jobs, whose queries would be tried, has none")
+		said := "the settings are right"
+		if len(a.config.Warnings) > 0 {
+			said = "the settings can be used, but look at the warnings of the log"
+		}
+		err = a.lines(said + "; sql_jobs, whose queries would be tried, has none")
 	}
 	return err
 }

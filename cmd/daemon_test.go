@@ -34,8 +34,8 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
-// serve runs a daemon until the test ends, and returns where it listens.
-func serve(t *testing.T) (url string) {
+// serve runs a daemon, or the server, until the test ends, and returns where it listens.
+func serve(t *testing.T, command string) (url string) {
 	t.Helper()
 	t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
 	var log syncBuffer
@@ -43,7 +43,7 @@ func serve(t *testing.T) (url string) {
 	app.Out, app.Err = io.Discard, &log
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan Code, 1)
-	go func() { ended <- app.Run(ctx, []string{"daemon", "--listen", "127.0.0.1:0"}) }()
+	go func() { ended <- app.Run(ctx, []string{command, "--listen", "127.0.0.1:0"}) }()
 	t.Cleanup(func() {
 		stop()
 		if code := <-ended; code != Done {
@@ -60,7 +60,7 @@ func serve(t *testing.T) (url string) {
 }
 
 func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {
-	url := serve(t)
+	url := serve(t, "daemon")
 	list := containers(t, "prescient-daemon.yaml")
 	c := list[slices.IndexFunc(list, func(c container) bool { return c.Args[0] == "daemon" })]
 	for _, path := range []string{c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path} {
@@ -104,7 +104,7 @@ func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	const token = "a-token-for-this-test"
 	t.Setenv("PRESCIENT_DAEMON_TOKEN", token+" the-token-of-another")
 	t.Setenv("PRESCIENT_DAEMON_READ_TOKEN", "a-token-that-reads")
-	url := serve(t)
+	url := serve(t, "daemon")
 	for _, wrong := range []string{"", "another-token-altogether"} {
 		if status, text := ask(t, http.MethodGet, url+"/schedules", wrong, ""); status != http.StatusUnauthorized {
 			t.Errorf("with the token %q: %d %s", wrong, status, text)
@@ -129,7 +129,7 @@ func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 
 func TestADaemonServesItsMetrics(t *testing.T) {
 	t.Setenv("PRESCIENT_DAEMON_TOKEN", "a-token-for-this-test") // the metrics need none
-	url := serve(t)
+	url := serve(t, "daemon")
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		status, text := ask(t, http.MethodGet, url+"/metrics", "", "")
 		if status == http.StatusOK && strings.Contains(text, "\nprescient_database_up 1\n") &&

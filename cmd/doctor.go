@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/doctor"
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
@@ -99,7 +100,7 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return list, nil // which the rights tell of
 	}
-	for _, f := range a.newFindingViews(report.Findings) {
+	for _, f := range view.NewFindings(report.Findings, a.self()) {
 		list = append(list, doctor.Finding{Name: f.Condition, Severity: doctor.Action, What: f.Text, Do: f.Remedy})
 	}
 	return list, err

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -224,7 +225,7 @@ func ackEvents(ctx context.Context, a *App, o eventsAckOptions) error {
 			if err := box.Forget(ctx, o.consumer); err != nil {
 				return err
 			}
-			return a.print([]consumerView{}, func() error { return a.lines(o.consumer + " is forgotten") })
+			return a.print([]view.Consumer{}, func() error { return a.lines(o.consumer + " is forgotten") })
 		}
 		consumer, err := box.Ack(ctx, o.consumer, o.upTo.Position)
 		if err != nil {
@@ -252,19 +253,8 @@ func newEventsConsumers(a *App) *cobra.Command {
 	})
 }
 
-// consumerView is outbox.Consumer as JSON.
-type consumerView struct {
-	Consumer string          `json:"consumer"`
-	Position outbox.Position `json:"position"`
-	AckedAt  time.Time       `json:"acked_at"`
-}
-
 func printConsumers(a *App, list []outbox.Consumer) error {
-	views := make([]consumerView, len(list))
-	for i, c := range list {
-		views[i] = consumerView{c.Name, c.Position, c.AckedAt}
-	}
-	return printList(a, views, table.Row{"CONSUMER", "POSITION", "ACKED AT"}, func(v consumerView) table.Row {
+	return printList(a, view.NewConsumers(list), table.Row{"CONSUMER", "POSITION", "ACKED AT"}, func(v view.Consumer) table.Row {
 		return table.Row{v.Consumer, v.Position.String(), v.AckedAt}
 	})
 }

@@ -21,7 +21,8 @@ const (
 	Usage
 	// Found: a command that checks has found something wrong; a run did what it could, and found a job that cannot run.
 	Found
-	// Stopped: a run was stopped by a signal before its slot was done. The rest is left for another runner or catch-up.
+	// Stopped: a run was stopped by a signal before its slot was done, or a backfill. The rest of a slot is left for another runner
+	// or catch-up.
 	Stopped
 )
 
@@ -30,7 +31,7 @@ const codesHelp = `Exit codes:
   1  failure
   2  unknown command, bad flag or argument, bad configuration
   3  a check (--check, doctor, config check) found something wrong, or a run a job that cannot run
-  4  stopped by a signal before the slot was done; the rest is left to another runner, or to catch-up`
+  4  stopped by a signal before it was done; the rest of a slot is left to another runner, or to catch-up`
 
 // ExitError gives a command's error another code than Failure. One without Err prints nothing: the command has said
 // what there is to say.

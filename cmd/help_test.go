@@ -45,7 +45,7 @@ func page(t *testing.T, name string, args ...string) (code Code, out, log string
 }
 
 // silent is commands that print nothing that a program would read.
-var silent = map[string]string{"shop daemon": "it writes a log", "shop demo": "it tells a story", "shop man": "it writes files"}
+var silent = map[string]string{"shop daemon": "it writes a log", "shop serve": "it serves", "shop demo": "it tells a story", "shop man": "it writes files"}
 
 func TestThePageOfEveryCommand(t *testing.T) {
 	t.Parallel()

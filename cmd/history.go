@@ -8,7 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -77,53 +77,22 @@ func newHistoryShow(a *App) *cobra.Command {
 	})
 }
 
-// endedView is jobs.Ended as JSON.
-type endedView struct {
-	FinishedAt time.Time     `json:"finished_at"`
-	Outcome    jobs.Outcome  `json:"outcome"`
-	Slot       time.Time     `json:"slot"`
-	Lateness   duration.Text `json:"lateness"`
-	Duration   duration.Text `json:"duration"`
-	Runner     string        `json:"runner"`
-	// Attempts are the checks that failed and were tried again.
-	Attempts []jobs.Attempt `json:"attempts"`
-	jobData
-}
-
-func endedJobs(list []jobs.Ended) []endedView {
-	views := []endedView{}
-	for _, e := range list {
-		views = append(views, endedView{
-			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts, newJobData(e.FutureJob),
-		})
-	}
-	return views
-}
-
 func printEnded(a *App, list []jobs.Ended) error {
-	views := endedJobs(list)
+	views := view.NewEnded(list)
 	return a.print(views, func() error { return endedTable(a, views) })
 }
 
-func endedTable(a *App, list []endedView) error {
+func endedTable(a *App, list []view.Ended) error {
 	header := table.Row{
 		"FINISHED AT", "OUTCOME", optional("SLOT"), "JOB", optional("ENTITY"), "KEY", optional("ITEM"), optional("CHECKS"),
 		optional("LATENESS"), optional("DURATION"), "LAST ERROR",
 	}
-	return printTable(a, list, header, func(v endedView) table.Row {
+	return printTable(a, list, header, func(v view.Ended) table.Row {
 		return table.Row{
 			v.FinishedAt, string(v.Outcome), v.Slot, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount,
-			v.Lateness, v.Duration, v.why(),
+			v.Lateness, v.Duration, v.Why(),
 		}
 	})
-}
-
-// why is the error that ended the check, or how one before it failed.
-func (v endedView) why() string {
-	if v.Outcome == jobs.Failed || v.LastError == "" {
-		return v.LastError
-	}
-	return "earlier: " + v.LastError
 }
 
 type historyStatsOptions struct {
@@ -146,36 +115,16 @@ whose last check began later after its slot than the SLA of the job.`,
 	return c
 }
 
-// statsView is jobs.Stats as JSON.
-type statsView struct {
-	JobExec     string        `json:"job_exec"`
-	Outcome     jobs.Outcome  `json:"outcome"`
-	Count       int64         `json:"count"`
-	SLA         duration.Text `json:"sla"`  // 0: none
-	Late        int64         `json:"late"` // whose last check began later than that
-	LatenessP50 duration.Text `json:"lateness_p50"`
-	LatenessP99 duration.Text `json:"lateness_p99"`
-	DurationP50 duration.Text `json:"duration_p50"`
-	DurationP99 duration.Text `json:"duration_p99"`
-}
-
 func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		list, err := c.Stats(ctx, db, o.since.from(now), o.until.from(now))
 		if err != nil {
 			return err
 		}
-		var views []statsView
-		for _, s := range list {
-			views = append(views, statsView{
-				s.JobExec, s.Outcome, s.Count, duration.Text(s.SLA), s.Late,
-				duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50), duration.Text(s.DurationP99),
-			})
-		}
 		header := table.Row{
 			"JOB", "OUTCOME", "COUNT", "LATE", optional("LATENESS P50"), "LATENESS P99", optional("DURATION P50"), optional("DURATION P99"),
 		}
-		return printList(a, views, header, func(v statsView) table.Row {
+		return printList(a, view.NewStats(list), header, func(v view.Stats) table.Row {
 			return table.Row{v.JobExec, string(v.Outcome), v.Count, v.Late, v.LatenessP50, v.LatenessP99, v.DurationP50, v.DurationP99}
 		})
 	})

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -90,65 +89,30 @@ func showJobs(ctx context.Context, a *App, entity, key string) error {
 		if err != nil {
 			return err
 		}
-		view := struct {
-			Waiting []jobView   `json:"waiting"`
-			History []endedView `json:"history"`
-		}{waiting, endedJobs(ended)}
-		return a.print(view, func() error {
-			return errors.Join(waitingTable(a, view.Waiting), a.lines(""), endedTable(a, view.History))
+		v := struct {
+			Waiting []view.Check `json:"waiting"`
+			History []view.Ended `json:"history"`
+		}{waiting, view.NewEnded(ended)}
+		return a.print(v, func() error {
+			return errors.Join(waitingTable(a, v.Waiting), a.lines(""), endedTable(a, v.History))
 		})
 	})
 }
 
-// jobView is jobs.FutureJob as JSON.
-type jobView struct {
-	NextCheckAt time.Time `json:"next_check_at"`
-	State       jobState  `json:"state"`
-	jobData
-}
-
-// jobData is what waiting and ended checks have in common.
-type jobData struct {
-	ID           int64           `json:"id"`
-	JobExec      string          `json:"job_exec"`
-	EntityName   string          `json:"entity_name"`
-	EntityKey    string          `json:"entity_key"`
-	ItemKey      string          `json:"item_key"`
-	Anonymous    bool            `json:"anonymous"`
-	GroupKey     string          `json:"group_key"`
-	FirstCheckAt time.Time       `json:"first_check_at"`
-	CheckCount   int             `json:"check_count"`
-	ErrorCount   int             `json:"error_count"`
-	LastError    string          `json:"last_error"`
-	Spent        duration.Text   `json:"spent"`
-	Payload      json.RawMessage `json:"payload"`
-	EnqueuedAt   time.Time       `json:"enqueued_at"`
-	EnqueuedBy   string          `json:"enqueued_by"`
-}
-
-func newJobData(j jobs.FutureJob) jobData {
-	return jobData{
-		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
-		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt(),
-		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration.Text(j.Spent),
-		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
-	}
-}
-
-func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.FutureJob) ([]jobView, error) {
+func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.FutureJob) ([]view.Check, error) {
 	paused, err := c.Paused(ctx, db)
-	views := []jobView{}
+	views := []view.Check{}
 	for _, j := range list {
-		views = append(views, jobView{j.NextCheckAt(), stateOf(j.JobExec, paused), newJobData(j)})
+		views = append(views, view.NewCheck(j, paused))
 	}
 	return views, err
 }
 
-func waitingTable(a *App, list []jobView) error {
+func waitingTable(a *App, list []view.Check) error {
 	header := table.Row{
 		"NEXT CHECK", "STATE", "JOB", optional("ENTITY"), "KEY", optional("ITEM"), optional("CHECKS"), optional("ERRORS"), "LAST ERROR",
 	}
-	return printTable(a, list, header, func(v jobView) table.Row {
+	return printTable(a, list, header, func(v view.Check) table.Row {
 		return table.Row{
 			v.NextCheckAt, string(v.State), v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount, v.ErrorCount,
 			v.LastError,

@@ -20,6 +20,7 @@ import (
 type jobsAddOptions struct {
 	key        jobs.Key
 	when       when
+	within     time.Duration
 	payload    string
 	group      string
 	anonymous  bool
@@ -32,7 +33,8 @@ func newJobsAdd(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "add JOB ENTITY KEY",
 		Short: "Ask for a check",
-		Long: `Ask for a check of an entity, at the first slot at or after an instant. A key that waits already stays as it is,
+		Long: `Ask for a check of an entity, at the first slot at or after an instant; with --within at any slot from that one on that
+is before the end of the window, of which each key has its own. A key that waits already stays as it is,
 unless --on-conflict says otherwise:
 
   keep       leave the waiting check
@@ -42,6 +44,7 @@ unless --on-conflict says otherwise:
 		Example: `  prescient jobs add order.unshipped order 42 --in 48h
   prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'
+  prescient jobs add report.daily customer 7 --at 2026-03-01T09:00Z --within 4h
   prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back --cap 24h`,
 		Args: exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,6 +55,7 @@ unless --on-conflict says otherwise:
 	fs := c.Flags()
 	o.when.flags(c)
 	c.MarkFlagsOneRequired("at", "in")
+	duration.Var(fs, &o.within, "within", 0, "how long after the instant any slot will do; 0: the first slot at or after it")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value for the check; - reads it from stdin")
 	fs.StringVar(&o.key.ItemKey, "item", "", "`KEY` that tells apart two checks of one job on one entity")
 	fs.StringVar(&o.group, "group", "", "`KEY` of the group; default: the entity is its own")
@@ -66,7 +70,7 @@ unless --on-conflict says otherwise:
 func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	job := jobs.FutureJob{
 		JobExec: o.key.JobExec, EntityName: o.key.EntityName, EntityKey: o.key.EntityKey, ItemKey: o.key.ItemKey,
-		Anonymous: o.anonymous, GroupKey: o.group,
+		Anonymous: o.anonymous, GroupKey: o.group, Within: o.within,
 	}
 	if o.cap != 0 && o.onConflict != "push-back" {
 		return usagef("--cap is for --on-conflict push-back alone")

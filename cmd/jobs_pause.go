@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -113,13 +112,6 @@ func overdueSince(ctx context.Context, a *App, db *sqlx.DB, c *jobs.Client, job 
 	return new(list[0].NextCheckAt()), nil
 }
 
-// pausedView is jobs.Paused as JSON.
-type pausedView struct {
-	JobExec  string    `json:"job_exec"`
-	PausedAt time.Time `json:"paused_at"`
-	PausedBy string    `json:"paused_by"`
-}
-
 // paused lists the paused jobs.
 func (a *App) paused(ctx context.Context, db *sqlx.DB) ([]jobs.Paused, error) {
 	client, err := a.client(ctx, db)
@@ -127,19 +119,4 @@ func (a *App) paused(ctx context.Context, db *sqlx.DB) ([]jobs.Paused, error) {
 		return nil, err
 	}
 	return client.Paused(ctx, db)
-}
-
-// jobState is whether a row waits for its slot, or for its job to be resumed.
-type jobState string
-
-const (
-	stateWaiting jobState = "waiting"
-	statePaused  jobState = "paused"
-)
-
-func stateOf(job string, paused []jobs.Paused) jobState {
-	if slices.ContainsFunc(paused, func(p jobs.Paused) bool { return p.JobExec == job }) {
-		return statePaused
-	}
-	return stateWaiting
 }

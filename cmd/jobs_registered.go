@@ -9,7 +9,6 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/event"
 )
 
 func newJobsRegistered(a *App) *cobra.Command {
@@ -43,16 +42,11 @@ func listRegistered(ctx context.Context, a *App) error {
 	for _, job := range a.Config().SQLJobs {
 		from[job.Name] = "sql_jobs"
 	}
-	registry := a.registry.Clone()
-	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
+	registry, release, err := a.definitions(ctx)
 	if err != nil {
 		return err
 	}
-	queries, release := a.queries()
 	defer release()
-	if err := a.register(registry, queries, unused); err != nil {
-		return err
-	}
 	var views []definitionView
 	for d := range registry.All() {
 		views = append(views, definitionView{

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/term"
 
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
@@ -145,32 +146,16 @@ func (a *App) checkWidth(setting pgsql.Setting) error {
 		"or change the database with: %s slots set-width %s", duration.Text(want), a.origin("slots.width"), duration.Text(have), a.self(), duration.Text(want))
 }
 
-// databaseView says which database a command has worked with.
-type databaseView struct {
-	Private string `json:"private"` // where it lives; empty: it is not the private one
-	pgsql.Server
-	Schema string `json:"schema"`
-}
-
-func (a *App) newDatabaseView(s pgsql.Setting) (databaseView, error) {
-	view := databaseView{Server: s.Server, Schema: string(a.schema())}
+func (a *App) newDatabaseView(s pgsql.Setting) (view.Database, error) {
+	v := view.Database{Server: s.Server, Schema: string(a.schema())}
 	if !a.private() {
-		return view, nil
+		return v, nil
 	}
 	server, err := embedded.Open(embedded.Config{})
 	if err == nil {
-		view.Private = server.Dir()
+		v.Private = server.Dir()
 	}
-	return view, err
-}
-
-// String is "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18".
-func (v databaseView) String() string {
-	where := cmp.Or(v.Host, "a local socket")
-	if v.Private != "" {
-		where = "the private PostgreSQL in " + v.Private
-	}
-	return fmt.Sprintf("%s on %s, schema %s, PostgreSQL %s", v.Database, where, v.Schema, v.Version)
+	return v, err
 }
 
 // origin is where the value of a setting comes from.

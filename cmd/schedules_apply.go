@@ -30,8 +30,8 @@ func newSchedulesApply(a *App) *cobra.Command {
 		Use:   "apply",
 		Short: "Create and update schedules from a file",
 		Long: `Create the schedules of a YAML or JSON file that are new and update those that differ, in one transaction. The same ones
-are not touched. What a schedule leaves out has its default, but an anchor stays as it is. Others are left alone, unless
---prune deletes what the file does not have.
+are not touched. What a schedule leaves out has its default, but its anchor, and whether it is paused, stay as they are.
+Others are left alone, unless --prune deletes what the file does not have.
 
   id: report-42
   crontab: "0 9 * * mon-fri"
@@ -49,7 +49,7 @@ are not touched. What a schedule leaves out has its default, but an anchor stays
   end: 2027-01-01T00:00:00Z
   max_runs: 100
   exclude: [sat, sun, 2026-12-24..2026-12-31, "* 0-5 * * *"]
-  paused: false
+  paused: false                  # left out: as it is
 
 In place of a schedule, a document may have a list of them, as "schedules: [...]". The file may be of any length.`,
 		Example: `  prescient schedules apply -f schedules.yaml --dry-run

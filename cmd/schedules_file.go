@@ -31,14 +31,15 @@ type scheduleEntry struct {
 	End          time.Time             `json:"end"           yaml:"end"`
 	MaxRuns      int                   `json:"max_runs"      yaml:"max_runs"`
 	Exclude      []string              `json:"exclude"       yaml:"exclude"`
-	Paused       bool                  `json:"paused"        yaml:"paused"`
+	Paused       *bool                 `json:"paused"        yaml:"paused"`
 }
 
 func (e scheduleEntry) spec() schedule.Spec {
 	return schedule.Spec{
 		ID: e.ID, Crontab: e.Crontab, Timezone: e.Timezone, Payload: json.RawMessage(e.Payload),
 		Deadline: time.Duration(e.Deadline), DeadlineFrom: e.DeadlineFrom, Spread: time.Duration(e.Spread), Misfire: e.Misfire,
-		Anchor: e.Anchor, Start: e.Start, End: e.End, MaxRuns: e.MaxRuns, Exclude: e.Exclude, Paused: e.Paused,
+		Anchor: e.Anchor, Start: e.Start, End: e.End, MaxRuns: e.MaxRuns, Exclude: e.Exclude,
+		Paused: e.Paused != nil && *e.Paused, KeepPaused: e.Paused == nil,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 func TestYAMLAndJSONSayTheSame(t *testing.T) {
 	t.Parallel()
 	want := []schedule.Spec{
-		{ID: "least", Crontab: "@daily"},
+		{ID: "least", Crontab: "@daily", KeepPaused: true}, // it does not say whether it is
 		{
 			ID: "whole", Crontab: "0 9 * * mon-fri", Timezone: "Europe/Berlin", Payload: json.RawMessage(`{"at":"2026-01-01","n":[1,2.5,null,true]}`),
 			Deadline: 2 * time.Hour, Spread: 10 * time.Minute, Misfire: schedule.Latest, Anchor: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Paused: true,
@@ -82,7 +82,11 @@ func TestAFileIsAStreamOfSchedulesAndOfListsOfThem(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff([]schedule.Spec{{ID: "a", Crontab: "@daily"}, {ID: "b", Crontab: "@daily"}, {ID: "c", Crontab: "@daily"}}, got); diff != "" {
+		var want []schedule.Spec
+		for _, id := range []string{"a", "b", "c"} {
+			want = append(want, schedule.Spec{ID: id, Crontab: "@daily", KeepPaused: true})
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

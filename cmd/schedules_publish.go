@@ -101,7 +101,7 @@ func backfillSchedules(ctx context.Context, a *App, ids []string, from, until ti
 		for _, id := range ids {
 			done, err := s.Backfill(ctx, db, to, id, from, until)
 			if err != nil {
-				failed = fmt.Errorf("%w; %d of its events were published", err, done.Published)
+				failed = unfinished(ctx, id, done, err)
 				break
 			}
 			views = append(views, backfilledView{id, done.Published, done.Present, done.Until})
@@ -111,4 +111,17 @@ func backfillSchedules(ctx context.Context, a *App, ids []string, from, until ti
 			return table.Row{v.ID, v.Published, v.Present, v.Until}
 		}))
 	})
+}
+
+// unfinished says how far a backfill came.
+func unfinished(ctx context.Context, id string, done schedule.Backfilled, err error) error {
+	if ctx.Err() == nil {
+		return fmt.Errorf("%w; %d of its events were published", err, done.Published)
+	}
+	far := "before the first of its events was published; say the same again"
+	if done.Published > 0 {
+		far = fmt.Sprintf("when %d of its events were published, up to that of %s; go on with --from %s",
+			done.Published, done.Last.Format(time.RFC3339), done.Last.Add(time.Second).Format(time.RFC3339))
+	}
+	return &ExitError{Code: Stopped, Err: fmt.Errorf("backfill schedule %q: stopped by a signal %s", id, far)}
 }

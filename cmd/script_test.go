@@ -131,13 +131,17 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // sql STATEMENT runs a statement on the script's database. Scripts cannot write single quotes next to variables, so
-// double ones stand for them.
+// double ones stand for them. sql @FILE runs a file as it is.
 func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := tb(ts).Context()
 	db, err := pgsql.Open(ctx, ts.Getenv("PRESCIENT_DATABASE_URL"))
 	ts.Check(err)
 	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(ctx, strings.ReplaceAll(strings.Join(args, " "), `"`, "'"))
+	text := strings.ReplaceAll(strings.Join(args, " "), `"`, "'")
+	if name, is := strings.CutPrefix(text, "@"); is {
+		text = ts.ReadFile(name)
+	}
+	_, err = db.ExecContext(ctx, text)
 	ts.Check(err)
 }
 

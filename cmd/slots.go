@@ -10,8 +10,8 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -47,46 +47,20 @@ func listSlots(ctx context.Context, a *App, o *slotsListOptions) error {
 		if err != nil {
 			return err
 		}
-		var views []slotView
+		var views []view.Slot
 		for _, run := range runs {
-			views = append(views, newSlotView(run))
+			views = append(views, view.NewSlot(run))
 		}
 		header := table.Row{
 			"SLOT", "STATE", optional("KIND"), "PLANNED", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED",
 			optional("TAKE-OVERS"), optional("FINISHED AT"),
 		}
-		return printList(a, views, header, func(v slotView) table.Row {
+		return printList(a, views, header, func(v view.Slot) table.Row {
 			return table.Row{
 				v.Slot, string(v.State), string(v.Kind), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers, v.FinishedAt,
 			}
 		})
 	})
-}
-
-// slotView is slots.SlotRun as JSON.
-type slotView struct {
-	Slot        time.Time   `json:"slot"`
-	State       slots.State `json:"state"`
-	Kind        slots.Kind  `json:"kind"`
-	Planned     int64       `json:"planned"`
-	Checked     int64       `json:"checked"`
-	Finished    int64       `json:"finished"`
-	Rescheduled int64       `json:"rescheduled"`
-	Failed      int64       `json:"failed"`
-	TakeOvers   int64       `json:"take_overs"`
-	OpenedAt    *time.Time  `json:"opened_at"`   // null: not opened
-	FinishedAt  *time.Time  `json:"finished_at"` // null: not done
-}
-
-func newSlotView(r slots.SlotRun) slotView {
-	v := slotView{
-		Slot: r.Slot.UTC(), State: r.State, Kind: r.Kind, Planned: r.Planned, Checked: r.Checked, Finished: r.Finished,
-		Rescheduled: r.Rescheduled, Failed: r.Failed, TakeOvers: r.TakeOvers, FinishedAt: r.FinishedAt,
-	}
-	if !r.OpenedAt.IsZero() {
-		v.OpenedAt = &r.OpenedAt
-	}
-	return v
 }
 
 func newSlotsShow(a *App) *cobra.Command {
@@ -110,9 +84,6 @@ where the ledger had not begun.`,
 	})
 }
 
-// notOpened is the state of a slot that no run has opened, where that is no miss.
-const notOpened slots.State = "not opened"
-
 func showSlot(ctx context.Context, a *App, slot time.Time) error {
 	return a.withLedger(ctx, func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error {
 		if !l.Grid().Contains(slot) {
@@ -120,7 +91,7 @@ func showSlot(ctx context.Context, a *App, slot time.Time) error {
 		}
 		run, err := l.Show(ctx, slot)
 		if errors.Is(err, slots.ErrNoSlot) {
-			run, err = slots.SlotRun{Slot: slot, State: notOpened}, nil
+			run, err = slots.SlotRun{Slot: slot, State: view.NotOpened}, nil
 			if !slot.Before(s.Since) && slot.Before(l.Grid().Floor(l.Now())) {
 				run.State = slots.StateMissed
 			}
@@ -140,7 +111,9 @@ func showSlot(ctx context.Context, a *App, slot time.Time) error {
 		if err != nil {
 			return err
 		}
-		return printSlot(a, slotDetail{newSlotView(run), newClaimViews(claims), a.newWaitingViews(waiting, paused)})
+		return printSlot(a, view.SlotDetail{
+			Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, a.has),
+		})
 	})
 }
 
@@ -150,77 +123,24 @@ func notSlot(g grid.Grid, at time.Time) error {
 		duration.Text(g.Width()), g.Floor(at).Format(time.RFC3339), g.Next(at).Format(time.RFC3339))
 }
 
-// slotDetail is one slot as JSON.
-type slotDetail struct {
-	slotView
-	Claims  []claimView   `json:"claims"`
-	Waiting []waitingView `json:"waiting"`
-}
-
-// claimView is slots.Claim as JSON.
-type claimView struct {
-	Slot   time.Time  `json:"slot"`
-	Token  int64      `json:"token,string"` // more digits than a number in JavaScript has
-	Kind   slots.Kind `json:"kind"`
-	Jobs   []string   `json:"jobs"` // none: its runner is at the slot, and may claim more
-	Runner string     `json:"runner"`
-	Until  *time.Time `json:"until"` // null: handed back
-	Live   bool       `json:"live"`
-}
-
-func newClaimViews(claims []slots.Claim) []claimView {
-	views := []claimView{}
-	for _, c := range claims {
-		v := claimView{Slot: c.Slot, Token: c.Token, Kind: c.Kind, Jobs: append([]string{}, c.Jobs...), Runner: c.Runner, Live: c.Live}
-		if c.Until.Unix() > 0 {
-			v.Until = &c.Until
-		}
-		views = append(views, v)
-	}
-	return views
-}
-
-// row is a claim without its slot as a line of a table.
-func (c claimView) row() table.Row {
+// claimRow is a claim without its slot as a line of a table.
+func claimRow(c view.Claim) table.Row {
 	return table.Row{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
 }
 
-type waitingView struct {
-	JobExec    string   `json:"job_exec"`
-	Waiting    int64    `json:"waiting"`
-	State      jobState `json:"state"`
-	Registered bool     `json:"registered"` // false: this binary leaves the rows to one that has the job
-}
-
-func (a *App) newWaitingViews(list []slots.JobCount, paused []jobs.Paused) []waitingView {
-	views := []waitingView{}
-	for _, w := range list {
-		views = append(views, waitingView{w.JobExec, w.Waiting, stateOf(w.JobExec, paused), a.has(w.JobExec)})
-	}
-	return views
-}
-
-// marked is a text about the job, with a mark where that is not registered.
-func (w waitingView) marked(text string) string {
-	if !w.Registered {
-		text += " (not registered here)"
-	}
-	return text
-}
-
-func printSlot(a *App, v slotDetail) error {
+func printSlot(a *App, v view.SlotDetail) error {
 	return a.print(v, func() error {
 		err := a.table(nil, table.Row{"slot", v.Slot}, table.Row{"state", string(v.State)}, table.Row{"kind", string(v.Kind)},
 			table.Row{"planned", v.Planned}, table.Row{"checked", v.Checked}, table.Row{"finished", v.Finished},
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
 		if err == nil && len(v.Claims) > 0 {
-			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{optional("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimView.row))
+			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{optional("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimRow))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}
-			err = errors.Join(a.lines(""), printTable(a, v.Waiting, header, func(w waitingView) table.Row {
-				return table.Row{w.JobExec, orMore(w.Waiting, slots.MostWaiting), w.marked(string(w.State))}
+			err = errors.Join(a.lines(""), printTable(a, v.Waiting, header, func(w view.Waiting) table.Row {
+				return table.Row{w.JobExec, orMore(w.Waiting, slots.MostWaiting), w.Marked(string(w.State))}
 			}))
 		}
 		return err

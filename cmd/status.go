@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -99,126 +97,32 @@ func status(ctx context.Context, a *App, o *statusOptions) error {
 		if err != nil {
 			return err
 		}
-		view := a.newStatusView(report, paused)
-		if view.Database, err = a.newDatabaseView(setting); err != nil {
+		v := view.NewStatus(report, paused, a.self(), a.has)
+		if v.Database, err = a.newDatabaseView(setting); err != nil {
 			return err
 		}
-		err = a.print(view, func() error {
+		err = a.print(v, func() error {
 			if o.check {
-				return printFindings(a, view)
+				return printFindings(a, v)
 			}
-			err := errors.Join(printStatus(a, view), printJobs(a, view))
-			if !view.OK {
-				err = errors.Join(err, a.lines(""), printFindings(a, view))
+			err := errors.Join(printStatus(a, v), printJobs(a, v))
+			if !v.OK {
+				err = errors.Join(err, a.lines(""), printFindings(a, v))
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if o.check && !view.OK {
+		if o.check && !v.OK {
 			return &ExitError{Code: Found}
 		}
 		return nil
 	})
 }
 
-// statusView is health.Report as JSON.
-type statusView struct {
-	Database      databaseView    `json:"database"`
-	OK            bool            `json:"ok"` // there are no findings
-	Findings      []findingView   `json:"findings"`
-	Now           time.Time       `json:"now"`
-	Width         duration.Text   `json:"width"`
-	Since         time.Time       `json:"since"` // where the ledger begins
-	CurrentSlot   time.Time       `json:"current_slot"`
-	CurrentState  slots.State     `json:"current_state"` // empty: no run has opened it yet
-	NextSlot      time.Time       `json:"next_slot"`
-	Overdue       int64           `json:"overdue"`
-	Missed        []troubleView   `json:"missed"`
-	LeftOpen      []troubleView   `json:"left_open"`
-	Stragglers    []troubleView   `json:"stragglers"`
-	Running       []troubleView   `json:"running"`
-	Paused        []pausedView    `json:"paused"`
-	Claims        []claimView     `json:"claims"`
-	ClaimsLive    int             `json:"claims_live"` // of rows
-	ClaimsExpired int             `json:"claims_expired"`
-	NotRegistered []string        `json:"not_registered"` // jobs with rows in trouble that this binary has not
-	Jobs          []jobStatusView `json:"jobs"`           // that were checked in the last day, gave rows up, or are unregistered
-	LateSlots     []lateSlotView  `json:"late_slots"`     // in which checks began later than the SLA of their job, the newest first
-
-	trouble []troubleView // all of it, in order
-}
-
-type troubleView struct {
-	Slot    time.Time     `json:"slot"`
-	Waiting int64         `json:"waiting"`
-	Jobs    []waitingView `json:"jobs"`
-
-	state slots.State
-}
-
-func (a *App) newStatusView(s health.Report, paused []jobs.Paused) statusView {
-	trouble := a.newTroubleViews(s.Trouble)
-	view := statusView{
-		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
-		CurrentSlot: s.Current.Slot, CurrentState: s.Current.State, NextSlot: s.Grid.Next(s.Now),
-		Overdue: s.Overdue(),
-		Missed:  inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
-		Stragglers: inState(trouble, slots.StateDone), Running: inState(a.newTroubleViews(s.Running), slots.StateOpen),
-		Paused: []pausedView{}, Claims: newClaimViews(s.Claims), NotRegistered: notRegistered(trouble), trouble: trouble,
-	}
-	for _, p := range paused {
-		view.Paused = append(view.Paused, pausedView(p))
-	}
-	for _, c := range view.Claims {
-		switch {
-		case len(c.Jobs) == 0: // its runner is at the slot, or was
-		case c.Live:
-			view.ClaimsLive++
-		case c.Until != nil:
-			view.ClaimsExpired++
-		}
-	}
-	view.OK, view.Findings = len(s.Findings) == 0, a.newFindingViews(s.Findings)
-	view.Jobs, view.LateSlots = newJobStatusViews(s.Jobs), newLateSlotViews(s.LateSlots)
-	return view
-}
-
-func (a *App) newTroubleViews(list []slots.Trouble) []troubleView {
-	var views []troubleView
-	for _, t := range list {
-		views = append(views, troubleView{t.Slot, t.Waiting, a.newWaitingViews(t.Jobs, nil), t.State})
-	}
-	return views
-}
-
-func inState(list []troubleView, state slots.State) []troubleView {
-	views := []troubleView{}
-	for _, t := range list {
-		if t.state == state {
-			views = append(views, t)
-		}
-	}
-	return views
-}
-
-// notRegistered is the jobs in trouble that no command of this binary can check, in order.
-func notRegistered(list []troubleView) []string {
-	names := []string{}
-	for _, t := range list {
-		for _, job := range t.Jobs {
-			if !job.Registered {
-				names = append(names, job.JobExec)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func printStatus(a *App, v statusView) error {
-	state := cmp.Or(string(v.CurrentState), string(notOpened))
+func printStatus(a *App, v view.Status) error {
+	state := cmp.Or(string(v.CurrentState), string(view.NotOpened))
 	err := a.table(nil,
 		table.Row{"database", v.Database.String()},
 		table.Row{"current slot", fmt.Sprintf("%s, %s", v.CurrentSlot.Format(time.RFC3339), state)},
@@ -234,18 +138,18 @@ func printStatus(a *App, v statusView) error {
 	)
 	if err == nil && len(v.Paused) > 0 {
 		err = errors.Join(a.lines(""), printTable(a, v.Paused, table.Row{"PAUSED JOB", "SINCE", "BY"},
-			func(p pausedView) table.Row { return table.Row{p.JobExec, p.PausedAt, p.PausedBy} }))
+			func(p view.Paused) table.Row { return table.Row{p.JobExec, p.PausedAt, p.PausedBy} }))
 	}
 	if err == nil && len(v.Claims) > 0 {
 		header := table.Row{"SLOT", "KIND", "RUNNER", "UNTIL", "LIVE", "JOBS"}
-		err = errors.Join(a.lines(""), printFew(a, v.Claims, header, func(c claimView) table.Row {
-			return append(table.Row{c.Slot}, c.row()...)
+		err = errors.Join(a.lines(""), printFew(a, v.Claims, header, func(c view.Claim) table.Row {
+			return append(table.Row{c.Slot}, claimRow(c)...)
 		}))
 	}
 	return err
 }
 
-func slotCount(list []troubleView) string {
+func slotCount(list []view.Trouble) string {
 	if len(list) == 1 {
 		return "1 slot"
 	}
@@ -253,8 +157,8 @@ func slotCount(list []troubleView) string {
 }
 
 // overdue is the number of overdue rows, each job of a slot counted so far alone.
-func overdue(v statusView) string {
-	for _, t := range v.trouble {
+func overdue(v view.Status) string {
+	for _, t := range v.Trouble {
 		for _, job := range t.Jobs {
 			if job.Waiting >= slots.MostOverdue {
 				return fmt.Sprintf("%d or more", v.Overdue)

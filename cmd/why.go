@@ -9,8 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -47,9 +46,9 @@ func why(ctx context.Context, a *App, key jobs.Key) error {
 		if len(events) == 0 {
 			a.warnNoSuchJob(ctx, db, c, key.JobExec)
 		}
-		views := []eventView{}
+		views := []view.Event{}
 		for _, e := range events {
-			views = append(views, newEventView(e))
+			views = append(views, view.NewEvent(e))
 		}
 		return a.print(views, func() error {
 			if len(views) == 0 {
@@ -62,41 +61,6 @@ func why(ctx context.Context, a *App, key jobs.Key) error {
 			return a.lines(story(events, now)...)
 		})
 	})
-}
-
-// eventView is jobs.Event as JSON.
-type eventView struct {
-	ID        int64          `json:"id"`
-	JobExec   string         `json:"job_exec"`
-	ItemKey   string         `json:"item_key"`
-	Anonymous bool           `json:"anonymous"`
-	What      string         `json:"what"`
-	At        *time.Time     `json:"at"` // null: it waits
-	Slot      time.Time      `json:"slot"`
-	For       *time.Time     `json:"asked_for"` // null: it is not the beginning
-	By        string         `json:"by"`
-	App       string         `json:"application_name"`
-	Actor     string         `json:"actor"`
-	Runner    string         `json:"runner"`
-	Lateness  *duration.Text `json:"lateness"` // null: there was no check
-	Duration  *duration.Text `json:"duration"`
-	Error     string         `json:"error"`
-	Run       string         `json:"run"` // why the slot was opened; empty: it was not, or that is no part of the story
-	OpenedAt  *time.Time     `json:"opened_at"`
-	ClosedAt  *time.Time     `json:"closed_at"`
-	Hindrance string         `json:"hindrance"`
-}
-
-func newEventView(e jobs.Event) eventView {
-	v := eventView{
-		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: timeOrNil(e.At), Slot: e.Slot,
-		For: timeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
-		Run: e.Run, OpenedAt: timeOrNil(e.OpenedAt), ClosedAt: timeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
-	}
-	if e.Ran {
-		v.Lateness, v.Duration = new(duration.Text(e.Lateness)), new(duration.Text(e.Duration))
-	}
-	return v
 }
 
 // story is a line for each event, below a heading for each row.
@@ -116,98 +80,7 @@ func story(events []jobs.Event, now time.Time) (lines []string) {
 		if !e.At.IsZero() {
 			at = e.At.Format(time.RFC3339)
 		}
-		lines = append(lines, at+"  "+strings.Map(printable, sentence(e, now)))
+		lines = append(lines, at+"  "+strings.Map(printable, view.Sentence(e, now)))
 	}
 	return lines
-}
-
-// sentence says what happened.
-func sentence(e jobs.Event, now time.Time) string {
-	slot := e.Slot.Format(time.RFC3339)
-	switch e.What {
-	case "enqueued":
-		return fmt.Sprintf("asked for%s, for %s: slot %s", who(e), e.For.Format(time.RFC3339Nano), slot)
-	case "next":
-		return "checked" + check(e) + ": it asked for another check"
-	case "retry":
-		return "checked" + check(e) + ", and failed: " + e.Error
-	case "deferred":
-		return fmt.Sprintf("moved out of slot %s unchecked, by %s", slot, e.Runner)
-	case "rescheduled", "pushed_back":
-		return fmt.Sprintf("%s out of slot %s%s", strings.ReplaceAll(e.What, "_", " "), slot, who(e))
-	case "kept":
-		return fmt.Sprintf("asked for again%s, when slot %s had begun: moved to the next", who(e), slot)
-	case "width":
-		return fmt.Sprintf("moved out of %s onto a grid of another width%s", slot, who(e))
-	case "retried":
-		return fmt.Sprintf("put back from history%s", who(e))
-	case "waiting":
-		return "waits for slot " + slot + due(e, now)
-	}
-	return ended(e, slot)
-}
-
-// ended says how a row ended.
-func ended(e jobs.Event, slot string) string {
-	text := "ended as " + e.What
-	if e.Ran {
-		text += ", checked" + check(e)
-	} else {
-		text += " in slot " + slot
-	}
-	if e.Error != "" {
-		text += ": " + e.Error
-	}
-	if !e.Ran {
-		text += who(e)
-	}
-	return text
-}
-
-// check says how a check went, and what the ledger has of its slot.
-func check(e jobs.Event) string {
-	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), e.Runner, spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
-	switch {
-	case e.Run == "catch_up":
-		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))
-	case e.Run != "" && e.OpenedAt.Sub(e.Slot) > time.Minute:
-		text += fmt.Sprintf(" (the slot was opened at %s)", e.OpenedAt.Format(time.RFC3339))
-	}
-	return text
-}
-
-// who says who did something.
-func who(e jobs.Event) string {
-	if e.By == "" {
-		return ""
-	}
-	text := " by " + e.By
-	if e.Actor != "" {
-		text += " for " + e.Actor
-	}
-	if e.App != "" {
-		text += " (" + e.App + ")"
-	}
-	return text
-}
-
-// due says when a row that waits is due, and what stands in its way.
-func due(e jobs.Event, now time.Time) string {
-	text := ", in " + spoken.Duration(e.Slot.Sub(now).Round(time.Second))
-	if !e.Slot.After(now) {
-		text = ", due for " + spoken.Duration(now.Sub(e.Slot).Round(time.Second))
-	}
-	switch e.Hindrance {
-	case "paused":
-		text += ", but its job is paused: jobs resume " + e.JobExec
-	case "unregistered":
-		text += ", but no run of the last 7 days has registered its job"
-	case "missed":
-		text += ": no run has opened the slot, which catch-up does"
-	case "open":
-		text += ": the slot is being run, or its runners have died, which status tells"
-	case "straggler":
-		text += ": it was committed after the slot was closed, and catch-up takes it"
-	}
-	return text
 }

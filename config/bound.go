@@ -31,6 +31,10 @@ type HTTPJob struct {
 
 	// Retry is how many errors in a row are tried again. Default: 5.
 	Retry int `mapstructure:"retry"`
+
+	// Within says that any slot will do for the next check that is this much after the instant asked for at the most, in
+	// whole seconds, up to 366 days. Default: 0, the first slot.
+	Within time.Duration `mapstructure:"within"`
 }
 
 // SQLJob binds a job to a query, which finds the rows that need something done; see package jobs/sqljob.
@@ -61,6 +65,10 @@ type SQLJob struct {
 
 	// Retry is how many errors in a row are tried again. Default: 5.
 	Retry int `mapstructure:"retry"`
+
+	// Within says that any slot will do for the next check that is this much after the instant asked for at the most, in
+	// whole seconds, up to 366 days. Default: 0, the first slot.
+	Within time.Duration `mapstructure:"within"`
 }
 
 var (
@@ -73,6 +81,7 @@ const (
 	wantTimeout = "a duration of more than 0, such as 30s"
 	wantCount   = "a whole number, at least 1"
 	wantRetry   = "a whole number, 0 for none"
+	wantWithin  = "a duration of whole seconds, such as 1h, up to 366 days (8784h); 0 for the first slot"
 )
 
 // httpRules has one entry for every setting of an HTTPJob.
@@ -91,6 +100,7 @@ var httpRules = map[string]rule[HTTPJob]{
 	"concurrency": {wantCount, func(j HTTPJob) bool { return j.Concurrency >= 1 }},
 	"max_checks":  {wantCount, func(j HTTPJob) bool { return j.MaxChecks >= 1 }},
 	"retry":       {wantRetry, func(j HTTPJob) bool { return j.Retry >= 0 }},
+	"within":      {wantWithin, func(j HTTPJob) bool { return isWithin(j.Within) }},
 }
 
 // sqlRules has one entry for every setting of an SQLJob.
@@ -104,6 +114,11 @@ var sqlRules = map[string]rule[SQLJob]{
 	"concurrency": {wantCount, func(j SQLJob) bool { return j.Concurrency >= 1 }},
 	"max_checks":  {wantCount, func(j SQLJob) bool { return j.MaxChecks >= 1 }},
 	"retry":       {wantRetry, func(j SQLJob) bool { return j.Retry >= 0 }},
+	"within":      {wantWithin, func(j SQLJob) bool { return isWithin(j.Within) }},
+}
+
+func isWithin(window time.Duration) bool {
+	return 0 <= window && window <= 366*24*time.Hour && window%time.Second == 0
 }
 
 func isJobName(name string) bool {

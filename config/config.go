@@ -12,6 +12,7 @@ type Config struct {
 	Jobs     Jobs     `mapstructure:"jobs"`
 	Events   Events   `mapstructure:"events"`
 	Daemon   Daemon   `mapstructure:"daemon"`
+	Serve    Serve    `mapstructure:"serve"`
 	Spool    Spool    `mapstructure:"spool"`
 	History  History  `mapstructure:"history"`
 	Metrics  Metrics  `mapstructure:"metrics"`
@@ -118,6 +119,29 @@ type Daemon struct {
 	ReadToken Secret `mapstructure:"read_token"`
 }
 
+// Serve says where prescient serve listens, and to whom.
+type Serve struct {
+	// Listen is the address of its HTTP server, host:port or :port. One that others reach needs a token. Default:
+	// "localhost:8088", which this machine alone reaches.
+	Listen string `mapstructure:"listen"`
+
+	// Token is what operators log in and act with, at least 16 characters, with a name and a colon before it where it is to be
+	// told from others: ops:0123456789abcdef. Or several separated by spaces. Default: empty, nobody may act.
+	Token Secret `mapstructure:"token"`
+
+	// ReadToken is Token for those who may read, and change nothing. Default: empty; without one everybody may read who reaches a
+	// server that this machine alone reaches.
+	ReadToken Secret `mapstructure:"read_token"`
+
+	// Hosts are the names that the server is asked by, separated by commas, besides localhost and addresses: a request by another name is
+	// refused. Default: empty, none.
+	Hosts string `mapstructure:"hosts"`
+
+	// Proxy is what browsers speak to a proxy in front of the server: http or https. Each request is then taken to come from where the proxy
+	// says, in X-Forwarded-For, and a token is needed. Default: "off", there is none.
+	Proxy string `mapstructure:"proxy"`
+}
+
 // Spool says where prescient spool works.
 type Spool struct {
 	// Dir has a directory for each slot. Default: empty, none.
@@ -159,6 +183,7 @@ func Default() Config {
 			Early:       5 * time.Second,
 		},
 		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
+		Serve:  Serve{Listen: "localhost:8088", Proxy: "off"},
 		Events: Events{To: NewEndpoint("outbox:"), Source: "prescient"},
 		Log:    Log{Level: "info", Format: "text"},
 	}

@@ -51,6 +51,7 @@ func TestTheDefaultsAreAsPromised(t *testing.T) {
 		},
 		Jobs:   Jobs{Horizon: 43800 * time.Hour, MaxPayload: 65536},
 		Events: Events{To: NewEndpoint("outbox:"), Source: "prescient"},
+		Serve:  Serve{Listen: "localhost:8088", Proxy: "off"},
 		Log:    Log{Level: "info", Format: "text"},
 	}, Default())
 }

@@ -39,6 +39,12 @@
 //	  listen: ""           # localhost:8080; empty: no HTTP server
 //	  token: ""            # of the API of schedules, or several; empty: none
 //	  read_token: ""       # of those who may only read; without either there is no API
+//	serve:
+//	  listen: localhost:8088
+//	  token: ""            # of operators, or several, such as ops:0123456789abcdef; empty: nobody may act
+//	  read_token: ""       # of readers; empty: everybody may read on this machine
+//	  hosts: ""            # names it is asked by, besides localhost and addresses
+//	  proxy: "off"         # http or https: what browsers speak to a proxy in front of it
 //	spool:
 //	  dir: ""
 //	history:
@@ -61,6 +67,7 @@
 //	concurrency = 4              # requests at once
 //	max_checks = 5
 //	retry = 5
+//	within = "0s"                # 1h: any slot of an hour will do for a next check
 //
 //	[[sql_jobs]]                 # see package jobs/sqljob
 //	name = "order.unshipped"
@@ -74,6 +81,7 @@
 //	concurrency = 2              # pages at once
 //	max_checks = 5
 //	retry = 5
+//	within = "0s"                # 1h: any slot of an hour will do for a next check
 //
 // Nothing is guessed: a key that the file misspells, a number without its unit and a value out of range are
 // errors that name the key, its source and the rule, all of them at once.

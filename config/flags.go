@@ -70,6 +70,12 @@ func DaemonFlags(fs *pflag.FlagSet) {
 	bind(fs, "listen", "daemon.listen")
 }
 
+// ServeFlags registers the flag of prescient serve: --listen.
+func ServeFlags(fs *pflag.FlagSet) {
+	fs.String("listen", Default().Serve.Listen, "`HOST:PORT` of the HTTP server; one that others reach needs serve.token or serve.read_token")
+	bind(fs, "listen", "serve.listen")
+}
+
 // MetricsFlags registers the flag of the commands that leave metrics in a file: --metrics-file.
 func MetricsFlags(fs *pflag.FlagSet) {
 	fs.String("metrics-file", "", "`FILE`.prom that gets the metrics of this and earlier runs, for Prometheus' node_exporter; default: none")

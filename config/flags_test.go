@@ -37,6 +37,22 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 	}, origins)
 }
 
+func TestTheFlagOfServeIsNotThatOfTheDaemon(t *testing.T) {
+	isolate(t)
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	ServeFlags(fs)
+	if err := fs.Parse([]string{"--listen=:1"}); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := load(fs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := loaded.Config; c.Serve.Listen != ":1" || c.Daemon.Listen != "" {
+		t.Errorf("serve listens on %q, the daemon on %q", c.Serve.Listen, c.Daemon.Listen)
+	}
+}
+
 func TestAnotherFlagOfTheSameNameIsLeftAlone(t *testing.T) {
 	isolate(t)
 	fs := pflag.NewFlagSet("list", pflag.ContinueOnError)

@@ -13,13 +13,13 @@ var bound = struct {
 	[]HTTPJob{
 		{
 			Name: "Order.Unshipped", URL: NewEndpoint("https://app:s3cret@example.com/checks"), Secret: NewSecret(signing),
-			Timeout: 5 * time.Second, Rows: 100, Concurrency: 1, MaxChecks: 20, Retry: 0,
+			Timeout: 5 * time.Second, Rows: 100, Concurrency: 1, MaxChecks: 20, Retry: 0, Within: time.Hour,
 		},
 		{Name: "b", URL: NewEndpoint("http://localhost:8080"), Timeout: 30 * time.Second, Rows: 500, Concurrency: 4, MaxChecks: 5, Retry: 5},
 	},
 	[]SQLJob{{
 		Name: "c", Query: "select", Database: NewURL("postgres://app:s3cret@db/shop"), Role: "reader", Type: "com.example.c",
-		Timeout: time.Minute, Concurrency: 3, MaxChecks: 2, Retry: 1,
+		Timeout: time.Minute, Concurrency: 3, MaxChecks: 2, Retry: 1, Within: 2 * time.Hour,
 	}},
 }
 
@@ -28,13 +28,13 @@ func TestJobsAreBoundInAFileOfEachFormat(t *testing.T) {
 		"jobs.yaml": `
 http_jobs:
   - {name: Order.Unshipped, url: "https://app:s3cret@example.com/checks", secret: ` + signing + `, timeout: 5s, rows: 100,
-     concurrency: 1, max_checks: 20, retry: 0}
+     concurrency: 1, max_checks: 20, retry: 0, within: 1h}
   - name: b
     url: http://localhost:8080
     timeout:
 sql_jobs:
   - {name: c, query: select, database: "postgres://app:s3cret@db/shop", role: reader, type: com.example.c, timeout: 1m,
-     concurrency: 3, max_checks: 2, retry: 1}
+     concurrency: 3, max_checks: 2, retry: 1, within: 2h}
 `,
 		"jobs.toml": `
 [[http_jobs]]
@@ -46,6 +46,7 @@ rows = 100
 concurrency = 1
 max_checks = 20
 retry = 0
+within = "1h"
 [[http_jobs]]
 name = "b"
 url = "http://localhost:8080"
@@ -59,14 +60,15 @@ timeout = "1m"
 concurrency = 3
 max_checks = 2
 retry = 1
+within = "2h"
 `,
 		"jobs.json": `{
 "http_jobs": [
 	{"name": "Order.Unshipped", "url": "https://app:s3cret@example.com/checks", "secret": "` + signing + `", "timeout": "5s",
-	 "rows": 100, "concurrency": 1, "max_checks": 20, "retry": 0},
+	 "rows": 100, "concurrency": 1, "max_checks": 20, "retry": 0, "within": "1h"},
 	{"name": "b", "url": "http://localhost:8080"}],
 "sql_jobs": [{"name": "c", "query": "select", "database": "postgres://app:s3cret@db/shop", "role": "reader",
-	"type": "com.example.c", "timeout": "1m", "concurrency": 3, "max_checks": 2, "retry": 1}]
+	"type": "com.example.c", "timeout": "1m", "concurrency": 3, "max_checks": 2, "retry": 1, "within": "2h"}]
 }`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +98,8 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 		"no unit":            {"sql_jobs: [{name: a, query: q, timeout: 30}]", []string{`set timeout of sql_jobs entry 1 (a) from`, `got "30", want a duration`}},
 		"another scheme":     {"http_jobs: [{name: a, url: 'ftp://app:s3cret@db'}]", []string{"set url of http_jobs entry 1 (a)", "not shown", "want an http://"}},
 		"no secret":          {"http_jobs: [{name: a, url: http://a, secret: s3cret}]", []string{"set secret of", "not shown", "whsec_"}},
+		"half a second":      {"sql_jobs: [{name: a, query: q, within: 1500ms}]", []string{"set within of sql_jobs entry 1 (a) from", "want " + wantWithin}},
+		"a window too wide":  {"http_jobs: [{name: a, url: http://a, within: 8785h}]", []string{"set within of http_jobs entry 1 (a) from", "want " + wantWithin}},
 		"unknown key":        {"http_jobs: [{name: a, url: http://a, path: /b}]", []string{"set path of http_jobs entry 1 (a) from", "unknown key, correct or remove it; http_jobs has name, url, secret,"}},
 		"name bound twice":   {"http_jobs: [{name: a, url: http://a}, {name: a, url: http://b}]", []string{"set name of http_jobs entry 2 (a) from", "bound by http_jobs entry 1 (a) already"}},
 		"name in both lists": {"http_jobs: [{name: a, url: http://a}]\nsql_jobs: [{name: b, query: q}, {name: a, query: q}]", []string{"set name of sql_jobs entry 2 (a)", "bound by http_jobs entry 1 (a) already"}},

@@ -26,6 +26,10 @@ var changed = Config{
 		To: NewEndpoint("https://app:s3cret@example.com/hook"), Source: "https://shop.example.com/orders",
 		Secret: NewSecret(signing), Allow: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	},
+	Serve: Serve{
+		Listen: ":8089", Token: NewSecret("ops:s3cret-s3cret-s3cret"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
+		Hosts: "board.example.com", Proxy: "https",
+	},
 	Daemon:  Daemon{Listen: ":8080", Token: NewSecret("s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3")},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Keep: 90 * 24 * time.Hour},
@@ -56,6 +60,11 @@ var changedText = map[string]string{
 	"daemon.listen":     ":8080",
 	"daemon.token":      "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
 	"daemon.read_token": "s3cret-s3cret-s3cre3",
+	"serve.listen":      ":8089",
+	"serve.token":       "ops:s3cret-s3cret-s3cret",
+	"serve.read_token":  "s3cret-s3cret-s3cre3",
+	"serve.hosts":       "board.example.com",
+	"serve.proxy":       "https",
 	"spool.dir":         "/var/spool/prescient",
 	"history.keep":      "90d",
 	"metrics.file":      "/var/lib/metrics/prescient.prom",
@@ -71,6 +80,7 @@ run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allow: "10.0.0.0/8, ::1"}
 daemon: {listen: ":8080", token: s3cret-s3cret-s3cret s3cret-s3cret-s3cre2, read_token: s3cret-s3cret-s3cre3}
+serve: {listen: ":8089", token: "ops:s3cret-s3cret-s3cret", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https}
 spool: {dir: /var/spool/prescient}
 history: {keep: 90d}
 metrics: {file: /var/lib/metrics/prescient.prom}
@@ -81,6 +91,7 @@ database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema 
 slots.width = "5m"
 jobs = {horizon = "1d12h", max_payload = 1048576}
 daemon = {listen = ":8080", token = "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3"}
+serve = {listen = ":8089", token = "ops:s3cret-s3cret-s3cret", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https"}
 spool.dir = "/var/spool/prescient"
 history.keep = "90d"
 metrics.file = "/var/lib/metrics/prescient.prom"
@@ -108,6 +119,7 @@ allow = "10.0.0.0/8, ::1"
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"to": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allow": "10.0.0.0/8, ::1"},
 "daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3"},
+"serve": {"listen": ":8089", "token": "ops:s3cret-s3cret-s3cret", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https"},
 "spool": {"dir": "/var/spool/prescient"},
 "history": {"keep": "90d"},
 "metrics": {"file": "/var/lib/metrics/prescient.prom"},
@@ -280,6 +292,11 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"run.page", "200"},
 		{"run.ping_url", "https://example.com/ping"},
 		{"run.workers", "8"},
+		{"serve.hosts", "board.example.com"},
+		{"serve.listen", ":8089"},
+		{"serve.proxy", "https"},
+		{"serve.read_token", "***"},
+		{"serve.token", "***"},
 		{"slots.width", "5m"},
 		{"spool.dir", "/var/spool/prescient"},
 	}, got)

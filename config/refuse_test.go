@@ -29,6 +29,11 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"daemon.listen":     {"8080", "localhost", "localhost:http", "localhost:65536"},
 		"daemon.token":      {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " "},
 		"daemon.read_token": {"short", "s3cret-s3cret-s3cret short"},
+		"serve.listen":      {"8080", "localhost"},
+		"serve.token":       {"short", "ops:s3cret", " "},
+		"serve.read_token":  {"short", "ops:s3cret-s3cret-s3cret eve:s3cret"},
+		"serve.hosts":       {"board/example", "a,,b"},
+		"serve.proxy":       {"on", "HTTPS"},
 		"history.keep":      {"-1d", "90"},
 		"metrics.file":      {"/var/lib/metrics", "prescient.txt"},
 		"log.level":         {"INFO", "trace", "info+2"},
@@ -41,7 +46,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 				t.Setenv(variable(key), value)
 				_, err := load(nil, nil)
 				contains(t, err, "set "+key+" from environment "+variable(key)+": got ", "want "+rules[key].want)
-				hidden := slices.Contains([]string{"database.url", "events.to", "events.secret", "daemon.token", "daemon.read_token"}, key)
+				hidden := slices.Contains([]string{"database.url", "events.to", "events.secret", "daemon.token", "daemon.read_token", "serve.token", "serve.read_token"}, key)
 				if hidden == strings.Contains(err.Error(), `got "`) {
 					t.Errorf("a secret is shown, or another value is not: %v", err)
 				}
@@ -81,7 +86,7 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
 		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, page, lease, grace, early, claim_delay, job_name, ping_url"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
-		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, slots, spool, sql_jobs"},
+		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, serve, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
 		"setting without one":     {"workers: 8", "workers", "the sections are"},
 		"value for a section":     {"run: 8", "run", "run has workers"},
@@ -173,6 +178,8 @@ func TestARefusedValueNeverShowsAPassword(t *testing.T) {
 		"events.secret":     "s3cret",
 		"daemon.token":      "s3cret",
 		"daemon.read_token": "s3cret",
+		"serve.token":       "ops:s3cret",
+		"serve.read_token":  "s3cret",
 	} {
 		t.Run(key, func(t *testing.T) {
 			isolate(t)

@@ -20,8 +20,11 @@ type rule[T any] struct {
 
 var (
 	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+	hostNames  = regexp.MustCompile(`^[A-Za-z0-9.-]+( *, *[A-Za-z0-9.-]+)*$`)
 	tokens     = regexp.MustCompile(`^([!-~]{16,}( +[!-~]{16,})*)?$`)
 )
+
+const wantNamed = wantTokens + ", each perhaps with a name and a colon before it"
 
 const wantTokens = "empty, or at least 16 visible ASCII characters, or several such separated by spaces"
 
@@ -100,8 +103,22 @@ var rules = map[string]rule[Config]{
 	},
 	"daemon.token":      {wantTokens, func(c Config) bool { return tokens.MatchString(c.Daemon.Token.Reveal()) }},
 	"daemon.read_token": {wantTokens, func(c Config) bool { return tokens.MatchString(c.Daemon.ReadToken.Reveal()) }},
-	"spool.dir":         {"a directory", always[Config]},
-	"history.keep":      {"0 for everything, or a duration, such as 90d", always[Config]},
+	"serve.listen": {
+		"host:port, such as localhost:8088 or :8088",
+		func(c Config) bool { return isHostPort(c.Serve.Listen) },
+	},
+	"serve.token":      {wantNamed, func(c Config) bool { return areNamedTokens(c.Serve.Token.Reveal()) }},
+	"serve.read_token": {wantNamed, func(c Config) bool { return areNamedTokens(c.Serve.ReadToken.Reveal()) }},
+	"serve.hosts": {
+		"names separated by commas, such as board.example.com",
+		func(c Config) bool { return c.Serve.Hosts == "" || hostNames.MatchString(c.Serve.Hosts) },
+	},
+	"serve.proxy": {
+		"off, http or https",
+		func(c Config) bool { return slices.Contains([]string{"off", "http", "https"}, c.Serve.Proxy) },
+	},
+	"spool.dir":    {"a directory", always[Config]},
+	"history.keep": {"0 for everything, or a duration, such as 90d", always[Config]},
 	"metrics.file": {
 		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
 		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },
@@ -114,6 +131,16 @@ var rules = map[string]rule[Config]{
 		"text or json",
 		func(c Config) bool { return c.Log.Format == "text" || c.Log.Format == "json" },
 	},
+}
+
+// areNamedTokens is the rule of tokens that may have names.
+func areNamedTokens(text string) bool {
+	for token := range strings.FieldsSeq(text) {
+		if name, rest, named := strings.Cut(token, ":"); named && name != "" && len(rest) < 16 {
+			return false
+		}
+	}
+	return tokens.MatchString(text)
 }
 
 // always is the rule of a setting whose type says it all.

@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"database/sql"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 // driver's general encoder takes as long for an array with nulls or times as the server takes to write the rows.
 func columns(list []FutureJob, on Conflict, clock any) []any {
 	n := len(list)
-	var execs, names, keys, times, payloads, items, groups array
+	var execs, names, keys, times, payloads, items, groups, withins array
 	for _, column := range []*array{&execs, &names, &keys, &times, &payloads, &items, &groups} {
 		column.text.Grow(16 * n)
 	}
@@ -24,11 +26,16 @@ func columns(list []FutureJob, on Conflict, clock any) []any {
 		payloads.add(string(job.Payload), len(job.Payload) > 0)
 		items.add(job.ItemKey, !job.Anonymous)
 		groups.add(job.GroupKey, job.GroupKey != "")
+		withins.add(strconv.FormatInt(int64(job.Within/time.Second), 10), job.Within != 0)
 	}
 	policy, capMicros := on.args()
+	var within any
+	if slices.ContainsFunc(list, func(job FutureJob) bool { return job.Within != 0 }) {
+		within = withins.literal()
+	}
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
-		groups.literal(), policy, capMicros, clock,
+		groups.literal(), policy, capMicros, clock, within,
 	}
 }
 
@@ -62,6 +69,11 @@ func (a *array) literal() string {
 		return "{}"
 	}
 	return "{" + a.text.String()[1:] + "}"
+}
+
+// within is the window in seconds.
+func (j FutureJob) within() sql.NullInt64 {
+	return sql.NullInt64{Int64: int64(j.Within / time.Second), Valid: j.Within != 0}
 }
 
 func (j FutureJob) item() sql.NullString {

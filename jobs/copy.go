@@ -105,14 +105,11 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 	}
 	return func(yield func([]any) bool) {
 		for _, j := range rows {
-			slot := c.Grid().Ceil(j.checkAt())
-			if slot.Before(next) {
-				slot = next
-			}
+			slot := j.place(c.Grid(), next)
 			asked := sql.NullTime{Time: j.checkAt()}
 			asked.Valid = !asked.Time.Equal(slot)
 			row := []any{
-				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked,
+				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked, j.within(),
 				by, app, actor, trace,
 			}
 			if !yield(row) {

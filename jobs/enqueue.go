@@ -96,7 +96,7 @@ func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict)
 	policy, capMicros := on.args()
 	args := []any{
 		job.JobExec, job.EntityName, job.EntityKey, job.checkAt(), nullable(string(job.Payload)), job.item(),
-		nullable(job.GroupKey), policy, capMicros, c.clock(),
+		nullable(job.GroupKey), policy, capMicros, c.clock(), job.within(),
 	}
 	err := c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	if err != nil {

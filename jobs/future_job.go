@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/slots/grid"
@@ -21,6 +22,11 @@ type FutureJob struct {
 	// CheckAt is when a job that is to be enqueued is to be checked: at the first slot at or after it, or the next one where
 	// it has passed. See Client.After. It is zero in a row that was read.
 	CheckAt time.Time
+	// Within says that any slot will do from the first one at or after CheckAt that is before CheckAt + Within: one of them is
+	// chosen when the job is enqueued, the same each time for a key; see Key.Place. It is whole seconds, up to 366 days. Where
+	// that has no slot, as up to the width of the grid, it is the first one at or after CheckAt; so it is with 0. It is zero
+	// in a row that was read.
+	Within time.Duration
 	// ItemKey tells apart two checks of one job on one entity: up to 500 bytes, usually empty.
 	ItemKey string
 	// Anonymous rows have no natural key: nothing finds, cancels or keeps them single, their job finds out by
@@ -144,12 +150,36 @@ func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 	return nil
 }
 
+// place returns the slot of a job that is to be enqueued, at or after earliest.
+func (j FutureJob) place(g grid.Grid, earliest time.Time) time.Time {
+	return j.Key().Place(g, j.checkAt(), j.Within, earliest)
+}
+
 // Key is the natural key of a check: at most one row with it waits at any time.
 type Key struct {
 	JobExec    string
 	EntityName string
 	EntityKey  string
 	ItemKey    string // usually empty
+}
+
+// Place returns the slot, in UTC, of a check of the key for which any slot of g will do from the first one at or after an
+// instant that is before at + within, but none before earliest, which is a slot. It is the one that enqueue chooses for
+// FutureJob.Within: by the SHA-256 of the key, so that it is the same each time and many keys are spread evenly. Of anonymous
+// rows, which have no item, those of one entity and job go to the same slot. See grid.Grid.Place.
+func (k Key) Place(g grid.Grid, at time.Time, within time.Duration, earliest time.Time) time.Time {
+	if within < time.Second {
+		return later(g.Ceil(at), earliest)
+	}
+	hash := grid.Hash(strings.Join([]string{k.JobExec, k.EntityName, k.EntityKey, k.ItemKey}, "\x1f"))
+	return g.Place(at, within, earliest, hash)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // String returns the key for messages, such as "order.unshipped on order 42".

@@ -62,16 +62,18 @@ type Attempt struct {
 
 // HistoryFilter narrows a list of ended checks. Zero fields do not narrow.
 type HistoryFilter struct {
-	JobExec  string
-	Outcome  Outcome
-	From, To time.Time // ended from From up to but not including To
-	Limit    int       // default 100
+	JobExec    string
+	Outcome    Outcome
+	EntityName string
+	EntityKey  string
+	From, To   time.Time // ended from From up to but not including To
+	Limit      int       // default 100
 }
 
 // History returns ended checks, the latest first.
 func (c *Client) History(ctx context.Context, db DB, f HistoryFilter) ([]Ended, error) {
 	from, to := span(f.From, f.To)
-	args := []any{from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, 100)}
+	args := []any{from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, 100), nullable(f.EntityName), nullable(f.EntityKey)}
 	ended, err := list(ctx, c, db, pgsql.HistoryList, args, scanEnded)
 	if err != nil {
 		return nil, fmt.Errorf("list history: %w", err)

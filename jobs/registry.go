@@ -23,6 +23,7 @@ type Definition struct {
 	Retry       int
 	MaxBackOff  int           // slots
 	Deadline    time.Duration // 0: none
+	Within      time.Duration // 0: the first slot
 	Concurrency int           // 0: bounded by the runner alone
 	AtMost      int           // 0: no limit
 	PerSecond   int           // 0: no limit
@@ -32,6 +33,9 @@ type Definition struct {
 	Untraced    bool
 	AfterGroup  bool
 	Priority    int
+	LearnMin    time.Duration // of Learned
+	LearnMax    time.Duration // 0: not learned
+	LearnBy     string
 	DB          *sqlx.DB // where the transactions of its checks are; nil: those of the runner
 
 	shape  shape
@@ -94,6 +98,17 @@ func Deadline(limit time.Duration) Option {
 	return func(d *Definition) {
 		d.must(limit > 0, "Deadline(%s): must be positive", limit)
 		d.Deadline = limit
+	}
+}
+
+// Within says that for the next check that a check asks for any slot will do from the first one at or after the instant it
+// returns that is before that instant + window; see FutureJob.Within, which says it of the first check. It is whole seconds, up to
+// 366 days. Default: the first slot.
+func Within(window time.Duration) Option {
+	return func(d *Definition) {
+		err := checkWithin(window)
+		d.must(err == nil, "Within(%s): %v", window, err)
+		d.Within = window
 	}
 }
 
@@ -260,6 +275,9 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(!d.AfterGroup || !d.Grouped(), "AfterGroup: a job that is checked by group cannot wait for its group")
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
 	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
+	d.must(!d.Learns() || !d.Untraced, "Learned cannot go with Untraced: the trace is what is learned from")
+	d.must(!d.Learns() || d.MaxChecks >= 2, "Learned needs MaxChecks of at least 2, since looks take no more than half of them")
+	d.must(d.LearnBy == "" || d.Learns(), "LearnedBy needs Learned")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
 	d.around = r.around

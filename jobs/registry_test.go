@@ -42,6 +42,11 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"Concurrency":        {func(r *jobs.Registry) { r.Register("job", done, jobs.Concurrency(0)) }, `"job": Concurrency(0)`},
 		"AtMost":             {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(math.MaxInt32+1)) }, `"job": AtMost(2147483648)`},
 		"PerSecond":          {func(r *jobs.Registry) { r.Register("job", done, jobs.PerSecond(0)) }, `"job": PerSecond(0)`},
+		"Learned":            {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(time.Hour, time.Minute)) }, `"job": Learned(1h0m0s, 1m0s)`},
+		"Learned, no trace":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.Untraced()) }, "Untraced"},
+		"Learned, one check": {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.MaxChecks(1)) }, "MaxChecks"},
+		"LearnedBy alone":    {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("carrier")) }, "needs Learned"},
+		"LearnedBy nothing":  {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("")) }, `LearnedBy("")`},
 		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", done, jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,17 +75,27 @@ func (e *BulkError) Unwrap() []error {
 // validate returns every FieldError of a job, joined.
 func (c *Client) validate(j FutureJob) error {
 	c.warnUnregistered(j.JobExec)
-	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt()))
+	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt().Add(min(j.Within, maxWithin))))
 }
 
 // validate returns what the database would refuse of a job that is to be enqueued, and a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt()), CheckPayload(j.Payload, maxPayload), validateAnonymous(j))
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt()), CheckPayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within))
 }
 
 func validateAnonymous(j FutureJob) error {
 	if j.Anonymous && j.ItemKey != "" {
 		return &FieldError{"item_key", "must be empty on an anonymous job, which has no key"}
+	}
+	return nil
+}
+
+// maxWithin is the widest window.
+const maxWithin = 366 * 24 * time.Hour
+
+func checkWithin(within time.Duration) error {
+	if within < 0 || within > maxWithin || within%time.Second != 0 {
+		return &FieldError{"within", "must be whole seconds, up to 366 days"}
 	}
 	return nil
 }

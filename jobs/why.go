@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -23,6 +24,8 @@ type Event struct {
 	At   time.Time // when; zero: it waits, or began before times were kept
 	Slot time.Time // the slot the row was in; of enqueued, its first
 	For  time.Time // of enqueued: the instant that was asked for
+	// Of enqueued: the window after For in which any slot would have done; see FutureJob.Within.
+	Within time.Duration
 
 	// Who did it, where it was no run: role, application_name, and the actor of SetActor.
 	By, App, Actor string
@@ -32,6 +35,9 @@ type Event struct {
 	Runner             string
 	Lateness, Duration time.Duration
 	Error              string
+
+	// Learned is, of a check, why its next slot is one that was learned; nil: it is the one that the check asked for.
+	Learned *Look
 
 	// Of the slot, by the ledger: why it was opened ("run", "catch_up"; empty: it was not, or that is no part of the
 	// story), when, and when it was done.
@@ -44,6 +50,14 @@ type Event struct {
 	Hindrance string
 }
 
+// Look is a check that comes earlier than it has to, by what was learned from history; see Learned.
+type Look struct {
+	Next    time.Time `json:"next"`    // its slot
+	Latest  time.Time `json:"latest"`  // the slot that was asked for
+	Percent int       `json:"percent"` // of the rows like it that were still open, so many have ended by Next
+	Class   string    `json:"class"`   // the value of the field of LearnedBy; empty: all rows of the job
+}
+
 // Why returns all that is known of the checks of an entity, row by row, in order: the newest 20 entries between the
 // beginning of a row and its end are kept. Empty JobExec and ItemKey of the key take every job and item. Anonymous rows
 // are found once they have ended.
@@ -51,12 +65,19 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey)}
 	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *Event) error {
 		var at, target, opened, closed sql.NullTime
-		var lateness, duration *int64
+		var lateness, duration, within *int64
+		var learned []byte
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
-			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance)
+			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within, &learned)
 		e.At, e.Slot, e.For = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
+		e.Within = micros(within)
+		if err == nil && learned != nil {
+			e.Learned = &Look{}
+			err = json.Unmarshal(learned, e.Learned)
+			e.Learned.Next, e.Learned.Latest = e.Learned.Next.UTC(), e.Learned.Latest.UTC()
+		}
 		return err
 	})
 	if err != nil {

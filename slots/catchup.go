@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
+	"strconv"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
@@ -37,7 +37,7 @@ type CatchUp struct {
 	Job string
 	// Limit is how many rows to take at the most; 0: no limit.
 	Limit int64
-	// Spread is over how many slots ModeDefer spreads the rows, from the next on. Default 1.
+	// Spread is over how many slots ModeDefer spreads the rows, from the next on, as jobs.Key.Place does. Default 1.
 	Spread int
 	// DryRun only lists the slots.
 	DryRun bool
@@ -107,12 +107,14 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 		return sel, fmt.Errorf("catch up: limit %d: must not be negative", c.Limit)
 	case c.Spread < 0 || c.Spread > 1 && c.Mode != ModeDefer:
 		return sel, fmt.Errorf("catch up: spread %d: must be positive, and is for mode %s alone", c.Spread, ModeDefer)
+	case c.Spread > maxSpread:
+		return sel, fmt.Errorf("catch up: spread %d: must be at most %d slots", c.Spread, maxSpread)
 	}
 	switch c.Mode {
 	case "", ModeRun:
 		sel.judge = check
 	case ModeDefer:
-		sel.judge = r.deferAll(max(c.Spread, 1))
+		sel.judge = deferAll(max(c.Spread, 1))
 	case ModeExpire:
 		sel.leave = true
 		sel.judge = expire
@@ -122,16 +124,22 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 	return sel, nil
 }
 
-// deferAll is the judge that moves rows to the next slots, in turns.
-func (r *Runner) deferAll(spread int) judge {
-	var turn atomic.Int64
-	return func(_ *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
-		next := m.Grid.Add(m.Grid.Next(m.Now), int(turn.Add(1)-1)%spread)
+// maxSpread keeps the width of all slots of a spread within a time.Duration.
+const maxSpread = 100_000
+
+// deferAll is the judge that moves rows to the next slots, each to its place among them; an anonymous row has the one of its id.
+func deferAll(spread int) judge {
+	return func(_ *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (guard.Verdict, action) {
+		key, next := row.Key(), m.Grid.Next(m.Now)
+		if row.Anonymous {
+			key.ItemKey = strconv.FormatInt(row.ID, 10)
+		}
+		next = key.Place(m.Grid, next, time.Duration(spread)*m.Grid.Width(), next)
 		return guard.Verdict{Move: guard.MoveDefer, Next: next}, actRecord
 	}
 }
 
-func expire(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (guard.Verdict, action) {
 	if guard.PastDeadline(d, m) {
 		return guard.Verdict{Outcome: jobs.DeadlinePassed}, actRecord
 	}

@@ -178,19 +178,34 @@ func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 	w := setup(t)
 	w.registry.Register("job", done)
 	w.registry.Register("other", done)
-	w.enqueue("job", slot(1), 6)
-	w.enqueue("other", slot(2), 6)
+	w.enqueue("job", slot(1), 60)
+	w.enqueue("other", slot(2), 60)
+	for range 120 {
+		row := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "1", Anonymous: true, CheckAt: slot(2)}
+		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.clock.Set(slot(4).Add(time.Minute))
 	caught := w.catchUp(slots.CatchUp{Mode: slots.ModeDefer, Spread: 3})
-	if len(caught.Results) != 2 || caught.Results[0].Rescheduled != 6 {
+	if len(caught.Results) != 2 || caught.Results[0].Rescheduled != 60 || caught.Results[1].Rescheduled != 180 {
 		t.Errorf("caught: %+v", caught)
 	}
-	got := map[string]int{}
+	keyed, anonymous := map[string]int{}, map[string]int{}
 	for _, job := range w.waiting() {
-		got[job.NextCheckAt().Format("15:04")]++
+		if job.Anonymous {
+			anonymous[job.NextCheckAt().Format("15:04")]++
+			continue
+		}
+		keyed[job.NextCheckAt().Format("15:04")]++
+		if want := job.Key().Place(slotGrid, slot(5), 45*time.Minute, slot(5)); !job.NextCheckAt().Equal(want) {
+			t.Errorf("%s is in slot %s, its place is %s", job.Key(), job.NextCheckAt(), want)
+		}
 	}
-	if diff := cmp.Diff(map[string]int{"13:15": 4, "13:30": 4, "13:45": 4}, got); diff != "" {
-		t.Error(diff)
+	for _, counts := range []map[string]int{keyed, anonymous} { // by chance, always the same
+		if len(counts) != 3 || min(counts["13:15"], counts["13:30"], counts["13:45"]) < 25 {
+			t.Errorf("spread over 13:15, 13:30 and 13:45: %v", counts)
+		}
 	}
 	if s := w.status(); !s.OK() {
 		t.Errorf("after catch-up: %+v", s.Trouble)
@@ -256,7 +271,7 @@ func TestCatchUpTakesOneJobOrSoManyRowsWhenToldTo(t *testing.T) {
 func TestBadCatchUpIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for _, c := range []slots.CatchUp{{Mode: "walk"}, {Limit: -1}, {Spread: -1}, {Spread: 2}} {
+	for _, c := range []slots.CatchUp{{Mode: "walk"}, {Limit: -1}, {Spread: -1}, {Spread: 2}, {Mode: slots.ModeDefer, Spread: 100_001}} {
 		if _, err := w.runner().CatchUp(t.Context(), c); err == nil {
 			t.Errorf("%+v was accepted", c)
 		}

@@ -20,6 +20,7 @@ type Ledger struct {
 	schema  pgsql.Schema
 	setting pgsql.Setting
 	now     func() time.Time
+	reads   pgsql.Querier // nil: each read has a transaction of its own
 }
 
 // NewLedger reads the grid from the database. now is what slots are compared with; nil is the database's clock.
@@ -36,6 +37,14 @@ func NewLedger(ctx context.Context, db *sqlx.DB, schema string, now func() time.
 		now = setting.Now
 	}
 	return &Ledger{db: db, schema: name, setting: setting, now: now}, nil
+}
+
+// In returns a ledger that reads in a transaction of the caller's, which is to have [pgsql.SlotIndexOnly]. What it changes has
+// a transaction of its own.
+func (l *Ledger) In(tx pgsql.Querier) *Ledger {
+	in := *l
+	in.reads = tx
+	return &in
 }
 
 // Grid returns the grid of the database.
@@ -269,6 +278,9 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
 
 // list runs a statement in a transaction and returns its rows.
 func list[T any](ctx context.Context, l *Ledger, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+	if l.reads != nil {
+		return pgsql.Collect(ctx, l.reads, stmt.In(l.schema), args, scan)
+	}
 	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly); err != nil {
 			return err

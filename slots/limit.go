@@ -263,7 +263,7 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	if l == nil || l.def.LimitBy != nil {
 		return true, nil
 	}
-	if _, act := r.sel.judge(l.def, r.moment()); act != actCheck {
+	if _, act := r.sel.judge(l.def, new(jobs.FutureJob), r.moment()); act != actCheck {
 		return true, nil
 	}
 	shares, err := l.obtain(r.stop, c, map[string]int{"": l.places})

@@ -161,7 +161,8 @@ func TestAllRunnersTogetherBeginNoMoreInASecondThanALimitAllows(t *testing.T) {
 		t.Errorf("%+v", total)
 	}
 	for _, key := range []string{"a", "b"} {
-		if most := g.within(key); most > 200 {
+		// On a machine where a process stands still for 50 ms, what it had begun counts with what others begin after it.
+		if most := g.within(key); most > 210 {
 			t.Errorf("%s: %d began within a second", key, most)
 		}
 	}

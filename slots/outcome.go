@@ -59,11 +59,12 @@ type mark struct {
 	next               time.Time
 	ran                bool
 	lateness, duration time.Duration
+	learned            string
 }
 
 // mark returns the mark of an outcome; ok is false when it has what no other row has.
 func (o *outcome) mark() (m mark, ok bool) {
-	m = mark{o.verdict.Outcome, o.untraced, o.verdict.Move, o.verdict.Next, o.ran, o.lateness, o.duration}
+	m = mark{o.verdict.Outcome, o.untraced, o.verdict.Move, o.verdict.Next, o.ran, o.lateness, o.duration, o.verdict.Learned}
 	return m, o.verdict.Error == "" && o.verdict.Payload == nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/slots/learn"
 )
 
 const (
@@ -65,7 +66,8 @@ type run struct {
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes map[string]*lane
-	turn  int // whose lane is asked first
+	turn  int        // whose lane is asked first
+	book  learn.Book // of jobs that learn; nil: none of them has rows in the slot
 
 	mu     sync.Mutex
 	result Result
@@ -149,6 +151,7 @@ func (r *run) finish(state State, err error) (Result, error) {
 
 // attend is at the open slot until it is done, or nothing is left for this runner, and then hands back what it holds.
 func (r *run) attend() (state State, err error) {
+	r.openBook()
 	beats, endBeats := context.WithCancel(r.work)
 	var beating sync.WaitGroup
 	beating.Go(func() { r.leases.beat(beats) })

@@ -42,7 +42,7 @@ type selection struct {
 }
 
 // judge decides about a row before its check. The verdict is for actRecord.
-type judge func(d *jobs.Definition, m guard.Moment) (guard.Verdict, action)
+type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (guard.Verdict, action)
 
 type action int
 
@@ -53,7 +53,7 @@ const (
 )
 
 // check is the judge of a run: guards first, then the job's function.
-func check(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
+func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (guard.Verdict, action) {
 	if v, ok := guard.Before(d, m); !ok {
 		return v, actRecord
 	}
@@ -64,7 +64,8 @@ func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selecti
 	started := monotonic()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
 		slog.Time("slot", slot), slog.String("kind", string(kind)), slog.String("runner", r.cfg.Name))
-	result, err := newRun(ctx, r, slot, kind, sel).do()
+	n := newRun(ctx, r, slot, kind, sel)
+	result, err := n.do()
 	result.Took = time.Since(started)
 	end(err, result.LogValue().Group()...)
 	result.logFailures(ctx, r.cfg.Logger)
@@ -74,5 +75,6 @@ func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selecti
 	if err != nil {
 		return result, fmt.Errorf("run slot %s: %w", slot.UTC().Format(time.RFC3339), err)
 	}
+	n.learn(ctx)
 	return result, nil
 }

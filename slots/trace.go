@@ -26,6 +26,9 @@ func (r *run) trace(o *outcome) string {
 	if o.verdict.Move == guard.MoveDefer {
 		entry = []any{"deferred", r.slot.Unix(), r.cfg.Name, nil, nil, nil, r.Now().UnixMilli()}
 	}
+	if o.verdict.Learned != "" {
+		entry = append(entry, nil, nil, json.RawMessage(o.verdict.Learned))
+	}
 	text, _ := json.Marshal(entry)
 	return string(text)
 }

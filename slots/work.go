@@ -114,7 +114,7 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 	moment := r.moment()
 	for i := range rows {
 		job := r.known[numbers[i]]
-		v, act := r.sel.judge(job.def, moment)
+		v, act := r.sel.judge(job.def, &rows[i], moment)
 		u := &unit{def: job.def, number: job.number}
 		switch {
 		case act == actLeave:

@@ -192,25 +192,38 @@ func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing
 // A check may leave the context out, or have one of its own; its statements end with its time all the same.
 func TestStatementsEndWithTheTransactionWhateverTheirContext(t *testing.T) {
 	t.Parallel()
+	watch, err := pgsql.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = watch.Close() })
 	lazily(t, func(t *testing.T, db *sqlx.DB) {
 		forever, never := context.WithCancel(context.Background())
 		defer never()
 		for name, of := range map[string]context.Context{"none": context.Background(), "own": forever} {
-			t.Run(name, func(t *testing.T) { endsWithItsTransaction(t, db, of) })
+			t.Run(name, func(t *testing.T) { endsWithItsTransaction(t, db, watch, of) })
 		}
 	})
 }
 
-func endsWithItsTransaction(t *testing.T, db *sqlx.DB, of context.Context) {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, of context.Context) {
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	query := "select pg_sleep(60) /* " + t.Name() + " */"
+	go func() {
+		// The server ignores what is to be cancelled before it has begun.
+		for sleeps := 0; sleeps == 0 && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			_ = watch.Get(&sleeps, `select count(*) from pg_stat_activity where wait_event = 'PgSleep' and query like '%' || $1 || '%'`, query)
+		}
+		cancel()
+	}()
 	tx, err := pgsql.BeginLazy(ctx, db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.End()
 	began := time.Now()
-	if _, err := tx.ExecContext(of, "select pg_sleep(60)"); err == nil || time.Since(began) > 30*time.Second {
+	if _, err := tx.ExecContext(of, query); err == nil || time.Since(began) > 30*time.Second {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
 }

@@ -1,6 +1,8 @@
 package sql_test
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,5 +64,46 @@ func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestRowsOfASlotAreEstimatedThoughTheyCameInBursts(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
+	for name, test := range map[string]struct {
+		slot, which string // of the ids up to 60,000
+		most        float64
+	}{
+		"few":                  {"2030-03-01 12:00:00Z", "n <= 900", 0},
+		"evenly":               {"2030-03-01 12:15:00Z", "n % 6 = 0", 0.15},
+		"all at once":          {"2030-03-01 12:30:00Z", "n between 20000 and 29999", 0},
+		"some, then very many": {"2030-03-01 12:45:00Z", "n % 40 = 0 or n > 50000", 0.25},
+		"at night nothing":     {"2030-03-01 13:00:00Z", "n / 10000 % 2 = 0 and n % 2 = 0", 0.25},
+	} {
+		var want, got float64
+		exec(t, db, fmt.Sprintf(`insert into prescient.future_job (id, job, entity_name, entity_key, first_check_at, next_check_at)
+			overriding system value
+			select n, prescient.number_of('remind'), 'order', '%s' || n, '%[2]s', '%[2]s' from generate_series(1, 60000) as n where %[3]s`, name, test.slot, test.which))
+		want = get[float64](t, db, "select count(*) from prescient.future_job where next_check_at = $1", test.slot)
+		got = get[float64](t, db, "select prescient.rows_in_slot($1, prescient.number_of('remind'))", test.slot)
+		if math.Abs(got-want) > test.most*want {
+			t.Errorf("%s: %.0f rows are estimated, and there are %.0f", name, got, want)
+		}
+	}
+}
+
+func TestTheLedgerKnowsHowManyTookPart(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "select prescient.job_number('remind')")
+	exec(t, db, "update prescient.setting set since = '"+noon+"'")
+	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		values (prescient.number_of('remind'), 'order', '1', '`+noon+`', '`+noon+`')`)
+	for _, runner := range []struct{ token, workers int }{{1, 64}, {2, 32}, {2, 32}, {1, 64}} { // a call is repeated where its reply is lost
+		exec(t, db, "select prescient.open_slot('"+noon+"', 'run', $1, 'me', '1 minute', '"+noon+"', $2)", runner.token, runner.workers)
+	}
+	if n := get[string](t, db, "select runners || ' runners, ' || workers || ' workers' from prescient.slot_run"); n != "2 runners, 96 workers" {
+		t.Error(n)
 	}
 }

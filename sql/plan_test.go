@@ -58,7 +58,7 @@ func TestNoStatementThatReadsFutureJobIsForgottenHere(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, fill(100, inSlots))
 	known := dueIn(t, db, noon).statements()
-	ofApplications := regexp.MustCompile(`^(cancel|doctor|enqueue|history|job|limit|next_slot|push_back|read_settings|reschedule|schedule|set_width)`)
+	ofApplications := regexp.MustCompile(`^(cancel|doctor|enqueue|forecast_(blocks|traces)|history|job|limit|next_slot|push_back|read_settings|reschedule|schedule|set_width)`)
 	reads := regexp.MustCompile(`prescient\.(future_job\b[^_]|[a-z_]+\()`)
 	files, err := os.ReadDir("statements")
 	if err != nil {
@@ -149,7 +149,7 @@ type statement struct {
 const few = 20
 
 // statements are all that read future_job in a run, for status or for catch-up. A page is at most 500 rows; from the
-// first 2,000 rows of a job in a slot it is estimated how many there are.
+// first 1,000 rows of a job in a slot, and 32 in each of 32 places, it is estimated how many there are.
 func (d due) statements() map[string]statement {
 	n := len(d.ids)
 	first, last := d.ids[0], d.ids[n-1]
@@ -158,9 +158,9 @@ func (d due) statements() map[string]statement {
 	opened := fmt.Sprintf("select prescient.open_slot('%s', 'run', 1, 'me', '1 minute', '%[1]s')", d.slot)
 	claimed := fmt.Sprintf("select prescient.claim_rows('%s', 'run', 2, 'me', '1 minute', '{%d}', %d)", d.slot, d.job, n)
 	drained := "update prescient.slot_job set drained = true"
-	page, look, whole := int64(n+few), 2*int64(min(d.all, 2001)+few), int64(200*few)
+	page, look, whole := int64(n+few), 2*int64(min(d.all, 2026)+few), int64(200*few)
 	return map[string]statement{
-		"slot_open":         {nil, pgsql.SlotOpen.In(""), []any{d.slot, "run", 1, "me", 1_000_000, d.slot}, slotIndex(look)},
+		"slot_open":         {nil, pgsql.SlotOpen.In(""), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64}, slotIndex(look)},
 		"claim_rows":        {[]string{opened}, pgsql.ClaimRows.In(""), []any{d.slot, "run", 2, "me", 1_000_000, jobs, n}, slotIndex(page)},
 		"claim_take_over":   {[]string{opened, claimed}, pgsql.ClaimTakeOver.In(""), []any{d.slot, "run", 3, "me", 1_000_000, jobs}, nil},
 		"claim_fence":       {[]string{opened, claimed}, pgsql.ClaimFence.In(""), []any{d.slot, 2, 1, true}, nil},
@@ -184,12 +184,16 @@ func (d due) statements() map[string]statement {
 		"slot_close":     {[]string{opened, drained}, pgsql.SlotClose.In(""), []any{d.slot, true, nil}, slotIndex(look)},
 		"slot_waiting":   {nil, pgsql.SlotWaiting.In(""), []any{d.slot}, slotIndex(d.all + few)},
 		"slot_jobs":      {[]string{opened}, pgsql.SlotJobs.In(""), []any{d.slot}, nil},
+		"board_ahead":    {nil, pgsql.BoardAhead.In(""), []any{"remind", d.slot}, slotIndex(96*min(d.all, 1000) + whole)},
+		"board_job":      {nil, pgsql.BoardJob.In(""), []any{"remind", noon, afterAll}, nil},
+		"board_retry":    {nil, pgsql.BoardRetry.In(""), []any{nil, nil, nil, noon, 1000}, nil},
 		"past_slots":     {nil, pgsql.PastSlots.In(""), []any{noon, afterAll}, slotIndex(whole)},
 		"ledger_trouble": {[]string{recorded}, pgsql.LedgerTrouble.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"ledger_jobs":    {[]string{recorded}, pgsql.LedgerJobs.In(""), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},
 		"why":            {nil, pgsql.Why.In(""), []any{"order", "1", nil, nil}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
 		"metrics_slots":  {[]string{recorded}, pgsql.MetricsSlots.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"metrics_rows":   {nil, pgsql.MetricsRows.In(""), []any{pq.StringArray{d.slot}, pq.StringArray{"missed"}}, slotIndex(2*1000 + few)},
+		"forecast_slots": {nil, pgsql.ForecastSlots.In(""), []any{d.slot, strings.Replace(d.slot, "12:00", "12:15", 1)}, slotIndex(look)},
 		"ledger_fill":    {nil, pgsql.LedgerFill.In(""), []any{noon, afterAll}, slotIndex(whole)},
 		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},

@@ -71,7 +71,7 @@ to prescient_app;
 grant select on all tables in schema prescient to prescient_reader;
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.number_of, prescient.jobs_in_slot, prescient.why
+    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why
 to prescient_reader;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
@@ -80,9 +80,10 @@ on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slo
     prescient.job_place, prescient.job_pace, prescient.schedule, prescient.schedule_drop
 to prescient_runner;
 grant insert, update on prescient.slot_run to prescient_runner;
+grant insert, delete on prescient.learned_curve to prescient_runner;
 grant update (registered_at, sla) on prescient.job to prescient_runner;
 grant execute on function
-    prescient.job_number, prescient.slot_target, prescient.rows_in_slot, prescient.lock_slot, prescient.look_into_slot,
+    prescient.job_number, prescient.slot_target, prescient.lock_slot, prescient.look_into_slot,
     prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
     prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
     prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
@@ -91,6 +92,7 @@ to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
 grant update (since) on prescient.setting to prescient_operator;
+grant insert, update on prescient.action to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;

@@ -33,7 +33,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		"ledger_late":    {query: pgsql.LedgerLate.In(""), args: []any{noon, afterAll, 10}},
 		"ledger_slow":    {query: pgsql.LedgerSlow.In(""), args: []any{noon, afterAll}},
 		"why":            {query: pgsql.Why.In(""), args: []any{"order", "1", nil, nil}},
-		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10}},
+		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10, nil, nil}},
 		"slot_waiting":   {query: pgsql.SlotWaiting.In(""), args: []any{noon}},
 		"claim_list":     {query: pgsql.ClaimList.In(""), args: []any{nil}},
 	} {
@@ -54,7 +54,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		return pgsql.ExplainMissing(err)
 	}
 	var open pgsql.Message
-	if err := open.Add(pgsql.SlotOpen.In(""), []any{noon, "run", 1, "me", 1, noon}, nil); err != nil {
+	if err := open.Add(pgsql.SlotOpen.In(""), []any{noon, "run", 1, "me", 1, noon, 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{

@@ -24,6 +24,7 @@ var rowsOf = map[int]string{
 	6:  `insert into prescient.schedule (id, crontab, anchor) values ('hourly', '0 * * * *', '2030-03-01')`,
 	7:  `insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a'); insert into prescient.event_consumer values ('desk', '1', 1)`,
 	11: `insert into prescient.event_removed (mark, position, written_at) values ('1', 1, '2030-03-01')`,
+	13: `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, asked_within) values (7, 'order', '3', '2030-03-01', '2030-03-01', 3600)`,
 }
 
 // content is every row of every table, as JSON.

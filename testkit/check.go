@@ -3,6 +3,7 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -29,7 +30,8 @@ type Checked struct {
 // all where a guard forbids it. It needs no database. The row says what the function is to see: its Slot (zero: the
 // variable Start), Lateness, CheckCount, Payload and so on. A panic is the test's.
 //
-// It ends the test where the job is not registered, or gets a transaction; see CheckTx.
+// It ends the test where the job is not registered, or gets a transaction; see CheckTx. It ends the test, too, where the function returns
+// after its timeout as if nothing were wrong: a run may have given it up by then.
 func Check(t testing.TB, registry *jobs.Registry, row jobs.FutureJob) Checked {
 	t.Helper()
 	return CheckBatch(t, registry, nil, []jobs.FutureJob{row})[0]
@@ -71,7 +73,7 @@ func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.
 		}
 		called, places = append(called, row), append(places, i)
 	}
-	for i, result := range call(t.Context(), def, tx, called) {
+	for i, result := range call(t, def, tx, called) {
 		row := called[i]
 		v := guard.After(lookup(t, registry, row.JobExec), moment(row), &row, result.Next, result.Err)
 		checked[places[i]] = Checked{Result: result, Outcome: v.Outcome, Slot: v.Next}
@@ -79,13 +81,17 @@ func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.
 	return checked
 }
 
-func call(ctx context.Context, def *jobs.Definition, tx *sqlx.Tx, rows []jobs.FutureJob) []jobs.Result {
+func call(t testing.TB, def *jobs.Definition, tx *sqlx.Tx, rows []jobs.FutureJob) []jobs.Result {
+	t.Helper()
 	if len(rows) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, def.Timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), def.Timeout)
 	defer cancel()
 	results, err := def.Call(ctx, tx, slices.Clone(rows))
+	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Fatalf("the check of job %s went on after its timeout of %s and returned no error: let it end with its context, and return an error", def.Name, def.Timeout)
+	}
 	if err != nil {
 		results = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
 	}

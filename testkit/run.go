@@ -24,13 +24,13 @@ func (k *Kit) Run(slot time.Time) slots.Result {
 }
 
 // RunUntil lets time pass until an instant: each slot is run as it begins, that of the instant, too. It returns the
-// results of those in which rows were checked.
+// results of those in which rows were checked, or left since their job is not registered.
 func (k *Kit) RunUntil(at time.Time) (results []slots.Result) {
 	k.t.Helper()
 	g := k.Client.Grid()
 	last := g.Floor(at)
 	for slot := g.Ceil(k.Now()); !slot.After(last); slot = k.Now() {
-		if result := k.Run(slot); result.Checked > 0 {
+		if result := k.Run(slot); result.Checked > 0 || len(result.Unknown) > 0 {
 			results = append(results, result)
 		}
 		if slot.Equal(last) {
@@ -64,7 +64,8 @@ func (k *Kit) RunDue() (results []slots.Result) {
 }
 
 // RunAll lets time pass until nothing waits any more in the slots to come, however far ahead. A test whose checks go on
-// for 1000 slots fails. It returns the results of the slots in which rows were checked.
+// for 1000 slots fails, and so does one with rows of a job that is not registered, which nobody checks. It returns the results of
+// the slots in which rows were checked.
 func (k *Kit) RunAll() (results []slots.Result) {
 	k.t.Helper()
 	from := k.Client.Grid().Ceil(k.Now())
@@ -75,7 +76,12 @@ func (k *Kit) RunAll() (results []slots.Result) {
 			return results
 		}
 		slot := next[0].NextCheckAt()
-		results = append(results, k.RunUntil(slot)...)
+		for _, result := range k.RunUntil(slot) {
+			if len(result.Unknown) > 0 {
+				k.t.Fatalf("rows of %q wait in slot %s, and no such job is registered:\n%s", result.Unknown, result.Slot.Format(time.RFC3339), k.waits())
+			}
+			results = append(results, result)
+		}
 		from = k.Client.Grid().Next(slot) // what a run has left is not in its way
 	}
 	k.t.Fatalf("%d slots were run, and there is still something to do:\n%s", maxSlots, k.waits())

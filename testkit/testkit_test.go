@@ -150,6 +150,8 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 	kit.RunFor(time.Hour)
 	endless := testkit.New(t, testkit.Config{Registry: registry()})
 	endless.Enqueue(order("again"), testkit.Start.Add(time.Minute))
+	misspelt := testkit.New(t, testkit.Config{Registry: registry()})
+	misspelt.Enqueue(order("remimd"), testkit.Start.Add(time.Hour))
 	for name, test := range map[string]struct {
 		kit  *testkit.Kit
 		do   func(kit *testkit.Kit)
@@ -175,7 +177,11 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 			"remimd on order 42 does not wait\nit is 2100-01-04T10:00:00Z; nobody ever asked for it; what waits:\n" +
 				"  slot 2100-01-04T09:15:00Z  nobody knows on order 42\n  slot 2100-01-05T09:00:00Z  remind on order 42",
 		},
-		"without end":   {endless, func(k *testkit.Kit) { k.RunAll() }, "1000 slots were run, and there is still something to do:\nwhat waits:\n  slot 2100-01-"},
+		"without end": {endless, func(k *testkit.Kit) { k.RunAll() }, "1000 slots were run, and there is still something to do:\nwhat waits:\n  slot 2100-01-"},
+		"an unknown job": {
+			misspelt, func(k *testkit.Kit) { k.RunAll() },
+			"rows of [\"remimd\"] wait in slot 2100-01-04T10:00:00Z, and no such job is registered:\nwhat waits:\n  slot 2100-01-04T10:00:00Z  remimd on order 42",
+		},
 		"a bad instant": {testkit.New(t, testkit.Config{}), func(k *testkit.Kit) { k.Run(testkit.Start.Add(61 * time.Minute)) }, "is not a slot"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,6 +260,27 @@ func TestACheckThatCannotBeCalledAloneIsAMistakeOfTheTest(t *testing.T) {
 		if !strings.Contains(rec.text, want) {
 			t.Errorf("it fails with %q, want %q", rec.text, want)
 		}
+	}
+}
+
+func TestACheckThatReturnsAfterItsTimeoutAsIfNothingWereWrongIsFoundOut(t *testing.T) {
+	t.Parallel()
+	r := registry()
+	r.Register("deaf", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		<-ctx.Done()
+		return nil, nil
+	}, jobs.Timeout(time.Millisecond))
+	r.Register("cut short", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, jobs.Timeout(time.Millisecond))
+	rec := &recorder{TB: t}
+	rec.run(func() { testkit.Check(rec, r, order("deaf")) })
+	if want := "the check of job deaf went on after its timeout of 1ms and returned no error"; !strings.Contains(rec.text, want) {
+		t.Errorf("it fails with %q, want %q", rec.text, want)
+	}
+	if checked := testkit.Check(t, r, order("cut short")); !errors.Is(checked.Err, context.DeadlineExceeded) {
+		t.Errorf("%+v", checked)
 	}
 }
 

@@ -144,7 +144,7 @@ export interface components {
         State: "active" | "paused" | "ended";
         /** @description What the owner of a schedule says about it. */
         ScheduleFields: {
-            /** @description Printable text of 1 to 200 bytes. */
+            /** @description Printable text of 1 to 200 bytes, but neither . nor .., which no path can name. */
             id?: string;
             /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and their kin, or @at and a Unix time. */
             crontab?: string;

@@ -38,6 +38,8 @@ type Verdict struct {
 	Next    time.Time    // the slot it moves to, unless that has begun when it is written
 	Error   string       // what the check failed with, fit for the database
 
+	Learned string // why it moves to an earlier slot than the check asked for, as the trace has it; empty: it does not
+
 	Payload json.RawMessage  // replaces that of a row that moves, unless nil
 	Enqueue []jobs.FutureJob // asked for with it
 }
@@ -56,7 +58,7 @@ func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 }
 
 // Defer is the verdict about a row that is not checked now, but in the next slot.
-func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.latest())} }
+func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.Latest())} }
 
 // PastDeadline tells whether it is too late to start a check.
 func PastDeadline(d *jobs.Definition, m Moment) bool {
@@ -74,19 +76,15 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 		return Verdict{Outcome: jobs.InThePast}
 	case job.CheckCount+1 >= d.MaxChecks:
 		return Verdict{Outcome: jobs.TooManyChecks}
-	case next.Sub(m.Now) > d.Horizon || next.After(grid.Max):
+	case next.Sub(m.Now) > d.Horizon || next.Add(d.Within).After(grid.Max):
 		return Verdict{Outcome: jobs.BeyondHorizon}
 	}
-	slot := m.Grid.Ceil(*next)
-	if !slot.After(m.Slot) {
+	if !m.Grid.Ceil(*next).After(m.Slot) {
 		// Less than half a microsecond after the slot, which the database cannot tell from the slot itself.
 		return Verdict{Outcome: jobs.InThePast}
 	}
-	if !slot.After(m.Now) {
-		// The run is late and the slot it asked for has begun: an escalation must not be lost to an outage.
-		slot = m.Grid.Next(m.Now)
-	}
-	return Verdict{Move: MoveNext, Next: slot}
+	// Where the run is late and the slot it asked for has begun, a later one: an escalation must not be lost to an outage.
+	return Verdict{Move: MoveNext, Next: job.Key().Place(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
 }
 
 func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
@@ -98,11 +96,11 @@ func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdic
 	if job.ErrorCount < 30 {
 		pause = min(pause, 1<<job.ErrorCount)
 	}
-	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.latest()), pause), Error: text}
+	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.Latest()), pause), Error: text}
 }
 
-// latest is now, or the slot where a clock runs behind it.
-func (m Moment) latest() time.Time {
+// Latest is now, or the slot where a clock runs behind it.
+func (m Moment) Latest() time.Time {
 	if m.Now.Before(m.Slot) {
 		return m.Slot
 	}

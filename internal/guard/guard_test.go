@@ -43,10 +43,13 @@ func (p *pointer) Error() string { return p.text }
 func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	moved := func(n int) Verdict { return Verdict{Move: MoveNext, Next: slotAt(n)} }
+	movedTo := func(slot time.Time) Verdict { return Verdict{Move: MoveNext, Next: slot} }
+	moved := func(n int) Verdict { return movedTo(slotAt(n)) }
 	retried := func(n int) Verdict { return Verdict{Move: MoveRetry, Next: slotAt(n), Error: "boom"} }
 	ended := func(o jobs.Outcome) Verdict { return Verdict{Outcome: o} }
 	horizon := jobs.Horizon(24 * time.Hour)
+	within := []jobs.Option{jobs.Within(time.Hour)}
+	keyed := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "5"}
 	for _, test := range []struct {
 		name   string
 		opts   []jobs.Option
@@ -79,6 +82,12 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "late, the next slot", moment: late, next: slotAt(3), want: moved(3)},
 		{name: "late, a slot ahead", moment: late, next: slotAt(7), want: moved(7)},
 		{name: "exactly as a slot begins", moment: Moment{Slot: slotAt(0), Now: slotAt(2)}, next: slotAt(2), want: moved(3)},
+
+		{name: "within an hour", opts: within, moment: inTime, next: slotAt(4), want: movedTo(keyed.Key().Place(grid.Default, slotAt(4), time.Hour, slotAt(1)))},
+		{name: "late, within an hour", opts: within, moment: late, next: slotAt(1), want: movedTo(keyed.Key().Place(grid.Default, slotAt(1), time.Hour, slotAt(3)))},
+		{name: "late, within an hour that has passed", opts: within, moment: Moment{Slot: slotAt(0), Now: slotAt(9)}, next: slotAt(1), want: moved(10)},
+		{name: "the slot itself within an hour is past", opts: within, moment: inTime, next: slotAt(0), want: ended(jobs.InThePast)},
+		{name: "a window after the year 9999", opts: append(within, jobs.Horizon(1<<63-1)), moment: inTime, next: grid.Max, want: ended(jobs.BeyondHorizon)},
 
 		{name: "the last check but one", moment: inTime, job: jobs.FutureJob{CheckCount: 3}, next: slotAt(1), want: moved(1)},
 		{name: "the last check asks for more", moment: inTime, job: jobs.FutureJob{CheckCount: 4}, next: slotAt(1), want: ended(jobs.TooManyChecks)},
@@ -118,7 +127,9 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 			if !test.next.IsZero() {
 				next = &test.next
 			}
-			if diff := cmp.Diff(test.want, After(define(test.opts...), test.moment, &test.job, next, test.err)); diff != "" {
+			job := test.job
+			job.JobExec, job.EntityName, job.EntityKey = keyed.JobExec, keyed.EntityName, keyed.EntityKey
+			if diff := cmp.Diff(test.want, After(define(test.opts...), test.moment, &job, next, test.err)); diff != "" {
 				t.Error(diff)
 			}
 		})

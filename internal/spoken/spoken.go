@@ -40,6 +40,19 @@ func Duration(d time.Duration) string {
 	return Exact(d)
 }
 
+// About is Duration for what nobody knows exactly: in whole seconds from 10 of them on, else in tenths, or milliseconds below one.
+func About(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(time.Second / 10)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	return Duration(d)
+}
+
 // Exact is d without units that are zero at its end: 1m, not 1m0s. It has no days.
 func Exact(d time.Duration) string {
 	text := d.String()

@@ -41,6 +41,7 @@ func (w *world) story(db jobs.DB) (all []said) {
 	payload.Payload, payload.GroupKey, payload.ItemKey = json.RawMessage(`{"text": "\\ \" ' \t, {\"ü\": [1, null]}"}`), "a \\ \"group\"", "item\t'1'"
 	anonymous := check("5", slot(2).Add(time.Microsecond))
 	anonymous.Anonymous = true
+	anonymous.Within, payload.Within = 6*time.Hour, time.Hour
 
 	tell("SetActor", jobs.SetActor(ctx, db, "alice"))
 	e, err := c.Enqueue(ctx, db, payload, jobs.Keep)

@@ -53,7 +53,7 @@ func (e *PruneError) Error() string {
 }
 
 // Apply makes schedules of the database equal to those that are given: it creates and updates, and leaves alone those that
-// are the same. A zero Anchor stands for the one that a schedule has.
+// are the same. A zero Anchor stands for the one that a schedule has; see KeepPaused, too.
 //
 // It takes the schedules as they come, in one transaction and bounded memory but for some 50 bytes for each, which tell
 // whether one is given twice. An error that is given with one is returned as it is, with nothing changed; so is a deadlock

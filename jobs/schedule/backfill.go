@@ -48,6 +48,8 @@ func (s *Store) Trigger(ctx context.Context, db *sqlx.DB, to *Publishing, id str
 type Backfilled struct {
 	// Published counts the events, and Present the instants that were in the outbox already.
 	Published, Present int64
+	// Last is the instant of the last event of those that were published; zero: none was.
+	Last time.Time
 	// Until is the instant at which the backfill has ended: the end that was asked for, now, or the one that the schedule
 	// waits for, whichever is the first. From there on runs publish.
 	Until time.Time
@@ -179,6 +181,7 @@ func (b *backfill) flush(ctx context.Context) error {
 	})
 	if err == nil {
 		b.done.Published += int64(len(b.page))
+		b.done.Last = b.page[len(b.page)-1].Time
 		b.page = b.page[:0]
 	}
 	return err

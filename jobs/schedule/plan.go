@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"hash/fnv"
 	"time"
 
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
@@ -18,16 +17,13 @@ type timeline struct {
 	maxRuns      int64 // 0: no limit
 }
 
-// offset is the part of the spread by which the instants of a schedule are put off: the 64-bit FNV-1a hash of the id
-// modulo the spread in seconds.
+// offset is the part of the spread by which all instants of a schedule are put off: the place of its id among the seconds of the
+// spread, as a check with a window has one among the slots.
 func offset(id string, spread time.Duration) time.Duration {
-	if spread < time.Second {
-		return 0
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // never fails
-	return time.Duration(h.Sum64()%uint64(spread/time.Second)) * time.Second
+	return wholeSeconds.Place(grid.Min, spread, grid.Min, grid.Hash(id)).Sub(grid.Min)
 }
+
+var wholeSeconds, _ = grid.New(time.Second)
 
 func newTimeline(s Spec, c crontab.Crontab) timeline {
 	return timeline{

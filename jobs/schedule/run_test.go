@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // sameIDs compares two lists of ids as sets in which each is once.
@@ -166,6 +167,12 @@ func TestSpreadPutsOffTheSlotAndNotTheNominalTime(t *testing.T) {
 	bySlot := map[string]int{}
 	for i := range schedules {
 		s := w.create(schedule.Spec{ID: fmt.Sprint(i), Crontab: "0 * * * *", Spread: time.Hour})
+		// The same part as a check with a window has, of slots of a second.
+		var late int
+		err := w.db.Get(&late, `select date_part('epoch', prescient.place('epoch', 'epoch', 3600, 'epoch', '1 s', prescient.place_hash($1)) - 'epoch'::timestamptz)`, s.ID)
+		if want := grid.Default.Ceil(noon.Add(time.Hour + time.Duration(late)*time.Second)); err != nil || !s.Slot.Equal(want) {
+			t.Errorf("schedule %s waits for slot %s, want %s, %v", s.ID, s.Slot, want, err)
+		}
 		bySlot[s.Slot.Format("15:04")]++
 		if !s.Next.Equal(noon.Add(time.Hour)) {
 			t.Errorf("next is %s", s.Next)

@@ -20,7 +20,7 @@ import (
 
 // Spec is what the owner of a schedule says about it.
 type Spec struct {
-	// ID is printable text of 1 to 200 bytes.
+	// ID is printable text of 1 to 200 bytes, but neither "." nor "..".
 	ID string
 	// Crontab gives the instants; see package crontab.
 	Crontab string
@@ -49,6 +49,8 @@ type Spec struct {
 	Exclude []string
 	// Paused schedules publish nothing.
 	Paused bool
+	// KeepPaused leaves Paused as it is where the schedule is there already.
+	KeepPaused bool
 }
 
 // Misfire says which instants of missed slots are published.
@@ -165,6 +167,8 @@ func checkID(id string) error {
 	switch {
 	case id == "":
 		return field("must not be empty")
+	case id == "." || id == "..":
+		return field("must not be . or .., which in the path of a URL mean another")
 	case len(id) > maxID:
 		return field(fmt.Sprintf("must be at most %d bytes, is %d", maxID, len(id)))
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
@@ -229,6 +233,9 @@ func (s Spec) checkWords() error {
 func (s Spec) after(was Spec) Spec {
 	if s.Anchor.IsZero() {
 		s.Anchor = was.Anchor
+	}
+	if s.KeepPaused {
+		s.Paused, s.KeepPaused = was.Paused, false
 	}
 	return s
 }

@@ -57,6 +57,8 @@ func TestBadSchedulesAreRefusedByTheNameOfTheField(t *testing.T) {
 		"long id":          {func(s *schedule.Spec) { s.ID = strings.Repeat("x", 201) }, "id"},
 		"line in id":       {func(s *schedule.Spec) { s.ID = "a\nb" }, "id"},
 		"space at the end": {func(s *schedule.Spec) { s.ID = "a " }, "id"},
+		"a dot":            {func(s *schedule.Spec) { s.ID = "." }, "id"},
+		"two dots":         {func(s *schedule.Spec) { s.ID = ".." }, "id"},
 		"no UTF-8":         {func(s *schedule.Spec) { s.ID = "\xff" }, "id"},
 		"crontab":          {func(s *schedule.Spec) { s.Crontab = "61 * * * *" }, "crontab"},
 		"never":            {func(s *schedule.Spec) { s.Crontab = "0 0 30 2 *" }, "crontab"},

@@ -2,14 +2,12 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 )
@@ -126,17 +124,17 @@ func (d *daemon) handler(ctx context.Context) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		h := d.health(ctx.Err() != nil)
 		d.findings(r.Context(), &h)
-		answer(w, len(h.Problems) == 0, h)
+		web.WriteHealth(w, len(h.Problems) == 0, h)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		d.mu.Lock()
 		ready := d.ready && d.down == nil && ctx.Err() == nil
 		d.mu.Unlock()
-		answer(w, ready, map[string]bool{"ready": ready})
+		web.WriteHealth(w, ready, map[string]bool{"ready": ready})
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		alive := ctx.Err() != nil || d.alive(d.patience)
-		answer(w, alive, map[string]bool{"alive": alive})
+		web.WriteHealth(w, alive, map[string]bool{"alive": alive})
 	})
 	if d.cfg.Handler != nil {
 		mux.Handle("/", d.cfg.Handler)
@@ -144,53 +142,13 @@ func (d *daemon) handler(ctx context.Context) http.Handler {
 	return mux
 }
 
-func answer(w http.ResponseWriter, ok bool, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if !ok {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
-}
-
-// closingTime is what requests get to finish when the daemon has stopped.
-const closingTime = 5 * time.Second
-
-// server returns an HTTP server that gives a client that is slow, or does nothing, its time and no more. A handler that
-// takes longer has its deadlines extended, by http.ResponseController.
-func server(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second, // the head and the body
-		WriteTimeout:      time.Minute,      // from the end of the head to that of the answer
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-	}
-}
-
 // serve begins to serve where Config says so. The server goes on while the daemon stops; end ends it.
 func (d *daemon) serve(ctx context.Context) (end func(), err error) {
 	if d.cfg.Listen == "" {
 		return func() {}, nil
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", d.cfg.Listen)
-	if err != nil {
+	if _, end, err = web.Listen(ctx, d.cfg.Listen, d.handler(ctx), d.log); err != nil {
 		return nil, fmt.Errorf("serve health: %w", err)
 	}
-	server := server(d.handler(ctx))
-	server.ErrorLog = slog.NewLogLogger(d.log.Handler(), slog.LevelWarn)
-	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			d.log.ErrorContext(ctx, "the HTTP server ended", "error", err)
-		}
-	}()
-	d.log.InfoContext(ctx, "listening", "address", listener.Addr().String())
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close()
-		}
-	}, nil
+	return end, nil
 }

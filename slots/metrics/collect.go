@@ -39,6 +39,9 @@ var (
 	overdue     = desc("overdue_rows", "Rows that wait in slots that are missed, left open or done; counted up to a limit.", "job_exec", "state")
 	claims      = desc("claims", "Claims of open slots: live, or expired and not taken over yet.", "state")
 
+	forecastRows = desc("forecast_rows", "Rows that a slot to come will have: of the next one (1), the one after it (2) ...", "ahead")
+	forecastTook = desc("forecast_duration_seconds", "Run time that it will have.", "ahead")
+
 	waiting  = desc("outbox_waiting_events", "Events that a consumer has not acknowledged, counted up to 10,000.", "consumer")
 	oldest   = desc("outbox_oldest_waiting_seconds", "Since the oldest of them was written.", "consumer")
 	blocking = desc("outbox_blocking_transaction_seconds", "Age of the oldest transaction that holds readers of the outbox back.")

@@ -180,3 +180,24 @@ func TestEventsThatAreRefusedAreCounted(t *testing.T) {
 	_, got := parse(t, w.scrape())
 	got.wants(t, samples{`prescient_events_published_total`: 4, `prescient_events_failed_total`: 1})
 }
+
+func TestTheNextSlotsAreForecastOnceForEachSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", slot(2), 20)
+	w.enqueue("fail", slot(2), 3)
+	w.now = slot(1).Add(time.Minute)
+	_, got := parse(t, w.scrape())
+	got.wants(t, samples{
+		`prescient_forecast_rows{ahead="1"}`: 23, `prescient_forecast_rows{ahead="2"}`: 0, `prescient_forecast_rows{ahead="4"}`: 0,
+	})
+	if got[`prescient_forecast_duration_seconds{ahead="1"}`] <= got[`prescient_forecast_duration_seconds{ahead="2"}`] {
+		t.Errorf("23 rows take no longer than none: %v", got)
+	}
+	w.enqueue("again", slot(2), 5)
+	_, got = parse(t, w.scrape())
+	got.wants(t, samples{`prescient_forecast_rows{ahead="1"}`: 23})
+	w.now = slot(1).Add(-time.Minute) // the slot before
+	_, got = parse(t, w.scrape())
+	got.wants(t, samples{`prescient_forecast_rows{ahead="1"}`: 0, `prescient_forecast_rows{ahead="2"}`: 28})
+}

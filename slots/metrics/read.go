@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/forecast"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -22,6 +24,8 @@ const (
 	lookBack, counted = 10_000, 100
 	// patience is how long the database has to answer, and others to write their metrics file.
 	patience = 5 * time.Second
+	// ahead is how many slots are forecast, from so many blocks of history.
+	ahead, aheadSample = 4, 100
 )
 
 // Source is the database of the jobs. DB must be set; every other zero field means its default.
@@ -37,6 +41,9 @@ type Source struct {
 	Now func() time.Time
 	// Logger gets a warning when the database cannot be read. Default: slog.Default().
 	Logger *slog.Logger
+
+	next  time.Time       // the slot that was forecast last
+	ahead []forecast.Slot // it, and those after it; none: there is no forecast
 }
 
 // Watch says where Read reads.
@@ -78,11 +85,7 @@ func (m *Metrics) Read(ctx context.Context) {
 	}
 	if err != nil {
 		ledger = nil
-		logger := source.Logger
-		if logger == nil {
-			logger = slog.Default()
-		}
-		logger.WarnContext(ctx, "metrics of the database are missing", "error", err)
+		source.logger().WarnContext(ctx, "metrics of the database are missing", "error", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,6 +103,7 @@ type reading struct {
 	claims   map[bool]int // by whether they are live
 	outbox   []consumer
 	blocking float64 // seconds
+	ahead    []forecast.Slot
 }
 
 type rows struct {
@@ -153,7 +157,35 @@ func (s *Source) read(ctx context.Context) (*reading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
+	r.ahead = s.lookAhead(ctx, ledger)
 	return r, nil
+}
+
+// lookAhead forecasts the next slots, once for each slot: it costs more than all the rest. Where that fails it waits for
+// the next slot, too.
+func (s *Source) lookAhead(ctx context.Context, ledger *slots.Ledger) []forecast.Slot {
+	g := ledger.Grid()
+	next := g.Next(ledger.Now())
+	if next.Equal(s.next) {
+		return s.ahead
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	f, err := forecast.Look(ctx, forecast.Config{
+		DB: s.DB, Schema: s.Schema, Now: s.Now, Registry: s.Registry, For: ahead * g.Width(), Sample: aheadSample,
+	})
+	if err != nil {
+		s.logger().WarnContext(ctx, "metrics of the slots to come are missing", "error", err)
+	}
+	s.next, s.ahead = next, f.Slots
+	return s.ahead
+}
+
+func (s *Source) logger() *slog.Logger {
+	if s.Logger != nil {
+		return s.Logger
+	}
+	return slog.Default()
 }
 
 // readSlots finds the slots that are not as they should be, and counts the rows in the first of them.
@@ -225,4 +257,8 @@ func (r *reading) collect(gauge func(d *prometheus.Desc, value float64, labels .
 		gauge(oldest, c.oldest, c.name)
 	}
 	gauge(blocking, r.blocking)
+	for i, slot := range r.ahead {
+		gauge(forecastRows, float64(slot.Rows), strconv.Itoa(i+1))
+		gauge(forecastTook, slot.Took.Seconds(), strconv.Itoa(i+1))
+	}
 }

@@ -42,8 +42,8 @@ comment on column prescient.setting.usable_from is 'the lowest version of code t
 comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
 
 -- The grid starts at the Unix epoch. Every width divides 24 hours, so every grid contains every midnight UTC.
--- Adding an interval is not immutable in general (days and months depend on the time zone); a width is hours at
--- the most, so it is here.
+-- Adding an interval is not immutable in general (days and months depend on the time zone). A function that says it is would
+-- be called for each row; as stable it is a part of the statement that uses it.
 -- +goose StatementBegin
 create function prescient.slot_floor(at timestamptz, width interval)
 returns timestamptz
@@ -60,7 +60,7 @@ $$;
 create function prescient.slot_ceil(at timestamptz, width interval)
 returns timestamptz
 language sql
-immutable
+stable
 strict
 parallel safe
 as $$
@@ -99,25 +99,114 @@ $$;
 -- +goose StatementEnd
 revoke all on function prescient.settings from public;
 
--- The slot a check asked for at an instant goes to: never before the instant, and never a slot that has begun.
+-- The number by which place tells keys apart: the first 60 bits of the SHA-256 of a text. grid.Hash of package slots/grid
+-- returns the same.
+create function prescient.place_hash(key text)
+returns bigint
+language sql
+stable
+strict
+parallel safe
+as $$
+    select ('x' || substr(sha256(convert_to(key, 'UTF8'))::text, 3, 15))::bit(60)::bigint
+$$;
+
+-- What place_hash is given for a key of future_job. A null item_key, that of an anonymous row, is as ''.
+create function prescient.place_key(job_exec text, entity_name text, entity_key text, item_key text)
+returns text
+language sql
+immutable
+parallel safe
+as $$
+    select job_exec || chr(31) || entity_name || chr(31) || entity_key || chr(31) || coalesce(item_key, '')
+$$;
+
+-- The seconds of a window; null: there is none.
+create function prescient.within_seconds(within interval)
+returns integer
+language sql
+immutable
+parallel safe
+as $$
+    select nullif(floor(date_part('epoch', within))::integer, 0)
+$$;
+
+-- The number of slots from first on, which is at or after an instant, that are before `within` seconds after it; at least 1.
+create function prescient.place_count(first timestamptz, at timestamptz, within integer, width interval)
+returns bigint
+language sql
+stable
+parallel safe
+as $$
+    select greatest(ceil((within - date_part('epoch', first - at)) / date_part('epoch', width))::bigint, 1)
+$$;
+
+-- The slot of a check where any will do from first, the first one at or after an instant, up to, but not including,
+-- `within` seconds after that; null: first alone. Which of them follows from the hash. Where it is before earliest, it is one of
+-- those that are left, or earliest. Grid.Place of package slots/grid returns the same.
+-- Stable, and no more than an expression, so that it is a part of the statement that uses it: a call would cost more
+-- than all the rest.
+create function prescient.place(
+    first    timestamptz,
+    at       timestamptz,
+    within   integer,
+    earliest timestamptz,
+    width    interval,
+    hash     bigint
+)
+returns timestamptz
+language sql
+stable
+parallel safe
+as $$
+    select case
+        when within is null then greatest(first, earliest)
+        when first >= earliest or first + hash % prescient.place_count(first, at, within, width) * width >= earliest
+            then first + hash % prescient.place_count(first, at, within, width) * width
+        else earliest + hash / prescient.place_count(first, at, within, width) % greatest(
+            prescient.place_count(first, at, within, width) - (date_part('epoch', earliest - first) / date_part('epoch', width))::bigint, 1
+        ) * width
+    end
+$$;
+
+-- The slot a check asked for at an instant goes to: never before the instant, and never a slot that has begun. With
+-- within, in seconds, it is the one that place gives a key.
 -- It takes the number of its transaction before it asks the clock. So whoever opens the slot it chooses has a higher
 -- number, and knows from that which transactions may still bring rows into it; see open_slot.
 -- In PL/pgSQL, which keeps the plan: an SQL function is planned anew by each enqueue, at a third of its cost.
 -- +goose StatementBegin
-create function prescient.slot_target(at timestamptz, clock timestamptz default null)
+create function prescient.slot_target(
+    at     timestamptz,
+    clock  timestamptz default null,
+    within integer default null,
+    key    text default null
+)
 returns timestamptz
 language plpgsql
 volatile
 as $$
+#variable_conflict use_column
+declare
+    width    interval;
+    first    timestamptz;
+    earliest timestamptz;
+    hash     bigint;
 begin
     perform pg_current_xact_id();
-    return (
-        select greatest(
-            prescient.slot_ceil(at, width),
-            prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width
-        )
-        from prescient.setting
-    );
+    if within is null then
+        return (
+            select greatest(
+                prescient.slot_ceil(at, width),
+                prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width
+            )
+            from prescient.setting
+        );
+    end if;
+    select s.width into width from prescient.setting s;
+    first := prescient.slot_ceil(at, width);
+    earliest := prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width;
+    hash := prescient.place_hash(key);
+    return prescient.place(first, at, within, earliest, width, hash);
 end
 $$;
 -- +goose StatementEnd
@@ -126,7 +215,12 @@ insert into prescient.setting (since, schema_version)
 values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 1);
 
 -- +goose Down
-drop function prescient.slot_target(timestamptz, timestamptz);
+drop function prescient.slot_target(timestamptz, timestamptz, integer, text);
+drop function prescient.place(timestamptz, timestamptz, integer, timestamptz, interval, bigint);
+drop function prescient.place_count(timestamptz, timestamptz, integer, interval);
+drop function prescient.place_hash(text);
+drop function prescient.place_key(text, text, text, text);
+drop function prescient.within_seconds(interval);
 drop function prescient.settings();
 drop function prescient.slot_ceil(timestamptz);
 drop function prescient.slot_ceil(timestamptz, interval);

@@ -154,8 +154,9 @@ end
 $$;
 -- +goose StatementEnd
 
--- How many rows a job has in a slot, up to 2,000; above that an estimate: ids are spread evenly over a slot, and the
--- place of the 2,000th tells how many there are.
+-- How many rows a job has in a slot, up to 1,000; above that an estimate: the range of their ids is cut into 32 parts, and
+-- in each the place of the 32nd row, or all rows where they are fewer, tells how many it has. So it is seen that rows came in
+-- bursts, and 2,100 entries of the index are read at the most.
 -- +goose StatementBegin
 create function prescient.rows_in_slot(at timestamptz, number bigint)
 returns bigint
@@ -171,11 +172,13 @@ declare
     first   bigint;
     last    bigint;
     highest bigint;
+    step    numeric;
+    found   numeric := 0;
 begin
     select count(*), min(id), max(id)
     into few, first, last
-    from (select f.id from prescient.future_job f where f.next_check_at = at and f.job = number order by f.id limit 2001) as page;
-    if few <= 2000 then
+    from (select f.id from prescient.future_job f where f.next_check_at = at and f.job = number order by f.id limit 1001) as page;
+    if few <= 1000 then
         return few;
     end if;
     select f.id into highest
@@ -183,7 +186,23 @@ begin
     where f.next_check_at = at and f.job = number
     order by f.id desc
     limit 1;
-    return greatest(few, (few * ((highest - first)::numeric / greatest(last - first, 1)))::bigint);
+    step := greatest((highest - last) / 32.0, 1);
+    for part in 0 .. least(32, highest - last)::integer - 1 loop
+        select found + case
+            when count(*) < 32 then count(*)
+            else least(step, 32 * step / greatest(max(id) - floor(last + part * step), 32))
+        end
+        into found
+        from (
+            select f.id
+            from prescient.future_job f
+            where f.next_check_at = at and f.job = number
+                and f.id > floor(last + part * step)::bigint and f.id <= floor(last + (part + 1) * step)::bigint
+            order by f.id
+            limit 32
+        ) as page;
+    end loop;
+    return few + round(found);
 end
 $$;
 -- +goose StatementEnd
@@ -279,7 +298,7 @@ $$;
 -- state: 'early' (the slot has not begun, by ahead, or is not on the grid), 'done', 'busy' (a catch-up found runners
 -- at it), or 'open'. A catch-up opens a slot that is done for the rows in it that are not paused.
 -- settled: no transaction can bring rows into the slot any more; the jobs are looked for anew until somebody claims.
--- taken: claims of dead runners, whose rows can be claimed again.
+-- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner does at once.
 --
 -- +goose StatementBegin
 create function prescient.open_slot(
@@ -289,6 +308,7 @@ create function prescient.open_slot(
     who      text,
     lease    interval,
     clock    timestamptz default null,
+    able     integer default 0,
     out state   text,
     out planned bigint,
     out settled boolean,
@@ -311,8 +331,8 @@ begin
         return;
     end if;
     -- The number is taken when the slot has begun: nobody with a higher one can choose the slot any more.
-    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled)
-    values (at, 'open', run_kind, 0, pg_current_xact_id(), false)
+    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, runners, workers)
+    values (at, 'open', run_kind, 0, pg_current_xact_id(), false, 1, able)
     on conflict (slot) do nothing
     returning * into run;
     first := found;
@@ -384,6 +404,9 @@ begin
     insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
     values (own, at, run_kind, '{}', 0, 0, who, statement_timestamp() + lease)
     on conflict (token) do nothing;
+    if found and not first then
+        update prescient.slot_run r set runners = r.runners + 1, workers = r.workers + able where r.slot = at;
+    end if;
     state := 'open';
 end
 $$;
@@ -775,7 +798,7 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
         )
         select
             g.id, job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
@@ -784,7 +807,7 @@ begin
             case when outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(error, g.last_error),
             g.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, outcome,
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, outcome,
             lateness::double precision * interval '1 microsecond',
             duration::double precision * interval '1 microsecond',
             runner
@@ -830,7 +853,7 @@ drop function prescient.close_slot(timestamptz, boolean, bigint);
 drop function prescient.fence(timestamptz, bigint, bigint, boolean);
 drop function prescient.take_over(timestamptz, text, bigint, text, interval, bigint[]);
 drop function prescient.claim_rows(timestamptz, text, bigint, text, interval, bigint[], bigint);
-drop function prescient.open_slot(timestamptz, text, bigint, text, interval, timestamptz);
+drop function prescient.open_slot(timestamptz, text, bigint, text, interval, timestamptz, integer);
 drop function prescient.end_sessions(bigint[]);
 drop function prescient.slot_is_claimable(timestamptz);
 drop function prescient.look_into_slot(timestamptz);

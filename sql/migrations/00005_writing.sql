@@ -35,11 +35,12 @@ begin
     )
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
     )
     select
         id, coalesce((select j.name from prescient.job j where j.job = gone.job), end_by_key.job_exec, '#' || gone.job), entity_name, entity_key, item_key, group_key,
         first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for,
+        asked_within,
         prescient.traced(trace, prescient.trace_entry(end_by_key.outcome, next_check_at)), end_by_key.outcome
     from gone;
     get diagnostics ended = row_count;
@@ -124,7 +125,7 @@ revoke all on function prescient.reschedule from public;
 
 -- "It happened again": moves a waiting check later, never earlier, and with a cap no later than that long after
 -- its first slot (days and months of a cap are those of UTC). One that lands in the slot it is in writes nothing.
--- A check whose slot has begun goes to the next slot at the least, whatever the cap.
+-- A check whose slot has begun goes to the next slot at the least, whatever the cap. within: see enqueue.
 -- Returns the slot; null: no such check.
 -- +goose StatementBegin
 create function prescient.push_back(
@@ -134,7 +135,8 @@ create function prescient.push_back(
     check_at    timestamptz,
     cap         interval default null,
     item_key    text default '',
-    clock       timestamptz default null
+    clock       timestamptz default null,
+    within      interval default null
 )
 returns timestamptz
 language plpgsql
@@ -166,7 +168,10 @@ begin
     end if;
     -- Asked for when the row is locked: its lock may have been waited for over a boundary.
     earliest := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-    target := least(prescient.slot_target(check_at, clock), waiting.latest);
+    target := least(
+        prescient.slot_target(check_at, clock, prescient.within_seconds(within), prescient.place_key(job_exec, entity_name, entity_key, item_key)),
+        waiting.latest
+    );
     if waiting.next_check_at >= greatest(target, earliest) then
         return waiting.next_check_at;
     end if;
@@ -188,6 +193,10 @@ revoke all on function prescient.push_back from public;
 -- push_back (see there; cap is for it alone) or error (unique_violation).
 -- action tells what was done: inserted, kept, replaced or pushed_back.
 --
+-- within: any slot will do from the first one at or after check_at that is before check_at + within, in whole seconds; a
+-- day has 24 hours. Which it is follows from job_exec, entity_name, entity_key and item_key alone; see place. It is fixed
+-- with that. Where no slot is in there, it is the first one at or after check_at, as without within.
+--
 -- A row whose slot has begun is no longer safe to keep. When it has been claimed its check may have begun, and see
 -- nothing of this transaction: it is replaced, whatever on_conflict says but push_back, which moves it. When it has not,
 -- keep moves it to the next slot, to be checked after this transaction.
@@ -203,6 +212,7 @@ create function prescient.enqueue(
     on_conflict text default 'keep',
     cap         interval default null,
     clock       timestamptz default null,
+    within      interval default null,
     out id      bigint,
     out slot    timestamptz,
     out action  text
@@ -218,6 +228,8 @@ declare
     waiting record;
     claimed boolean;
     done    text := 'inserted';
+    seconds integer;
+    key     text;
 begin
     if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
         raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
@@ -231,15 +243,19 @@ begin
     if not found then
         number := prescient.job_number(job_exec);
     end if;
+    if within is not null then
+        seconds := prescient.within_seconds(within);
+        key := prescient.place_key(job_exec, entity_name, entity_key, item_key);
+    end if;
     -- Each turn either ends or finds the conflicting row gone, ended by somebody else between two statements.
     loop
-        target := prescient.slot_target(check_at, clock);
+        target := prescient.slot_target(check_at, clock, seconds, key);
         insert into prescient.future_job as f (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within
         )
         values (
             number, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key, target, target, enqueue.payload,
-            nullif(check_at, target)
+            nullif(check_at, target), seconds
         )
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
         returning f.id, f.next_check_at, done
@@ -299,7 +315,7 @@ begin
         if on_conflict = 'push_back' then
             enqueue.slot := prescient.push_back(
                 enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.check_at,
-                enqueue.cap, enqueue.item_key, enqueue.clock
+                enqueue.cap, enqueue.item_key, enqueue.clock, enqueue.within
             );
             continue when enqueue.slot is null;
             enqueue.action := 'pushed_back';
@@ -313,6 +329,7 @@ revoke all on function prescient.enqueue from public;
 
 -- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their
 -- keys, so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order.
+-- withins are the within of each; null: none has one.
 -- +goose StatementBegin
 create function prescient.enqueue_many(
     job_execs    text[],
@@ -325,6 +342,7 @@ create function prescient.enqueue_many(
     on_conflict  text default 'keep',
     cap          interval default null,
     clock        timestamptz default null,
+    withins      interval[] default null,
     out inserted    bigint,
     out kept        bigint,
     out replaced    bigint,
@@ -353,10 +371,17 @@ begin
         first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
         with given as (
             select
-                job.job, entity_name, entity_key, greatest(prescient.slot_ceil(check_at, grid), first) as target,
-                payload, item_key, group_key, check_at
-            from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
-                as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
+                job.job, entity_name, entity_key, prescient.place(usual, check_at, within, first, grid, hash) as target,
+                payload, item_key, group_key, check_at, within
+            from (
+                select
+                    job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
+                    prescient.within_seconds(within) as within,
+                    case when within is not null then prescient.place_hash(prescient.place_key(job_exec, entity_name, entity_key, item_key)) end as hash
+                from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                    as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+                offset 0 -- each is found out once
+            ) as g
             left join (
                 select name, prescient.number_of(name) as job
                 from (select distinct name from unnest(job_execs) as n (name)) as n
@@ -370,11 +395,11 @@ begin
                 nullif(current_setting('prescient_trace.parent', true), '') as enqueued_trace
         ), written as (
             insert into prescient.future_job (
-                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for,
+                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
                 enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
             )
             select
-                job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target),
+                job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
                 enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
             from given
             cross join who
@@ -390,8 +415,8 @@ begin
         into replaced, pushed_back
         from (
             select g.*
-            from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
-                as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
+            from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
             join prescient.future_job f
                 on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key
             where f.next_check_at < first
@@ -399,7 +424,7 @@ begin
         ) as begun,
         lateral prescient.enqueue(
             begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
-            'keep', null, enqueue_many.clock
+            'keep', null, enqueue_many.clock, begun.within
         ) as e;
         -- inserted: its check has ended meanwhile
         inserted := inserted + pushed_back;
@@ -416,13 +441,13 @@ begin
     into inserted, kept, replaced, pushed_back
     from (
         select *
-        from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys) with ordinality
-            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth)
+        from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
         order by entity_name, entity_key, job_exec, item_key, nth
     ) as g,
     lateral prescient.enqueue(
         g.job_exec, g.entity_name, g.entity_key, g.check_at, g.payload::jsonb, g.item_key, g.group_key,
-        enqueue_many.on_conflict, enqueue_many.cap, enqueue_many.clock
+        enqueue_many.on_conflict, enqueue_many.cap, enqueue_many.clock, g.within
     ) as e;
 end
 $$;
@@ -514,9 +539,9 @@ update prescient.setting
 set schema_version = 4;
 drop function prescient.set_width(interval, timestamptz);
 drop function prescient.lock_group(text);
-drop function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz);
-drop function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz);
-drop function prescient.push_back(text, text, text, timestamptz, interval, text, timestamptz);
+drop function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz, interval[]);
+drop function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval);
+drop function prescient.push_back(text, text, text, timestamptz, interval, text, timestamptz, interval);
 drop function prescient.reschedule(text, text, text, timestamptz, text, timestamptz);
 drop function prescient.cancel_entity(text, text);
 drop function prescient.cancel(text, text, text, text);

@@ -6,10 +6,12 @@
 -- anonymous rows are found once they have ended.
 --
 -- what: enqueued; next, retry, deferred, rescheduled, pushed_back, kept, width, retried (see trace_entry); an outcome, see
--- future_job_history; or waiting. slot: the one that the row was in; target: of enqueued, the instant that was asked for.
+-- future_job_history; or waiting. slot: the one that the row was in; target: of enqueued, the instant that was asked for; within: the
+-- window after it in which any slot would have done.
 -- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
 -- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
--- left open), straggler (it came after its slot was closed).
+-- left open), straggler (it came after its slot was closed). learned: of a check whose next slot was chosen by what was learned:
+-- next, latest (the slot that it had asked for), percent (of the rows like it that have ended by next), class (empty: all rows of the job).
 -- +goose StatementBegin
 create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null)
 returns table (
@@ -30,7 +32,9 @@ returns table (
     run        text,
     opened_at  timestamptz,
     closed_at  timestamptz,
-    hindrance  text
+    hindrance  text,
+    within     interval,
+    learned    jsonb
 )
 language plpgsql
 stable
@@ -41,7 +45,7 @@ begin
     with story as materialized (
         select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key, f.enqueued_at, f.enqueued_by, f.enqueued_app, f.enqueued_actor,
-            f.asked_for, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
+            f.asked_for, f.asked_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
             null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job
         from prescient.future_job f
         left join prescient.job j on j.job = f.job
@@ -53,7 +57,7 @@ begin
         union all
         select
             h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
-            h.asked_for, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
+            h.asked_for, h.asked_within, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
             h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null
         from prescient.future_job_history h
         where h.entity_name = why.entity_name
@@ -64,7 +68,8 @@ begin
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
             coalesce(s.asked_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
-            null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job
+            null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
+            s.asked_within, null::jsonb as learned
         from story s
         union all
         select
@@ -76,7 +81,11 @@ begin
             ),
             coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), null,
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
-            (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null
+            (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null, null,
+            case when e.value -> 7 is not null then jsonb_build_object(
+                'next', to_timestamp((e.value -> 7 ->> 0)::bigint), 'latest', to_timestamp((e.value -> 7 ->> 1)::bigint),
+                'percent', e.value -> 7 -> 2, 'class', e.value -> 7 -> 3
+            ) end
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select t.line::jsonb as value) as e
@@ -85,7 +94,7 @@ begin
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
-            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null
         from story s
         left join lateral (
             select last.value
@@ -104,7 +113,9 @@ begin
             when r.state = 'open' then 'open'
             when r.state = 'done' then 'straggler'
             when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
-        end
+        end,
+        e.asked_within * interval '1 second',
+        e.learned
     from entry e
     left join prescient.job j on j.job = e.job
     left join prescient.slot_run r on r.slot = e.slot and (e.lateness is not null or e.what = 'waiting')

@@ -17,5 +17,7 @@ where finished_at >= $1
     and finished_at < $2
     and ($3::text is null or job_exec = $3)
     and ($4::text is null or outcome = $4)
+    and ($6::text is null or entity_name = $6)
+    and ($7::text is null or entity_key = $7)
 order by finished_at desc, id desc
 limit $5

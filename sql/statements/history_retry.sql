@@ -14,12 +14,12 @@ with failed as (
 ), back as (
     insert into prescient.future_job (
         id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace
     )
     overriding system value
     select
         id, prescient.job_number(job_exec), entity_name, entity_key, item_key, group_key, first_check_at, prescient.slot_target($6, $7), check_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within,
         prescient.traced(
             prescient.traced(trace, json_build_array(
                 'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,

@@ -1,9 +1,24 @@
 -- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with
 -- rows in them that are not of paused jobs, each found by equality on the slot. waiting: those rows, counted up to 10,000
--- a job. live: runners that are at it.
+-- a job. live: runners that are at it. Of a year of slots few are looked into.
+with suspect as materialized (
+    select s.slot, r.state, probe.has_rows
+    from (
+        select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot
+        from (select since, width from prescient.setting limit 1) as setting
+    ) as s
+    left join prescient.slot_run r on r.slot = s.slot
+    left join lateral (
+        select true as has_rows
+        from prescient.future_job f
+        where f.next_check_at = s.slot
+        limit 1
+    ) as probe on true
+    where (r.slot is null and s.slot < $2) or r.state = 'open' or (r.state = 'done' and probe.has_rows)
+)
 select
     s.slot,
-    coalesce(r.state, 'missed') as state,
+    coalesce(s.state, 'missed') as state,
     coalesce(due.waiting, 0) as waiting,
     coalesce(due.jobs, '{}') as jobs,
     coalesce(due.counts, '{}') as counts,
@@ -12,17 +27,7 @@ select
         from prescient.slot_claim c
         where c.slot = s.slot and c.allocated_until >= clock_timestamp()
     ) as live
-from (
-    select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot
-    from (select since, width from prescient.setting limit 1) as setting
-) as s
-left join prescient.slot_run r on r.slot = s.slot
-left join lateral (
-    select true as has_rows
-    from prescient.future_job f
-    where f.next_check_at = s.slot
-    limit 1
-) as probe on true
+from suspect s
 left join lateral (
     select sum(few.n)::bigint as waiting, array_agg(few.name order by few.name) as jobs, array_agg(few.n order by few.name) as counts
     from (
@@ -35,9 +40,7 @@ left join lateral (
         ) as n
         where j.paused_at is null
     ) as few
-    where probe.has_rows
+    where s.has_rows
 ) as due on true
-where (r.slot is null and s.slot < $2)
-    or r.state = 'open'
-    or (r.state = 'done' and due.waiting > 0)
+where s.state is distinct from 'done' or due.waiting > 0
 order by s.slot

@@ -16,7 +16,7 @@ with outcome as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, trace, outcome, lateness, duration, runner
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
@@ -24,7 +24,7 @@ with outcome as (
         case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
         coalesce(g.error, g.last_error),
         g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
-        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.trace, g.outcome,
+        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, g.outcome,
         g.lateness::double precision * interval '1 microsecond',
         g.duration::double precision * interval '1 microsecond',
         $12::text

@@ -1,10 +1,11 @@
 -- Counts events that a run has dropped, and keeps what the rows of schedules that end had: runs and, where it is not '', the
 -- instant that was published last.
-insert into prescient.schedule_drop as d (id, dropped, runs, last_at)
-select id, dropped, runs, nullif(last_at, '')::timestamptz
+insert into prescient.schedule_drop as d (id, dropped, runs, last_at, dropped_at)
+select id, dropped, runs, nullif(last_at, '')::timestamptz, case when dropped > 0 then clock_timestamp() end
 from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[]) as g (id, dropped, runs, last_at)
 order by id collate "C"
 on conflict (id) do update
 set dropped = d.dropped + excluded.dropped,
     runs = excluded.runs,
-    last_at = coalesce(excluded.last_at, d.last_at)
+    last_at = coalesce(excluded.last_at, d.last_at),
+    dropped_at = coalesce(excluded.dropped_at, d.dropped_at)

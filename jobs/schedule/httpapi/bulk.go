@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -42,7 +43,7 @@ type bulkResult struct {
 type bulkFailure struct {
 	Index int64  `json:"index"` // in the list of changes, from 0
 	ID    string `json:"id"`
-	*problemError
+	*web.Problem
 }
 
 // bulk is a request that is being read. It holds no transaction while it waits for the client.
@@ -65,7 +66,7 @@ type waiting struct {
 
 // changeMany makes many changes, as they come.
 func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
-	if err := checkMedia(r); err != nil {
+	if err := web.CheckMedia(r); err != nil {
 		return nil, err
 	}
 	control := http.NewResponseController(w)
@@ -105,7 +106,7 @@ func (b *bulk) readAll() error {
 			err = &http.MaxBytesError{Limit: b.MaxBody}
 		}
 		if err != nil {
-			return unreadable(err)
+			return web.Unreadable(err)
 		}
 		if err := b.add(text); err != nil {
 			return err
@@ -115,7 +116,7 @@ func (b *bulk) readAll() error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return problem(http.StatusBadRequest, "the body: it goes on after the first value")
+		return web.NewProblem(http.StatusBadRequest, "the body: it goes on after the first value")
 	}
 	return nil
 }
@@ -125,10 +126,10 @@ func expect(dec *json.Decoder, tokens ...json.Token) error {
 	for _, want := range tokens {
 		got, err := dec.Token()
 		if err != nil {
-			return unreadable(err)
+			return web.Unreadable(err)
 		}
 		if got != want {
-			return problem(http.StatusBadRequest, fmt.Sprintf(`the body: want {"changes": [...]}, and found %v instead of %v`, got, want))
+			return web.NewProblem(http.StatusBadRequest, fmt.Sprintf(`the body: want {"changes": [...]}, and found %v instead of %v`, got, want))
 		}
 	}
 	return nil
@@ -139,7 +140,7 @@ func (b *bulk) add(text json.RawMessage) error {
 	index := b.read
 	b.read++
 	var c bulkChange
-	if err := parse(bytes.NewReader(text), &c); err != nil {
+	if err := web.Parse(bytes.NewReader(text), &c); err != nil {
 		b.fail(index, c.Schedule.ID, err)
 		return nil
 	}

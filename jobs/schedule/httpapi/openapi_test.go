@@ -13,6 +13,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 func load(t *testing.T) *openapi3.T {
@@ -46,7 +48,7 @@ func TestTheDocumentHasEveryFieldOfRequestsAndAnswers(t *testing.T) {
 	schemas := load(t).Components.Schemas
 	for name, v := range map[string]any{
 		"ScheduleFields": body{}, "SchedulePatch": body{}, "Schedule": View{}, "SchedulePage": page{}, "Preview": preview{}, "Instant": instant{},
-		"Change": bulkChange{}, "ChangesResult": bulkResult{}, "ChangeError": bulkFailure{}, "Problem": problemError{}, "FieldError": fieldError{},
+		"Change": bulkChange{}, "ChangesResult": bulkResult{}, "ChangeError": bulkFailure{}, "Problem": web.Problem{}, "FieldError": web.FieldError{},
 	} {
 		if diff := cmp.Diff(fields(reflect.TypeOf(v)), properties(schemas[name])); diff != "" {
 			t.Errorf("%s (-code +document):\n%s", name, diff)
@@ -108,7 +110,7 @@ func TestTheDocumentIsServedAsItStands(t *testing.T) {
 	t.Parallel()
 	a := new(api)
 	answer := httptest.NewRecorder()
-	a.answer(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil), description)
+	a.Answer(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil), description)
 	var served, stands any
 	for text, v := range map[string]*any{answer.Body.String(): &served, string(description): &stands} {
 		if err := json.Unmarshal([]byte(text), v); err != nil {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -41,7 +42,7 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 // to change would change nothing.
 func readPatch(r *http.Request) (map[string]any, error) {
 	var text json.RawMessage
-	if err := decode(r, &text, mergePatch); err != nil {
+	if err := web.Decode(r, &text, mergePatch); err != nil {
 		return nil, err
 	}
 	if err := jobs.CheckPayload(text, len(text)); err != nil {
@@ -49,15 +50,15 @@ func readPatch(r *http.Request) (map[string]any, error) {
 	}
 	v, err := readAny(text)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, web.Unreadable(err)
 	}
 	changes, ok := v.(map[string]any)
 	if !ok {
-		return nil, problem(http.StatusBadRequest, "the body: want an object of the fields to change")
+		return nil, web.NewProblem(http.StatusBadRequest, "the body: want an object of the fields to change")
 	}
 	for name := range changes {
 		if !fieldNames[name] {
-			return nil, problem(http.StatusBadRequest, fmt.Sprintf("the body: unknown field %q", name))
+			return nil, web.NewProblem(http.StatusBadRequest, fmt.Sprintf("the body: unknown field %q", name))
 		}
 	}
 	return changes, nil
@@ -86,7 +87,7 @@ func patched(b body, changes map[string]any) (merged body, err error) {
 	if text, err = json.Marshal(merge(was, changes)); err != nil {
 		return b, err
 	}
-	err = parse(bytes.NewReader(text), &merged)
+	err = web.Parse(bytes.NewReader(text), &merged)
 	return merged, err
 }
 

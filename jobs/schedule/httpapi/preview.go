@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
@@ -22,14 +23,14 @@ type instant struct {
 }
 
 func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := query(r, "crontab", "timezone", "anchor", "from", "to", "limit")
+	q, err := web.Query(r, "crontab", "timezone", "anchor", "from", "to", "limit")
 	if err != nil {
 		return nil, err
 	}
-	limit, err1 := q.limit()
-	from, err2 := q.instant("from", true)
-	to, err3 := q.instant("to", true)
-	anchor, err4 := q.instant("anchor", false)
+	limit, err1 := limitOf(q)
+	from, err2 := q.Instant("from", true)
+	to, err3 := q.Instant("to", true)
+	anchor, err4 := q.Instant("anchor", false)
 	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -16,17 +17,17 @@ type page struct {
 }
 
 func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := query(r, "prefix", "state", "after", "limit")
+	q, err := web.Query(r, "prefix", "state", "after", "limit")
 	if err != nil {
 		return nil, err
 	}
-	limit, err := q.limit()
+	limit, err := limitOf(q)
 	if err != nil {
 		return nil, err
 	}
 	f := schedule.Filter{Prefix: q.Get("prefix"), After: q.Get("after"), State: schedule.State(q.Get("state")), Limit: limit + 1}
 	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
-		return nil, problem(http.StatusBadRequest, "state: must be active, paused or ended")
+		return nil, web.NewProblem(http.StatusBadRequest, "state: must be active, paused or ended")
 	}
 	list, err := a.Store.List(r.Context(), a.DB, f)
 	if err != nil {
@@ -46,7 +47,7 @@ func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
 	var b body
-	if err := decode(r, &b); err != nil {
+	if err := web.Decode(r, &b); err != nil {
 		return nil, err
 	}
 	s, err := a.Store.Create(r.Context(), a.DB, b.spec())
@@ -55,11 +56,8 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	w.Header().Set("Location", "/schedules/"+url.PathEscape(s.ID))
 	setVersion(w, s)
-	return created{NewView(s)}, nil
+	return web.Answer{Status: http.StatusCreated, Value: NewView(s)}, nil
 }
-
-// created is a View that is answered with 201.
-type created struct{ View }
 
 func (a *api) get(w http.ResponseWriter, r *http.Request) (any, error) {
 	s, err := a.Store.Get(r.Context(), a.DB, r.PathValue("id"))
@@ -76,7 +74,7 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	var b body
-	if err := decode(r, &b); err != nil {
+	if err := web.Decode(r, &b); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
@@ -109,7 +107,7 @@ func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 type changeFunc func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error)
 
-func (a *api) change(change changeFunc) handler {
+func (a *api) change(change changeFunc) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		version, err := ifMatch(r)
 		if err != nil {

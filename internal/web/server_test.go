@@ -1,4 +1,4 @@
-package daemon
+package web
 
 import (
 	"bufio"
@@ -43,7 +43,7 @@ func TestAClientThatIsSlowOrDoesNothingIsNotWaitedForLong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				server := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if _, err := io.ReadAll(r.Body); errors.Is(err, os.ErrDeadlineExceeded) {
 						w.WriteHeader(http.StatusRequestTimeout)
 					}

@@ -1,0 +1,249 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/learn"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type adviseOptions struct {
+	job, by string
+	rows    count
+	learn   bool
+}
+
+func newAdvise(a *App) *cobra.Command {
+	var o adviseOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "advise",
+		Short: "Tell how many checks found nothing, and when to look instead",
+		Long: `Tell of each job how many checks found nothing, when its rows were really finished, and which first delay and
+which next ones would halve the checks. History is what it goes by: a row was finished at some time between the last check
+that found nothing and the one that ended it. DELAY is how long after that the check came, on average.
+
+What a function asks for as an alert is not touched: it comes as it does. Where a fixed interval does about as well as looks of
+which each has its own delay, it says so. docs/learning.md has more, and how jobs.Learned does this by itself.`,
+		Example: `  prescient advise
+  prescient advise --job order.unshipped --by carrier
+  prescient advise --learn  # makes the curves of jobs.Learned anew, now`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.by != "" && o.job == "" {
+				return usagef("--by tells the rows of one job apart: give --job, too")
+			}
+			return advise(c.Context(), a, o)
+		},
+	})
+	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
+	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload by which its rows are told apart, such as carrier")
+	countVar(c.Flags(), &o.rows, "rows", learn.DefaultRows, "number of rows of history that are read at the most, the newest")
+	c.Flags().BoolVar(&o.learn, "learn", false, "first make the curves of the jobs that are registered with jobs.Learned anew")
+	return c
+}
+
+// adviceView is learn.Advice as JSON.
+type adviceView struct {
+	JobExec      string         `json:"job_exec"`
+	Class        string         `json:"class"`
+	Rows         int64          `json:"rows"`
+	Checks       int64          `json:"checks"`
+	FoundNothing int64          `json:"found_nothing"`
+	HalfBy       *duration.Text `json:"half_by"`
+	MostBy       *duration.Text `json:"most_by"`
+	Past         planView       `json:"past"`
+	Halved       *planView      `json:"halved"`
+	Fixed        *planView      `json:"fixed"`
+	Points       []pointView    `json:"points"`
+}
+
+// planView is learn.Plan as JSON.
+type planView struct {
+	First  duration.Text   `json:"first"`
+	Next   []duration.Text `json:"next"`
+	Checks float64         `json:"checks"`
+	Delay  duration.Text   `json:"delay"`
+}
+
+// pointView is learn.Point as JSON.
+type pointView struct {
+	Age  duration.Text `json:"age"`
+	Open float64       `json:"open"`
+}
+
+// advisedView is what was advised, and what that is from.
+type advisedView struct {
+	Read    int64        `json:"read"`    // rows of history
+	Learned int          `json:"learned"` // jobs whose curves were made anew
+	Jobs    []adviceView `json:"jobs"`
+}
+
+func newPlanView(p *learn.Plan) *planView {
+	if p == nil {
+		return nil
+	}
+	v := &planView{duration.Text(p.First), []duration.Text{}, p.Checks, duration.Text(p.Delay)}
+	for _, next := range p.Next {
+		v.Next = append(v.Next, duration.Text(next))
+	}
+	return v
+}
+
+func newAdviceView(a *learn.Advice) adviceView {
+	by := func(open float64) *duration.Text {
+		age, ok := a.At(open)
+		if !ok {
+			return nil
+		}
+		return new(duration.Text(age))
+	}
+	v := adviceView{
+		a.Job, a.Class, a.Rows, a.Checks, a.FoundNothing, by(0.5), by(0.1),
+		*newPlanView(&a.Past), newPlanView(a.Halved), newPlanView(a.Fixed),
+		[]pointView{},
+	}
+	for _, p := range a.Points {
+		v.Points = append(v.Points, pointView{duration.Text(p.Age), p.Open})
+	}
+	return v
+}
+
+func advise(ctx context.Context, a *App, o adviseOptions) error {
+	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
+		var view advisedView
+		if o.learn {
+			var err error
+			if view.Learned, err = relearn(ctx, a, db, setting.Now()); err != nil {
+				return err
+			}
+		}
+		bounds := learn.Bounds{Rows: int64(o.rows), Time: time.Minute}
+		list, read, err := learn.Advise(ctx, db, a.schema(), learn.Question{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
+		if err != nil {
+			return err
+		}
+		view.Read, view.Jobs = read, []adviceView{}
+		for i := range list {
+			view.Jobs = append(view.Jobs, newAdviceView(&list[i]))
+		}
+		return a.print(view, func() error { return printAdvice(a, view, list) })
+	})
+}
+
+// relearn makes the curves of the jobs that learn anew.
+func relearn(ctx context.Context, a *App, db *sqlx.DB, now time.Time) (int, error) {
+	var list []*jobs.Definition
+	for d := range a.registry.All() {
+		if d.Learns() {
+			list = append(list, d)
+		}
+	}
+	if len(list) == 0 {
+		a.log.WarnContext(ctx, "nothing is learned: no job of this binary is registered with jobs.Learned")
+		return 0, nil
+	}
+	n, _, err := learn.Refresh(ctx, db, a.schema(), list, now, now, learn.Bounds{Time: time.Minute})
+	if err == nil && n == 0 {
+		a.log.WarnContext(ctx, "nothing is learned: a run is at it just now")
+	}
+	return n, err
+}
+
+func printAdvice(a *App, view advisedView, list []learn.Advice) error {
+	rows := []table.Row{}
+	for i, v := range view.Jobs {
+		rows = append(rows, table.Row{
+			v.JobExec, v.Class, v.Rows, v.Checks, partOf(v.FoundNothing, v.Checks), orDash(v.HalfBy), orDash(v.MostBy),
+			fmt.Sprintf("%.1f", v.Past.Checks), spoken.Duration(list[i].Past.Delay),
+		})
+	}
+	header := table.Row{
+		"JOB", optional("CLASS"), optional("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY", optional("90 % BY"), "CHECKS A ROW", optional("DELAY"),
+	}
+	if err := a.table(header, rows...); err != nil {
+		return err
+	}
+	var lines []string
+	for i := range list {
+		if text := advice(&list[i]); text != "" {
+			lines = append(lines, "", strings.Map(printable, text))
+			lines = append(lines, plot(&list[i])...)
+		}
+	}
+	return a.lines(append(lines, "", fmt.Sprintf("%d rows of history were read.", view.Read))...)
+}
+
+func partOf(part, of int64) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d (%d %%)", part, 100*part/of)
+}
+
+func orDash(d *duration.Text) any {
+	if d == nil {
+		return "-"
+	}
+	return *d
+}
+
+// advice says what would halve the checks of a job.
+func advice(a *learn.Advice) string {
+	name := a.Job
+	if a.Class != "" {
+		name += " of " + a.Class
+	}
+	switch {
+	case len(a.Points) == 0:
+		return ""
+	case a.Halved == nil:
+		return name + ": nothing would halve the checks, since no row has fewer than one."
+	}
+	next := []string{}
+	for _, d := range a.Halved.Next {
+		next = append(next, spoken.Duration(d))
+	}
+	text := fmt.Sprintf("%s: %.1f checks a row instead of %.1f, %s after it is finished instead of %s, with a first check after %s",
+		name, a.Halved.Checks, a.Past.Checks, spoken.Duration(a.Halved.Delay), spoken.Duration(a.Past.Delay), spoken.Duration(a.Halved.First))
+	if len(next) > 0 {
+		text += " and the next ones each " + strings.Join(next, ", ") + " later"
+	}
+	text += "."
+	if a.Fixed != nil && len(a.Fixed.Next) > 0 {
+		text += fmt.Sprintf(" A fixed interval of %s has as many, %s after it is finished", spoken.Duration(a.Fixed.Next[0]), spoken.Duration(a.Fixed.Delay))
+		if a.Fixed.Delay <= a.Halved.Delay*11/10 {
+			text += ": it does about as well"
+		}
+		text += "."
+	}
+	return text
+}
+
+const (
+	plotLines = 10
+	plotWidth = 40
+)
+
+// plot is a bar for what is still open, at ages that are as far from one another as those of the curve are, on the whole.
+func plot(a *learn.Advice) (lines []string) {
+	end, ok := a.At(0.02)
+	if !ok {
+		end = a.Points[len(a.Points)-1].Age
+	}
+	for i := range plotLines + 1 {
+		age := end * time.Duration(i) / plotLines
+		open := a.OpenAt(age)
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Duration(age.Round(time.Second)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
+	}
+	return lines
+}

@@ -1,0 +1,131 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type forecastOptions struct {
+	ahead  time.Duration
+	check  bool
+	whatIf whatIf
+	past   time.Duration
+	lead   time.Duration
+}
+
+func newForecast(a *App) *cobra.Command {
+	var o forecastOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "forecast",
+		Short: "Tell what the slots to come will bring, and which will not end in time",
+		Long: `Tell what each slot to come will bring: its rows, how long running them will take, and which slots will not end before
+the next one begins, or break an SLA or a deadline, with what would help and by how much.
+
+Rows that wait are counted in the index, above 1,000 of a job in a slot by an estimate. What is not there yet follows
+from the past: which part of a job's rows comes late, and how many rows slots of that time of day had. Recurring
+schedules count with every instant to come. Run times follow from what slots of the past took. It reads at the
+most 2,000 slots, and a sample of history.
+
+With --backtest it tells how good that is: for each slot of that time it says what would have been told --lead before
+it, from what was known then, and compares it with what happened.
+
+With --check the exit code is 3 when a slot will not end in time, or break an SLA or a deadline, what is wrong is all that
+is printed, and where nothing is nothing is.`,
+		Example: `  prescient forecast
+  prescient forecast --for 7d --what-if runners=4,width=5m
+  prescient forecast --check
+  prescient forecast --backtest 7d --lead 24h`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.past > 0 {
+				return backtest(c.Context(), a, &o)
+			}
+			if o.ahead == 0 {
+				return usagef("--for 0s: must be positive")
+			}
+			return lookAhead(c.Context(), a, &o)
+		},
+	})
+	duration.Var(c.Flags(), &o.ahead, "for", 24*time.Hour, "how far ahead to look")
+	c.Flags().BoolVar(&o.check, "check", false, "print only what is wrong, and exit with 3 when something is")
+	c.Flags().Var(&o.whatIf, "what-if", "what slots are run with: runners=N, workers=N of each, width=DURATION, with commas between")
+	duration.Var(c.Flags(), &o.past, "backtest", 0, "look at the slots of that long ago until now")
+	duration.Var(c.Flags(), &o.lead, "lead", time.Hour, "how long before its slot a backtest forecasts it")
+	c.MarkFlagsMutuallyExclusive("backtest", "for")
+	c.MarkFlagsMutuallyExclusive("backtest", "check")
+	c.MarkFlagsMutuallyExclusive("backtest", "what-if")
+	return c
+}
+
+// whatIf is a flag that takes pairs.
+type whatIf struct {
+	forecast.WhatIf
+	text string
+}
+
+func (w *whatIf) String() string { return w.text }
+
+// Type is the placeholder in help.
+func (w *whatIf) Type() string { return "PAIRS" }
+
+// Set parses pairs.
+func (w *whatIf) Set(text string) error {
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		var n count
+		var err error
+		switch name {
+		case "runners":
+			err = n.Set(value)
+			w.Runners = int(n)
+		case "workers":
+			err = n.Set(value)
+			w.Workers = int(n)
+		case "width":
+			w.Width, err = duration.Parse(value)
+			if err == nil {
+				_, err = grid.New(w.Width)
+			}
+		default:
+			return fmt.Errorf("want pairs such as runners=4, workers=128 or width=5m, and not %q", pair)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	w.text = text
+	return nil
+}
+
+func lookAhead(ctx context.Context, a *App, o *forecastOptions) error {
+	registry, release, err := a.definitions(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
+		f, err := forecast.Look(ctx, forecast.Config{
+			DB: db, Schema: a.Config().Database.Schema, For: o.ahead, Registry: registry, WhatIf: o.whatIf.WhatIf,
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.printForecast(f, o.check); err != nil {
+			return err
+		}
+		if o.check && len(f.Findings) > 0 {
+			return &ExitError{Code: Found}
+		}
+		return nil
+	})
+}

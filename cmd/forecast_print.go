@@ -1,0 +1,241 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/forecast"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// forecastView is forecast.Forecast as JSON.
+type forecastView struct {
+	OK       bool               `json:"ok"` // there are no findings
+	Now      time.Time          `json:"now"`
+	Width    duration.Text      `json:"width"`
+	From     time.Time          `json:"from"`
+	To       time.Time          `json:"to"`
+	Runners  int                `json:"runners"`
+	Workers  int                `json:"workers"`
+	Learned  int                `json:"learned_slots"`
+	Slots    []forecastSlotView `json:"slots"`
+	Findings []forecastFinding  `json:"findings"`
+	Notes    []string           `json:"notes"`
+}
+
+// forecastSlotView is forecast.Slot as JSON.
+type forecastSlotView struct {
+	Slot    time.Time         `json:"slot"`
+	Rows    int64             `json:"rows"`
+	Waiting int64             `json:"waiting"`
+	Begins  duration.Text     `json:"begins_after"`
+	Took    duration.Text     `json:"takes"`
+	Jobs    []forecastJobView `json:"jobs"`
+}
+
+// forecastJobView is forecast.Job as JSON.
+type forecastJobView struct {
+	JobExec      string        `json:"job_exec"`
+	Waiting      int64         `json:"waiting"`
+	Expected     int64         `json:"rows"`
+	Done         duration.Text `json:"done_after"`
+	Paused       bool          `json:"paused"`
+	Unregistered bool          `json:"unregistered"`
+}
+
+// forecastFinding is forecast.Finding as JSON.
+type forecastFinding struct {
+	Slot      time.Time          `json:"slot"`
+	Slots     int                `json:"slots"`
+	Condition forecast.Condition `json:"condition"`
+	JobExec   string             `json:"job_exec"`
+	Text      string             `json:"text"`
+	Help      []string           `json:"help"`
+}
+
+func newForecastView(f forecast.Forecast) forecastView {
+	v := forecastView{
+		OK: len(f.Findings) == 0, Now: f.Now, Width: duration.Text(f.Grid.Width()), From: f.From, To: f.To, Runners: f.Runners, Workers: f.Workers,
+		Learned: f.Learned, Slots: []forecastSlotView{}, Findings: []forecastFinding{}, Notes: append([]string{}, f.Notes...),
+	}
+	for _, s := range f.Slots {
+		slot := forecastSlotView{s.Slot, s.Rows, s.Waiting, duration.Text(s.Begins), duration.Text(s.Took), []forecastJobView{}}
+		for _, j := range s.Jobs {
+			slot.Jobs = append(slot.Jobs, forecastJobView{j.JobExec, j.Waiting, j.Expected, duration.Text(j.Done), j.Paused, j.Unregistered})
+		}
+		v.Slots = append(v.Slots, slot)
+	}
+	for _, n := range f.Findings {
+		v.Findings = append(v.Findings, forecastFinding{n.Slot, n.Slots, n.Condition, n.JobExec, n.Text, append([]string{}, n.Help...)})
+	}
+	return v
+}
+
+func (a *App) printForecast(f forecast.Forecast, onlyFindings bool) error {
+	view := newForecastView(f)
+	return a.print(view, func() error {
+		if onlyFindings {
+			return a.printForecastFindings(view)
+		}
+		err := errors.Join(a.printBars(f), a.printForecastFindings(view))
+		for _, note := range f.Notes {
+			err = errors.Join(err, a.sentence(note))
+		}
+		return err
+	})
+}
+
+// longest is how wide the longest bar is.
+const longest = 30
+
+// printBars prints the slots that have rows, with a bar for each.
+func (a *App) printBars(f forecast.Forecast) error {
+	var rows []table.Row
+	most := int64(1)
+	for _, s := range f.Slots {
+		most = max(most, s.Rows)
+	}
+	for _, s := range f.Slots {
+		if len(s.Jobs) == 0 {
+			continue
+		}
+		mark := ""
+		if s.Ends() > f.Grid.Width() {
+			mark = " !"
+		}
+		rows = append(rows, table.Row{s.Slot, s.Rows, s.Waiting, spoken.About(s.Took), bar(s.Waiting, s.Rows, most) + mark, jobsText(s)})
+	}
+	if len(rows) == 0 {
+		return a.sentence(fmt.Sprintf("nothing is due from %s to %s", f.From.Format(time.RFC3339), f.To.Format(time.RFC3339)))
+	}
+	header := table.Row{"SLOT", "ROWS", optional("WAITING"), "TAKES", "", optional("JOBS")}
+	return errors.Join(a.table(header, rows...), a.lines(""), a.sentence(fmt.Sprintf(
+		"%d of %d slots have rows. Times: %d x %d workers, from %d slots of the past.", len(rows), len(f.Slots), f.Runners, f.Workers, f.Learned)))
+}
+
+// bar is a bar of rows, dark as far as they wait already.
+func bar(waiting, rows, most int64) string {
+	long := (rows*longest + most - 1) / most
+	full := int64(0)
+	if rows > 0 {
+		full = (min(waiting, rows)*long + rows/2) / rows
+	}
+	return strings.Repeat("█", int(full)) + strings.Repeat("░", int(long-full))
+}
+
+// jobsText is the jobs of a slot in one line.
+func jobsText(s forecast.Slot) string {
+	var list []string
+	for _, j := range s.Jobs {
+		text := fmt.Sprintf("%s %d", j.JobExec, j.Expected)
+		switch {
+		case j.Paused:
+			text += " (paused)"
+		case j.Unregistered:
+			text += " (no run knows it)"
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
+}
+
+func (a *App) printForecastFindings(v forecastView) error {
+	var err error
+	for _, f := range v.Findings {
+		more := ""
+		if f.Slots > 1 {
+			more = fmt.Sprintf("; %d slots in a row from %s on, this is the worst", f.Slots, f.Slot.Format(time.RFC3339))
+		}
+		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s%s", f.Condition, f.Text, more)))
+		for _, help := range f.Help {
+			err = errors.Join(err, a.lines("  - "+help))
+		}
+	}
+	return err
+}
+
+// testedView is forecast.Tested as JSON.
+type testedView struct {
+	From  time.Time        `json:"from"`
+	To    time.Time        `json:"to"`
+	Lead  duration.Text    `json:"lead"`
+	Rows  errorsView       `json:"rows"`
+	Took  errorsView       `json:"takes"`
+	Jobs  []jobErrorsView  `json:"jobs"`
+	Slots []testedSlotView `json:"slots"`
+	Notes []string         `json:"notes"`
+}
+
+// errorsView is forecast.Errors as JSON.
+type errorsView struct {
+	Slots  int     `json:"slots"`
+	Median float64 `json:"median_error"`
+	P90    float64 `json:"p90_error"`
+	Sum    float64 `json:"error_of_sum"`
+}
+
+type jobErrorsView struct {
+	JobExec string `json:"job_exec"`
+	errorsView
+}
+
+type testedSlotView struct {
+	Slot         time.Time     `json:"slot"`
+	Rows         int64         `json:"rows"`
+	ExpectedRows int64         `json:"expected_rows"`
+	Took         duration.Text `json:"took"` // 0s: not known
+	ExpectedTook duration.Text `json:"expected_took"`
+}
+
+func backtest(ctx context.Context, a *App, o *forecastOptions) error {
+	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
+		t, err := forecast.Backtest(ctx, forecast.Config{DB: db, Schema: a.Config().Database.Schema}, o.past, o.lead)
+		if err != nil {
+			return err
+		}
+		v := testedView{
+			From: t.From, To: t.To, Lead: duration.Text(t.Lead), Rows: errorsView(t.Rows), Took: errorsView(t.Took),
+			Jobs: []jobErrorsView{}, Slots: []testedSlotView{}, Notes: append([]string{}, t.Notes...),
+		}
+		for _, j := range t.Jobs {
+			v.Jobs = append(v.Jobs, jobErrorsView{j.JobExec, errorsView(j.Errors)})
+		}
+		for _, s := range t.Slots {
+			v.Slots = append(v.Slots, testedSlotView{s.Slot, s.Rows, s.ExpectedRows, duration.Text(s.Took), duration.Text(s.ExpectedTook)})
+		}
+		return a.print(v, func() error { return a.printTested(v) })
+	})
+}
+
+func (a *App) printTested(v testedView) error {
+	var rows []table.Row
+	add := func(what string, e errorsView) {
+		if e.Slots > 0 {
+			rows = append(rows, table.Row{what, e.Slots, percent(e.Median), percent(e.P90), percent(e.Sum)})
+		}
+	}
+	for _, j := range v.Jobs {
+		add("rows of "+j.JobExec, j.errorsView)
+	}
+	add("rows of a slot", v.Rows)
+	add("run time of a slot", v.Took)
+	err := a.sentence(fmt.Sprintf("Slots from %s to %s, as they would have been forecast %s before:",
+		v.From.Format(time.RFC3339), v.To.Format(time.RFC3339), duration.Text(v.Lead)))
+	if len(rows) > 0 {
+		err = errors.Join(err, a.lines(""), a.table(table.Row{"", "SLOTS", "MEDIAN ERROR", "9 OF 10 BELOW", "ERROR OF THE SUM"}, rows...))
+	}
+	for _, note := range v.Notes {
+		err = errors.Join(err, a.sentence(note))
+	}
+	return err
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }

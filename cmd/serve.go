@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/serve/api"
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/serve/pages"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newServe(a *App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve what is so, and what to do about it, over HTTP",
+		Long: `Serve what is so, and what to do about it, over HTTP, until SIGTERM: the slots of the last and the next day, what is
+overdue, missed, failing and given up, each slot, job, entity, schedule and event, the ledger as a heat map, and actions: cancel,
+reschedule, retry, pause, resume, catch-up, and trigger and backfill of schedules. An action is previewed in numbers
+first, and recorded with who has done it.
+
+  /         for people: pages that need no JavaScript, and keep themselves up to date where there is some
+  /api/v1   for programs; /api/v1/openapi.json describes it
+  /healthz  200 or, with the names of the conditions that "status --check" finds, 503
+
+It listens on this machine alone, where everybody may read who reaches it. On another address, and behind a proxy, it wants
+a token: serve.read_token is what readers have, and serve.token what operators have, without whom nobody may act. A
+token may have a name before it, by which its actions are recorded: ops:0123456789abcdef.
+
+The database is asked two statements a second at the most, however many look. It needs the role of a reader; actions
+need that of an operator, and are refused where the server has not got it. Catch-up runs the checks of the jobs that this binary
+has registered, and leaves those of others.
+
+It runs no slots: that is the daemon's, or cron's, to do.`,
+		Example: `  prescient serve
+  prescient serve --listen :8088   # with serve.token or serve.read_token
+  curl -fsS localhost:8088/api/v1/overview | jq .findings`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return serveBoard(c.Context(), a) },
+	}
+	config.ServeFlags(c.Flags())
+	config.EventFlags(c.Flags())
+	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
+	return c
+}
+
+func serveBoard(ctx context.Context, a *App) error {
+	cfg := a.Config().Serve
+	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
+	if err != nil {
+		return usagef("serve.token, serve.read_token: %w", err)
+	}
+	private := web.IsLoopback(cfg.Listen) && cfg.Proxy == "off"
+	if !private && len(keys) == 0 {
+		return usagef("%s is not for this machine alone, or a proxy stands before it: set serve.token or serve.read_token, of 16 characters or more, "+
+			"such as PRESCIENT_SERVE_TOKEN=ops:$(openssl rand -hex 16), or listen on localhost", cfg.Listen)
+	}
+	return a.withPublished(ctx, func(db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting) error {
+		b, err := a.newBoard(ctx, db, registry, publisher, setting)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		handler, err := api.New(api.Config{
+			Board: b, Whose: whose(keys), OpenReading: private && cfg.ReadToken == config.Secret{}, Address: a.addressOf(), Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		shown, err := pages.New(pages.Config{
+			Board: b, Whose: whose(keys), OpenReading: private && cfg.ReadToken == config.Secret{}, Secure: cfg.Proxy == "https",
+			Address: a.addressOf(), Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		_, end, err := web.Listen(ctx, cfg.Listen, a.guarded(serveHandler(b, handler, shown)), a.log)
+		if err != nil {
+			return err
+		}
+		<-ctx.Done()
+		a.log.InfoContext(ctx, "server is stopping")
+		shown.Close()
+		end()
+		return nil
+	})
+}
+
+// newBoard returns what is served.
+func (a *App) newBoard(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting) (*board.Board, error) {
+	database, err := a.newDatabaseView(setting)
+	if err != nil {
+		return nil, err
+	}
+	return board.New(ctx, board.Config{
+		DB: db, Schema: a.Config().Database.Schema, Runner: a.runnerConfig(db, registry, nil), Self: a.self(), Private: database.Private,
+		MaxPayload: a.Config().Jobs.MaxPayload, Logger: a.log,
+		Publishing: &schedule.Publishing{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()},
+	})
+}
+
+// whose says who a token belongs to.
+func whose(keys web.Keys) func(token string) (board.Who, bool) {
+	return func(token string) (board.Who, bool) {
+		who, known := keys.Find(token)
+		return board.Who{Name: who.Name, Operator: who.MayChange}, known
+	}
+}
+
+// addressOf says where a request comes from.
+func (a *App) addressOf() func(*http.Request) netip.Addr {
+	if a.Config().Serve.Proxy == "off" {
+		return web.Address
+	}
+	return web.ProxiedAddress
+}
+
+// guarded refuses requests by a name that is not the server's.
+func (a *App) guarded(next http.Handler) http.Handler {
+	names := strings.FieldsFunc(a.Config().Serve.Hosts, func(r rune) bool { return r == ',' || r == ' ' })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !web.HostIsOurs(r.Host, names) {
+			http.Error(w, "this server is not asked by that name: set serve.hosts to the names it has", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// healthTimeout is how long who asks for the health waits.
+const healthTimeout = 5 * time.Second
+
+// serveHandler is all that is served.
+func serveHandler(b *board.Board, api, pages http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", pages)
+	mux.Handle("/api/", api)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+		defer cancel()
+		problems := []string{}
+		v, err := b.Overview(ctx, 0)
+		if err != nil {
+			problems = append(problems, "the database cannot be read")
+		}
+		for _, f := range v.Findings {
+			problems = append(problems, f.Condition)
+		}
+		web.WriteHealth(w, len(problems) == 0, map[string]any{"problems": problems})
+	})
+	return mux
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Prefix is what every path begins with.
+const Prefix = "/api/v1"
+
+// maxBody is how long a body may be, in bytes.
+const maxBody = 64 << 10
+
+// monotonic measures how long wrong tokens are remembered.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// Config of the handler. Board and Whose must be set.
+type Config struct {
+	Board *board.Board
+	// Whose says who a token belongs to, in a time that does not depend on the token.
+	Whose func(token string) (who board.Who, known bool)
+	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
+	OpenReading bool
+	// Address is where a request comes from. Default: whoever has connected.
+	Address func(r *http.Request) netip.Addr
+	// Logger gets the errors that clients are not told. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+type api struct {
+	Config
+	web      web.API
+	failures *web.Failures
+}
+
+// New returns the handler of everything below Prefix.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Board == nil || cfg.Whose == nil {
+		return nil, errors.New("api.Config: Board and Whose must be set")
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Address == nil {
+		cfg.Address = web.Address
+	}
+	a := &api{Config: cfg, failures: web.NewFailures(monotonic)}
+	a.web = web.API{
+		Who: func(r *http.Request) (web.Who, bool, error) {
+			who, known, err := a.who(r)
+			return web.Who{Name: who.Name, MayChange: who.Operator}, known, err
+		},
+		Problem: problemOf, Logger: cfg.Logger,
+	}
+	mux := http.NewServeMux()
+	for path, methods := range byPath(a.routes()) {
+		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
+	}
+	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
+	return mux, nil
+}
+
+// who is who sends a request. Too many wrong tokens from one address are not even looked at.
+func (a *api) who(r *http.Request) (board.Who, bool, error) {
+	address := a.Address(r)
+	token, given := web.Bearer(r)
+	if !given {
+		return board.Who{Name: "anybody", Remote: address.String()}, a.OpenReading && r.Header.Get("Authorization") == "", nil
+	}
+	if a.failures.TooMany(address) {
+		return board.Who{}, false, web.NewProblem(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
+	}
+	who, known := a.Whose(token)
+	if !known {
+		a.failures.Wrong(address)
+	}
+	who.Remote = address.String()
+	return who, known, nil
+}
+
+//go:embed openapi.json
+var description json.RawMessage
+
+// statuses are those of errors that clients are told.
+var statuses = map[error]int{
+	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound, board.ErrBusy: http.StatusServiceUnavailable,
+	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden, board.ErrCatchingUp: http.StatusConflict, slots.ErrStopped: http.StatusServiceUnavailable,
+}
+
+func problemOf(err error) *web.Problem {
+	if refused, ok := errors.AsType[*board.RefusedError](err); ok {
+		return web.NewProblem(http.StatusUnprocessableEntity, refused.Reason)
+	}
+	switch {
+	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+		return web.NewProblem(http.StatusForbidden, "the database role of this server may not do that: actions need the role of an operator, "+
+			"which prescient migrate roles makes")
+	case pgsql.HasState(err, pqerror.QueryCanceled):
+		return web.NewProblem(http.StatusServiceUnavailable, "it would take the database too long: ask for less, such as one job, or a shorter time")
+	}
+	return web.ProblemOf(err, statuses)
+}
+
+// byPath is the handlers of each path, by method.
+func byPath(routes []route) map[string]map[string]web.Handler {
+	paths := map[string]map[string]web.Handler{}
+	for _, r := range routes {
+		if paths[r.path] == nil {
+			paths[r.path] = map[string]web.Handler{}
+		}
+		paths[r.path][r.method] = r.handle
+	}
+	return paths
+}

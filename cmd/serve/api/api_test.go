@@ -1,0 +1,390 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// aDay lets a day pass with checks that succeed and fail, a missed slot, a paused job and a schedule.
+func (w *world) aDay() (noon time.Time) {
+	w.t.Helper()
+	noon = w.Now().Add(3 * time.Hour)
+	w.enqueue("ok", noon, "1", "2", "3")
+	w.enqueue("fail", noon, "4")
+	w.enqueue("ok", noon.Add(15*time.Minute), "5") // will be missed
+	w.enqueue("ok", noon.Add(2*time.Hour), "6")
+	w.enqueue("elsewhere", noon.Add(24*time.Hour), "7")
+	_, err := w.schedules.Create(w.t.Context(), w.DB, schedule.Spec{ID: "report", Crontab: "0 * * * *"})
+	w.must(err)
+	w.RunUntil(noon)
+	w.Clock.Set(noon.Add(31 * time.Minute))
+	return noon
+}
+
+func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	noon := w.aDay()
+	w.seen = map[string]bool{}
+	w.must(w.board.Expect(t.Context()))
+	o := get[board.Overview](w, "/overview")
+	if len(o.Missed) != 1 || !o.Missed[0].Slot.Equal(noon.Add(15*time.Minute)) || o.OK {
+		t.Errorf("missed %+v, ok %t", o.Missed, o.OK)
+	}
+	states := map[slots.State]int{}
+	for _, c := range o.Axis {
+		states[c.State]++
+	}
+	if want := map[slots.State]int{slots.StateDone: 13, slots.StateMissed: 1, StateDue: 1, StateAhead: 95, StateNoLedger: 82}; !cmp.Equal(states, want) {
+		t.Errorf("the axis has %v, want %v", states, want)
+	}
+	if c := o.Axis[96+6]; c.Forecast == nil || c.Forecast.Rows != 2 || !c.Slot.Equal(noon.Add(2*time.Hour)) { // and a schedule
+		t.Errorf("nothing is expected: %+v", c)
+	}
+	s := get[board.Slot](w, "/slots/"+noon.Format(time.RFC3339))
+	if s.Checked != 5 || s.Failed != 1 || len(s.Jobs) != 3 || !s.Next.Equal(noon.Add(15*time.Minute)) { // one is that of the schedule
+		t.Errorf("%+v", s)
+	}
+	if s = get[board.Slot](w, "/slots/"+noon.Add(15*time.Minute).Format(time.RFC3339)); s.State != slots.StateMissed || len(s.Waiting) != 1 {
+		t.Errorf("%+v", s)
+	}
+	l := get[board.Ledger](w, "/ledger?days=2")
+	if len(l.Days) != 2 || len(l.Days[0].Cells) != 96 || l.Days[0].Day != noon.Format(time.DateOnly) || l.Days[0].Cells[noon.Hour()*4].Checked != 5 {
+		t.Errorf("%+v", l.Days)
+	}
+	list := get[board.Jobs](w, "/jobs")
+	names := []string{}
+	for _, j := range list.Jobs {
+		names = append(names, j.JobExec)
+	}
+	if want := []string{"elsewhere", "fail", "ok", "schedule"}; !cmp.Equal(names, want) {
+		t.Errorf("jobs %v, want %v", names, want)
+	}
+	j := get[board.Job](w, "/jobs/fail")
+	if len(j.Errors) != 1 || j.Errors[0].Error != "the warehouse does not answer" || len(j.Days) != 1 || j.Days[0].Failed != 1 {
+		t.Errorf("%+v", j)
+	}
+	if j = get[board.Job](w, "/jobs/ok"); len(j.Ahead) != 1 || j.Ahead[0].Rows != 1 || !j.Registered {
+		t.Errorf("%+v", j)
+	}
+	e := get[board.Entity](w, "/entity?entity_name=order&entity_key=4")
+	if len(e.Story) != 2 || !strings.Contains(e.Story[1].Text, "ended as failed") {
+		t.Errorf("%+v", e)
+	}
+	if c := get[board.Waiting](w, "/checks?job_exec=ok"); len(c.Checks) != 2 || c.Checks[0].EntityKey != "5" {
+		t.Errorf("%+v", c)
+	}
+	if h := get[board.History](w, "/history?entity_name=order&entity_key=1"); len(h.Checks) != 1 || h.Checks[0].Outcome != jobs.Done {
+		t.Errorf("%+v", h)
+	}
+	until := url.QueryEscape(time.Now().Add(time.Minute).Format(time.RFC3339))
+	if h := get[board.History](w, "/history?outcome=failed&until="+until); len(h.Checks) != 1 || h.Checks[0].EntityKey != "4" {
+		t.Errorf("%+v", h)
+	}
+	if s := get[board.Schedules](w, "/schedules?prefix=rep"); len(s.Schedules) != 1 || s.After != nil {
+		t.Errorf("%+v", s)
+	}
+	if s := get[board.Schedule](w, "/schedules/report"); len(s.Coming) != 20 || !s.Coming[0].Instant.Equal(noon.Add(time.Hour)) {
+		t.Errorf("%+v", s)
+	}
+	if e := get[board.Events](w, "/events"); len(e.Events) != 3 || e.Events[0].Subject != "report" {
+		t.Errorf("%+v", e)
+	}
+	if a := get[board.Actions](w, "/actions"); len(a.Actions) != 0 {
+		t.Errorf("%+v", a)
+	}
+	get[map[string]any](w, "/openapi.json")
+	w.do("cancel", `{"entity_name": "order", "entity_key": "6"}`)
+	d, err := described()
+	w.must(err)
+	for path, item := range d.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if method == http.MethodGet && !w.seen[op.OperationID+" OK"] {
+				t.Errorf("nobody has called %s %s", method, path)
+			}
+		}
+	}
+}
+
+// The states of cells, which package board has.
+const (
+	StateDue      = board.StateDue
+	StateAhead    = board.StateAhead
+	StateNoLedger = board.StateNoLedger
+)
+
+func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	noon := w.aDay()
+	at := func(d time.Duration) string { return noon.Add(d).Format(time.RFC3339) }
+	for _, test := range []struct {
+		name, body, plan, result string
+		counts                   board.Counts
+	}{
+		{
+			"cancel", `{"entity_name": "order", "entity_key": "6", "job_exec": "ok"}`, "It ends 1 waiting check of ok on order 6 as cancelled: ok in slot " + at(2*time.Hour),
+			"1 check was cancelled",
+			board.Counts{Rows: 1},
+		},
+		{
+			"reschedule", `{"job_exec": "elsewhere", "entity_name": "order", "entity_key": "7", "at": "` + at(50*time.Hour) + `"}`,
+			"It moves the check elsewhere on order 7 from slot " + at(24*time.Hour) + " to slot " + at(50*time.Hour), "it waits for slot " + at(50*time.Hour),
+			board.Counts{Rows: 1},
+		},
+		{"retry", `{"job_exec": "fail"}`, "It puts 1 failed check of job fail back into slot " + at(45*time.Minute) + ", with a clean error count", "1 check was put back", board.Counts{Rows: 1}},
+		{"pause-job", `{"job_exec": "fail"}`, "It lets the checks of fail wait until the job is resumed: 1 in 1 slot of the next day", "fail is paused", board.Counts{}},
+		{"resume-job", `{"job_exec": "fail"}`, "It ends the pause of fail", "fail is resumed", board.Counts{}},
+		{"pause-schedule", `{"id": "report"}`, "It lets schedule report publish nothing until it is resumed; its next instant would have been " + at(time.Hour), "schedule report is paused", board.Counts{Schedules: 1}},
+		{"resume-schedule", `{"id": "report"}`, "It ends the pause of schedule report; its next instant is " + at(time.Hour), "schedule report is resumed, and waits for " + at(time.Hour), board.Counts{Schedules: 1}},
+		{"trigger-schedule", `{"id": "report"}`, "It publishes an event of schedule report now; its next instant stays as it is", "published report-trigger-", board.Counts{Schedules: 1, Events: 1}},
+		{
+			"backfill-schedule", `{"id": "report", "from": "` + at(-10*time.Hour) + `", "to": "` + at(0) + `"}`, "It publishes 10 events of schedule report from " + at(-10*time.Hour) + " until " + at(0),
+			"8 events were published until " + at(0) + ", and 2 were in the outbox already",
+			board.Counts{Schedules: 1, Events: 10},
+		},
+		{
+			"catch-up", `{"mode": "run"}`, "It checks each row, or defers or skips it, as the misfire policy of its job says: 1 row in 1 slot, and it closes 0 missed slots without rows",
+			"1 slot was worked on, 0 without rows closed; of 1 row 0 moved and 0 failed",
+			board.Counts{Rows: 1, Slots: 1},
+		},
+	} {
+		plan := w.preview(test.name, test.body)
+		if plan.Text != test.plan || plan.Counts != test.counts || plan.Nothing {
+			t.Errorf("%s: %+v, want %q", test.name, plan, test.plan)
+		}
+		done := w.do(test.name, test.body)
+		if done.Outcome != board.Succeeded || !strings.HasPrefix(done.Result, test.result) {
+			t.Errorf("%s: %+v, want %q", test.name, done, test.result)
+		}
+		got := get[board.Actions](w, "/actions?limit=1&acted=9223372036854775807").Actions
+		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].By == "" || got[0].EndedAt == nil || got[0].Text != test.plan {
+			t.Errorf("%s is not recorded: %+v", test.name, got)
+		}
+	}
+	e := get[board.Entity](w, "/entity?entity_name=order&entity_key=7")
+	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool { return s.What == "rescheduled" && s.Actor == "ops from 192.0.2.1" }) {
+		t.Errorf("the story does not tell who moved it: %+v", e.Story)
+	}
+	if s, err := w.Ledger.Status(t.Context(), time.Time{}); err != nil || !s.OK() {
+		t.Errorf("%+v, %v", s.Trouble, err)
+	}
+}
+
+func TestNothingIsDoneThatWasNotConfirmed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	noon := w.aDay()
+	const body = `{"entity_name": "order", "entity_key": "6"}`
+	plan := w.preview("cancel", body)
+	w.enqueue("elsewhere", noon.Add(4*time.Hour), "6") // meanwhile
+	answer := w.post("cancel", "confirm="+plan.Confirm, body)
+	var now changed
+	w.must(json.Unmarshal(answer.Body.Bytes(), &now))
+	if answer.Code != http.StatusConflict || now.Plan == nil || now.Plan.Rows != 2 {
+		t.Fatalf("%d %s", answer.Code, answer.Body)
+	}
+	other := `{"entity_name": "order", "entity_key": "7"}` // the confirm of another
+	if answer := w.post("cancel", "confirm="+now.Plan.Confirm, other); answer.Code != http.StatusConflict {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if left, err := w.Client.Show(t.Context(), w.DB, "order", "6"); err != nil || len(left) != 2 {
+		t.Errorf("%d left, %v", len(left), err)
+	}
+	if got := get[board.Actions](w, "/actions").Actions; len(got) != 0 {
+		t.Errorf("recorded: %+v", got)
+	}
+	if answer := w.post("cancel", "confirm="+now.Plan.Confirm, body); answer.Code != http.StatusOK {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if answer := w.post("cancel", "confirm="+now.Plan.Confirm, body); answer.Code != http.StatusConflict { // once more
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if plan := w.preview("cancel", body); !plan.Nothing {
+		t.Errorf("%+v", plan)
+	} else if answer := w.post("cancel", "confirm="+plan.Confirm, body); answer.Code != http.StatusUnprocessableEntity {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+}
+
+func TestWhoActsSeesItAtOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.aDay()
+	before := get[board.Job](w, "/jobs/ok")
+	done := w.do("pause-job", `{"job_exec": "ok"}`)
+	if done.Acted == 0 || before.Paused != nil {
+		t.Fatalf("%+v, %+v", done, before.Paused)
+	}
+	if j := get[board.Job](w, "/jobs/ok?acted=1"); j.Paused == nil {
+		t.Error("the pause is not seen by who has made it")
+	}
+}
+
+func TestMistakesAreProblems(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.aDay()
+	for _, test := range []struct {
+		method, target, body string
+		status               int
+	}{
+		{"GET", "/nowhere", "", 404},
+		{"GET", "/jobs/nobody", "", 404},
+		{"GET", "/schedules/nobody", "", 404},
+		{"DELETE", "/overview", "", 405},
+		{"POST", "/overview", "", 405},
+		{"GET", "/overview?unknown=1", "", 400},
+		{"GET", "/overview?acted=-1", "", 400},
+		{"GET", "/overview?acted=1&acted=2", "", 400},
+		{"GET", "/overview?%zz", "", 400},
+		{"GET", "/slots/yesterday", "", 400},
+		{"GET", "/slots/2100-01-04T09:07:00Z", "", 422},
+		{"GET", "/ledger?days=0", "", 400},
+		{"GET", "/ledger?days=32", "", 400},
+		{"GET", "/entity", "", 422},
+		{"GET", "/entity?entity_name=order&entity_key=%00", "", 422},
+		{"GET", "/entity?entity_name=order&entity_key=%ff", "", 422},
+		{"GET", "/jobs/%00", "", 422},
+		{"GET", "/jobs/" + strings.Repeat("x", 501), "", 422},
+		{"GET", "/schedules/%ff", "", 422},
+		{"GET", "/schedules?limit=201", "", 400},
+		{"GET", "/schedules?after=%00", "", 422},
+		{"GET", "/checks?from=now", "", 400},
+		{"GET", "/history?limit=x", "", 400},
+		{"GET", "/history?job_exec=%00", "", 422},
+		{"GET", "/history?outcome=lost", "", 422},
+		{"GET", "/schedules?state=lost", "", 422},
+		{"GET", "/events?before=7", "", 400},
+		{"POST", "/actions/cancel", `{}`, 428},
+		{"POST", "/actions/cancel?preview=yes", `{}`, 428},
+		{"POST", "/actions/cancel?preview=true&confirm=x", `{}`, 428},
+		{"POST", "/actions/cancel?preview=true", `{`, 400},
+		{"POST", "/actions/cancel?preview=true", `{"entity": "order"}`, 400},
+		{"POST", "/actions/cancel?preview=true", `{} {}`, 400},
+		{"POST", "/actions/cancel?preview=true", `{"entity_name": 7}`, 400},
+		{"POST", "/actions/cancel?preview=true", `{"entity_name": "` + strings.Repeat("x", 64<<10) + `"}`, 413},
+		{"POST", "/actions/cancel?preview=true", `{"entity_name": "order", "entity_key": "\u0000"}`, 422},
+		{"POST", "/actions/cancel?preview=true", `{"entity_name": "order", "entity_key": "1", "item_key": "x"}`, 422},
+		{"POST", "/actions/reschedule?preview=true", `{"entity_name": "order", "entity_key": "1"}`, 422},
+		{"POST", "/actions/reschedule?preview=true", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, 422},
+		{"POST", "/actions/retry?preview=true", `{"limit": 100001}`, 422},
+		{"POST", "/actions/retry?preview=true", `{"job_exec": "\u0000"}`, 422},
+		{"POST", "/actions/pause-job?preview=true", `{"job_exec": "nobody"}`, 404},
+		{"POST", "/actions/pause-job?preview=true", `{"job_exec": ""}`, 422},
+		{"POST", "/actions/catch-up?preview=true", `{"mode": "guess"}`, 422},
+		{"POST", "/actions/catch-up?preview=true", `{"mode": "run", "limit": -1}`, 422},
+		{"POST", "/actions/catch-up?preview=true", `{"mode": "run", "spread": 3}`, 422},
+		{"POST", "/actions/trigger-schedule?preview=true", `{"id": "nobody"}`, 404},
+		{"POST", "/actions/backfill-schedule?preview=true", `{"id": "report"}`, 422},
+		{"POST", "/actions/backfill-schedule?preview=true", `{"id": "report", "from": "1980-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}`, 422},
+		{"POST", "/actions/pause-schedule?preview=true", `{"id": "\u0000"}`, 422},
+		{"POST", "/actions/cancel?confirm=%00", `{"entity_name": "order", "entity_key": "6"}`, 409},
+	} {
+		answer := w.send(test.method, Prefix+test.target, strings.NewReader(test.body))
+		if answer.Code != test.status {
+			t.Errorf("%s %s %.60s: %d %s, want %d", test.method, test.target, test.body, answer.Code, answer.Body, test.status)
+		}
+	}
+	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true", strings.NewReader(`{}`), "Content-Type", "text/plain"); answer.Code != http.StatusUnsupportedMediaType {
+		t.Errorf("%d", answer.Code)
+	}
+	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true", iotest.ErrReader(os.ErrDeadlineExceeded)); answer.Code != http.StatusRequestTimeout {
+		t.Errorf("%d", answer.Code)
+	}
+	if got := get[board.Actions](w, "/actions").Actions; len(got) != 0 {
+		t.Errorf("recorded: %+v", got)
+	}
+}
+
+func TestWhoMayDoWhat(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.aDay()
+	const cancel = `{"entity_name": "order", "entity_key": "6"}`
+	want := func(status int, method, target, token string) {
+		t.Helper()
+		w.token = token
+		if answer := w.send(method, Prefix+target, strings.NewReader(cancel)); answer.Code != status {
+			t.Errorf("%s %s with %q: %d %s, want %d", method, target, token, answer.Code, answer.Body, status)
+		}
+	}
+	want(200, "GET", "/jobs", reader)
+	want(403, "POST", "/actions/cancel?preview=true", reader)
+	want(403, "POST", "/actions/cancel?confirm=x", reader)
+	want(401, "GET", "/jobs", "")
+	want(401, "GET", "/nowhere", "")
+	want(401, "POST", "/actions/cancel?preview=true", "")
+	for range 3 {
+		want(401, "GET", "/jobs", "not a token of ours")
+	}
+	want(200, "GET", "/jobs", operator)
+	for range 2 {
+		want(401, "GET", "/jobs", "not a token of ours")
+	}
+	want(429, "GET", "/jobs", "not a token of ours")
+	want(429, "GET", "/jobs", operator) // from the same address
+
+	w.serve(w.board, func(c *Config) { c.OpenReading = true })
+	want(200, "GET", "/jobs", "")
+	want(403, "POST", "/actions/cancel?preview=true", "")
+	want(401, "GET", "/jobs", "not a token of ours")
+	if left, err := w.Client.Show(t.Context(), w.DB, "order", "6"); err != nil || len(left) != 1 {
+		t.Errorf("%d left, %v", len(left), err)
+	}
+	if strings.Contains(w.log.String(), "not a token") || strings.Contains(w.log.String(), operator) {
+		t.Errorf("a token is in the log:\n%s", w.log)
+	}
+}
+
+// A server whose database role may only read shows everything, and refuses to act.
+func TestAServerThatMayOnlyReadDoesNotAct(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.aDay()
+	const schema = "prescient"
+	pgtest.DropRoles(t, w.DB, schema+"_")
+	w.must(pgsql.MakeRoles(t.Context(), w.DB, schema))
+	db, err := pgsql.Open(t.Context(), w.URL, pgsql.Param("role", schema+"_reader"))
+	w.must(err)
+	t.Cleanup(func() { _ = db.Close() })
+	b, err := board.New(t.Context(), board.Config{
+		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.Publishing{Publisher: outbox.New(db, schema), Schema: schema}, Now: w.Clock.Now,
+	})
+	w.must(err)
+	t.Cleanup(b.Close)
+	w.serve(b)
+	for _, target := range []string{
+		"/overview", "/slots/2100-01-04T12:00:00Z", "/ledger", "/jobs", "/jobs/ok", "/entity?entity_name=order&entity_key=1", "/checks", "/history",
+		"/schedules", "/schedules/report", "/events", "/actions",
+	} {
+		get[map[string]any](w, target)
+	}
+	w.must(b.Expect(t.Context()))
+	for name, body := range map[string]string{
+		"cancel": `{"entity_name": "order", "entity_key": "6"}`, "pause-job": `{"job_exec": "ok"}`, "pause-schedule": `{"id": "report"}`, "trigger-schedule": `{"id": "report"}`,
+	} {
+		plan := w.preview(name, body)
+		answer := w.post(name, "confirm="+plan.Confirm, body)
+		if answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), "role") {
+			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+		}
+	}
+}

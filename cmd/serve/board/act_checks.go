@@ -1,0 +1,192 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// place is where a check waits.
+type place struct {
+	ID   int64
+	Slot time.Time
+}
+
+// waiting returns the checks of a key that wait.
+func (p *planner) waiting(ctx context.Context, job, entity, key, item string) (found []jobs.FutureJob, places []place, err error) {
+	if err := cmp.Or(checkText("entity_name", entity), checkText("entity_key", key), checkWords(job, item)); err != nil {
+		return nil, nil, err
+	}
+	list, err := p.client.Show(ctx, p, entity, key)
+	for _, j := range list {
+		if job == "" || j.JobExec == job && j.ItemKey == item {
+			found = append(found, j)
+			places = append(places, place{j.ID, j.NextCheckAt()})
+		}
+	}
+	return found, places, err
+}
+
+func (c Cancel) name() string { return "cancel" }
+func (c Cancel) target() string {
+	if c.JobExec == "" {
+		return c.EntityName + " " + c.EntityKey
+	}
+	return jobs.Key{JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey, ItemKey: c.ItemKey}.String()
+}
+
+func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	if c.ItemKey != "" && c.JobExec == "" {
+		return plan, &jobs.FieldError{Field: "item_key", Rule: "needs job_exec"}
+	}
+	found, places, err := p.waiting(ctx, c.JobExec, c.EntityName, c.EntityKey, c.ItemKey)
+	if err != nil {
+		return plan, err
+	}
+	plan.Rows, plan.Nothing = int64(len(found)), len(found) == 0
+	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled", plural(plan.Rows, "waiting check", "waiting checks"), c.target())
+	if plan.Rows == 1 {
+		plan.Text += ": " + found[0].JobExec + " in slot " + clock(places[0].Slot)
+	}
+	for _, at := range places {
+		if !at.Slot.After(p.now()) {
+			plan.Warnings = append(plan.Warnings, "A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.")
+			break
+		}
+	}
+	plan.bound = places
+	return plan, nil
+}
+
+func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	var n int64
+	var err error
+	if c.JobExec == "" {
+		n, err = t.client.CancelEntity(ctx, tx, c.EntityName, c.EntityKey)
+	} else {
+		var found bool
+		found, err = t.client.Cancel(ctx, tx, jobs.Key{JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey, ItemKey: c.ItemKey})
+		if found {
+			n = 1
+		}
+	}
+	return plural(n, "check was", "checks were") + " cancelled", err
+}
+
+func (m Reschedule) name() string   { return "reschedule" }
+func (m Reschedule) target() string { return m.key().String() }
+func (m Reschedule) key() jobs.Key {
+	return jobs.Key{JobExec: m.JobExec, EntityName: m.EntityName, EntityKey: m.EntityKey, ItemKey: m.ItemKey}
+}
+
+func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	if m.JobExec == "" {
+		return plan, &jobs.FieldError{Field: "job_exec", Rule: "must be given"}
+	}
+	if m.At.IsZero() {
+		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
+	}
+	_, places, err := p.waiting(ctx, m.JobExec, m.EntityName, m.EntityKey, m.ItemKey)
+	if err != nil {
+		return plan, err
+	}
+	if len(places) == 0 {
+		return plan, &RefusedError{"no such check waits: it has ended, or was never asked for"}
+	}
+	to := later(p.grid().Ceil(m.At), p.grid().Next(p.now()))
+	plan.Rows, plan.Nothing = 1, to.Equal(places[0].Slot)
+	plan.Text = fmt.Sprintf("It moves the check %s from slot %s to slot %s", m.target(), clock(places[0].Slot), clock(to))
+	if m.At.Before(p.now()) {
+		plan.Warnings = append(plan.Warnings, "The instant has passed: the next slot is the first that can be.")
+	}
+	plan.bound = []any{places, to}
+	return plan, nil
+}
+
+func (m Reschedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	slot, found, err := t.client.Reschedule(ctx, tx, m.key(), m.At)
+	if err == nil && !found {
+		err = &RefusedError{"no such check waits any more"}
+	}
+	return "it waits for slot " + clock(slot), err
+}
+
+const (
+	defaultRetry = 1000
+	maxRetry     = 100_000
+)
+
+func (a Retry) name() string   { return "retry" }
+func (a Retry) target() string { return "failed checks" + a.narrowed() }
+
+// narrowed says which checks.
+func (a Retry) narrowed() string {
+	text := ""
+	if a.JobExec != "" {
+		text += " of job " + a.JobExec
+	}
+	if a.EntityName != "" || a.EntityKey != "" {
+		text += " of entity " + a.EntityName + " " + a.EntityKey
+	}
+	if !a.Since.IsZero() {
+		text += " since " + clock(a.Since)
+	}
+	return text
+}
+
+func (a Retry) filter() jobs.RetryFilter {
+	limit := a.Limit
+	if limit == 0 {
+		limit = defaultRetry
+	}
+	return jobs.RetryFilter{JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, Since: a.Since, Limit: limit}
+}
+
+func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	f := a.filter()
+	if f.Limit < 1 || f.Limit > maxRetry {
+		return plan, &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxRetry)}
+	}
+	if err := checkWords(a.JobExec, a.EntityName, a.EntityKey); err != nil {
+		return plan, err
+	}
+	since := later(f.Since, time.Unix(0, 0))
+	var found, waits int64
+	args := []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, f.Limit}
+	if err := pgsql.One(ctx, p, pgsql.BoardRetry.In(p.schema), args, &found, &waits); err != nil {
+		return plan, fmt.Errorf("count failed checks: %w", err)
+	}
+	plan.Rows, plan.Nothing = found-waits, found == waits
+	to := later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
+	plan.Text = fmt.Sprintf("It puts %s%s back into slot %s, with a clean error count", plural(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
+	if waits > 0 {
+		plan.Warnings = append(plan.Warnings, plural(waits, "failed check stays", "failed checks stay")+" in history, since the key waits already.")
+	}
+	if found == int64(f.Limit) {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))
+	}
+	plan.bound = []any{waits}
+	return plan, nil
+}
+
+func (a Retry) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	retried, waiting, err := t.client.Retry(ctx, tx, a.filter(), a.At)
+	text := plural(retried, "check was", "checks were") + " put back"
+	if waiting > 0 {
+		text += fmt.Sprintf(", and %d stayed in history, since their keys wait already", waiting)
+	}
+	return text, err
+}
+
+func nullable(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}

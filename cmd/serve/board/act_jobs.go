@@ -1,0 +1,243 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// paused tells whether a job is; ErrNotFound where nobody knows it.
+func (p *planner) paused(ctx context.Context, job string) (bool, error) {
+	if err := checkText("job_exec", job); err != nil {
+		return false, err
+	}
+	lines, err := p.b.readJobs(ctx, p.reader, job)
+	if err != nil {
+		return false, err
+	}
+	if len(lines) == 0 && !p.b.has(job) {
+		return false, notFound("job " + job)
+	}
+	return len(lines) > 0 && lines[0].Paused != nil, nil
+}
+
+func (a PauseJob) name() string   { return "pause job" }
+func (a PauseJob) target() string { return a.JobExec }
+
+func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	if plan.Nothing, err = p.paused(ctx, a.JobExec); err != nil {
+		return plan, err
+	}
+	if plan.Nothing {
+		plan.Text = a.JobExec + " is paused already"
+		return plan, nil
+	}
+	ahead, err := readAhead(ctx, p.reader, a.JobExec, p.grid().Floor(p.now()))
+	if err != nil {
+		return plan, err
+	}
+	// Rows come and go while somebody thinks: these numbers are not what is confirmed.
+	var n int64
+	more := ""
+	for _, at := range ahead {
+		n += at.Rows
+		if at.Rows >= 1000 {
+			more = " or more"
+		}
+	}
+	plan.Text = fmt.Sprintf("It lets the checks of %s wait until the job is resumed: %d%s in %s of the next day", a.JobExec, n, more,
+		plural(int64(len(ahead)), "slot", "slots"))
+	plan.Warnings = []string{"What a run has claimed is finished."}
+	return plan, nil
+}
+
+func (a PauseJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	_, err := t.client.Pause(ctx, tx, a.JobExec)
+	return a.JobExec + " is paused", err
+}
+
+func (a ResumeJob) name() string   { return "resume job" }
+func (a ResumeJob) target() string { return a.JobExec }
+
+func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	paused, err := p.paused(ctx, a.JobExec)
+	if err != nil {
+		return plan, err
+	}
+	if plan.Nothing = !paused; plan.Nothing {
+		plan.Text = a.JobExec + " is not paused"
+		return plan, nil
+	}
+	plan.Text = "It ends the pause of " + a.JobExec
+	until := p.grid().Next(p.now())
+	run, err := p.state(ctx, p.grid().Floor(p.now()))
+	if run.State == StateDue { // the current slot is left to its run until that has opened it
+		until = p.grid().Floor(p.now())
+	}
+	if err != nil {
+		return plan, err
+	}
+	overdue, err := p.client.List(ctx, p, jobs.Filter{JobExec: a.JobExec, To: until, Limit: 1})
+	if len(overdue) > 0 {
+		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt()) + " on, are overdue from then on, and catch-up takes them."}
+	}
+	return plan, err
+}
+
+func (a ResumeJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	_, err := t.client.Resume(ctx, tx, a.JobExec)
+	return a.JobExec + " is resumed", err
+}
+
+func (c CatchUp) name() string { return "catch-up" }
+func (c CatchUp) target() string {
+	text := "missed slots"
+	if c.Job != "" {
+		text += " of job " + c.Job
+	}
+	if !c.Since.IsZero() {
+		text += " from " + clock(c.Since)
+	}
+	if !c.Until.IsZero() {
+		text += " until " + clock(c.Until)
+	}
+	return text
+}
+
+func (c CatchUp) config(dryRun bool) slots.CatchUp {
+	return slots.CatchUp{Mode: c.Mode, Since: c.Since, Until: c.Until, Job: c.Job, Limit: c.Limit, Spread: c.Spread, DryRun: dryRun}
+}
+
+// modes say what each does with rows.
+var modes = map[slots.Mode]string{
+	slots.ModeRun:    "checks each row, or defers or skips it, as the misfire policy of its job says",
+	slots.ModeDefer:  "moves every row to the next slots, unchecked",
+	slots.ModeExpire: "archives the rows past the deadline of their job, and leaves the others",
+}
+
+func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	does, known := modes[c.Mode]
+	if !known {
+		return plan, &jobs.FieldError{Field: "mode", Rule: "must be run, defer or expire"}
+	}
+	if err := checkWords(c.Job); err != nil {
+		return plan, err
+	}
+	runner, err := slots.NewRunner(ctx, p.b.cfg.Runner)
+	if err != nil {
+		return plan, err
+	}
+	caught, err := runner.CatchUp(ctx, c.config(true))
+	if err != nil {
+		return plan, &RefusedError{err.Error()}
+	}
+	if err := p.slotIndexOnly(ctx); err != nil {
+		return plan, err
+	}
+	status, err := p.ledger.In(p).Status(ctx, c.Since)
+	if err != nil {
+		return plan, err
+	}
+	w := c.left(p.b, caught, status)
+	plan.Rows, plan.Slots = w.rows, w.slots+caught.Empty
+	if c.Limit > 0 {
+		plan.Rows = min(plan.Rows, c.Limit)
+	}
+	plan.Nothing = plan.Slots == 0
+	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does, atLeast(plan.Rows, w.more && plan.Rows == w.rows),
+		plural(w.slots, "slot", "slots"), plural(caught.Empty, "missed slot", "missed slots"))
+	plan.Warnings = w.warnings(c)
+	plan.bound = []any{w.slots, caught.Empty, w.foreign}
+	return plan, nil
+}
+
+// left is what catch-up finds.
+type left struct {
+	slots, rows int64
+	more        bool     // rows are counted up to slots.MostOverdue of a job in a slot
+	live        int64    // slots that a run is at, which are left to it
+	foreign     []string // jobs that the binary does not have, which are left to another
+}
+
+func (c CatchUp) left(b *Board, caught slots.Caught, status slots.Status) (w left) {
+	trouble := map[time.Time]slots.Trouble{}
+	for _, t := range slices.Concat(status.Trouble, status.Running) {
+		trouble[t.Slot] = t
+	}
+	for _, missed := range caught.Slots {
+		t := trouble[missed.Slot]
+		if t.Live > 0 {
+			w.live++
+			continue
+		}
+		w.slots++
+		for _, j := range t.Jobs {
+			switch {
+			case c.Job != "" && c.Job != j.JobExec:
+			case !b.has(j.JobExec):
+				w.foreign = append(w.foreign, j.JobExec)
+			default:
+				w.rows += j.Waiting
+				w.more = w.more || j.Waiting >= slots.MostOverdue
+			}
+		}
+	}
+	slices.Sort(w.foreign)
+	w.foreign = slices.Compact(w.foreign)
+	return w
+}
+
+func (w left) warnings(c CatchUp) (list []string) {
+	if len(w.foreign) > 0 {
+		list = append(list, "The rows of these jobs are left, since this binary does not have them: "+strings.Join(w.foreign, ", ")+
+			". Run catch-up with a binary that has them.")
+	}
+	if w.live > 0 {
+		list = append(list, plural(w.live, "slot is", "slots are")+" left to the run that is at it.")
+	}
+	if c.Mode == slots.ModeRun && w.rows > 0 {
+		list = append(list, "The checks run in this server.")
+	}
+	return list
+}
+
+func atLeast(rows int64, more bool) string {
+	if more {
+		return fmt.Sprintf("%d rows or more", rows)
+	}
+	return plural(rows, "row", "rows")
+}
+
+func (c CatchUp) run(ctx context.Context, b *Board, _ *tools) (string, error) {
+	runner, err := slots.NewRunner(ctx, b.cfg.Runner)
+	if err != nil {
+		return "", err
+	}
+	caught, err := runner.CatchUp(ctx, c.config(false))
+	var checked, moved, failed, open int64
+	for _, r := range caught.Results {
+		checked += r.Checked
+		moved += r.Rescheduled
+		failed += r.Failed
+		if r.State != slots.StateDone {
+			open++
+		}
+	}
+	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed", plural(int64(len(caught.Results)), "slot was", "slots were"),
+		caught.Empty, plural(checked, "row", "rows"), moved, failed)
+	if open > 0 {
+		text += fmt.Sprintf("; %s open", plural(open, "slot was left", "slots were left"))
+	}
+	if err != nil && !errors.Is(err, slots.ErrStopped) {
+		text += ": " + err.Error()
+	}
+	return text, err
+}

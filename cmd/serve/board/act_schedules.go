@@ -1,0 +1,131 @@
+package board
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+func (a TriggerSchedule) name() string   { return "trigger schedule" }
+func (a TriggerSchedule) target() string { return a.ID }
+
+func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	s, err := p.store.Get(ctx, p, a.ID)
+	plan.Schedules, plan.Events = 1, 1
+	plan.Text = fmt.Sprintf("It publishes an event of schedule %s now; its next instant stays as it is", a.ID)
+	plan.bound = s.Version
+	return plan, err
+}
+
+func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools) (string, error) {
+	e, err := t.store.Trigger(ctx, b.cfg.DB, b.cfg.Publishing, a.ID)
+	if err != nil {
+		return "", err
+	}
+	return "published " + e.ID, nil
+}
+
+func (a BackfillSchedule) name() string   { return "backfill schedule" }
+func (a BackfillSchedule) target() string { return a.ID }
+
+// maxBackfill is how many events one backfill publishes from here.
+const maxBackfill = 100_000
+
+func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	if a.From.IsZero() || !a.From.Before(a.To) {
+		return plan, &jobs.FieldError{Field: "from", Rule: "must be an instant before to"}
+	}
+	s, err := p.store.Get(ctx, p, a.ID)
+	if err != nil {
+		return plan, err
+	}
+	until := earlier(a.To, p.now())
+	if s.State == schedule.Active {
+		until = earlier(until, s.Next)
+	}
+	all, err := schedule.Preview(s.Spec, p.grid(), a.From, until)
+	if err != nil {
+		return plan, err
+	}
+	for range all {
+		if plan.Events++; plan.Events > maxBackfill {
+			return plan, &RefusedError{fmt.Sprintf("these are more than %d events: take a shorter time, or use the command: schedules backfill", maxBackfill)}
+		}
+	}
+	plan.Schedules, plan.Nothing = 1, plan.Events == 0
+	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", plural(plan.Events, "event", "events"), a.ID, clock(a.From), clock(later(until, a.From)))
+	plan.Warnings = []string{"Those that the outbox has are left out. Elsewhere, and where it was pruned, they are published again, with the same ids."}
+	plan.bound = s.Version
+	return plan, nil
+}
+
+func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools) (string, error) {
+	done, err := t.store.Backfill(ctx, b.cfg.DB, b.cfg.Publishing, a.ID, a.From, a.To)
+	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already", plural(done.Published, "event was", "events were"), clock(done.Until), done.Present)
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	return text, err
+}
+
+func (a PauseSchedule) name() string   { return "pause schedule" }
+func (a PauseSchedule) target() string { return a.ID }
+
+func (a PauseSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	s, err := p.store.Get(ctx, p, a.ID)
+	plan.Schedules, plan.Nothing = 1, s.Paused
+	plan.Text = fmt.Sprintf("It lets schedule %s publish nothing until it is resumed", a.ID)
+	switch {
+	case s.Paused:
+		plan.Text = "schedule " + a.ID + " is paused already"
+	case s.State == schedule.Active:
+		plan.Text += fmt.Sprintf("; its next instant would have been %s", clock(s.Next))
+	}
+	plan.bound = s.Version
+	return plan, err
+}
+
+func (a PauseSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	_, err := t.store.Pause(ctx, tx, a.ID, schedule.AnyVersion)
+	return "schedule " + a.ID + " is paused", err
+}
+
+func (a ResumeSchedule) name() string   { return "resume schedule" }
+func (a ResumeSchedule) target() string { return a.ID }
+
+func (a ResumeSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	s, err := p.store.Get(ctx, p, a.ID)
+	if err != nil {
+		return plan, err
+	}
+	plan.Schedules, plan.Nothing = 1, !s.Paused
+	if plan.Nothing {
+		plan.Text = "schedule " + a.ID + " is not paused"
+		plan.bound = s.Version
+		return plan, nil
+	}
+	plan.Text = fmt.Sprintf("It ends the pause of schedule %s", a.ID)
+	all, err := schedule.Preview(s.Spec, p.grid(), p.now(), p.now().AddDate(100, 0, 0))
+	if err != nil {
+		return plan, err
+	}
+	for at := range all {
+		plan.Text += "; its next instant is " + clock(at)
+		break
+	}
+	plan.bound = s.Version
+	return plan, nil
+}
+
+func (a ResumeSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	s, err := t.store.Resume(ctx, tx, a.ID, schedule.AnyVersion)
+	text := "schedule " + a.ID + " is resumed"
+	if s.State == schedule.Active {
+		text += ", and waits for " + clock(s.Next)
+	}
+	return text, err
+}

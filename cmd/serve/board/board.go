@@ -1,0 +1,243 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config of a Board. DB, Runner.Registry and Publishing must be set.
+type Config struct {
+	DB *sqlx.DB
+	// Schema holds the tables. Default "prescient".
+	Schema string
+	// Runner is what catch-up runs with. Its Registry has the jobs of the binary; its DB and Schema are those above.
+	Runner slots.Config
+	// Publishing is where trigger and backfill publish.
+	Publishing *schedule.Publishing
+	// Self is how to call the binary, in what findings advise.
+	Self string
+	// Private is where the private PostgreSQL lives; empty: the database is another.
+	Private string
+	// MaxPayload limits the payload of a schedule. Default jobs.DefaultMaxPayload.
+	MaxPayload int
+	// Statements is how many all reads together ask of the database in a second. Default 2.
+	Statements int
+	// Logger is told of every action. Default: slog.Default().
+	Logger *slog.Logger
+	// Now is what slots are compared with. Default: the database's clock.
+	Now func() time.Time
+}
+
+// Board reads and acts. It is safe for concurrent use.
+type Board struct {
+	cfg    Config
+	schema pgsql.Schema
+	shelf  *shelf
+
+	// Of what goes on after Do has returned.
+	going context.Context
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+	busy  chan struct{} // has room for the one catch-up
+
+	mu    sync.Mutex
+	tools *tools
+}
+
+// ErrBusy is returned where a read would cost more than all reads together may; in a moment it may be had.
+var ErrBusy = errors.New("more different things are asked for than the database is to be asked: try again in a moment")
+
+// ErrNotFound is returned for what there is not.
+var ErrNotFound = errors.New("there is no such thing")
+
+// New returns pgsql.ErrNotMigrated where the schema is missing. Close the Board at the end.
+func New(ctx context.Context, cfg Config) (*Board, error) {
+	schema, err := pgsql.ParseSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.DB == nil || cfg.Runner.Registry == nil || cfg.Publishing == nil {
+		return nil, errors.New("board.Config: DB, Runner.Registry and Publishing must be set")
+	}
+	cfg.Schema = schema.String()
+	cfg.Runner.DB, cfg.Runner.Schema = cfg.DB, cfg.Schema
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1)}
+	if cfg.Statements > 0 {
+		b.shelf.rate = float64(cfg.Statements)
+	}
+	b.going, b.stop = context.WithCancel(context.WithoutCancel(ctx))
+	_, err = b.current(ctx)
+	return b, err
+}
+
+// Close stops what goes on, such as a catch-up, and waits until it has recorded what was done.
+func (b *Board) Close() {
+	b.stop()
+	b.work.Wait()
+	b.shelf.work.Wait()
+}
+
+// has tells whether a job is registered with the binary.
+func (b *Board) has(job string) bool {
+	_, is := b.cfg.Runner.Registry.Lookup(job)
+	return is
+}
+
+// tools are what reads and actions are made with. They know the grid of the moment they were made at.
+type tools struct {
+	made    time.Time
+	setting pgsql.Setting
+	ledger  *slots.Ledger
+	client  *jobs.Client
+	store   *schedule.Store
+}
+
+const (
+	// toolsFor is how soon a change of the width is noticed.
+	toolsFor = time.Minute
+	// toolStatements is what making them costs.
+	toolStatements = 4
+)
+
+// current returns tools that are not too old.
+func (b *Board) current(ctx context.Context) (*tools, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tools != nil && monotonic().Sub(b.tools.made) < toolsFor {
+		return b.tools, nil
+	}
+	t, err := b.newTools(ctx)
+	b.shelf.spend(toolStatements)
+	if err == nil {
+		b.tools = t
+	}
+	return t, err
+}
+
+func (b *Board) newTools(ctx context.Context) (*tools, error) {
+	t := &tools{made: monotonic()}
+	var err error
+	if t.setting, err = pgsql.ReadSetting(ctx, b.cfg.DB, b.schema); err != nil {
+		return nil, err
+	}
+	if t.ledger, err = slots.NewLedger(ctx, b.cfg.DB, b.cfg.Schema, b.cfg.Now); err != nil {
+		return nil, err
+	}
+	if t.client, err = jobs.NewClient(ctx, b.cfg.DB, jobs.Config{Schema: b.cfg.Schema, Now: b.cfg.Now}); err != nil {
+		return nil, err
+	}
+	t.store, err = schedule.NewStore(ctx, b.cfg.DB, schedule.Config{Schema: b.cfg.Schema, MaxPayload: b.cfg.MaxPayload, Now: b.cfg.Now})
+	return t, err
+}
+
+func (t *tools) grid() grid.Grid { return t.ledger.Grid() }
+func (t *tools) now() time.Time  { return t.ledger.Now().UTC() }
+
+// reader is a transaction that reads for one page, and counts its statements. It is a jobs.DB.
+type reader struct {
+	*tools
+	tx         *sqlx.Tx
+	schema     pgsql.Schema
+	statements int
+}
+
+// QueryContext is that of the transaction.
+func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	r.statements++
+	return r.tx.QueryContext(ctx, query, args...)
+}
+
+// ExecContext is that of the transaction.
+func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return r.tx.ExecContext(ctx, query, args...)
+}
+
+// slotIndexOnly is for what comes after it, and not for what reads history by time.
+func (r *reader) slotIndexOnly(ctx context.Context) error {
+	_, err := r.tx.ExecContext(ctx, pgsql.SlotIndexOnly)
+	return err
+}
+
+// rows runs a statement and returns its rows, never nil.
+func rows[T any](ctx context.Context, r *reader, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
+	return pgsql.Append(ctx, r, []T{}, stmt.In(r.schema), args, scan)
+}
+
+// statementTimeout bounds what a single statement of a page may cost.
+const statementTimeout = "set local statement_timeout = '5s'"
+
+// seen is what has a Seen.
+type seen[T any] interface {
+	*T
+	see(Seen)
+}
+
+func (s *Seen) see(v Seen) { *s = v }
+
+// read returns what fn reads, or has read lately; see shelf.get.
+func read[T any, P seen[T]](ctx context.Context, b *Board, key string, acted int64, minAge time.Duration, fn func(ctx context.Context, r *reader) (T, error)) (T, error) {
+	type kept struct {
+		value T
+		asOf  time.Time
+	}
+	got, age, err := b.shelf.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
+		t, err := b.current(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		k := kept{asOf: t.now()}
+		var n int
+		err = pgsql.ReadTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
+			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
+				return err
+			}
+			r := &reader{tools: t, tx: tx, schema: b.schema}
+			k.value, err = fn(ctx, r)
+			n += r.statements
+			return err
+		})
+		return k, n, pgsql.ExplainMissing(err)
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	k := got.(kept)
+	P(&k.value).see(Seen{AsOf: k.asOf, Age: duration.Text(age.Round(time.Millisecond))})
+	return k.value, nil
+}
+
+func micros(n int64) duration.Text { return duration.Text(time.Duration(n) * time.Microsecond) }
+
+func utc(t sql.NullTime) *time.Time {
+	if !t.Valid {
+		return nil
+	}
+	return new(t.Time.UTC())
+}
+
+// perSecond is a rate of rows; 0 where no time has passed.
+func perSecond(rows int64, took duration.Text) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(rows) / time.Duration(took).Seconds()
+}
+
+func notFound(what string) error { return fmt.Errorf("%s: %w", what, ErrNotFound) }

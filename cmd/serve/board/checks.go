@@ -1,0 +1,157 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+const (
+	// maxStory is how many sentences of a story are told.
+	maxStory = 1000
+	// maxPage is how many checks, schedules or events a page has at the most, and defaultPage where nobody says how many.
+	maxPage     = 200
+	defaultPage = 50
+	maxText     = 500 // bytes of a name or a key
+)
+
+// Entity returns the story of the checks of an entity; job and item narrow it where the key has them.
+func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, error) {
+	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
+		return Entity{}, err
+	}
+	return read(ctx, b, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge, func(ctx context.Context, r *reader) (Entity, error) {
+		v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}}
+		events, err := r.client.Why(ctx, r, key)
+		if v.More = len(events) > maxStory; v.More {
+			events = events[len(events)-maxStory:]
+		}
+		for _, e := range events {
+			v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now())})
+			if e.What == "waiting" {
+				v.Waiting++
+			}
+		}
+		return v, err
+	})
+}
+
+// HistoryFilter narrows History. Zero fields do not narrow.
+type HistoryFilter struct {
+	JobExec    string
+	Outcome    jobs.Outcome
+	EntityName string
+	EntityKey  string
+	Until      time.Time // ended before
+	Limit      int       // default 50, at most 200
+}
+
+// windows are how far back History looks, one after another, until it has found enough: history has no index by time.
+var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
+
+// History returns ended checks, the latest first. By entity it looks at all of history, else a month back.
+func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey)); err != nil {
+		return History{}, err
+	}
+	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
+		return History{}, &jobs.FieldError{Field: "outcome", Rule: "there is no such outcome"}
+	}
+	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey, f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
+	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
+		filter := jobs.HistoryFilter{JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until, Limit: f.Limit}
+		until := f.Until
+		if until.IsZero() {
+			until = r.now()
+		}
+		v.Checks = []view.Ended{}
+		for _, window := range windows {
+			if indexed := f.EntityKey != "" && f.EntityName != ""; !indexed {
+				filter.From = until.Add(-window).UTC()
+				v.Since = &filter.From
+			}
+			found, err := r.client.History(ctx, r, filter)
+			if err != nil {
+				return v, err
+			}
+			if v.Checks = view.NewEnded(found); len(found) >= f.Limit || v.Since == nil {
+				break
+			}
+		}
+		return v, nil
+	})
+}
+
+// WaitingFilter narrows Waiting. Zero fields do not narrow.
+type WaitingFilter struct {
+	JobExec    string
+	EntityName string
+	From, To   time.Time // slots from From up to but not including To; zero From: now
+	Limit      int       // default 50, at most 200
+}
+
+// Waiting returns checks that wait, in the order of their slots.
+func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Waiting, error) {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName)); err != nil {
+		return Waiting{}, err
+	}
+	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano), f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
+	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
+		v.Checks = []view.Check{}
+		paused, err := r.client.Paused(ctx, r)
+		if err != nil {
+			return v, err
+		}
+		if err := r.slotIndexOnly(ctx); err != nil {
+			return v, err
+		}
+		list, err := r.client.List(ctx, r, jobs.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit})
+		for _, j := range list {
+			v.Checks = append(v.Checks, view.NewCheck(j, paused))
+		}
+		return v, err
+	})
+}
+
+// keyOf is the key of a read with parameters that somebody has given.
+func keyOf(what string, parameters ...string) string {
+	return what + "\x00" + strings.Join(parameters, "\x00")
+}
+
+// checkPage refuses a page that is too long, and fills in the length of one that has none.
+func checkPage(limit *int) error {
+	if *limit == 0 {
+		*limit = defaultPage
+	}
+	if *limit < 1 || *limit > maxPage {
+		return &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxPage)}
+	}
+	return nil
+}
+
+// checkText refuses what no name or key can be.
+func checkText(field, text string) error {
+	if text == "" || len(text) > maxText || strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
+		return &jobs.FieldError{Field: field, Rule: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL", maxText)}
+	}
+	return nil
+}
+
+// checkWords is checkText for what may be left out.
+func checkWords(list ...string) error {
+	for _, text := range list {
+		if text != "" {
+			if err := checkText("a name or key", text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// ErrReader is returned to those who may only read.
+var ErrReader = errors.New("this token may read, and change nothing")
+
+// ErrCatchingUp is returned where a catch-up goes on already.
+var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
+
+// planner is what plans are made with: a transaction, and the board.
+type planner struct {
+	*reader
+	b *Board
+}
+
+// Preview says what an action would do.
+func (b *Board) Preview(ctx context.Context, who Who, a Action) (Plan, error) {
+	if !who.Operator {
+		return Plan{}, ErrReader
+	}
+	t, err := b.newTools(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	var plan Plan
+	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
+		plan, err = b.plan(ctx, t, tx, a)
+		return err
+	})
+	return plan, pgsql.ExplainMissing(err)
+}
+
+// plan is Preview in a transaction.
+func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan, error) {
+	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
+		return Plan{}, err
+	}
+	plan, err := a.plan(ctx, &planner{&reader{tools: t, tx: tx, schema: b.schema}, b})
+	if err != nil {
+		return plan, fmt.Errorf("%s: %w", a.name(), err)
+	}
+	plan.What, plan.Target = a.name(), a.target()
+	if plan.Warnings == nil {
+		plan.Warnings = []string{}
+	}
+	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.bound})
+	sum := sha256.Sum256(text)
+	plan.Confirm = hex.EncodeToString(sum[:12])
+	return plan, err
+}
+
+// Do does what a Plan with this Confirm has said; a ChangedError says that it would be something else by now, and nothing is
+// done. Of an action that goes on when Do returns, the Outcome is Running.
+func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done, error) {
+	if !who.Operator {
+		return Done{}, ErrReader
+	}
+	t, err := b.newTools(ctx)
+	if err != nil {
+		return Done{}, err
+	}
+	var done Done
+	if l, is := a.(long); is {
+		done, err = b.begin(ctx, t, who, l, confirm)
+	} else {
+		done, err = b.doOnce(ctx, t, who, a.(short), confirm)
+	}
+	log := b.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
+	if err != nil {
+		log.WarnContext(ctx, "action was not done", "error", err)
+		return done, pgsql.ExplainMissing(err)
+	}
+	log.InfoContext(ctx, "action", "id", done.ID, "plan", done.Text, "outcome", done.Outcome, "result", done.Result)
+	done.Acted = b.shelf.act()
+	return done, nil
+}
+
+// doOnce does a short action, with its record.
+func (b *Board) doOnce(ctx context.Context, t *tools, who Who, a short, confirm string) (done Done, err error) {
+	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
+		plan, err := b.confirmed(ctx, t, tx, who, a, confirm)
+		if err != nil {
+			return err
+		}
+		result, err := a.do(ctx, tx, t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.name(), err)
+		}
+		done, err = b.record(ctx, tx, who, plan, Succeeded, result)
+		return err
+	})
+	return done, err
+}
+
+// begin begins a long action, with its record.
+func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm string) (done Done, err error) {
+	_, alone := a.(CatchUp)
+	if alone {
+		select {
+		case b.busy <- struct{}{}:
+		default:
+			return done, ErrCatchingUp
+		}
+	}
+	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
+		plan, err := b.confirmed(ctx, t, tx, who, a, confirm)
+		if err == nil {
+			done, err = b.record(ctx, tx, who, plan, Running, "")
+		}
+		return err
+	})
+	if err == nil && b.going.Err() != nil {
+		err = slots.ErrStopped
+	}
+	if err != nil {
+		if alone {
+			<-b.busy
+		}
+		return done, err
+	}
+	id := done.ID
+	b.work.Go(func() {
+		result, err := a.run(b.going, b, t)
+		if alone {
+			<-b.busy
+		}
+		b.ended(id, a, result, err)
+	})
+	return done, nil
+}
+
+// endTimeout is what recording the end of an action may take.
+const endTimeout = 10 * time.Second
+
+// ended records how a long action has ended.
+func (b *Board) ended(id int64, a Action, result string, err error) {
+	outcome := Succeeded
+	switch {
+	case errors.Is(err, slots.ErrStopped) || err != nil && b.going.Err() != nil:
+		outcome = Stopped
+	case err != nil:
+		outcome, result = Failed, cmp.Or(result, err.Error())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.going), endTimeout)
+	defer cancel()
+	b.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.name(), "id", id, "outcome", outcome, "result", result, "error", err)
+	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, pgsql.ActionEnd.In(b.schema), id, outcome, cut(result))
+		return err
+	})
+	if err != nil {
+		b.cfg.Logger.ErrorContext(ctx, "the end of an action cannot be recorded", "id", id, "error", err)
+	}
+	b.shelf.act()
+}
+
+// confirmed names the actor of a transaction, and returns the plan as it is in that.
+func (b *Board) confirmed(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string) (Plan, error) {
+	if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
+		return Plan{}, err
+	}
+	plan, err := b.plan(ctx, t, tx, a)
+	switch {
+	case err != nil:
+		return plan, err
+	case plan.Confirm != confirm:
+		return plan, &ChangedError{plan}
+	case plan.Nothing:
+		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
+	}
+	_, err = tx.ExecContext(ctx, "set local statement_timeout = default")
+	return plan, err
+}
+
+// record keeps an action.
+func (b *Board) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcome, result string) (Done, error) {
+	d := Done{Actor: who.String(), What: p.What, Target: p.Target, Text: p.Text, Counts: p.Counts, Outcome: outcome, Result: result}
+	args := []any{d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules, d.Events, outcome, cut(result)}
+	err := tx.QueryRowContext(ctx, pgsql.ActionInsert.In(b.schema), args...).Scan(&d.ID, &d.At, &d.EndedAt, &d.By)
+	if err != nil {
+		return d, fmt.Errorf("record the action: %w", err)
+	}
+	d.At = d.At.UTC()
+	if d.EndedAt != nil {
+		d.EndedAt = new(d.EndedAt.UTC())
+	}
+	return d, nil
+}
+
+// maxRecorded bounds a text that is kept, in letters.
+const maxRecorded = 2000
+
+func cut(text string) string {
+	if runes := []rune(text); len(runes) > maxRecorded {
+		return string(runes[:maxRecorded]) + "..."
+	}
+	return text
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

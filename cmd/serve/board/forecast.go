@@ -1,0 +1,67 @@
+package board
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots/forecast"
+)
+
+const (
+	// forecastAge is how old a forecast may be before it is made again.
+	forecastAge = 2 * time.Minute
+	// forecastStatements is what making it costs, at the most.
+	forecastStatements = 12
+)
+
+// Expect makes the forecast of the next 24 hours, or waits until it is made. Overview and Slot tell it once it is, and wait for nothing.
+func (b *Board) Expect(ctx context.Context) error {
+	_, _, err := b.shelf.get(ctx, "forecast", 0, forecastAge, b.readForecast)
+	return err
+}
+
+func (b *Board) readForecast(ctx context.Context) (any, int, error) {
+	f, err := forecast.Look(ctx, forecast.Config{DB: b.cfg.DB, Schema: b.cfg.Schema, Now: b.cfg.Now, For: day, Registry: b.cfg.Runner.Registry})
+	if err != nil {
+		b.cfg.Logger.WarnContext(ctx, "there is no forecast", "error", err)
+	}
+	return f, forecastStatements, err
+}
+
+// forecast is the last one, and whether there is one.
+func (b *Board) forecast(ctx context.Context) (forecast.Forecast, bool) {
+	f, is := b.shelf.peek(ctx, "forecast", forecastAge, b.readForecast).(forecast.Forecast)
+	return f, is
+}
+
+// addForecast adds to a view, which is shared, what the slots to come are expected to be like.
+func (v *Overview) addForecast(f forecast.Forecast) {
+	v.Axis = slices.Clone(v.Axis)
+	for _, s := range f.Slots {
+		i, exact := slices.BinarySearchFunc(v.Axis, s.Slot, func(c Cell, slot time.Time) int { return c.Slot.Compare(slot) })
+		if !exact {
+			i--
+		}
+		if i >= 0 && s.Slot.Before(v.Axis[i].Slot.Add(time.Duration(v.Axis[i].Span))) && s.Slot.After(v.CurrentSlot) {
+			v.Axis[i].expect(s, f.Grid.Width())
+		}
+	}
+	v.Expected = []Expected{}
+	for _, found := range f.Findings {
+		v.Expected = append(v.Expected, Expected{found.Slot, found.Slots, string(found.Condition), found.JobExec, found.Text, append([]string{}, found.Help...)})
+	}
+}
+
+// expect adds what is expected of a slot.
+func (c *Cell) expect(s forecast.Slot, width time.Duration) {
+	if c.Forecast == nil {
+		c.Forecast = &Forecast{}
+	} else {
+		c.Forecast = new(*c.Forecast)
+	}
+	c.Forecast.Rows += s.Rows
+	c.Forecast.Took = max(c.Forecast.Took, duration.Text(s.Took.Round(time.Millisecond)))
+	c.TooLong = c.TooLong || s.Ends() > width
+}

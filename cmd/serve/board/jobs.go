@@ -1,0 +1,142 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/view"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	maxJobs      = 500
+	maxJobSlots  = 200
+	maxJobErrors = 20
+	// lookBack is of how many slots a job's page is made.
+	lookBack = 2880
+)
+
+// Jobs returns every job that checks were ever asked for, and how those of the last day have gone.
+func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
+	return read(ctx, b, "jobs", acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
+		v.Jobs, err = b.readJobs(ctx, r, nil)
+		if v.More = len(v.Jobs) > maxJobs; v.More {
+			v.Jobs = v.Jobs[:maxJobs]
+		}
+		return v, err
+	})
+}
+
+// readJobs reads all jobs, one more than maxJobs at the most, or one of a name.
+func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, error) {
+	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name}, func(row *sql.Rows, j *JobLine) error {
+		var paused, registered sql.NullTime
+		var by string
+		var sla sql.NullInt64
+		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla)
+		j.RegisteredAt, j.SLA, j.Registered = utc(registered), micros(sla.Int64), b.has(j.JobExec)
+		if paused.Valid {
+			j.Paused = &view.Paused{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the jobs: %w", err)
+	}
+	if err := r.slotIndexOnly(ctx); err != nil {
+		return nil, err
+	}
+	done, err := r.ledger.In(r).Jobs(ctx, r.now().Add(-day))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range view.NewJobStatus(done) {
+		i, found := slices.BinarySearchFunc(list, s.JobExec, func(j JobLine, name string) int { return cmp.Compare(j.JobExec, name) })
+		if found {
+			list[i].JobStatus = s
+		}
+	}
+	return list, nil
+}
+
+// Job returns one job, or ErrNotFound.
+func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) {
+	if err := checkText("job_exec", name); err != nil {
+		return Job{}, err
+	}
+	return read(ctx, b, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
+		lines, err := b.readJobs(ctx, r, name)
+		if err != nil {
+			return v, err
+		}
+		if len(lines) == 0 {
+			return v, notFound("job " + name)
+		}
+		v.JobLine = lines[0]
+		current := r.grid().Floor(r.now())
+		if err := v.readSlots(ctx, r, r.grid().Add(current, 1-lookBack), r.grid().Next(current)); err != nil {
+			return v, err
+		}
+		v.Ahead, err = readAhead(ctx, r, name, current)
+		return v, err
+	})
+}
+
+// readSlots reads the slots from one up to but not including another.
+func (j *Job) readSlots(ctx context.Context, r *reader, from, to time.Time) error {
+	type line struct {
+		JobSlot
+		error string
+	}
+	list, err := rows(ctx, r, pgsql.BoardJob, []any{j.JobExec, from, to}, func(row *sql.Rows, s *line) error {
+		var took sql.NullInt64
+		err := row.Scan(&s.Slot, &s.Planned, &s.Finished, &s.Rescheduled, &s.Failed, &s.Late, (*int64)(&s.Spent), &s.error, &took)
+		s.Slot, s.Spent, s.Took = s.Slot.UTC(), micros(int64(s.Spent)), micros(took.Int64)
+		s.Rate = perSecond(s.Finished+s.Rescheduled+s.Failed, s.Took)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the slots of job %s: %w", j.JobExec, err)
+	}
+	j.Slots, j.Days, j.Errors = []JobSlot{}, []JobDay{}, []JobError{}
+	for _, s := range list {
+		if len(j.Slots) < maxJobSlots {
+			j.Slots = append(j.Slots, s.JobSlot)
+		}
+		if s.error != "" && len(j.Errors) < maxJobErrors {
+			j.Errors = append(j.Errors, JobError{s.Slot, s.Failed, s.error})
+		}
+		name := s.Slot.Format(time.DateOnly)
+		if n := len(j.Days); n == 0 || j.Days[n-1].Day != name {
+			j.Days = append(j.Days, JobDay{Day: name})
+		}
+		j.Days[len(j.Days)-1].add(s.Became)
+	}
+	return nil
+}
+
+func (d *JobDay) add(s Became) {
+	d.Slots++
+	d.Finished += s.Finished
+	d.Rescheduled += s.Rescheduled
+	d.Failed += s.Failed
+	d.Late += s.Late
+	d.Spent += s.Spent
+}
+
+// readAhead reads in which slots rows of a job wait, from one on.
+func readAhead(ctx context.Context, r *reader, job string, from time.Time) ([]Ahead, error) {
+	list, err := rows(ctx, r, pgsql.BoardAhead, []any{job, from}, func(row *sql.Rows, a *Ahead) error {
+		err := row.Scan(&a.Slot, &a.Rows)
+		a.Slot = a.Slot.UTC()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read where rows of job %s wait: %w", job, err)
+	}
+	return list, nil
+}

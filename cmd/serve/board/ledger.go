@@ -1,0 +1,64 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots"
+)
+
+const (
+	// maxDays is how many days a heat map has at the most.
+	maxDays = 31
+	// maxSlots is how many slots of the ledger are added up for it: where they are narrow, it has fewer days.
+	maxSlots = 100_000
+	// ledgerAge is how old a heat map may be before it is read again.
+	ledgerAge = time.Minute
+)
+
+// Ledger returns the heat map of some days, 1 to 31, up to today. It has fewer where slots are so narrow that these would be more than
+// 100,000.
+func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, error) {
+	if days < 1 || days > maxDays {
+		return Ledger{}, &RefusedError{fmt.Sprintf("days: must be 1 to %d", maxDays)}
+	}
+	return read(ctx, b, fmt.Sprintf("ledger %d", days), acted, ledgerAge, func(ctx context.Context, r *reader) (Ledger, error) {
+		g := r.grid()
+		current := g.Floor(r.now())
+		days := max(1, min(days, int(maxSlots/(day/g.Width()))))
+		today := current.Truncate(day)
+		span := cellSpan(g.Width())
+		cells, err := r.cells(ctx, today.AddDate(0, 0, 1-days), today.AddDate(0, 0, 1), span, current)
+		v := Ledger{Width: duration.Text(g.Width()), Since: r.setting.Since, Days: []LedgerDay{}}
+		for n := int(day / span); len(cells) > 0; cells = cells[:len(cells)-n] {
+			list := cells[len(cells)-n:]
+			v.Days = append(v.Days, LedgerDay{list[0].Slot.Format(time.DateOnly), list})
+		}
+		return v, err
+	})
+}
+
+// state returns the row of a slot, which may not have been opened.
+func (r *reader) state(ctx context.Context, slot time.Time) (slots.SlotRun, error) {
+	l := r.ledger.In(r)
+	run, err := l.Show(ctx, slot)
+	if !errors.Is(err, slots.ErrNoSlot) {
+		return run, err
+	}
+	run = slots.SlotRun{Slot: slot}
+	current := l.Grid().Floor(r.now())
+	switch {
+	case slot.After(current):
+		run.State = StateAhead
+	case slot.Equal(current):
+		run.State = StateDue
+	case slot.Before(r.setting.Since):
+		run.State = StateNoLedger
+	default:
+		run.State = slots.StateMissed
+	}
+	return run, nil
+}

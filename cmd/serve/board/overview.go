@@ -1,0 +1,187 @@
+package board
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	day = 24 * time.Hour
+	// overviewAge and pageAge are how old a page may be before it is read again.
+	overviewAge = 8 * time.Second
+	pageAge     = 4 * time.Second
+	// narrowest is the narrowest cell.
+	narrowest = 15 * time.Minute
+	// maxMisfires is how many schedules the overview names.
+	maxMisfires = 20
+)
+
+// Overview answers "is it all right?". acted is the number of the action of whoever asks; 0: none.
+func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
+	v, err := read(ctx, b, "overview", acted, overviewAge, b.readOverview)
+	if f, is := b.forecast(ctx); err == nil && is {
+		v.addForecast(f)
+	}
+	return v, err
+}
+
+func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err error) {
+	if v.Consumers, err = readConsumers(ctx, r); err != nil {
+		return v, err
+	}
+	if v.Schedules, err = readMisfires(ctx, r); err != nil {
+		return v, err
+	}
+	paused, err := r.client.Paused(ctx, r)
+	if err != nil {
+		return v, err
+	}
+	if err := r.slotIndexOnly(ctx); err != nil {
+		return v, err
+	}
+	report, err := health.Look(ctx, r.ledger.In(r), time.Time{}, health.Limits{}, b.has)
+	if err != nil {
+		return v, err
+	}
+	v.Status = view.NewStatus(report, paused, b.cfg.Self, b.has)
+	v.Database = view.Database{Private: b.cfg.Private, Server: r.setting.Server, Schema: b.cfg.Schema}
+	v.Expected = []Expected{}
+	v.Axis, err = readAxis(ctx, r, report)
+	return v, err
+}
+
+// readAxis reads the slots of the last day, and those of the next without what is expected of them.
+func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, error) {
+	g := r.grid()
+	span := cellSpan(g.Width())
+	current := g.Floor(report.Now)
+	first := current.Add(-day).Truncate(span)
+	cells, err := r.cells(ctx, first, current.Add(day), span, current)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Concat(report.Trouble, report.Running) {
+		if i := int(t.Slot.Sub(first) / span); t.State == slots.StateDone && i >= 0 && i < len(cells) && !t.Slot.Before(first) {
+			cells[i].Late = true
+		}
+	}
+	return cells, nil
+}
+
+// cells returns the slots from one up to but not including another in cells of a span, which both are multiples of; current is the
+// slot that has begun last.
+func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Duration, current time.Time) ([]Cell, error) {
+	opened := map[time.Time]counted{}
+	args := []any{from, to, int64(span / time.Second)}
+	_, err := rows(ctx, r, pgsql.BoardCells, args, func(row *sql.Rows, c *counted) error {
+		err := row.Scan(&c.Slot, &c.opened, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked, &c.Failed, (*int64)(&c.Took))
+		c.Slot, c.Took = c.Slot.UTC(), micros(int64(c.Took))
+		opened[c.Slot] = *c
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger: %w", err)
+	}
+	cells := []Cell{}
+	for slot := from; slot.Before(to); slot = slot.Add(span) {
+		cells = append(cells, r.cell(opened[slot], slot, span, current))
+	}
+	return cells, nil
+}
+
+// counted is what the ledger has of a cell.
+type counted struct {
+	Cell
+	opened, open, live int64
+	last               time.Time // slot that was opened
+}
+
+// cell says how the slots of a cell are.
+func (r *reader) cell(c counted, slot time.Time, span time.Duration, current time.Time) Cell {
+	width := r.grid().Width()
+	c.Slot, c.Span, c.Slots = slot, duration.Text(span), int64(span/width)
+	// Slots that are over, and must have been opened.
+	first, end := later(slot, r.grid().Ceil(r.setting.Since)), earlier(slot.Add(span), current)
+	over := max(0, int64(end.Sub(first)/width))
+	begun := c.last.Equal(current) // the slot that has begun last is among those that were opened
+	if begun {
+		c.Missed = max(0, over-(c.opened-1))
+	} else {
+		c.Missed = max(0, over-c.opened)
+	}
+	c.TooLong = time.Duration(c.Took) > width
+	switch {
+	case c.Missed > 0:
+		c.State = slots.StateMissed
+	case c.open > c.live:
+		c.State = slots.StateOpen
+	case c.live > 0:
+		c.State = StateRunning
+	case !begun && !slot.After(current) && slot.Add(span).After(current):
+		c.State = StateDue
+	case c.opened > 0:
+		c.State = slots.StateDone
+	case slot.After(current):
+		c.State = StateAhead
+	default:
+		c.State = StateNoLedger
+	}
+	return c.Cell
+}
+
+// cellSpan is how wide a cell is: a slot, or several that are together at least 15 minutes and divide a day.
+func cellSpan(width time.Duration) time.Duration {
+	span := width
+	for span < narrowest || day%span != 0 {
+		span += width
+	}
+	return span
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
+	list, err := rows(ctx, r, pgsql.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
+		err := row.Scan(&c.Consumer.Consumer, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Waiting, (*int64)(&c.Oldest))
+		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the consumers: %w", err)
+	}
+	return list, nil
+}
+
+func readMisfires(ctx context.Context, r *reader) ([]Misfire, error) {
+	list, err := rows(ctx, r, pgsql.BoardMisfires, []any{r.now().Add(-day), maxMisfires}, func(row *sql.Rows, m *Misfire) error {
+		var dropped, gaveUp sql.NullTime
+		err := row.Scan(&m.ID, &m.Dropped, &dropped, &gaveUp, &m.Error)
+		m.DroppedAt, m.GaveUpAt = utc(dropped), utc(gaveUp)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read which schedules missed something: %w", err)
+	}
+	return list, nil
+}

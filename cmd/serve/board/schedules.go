@@ -1,0 +1,114 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// coming is how many of the next instants of a schedule are told.
+const coming = 20
+
+// Schedules returns a page of schedules.
+func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (Schedules, error) {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.Prefix, f.After)); err != nil {
+		return Schedules{}, err
+	}
+	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
+		return Schedules{}, &jobs.FieldError{Field: "state", Rule: "must be active, paused or ended"}
+	}
+	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
+	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {
+		v.Schedules = []httpapi.View{}
+		limit := f.Limit
+		f := f
+		f.Limit++
+		list, err := r.store.List(ctx, r, f)
+		if len(list) > limit {
+			list = list[:limit]
+			v.After = &list[limit-1].ID
+		}
+		for _, s := range list {
+			v.Schedules = append(v.Schedules, httpapi.NewView(s))
+		}
+		return v, err
+	})
+}
+
+// Schedule returns one schedule, or schedule.ErrNotFound.
+func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule, error) {
+	if err := checkText("id", id); err != nil {
+		return Schedule{}, err
+	}
+	return read(ctx, b, "schedule "+id, acted, pageAge, func(ctx context.Context, r *reader) (v Schedule, err error) {
+		s, err := r.store.Get(ctx, r, id)
+		if err != nil {
+			return v, err
+		}
+		v.View, v.Coming = httpapi.NewView(s), []Instant{}
+		if s.State != schedule.Active {
+			return v, nil
+		}
+		all, err := schedule.Preview(s.Spec, r.grid(), s.Next, s.Next.AddDate(100, 0, 0))
+		if err != nil {
+			return v, err
+		}
+		for at, slot := range all {
+			if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) == coming {
+				break
+			}
+		}
+		return v, nil
+	})
+}
+
+// Events returns the newest events in the outbox before a position, the zero position: of all, and who reads it.
+func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, acted int64) (Events, error) {
+	if err := checkPage(&limit); err != nil {
+		return Events{}, err
+	}
+	key := keyOf("events", before.String(), fmt.Sprint(limit))
+	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Events, err error) {
+		var mark any
+		if before != (outbox.Position{}) {
+			mark = fmt.Sprint(before.Mark)
+		}
+		v.Events, err = rows(ctx, r, pgsql.BoardEvents, []any{limit, mark, before.Number}, func(row *sql.Rows, e *Event) error {
+			var at sql.NullTime
+			var position outbox.Position
+			err := row.Scan(&position.Mark, &position.Number, &e.ID, &e.Source, &e.Type, &e.Subject, &at, &e.WrittenAt, &e.Data)
+			e.Position, e.Time, e.WrittenAt = position.String(), utc(at), e.WrittenAt.UTC()
+			return err
+		})
+		if err != nil {
+			return v, fmt.Errorf("read the outbox: %w", err)
+		}
+		v.Consumers, err = readConsumers(ctx, r)
+		return v, err
+	})
+}
+
+// Actions returns the newest actions.
+func (b *Board) Actions(ctx context.Context, limit int, acted int64) (Actions, error) {
+	if err := checkPage(&limit); err != nil {
+		return Actions{}, err
+	}
+	return read(ctx, b, keyOf("actions", fmt.Sprint(limit)), acted, pageAge, func(ctx context.Context, r *reader) (v Actions, err error) {
+		v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit}, scanDone)
+		return v, err
+	})
+}
+
+func scanDone(row *sql.Rows, d *Done) error {
+	var ended sql.NullTime
+	err := row.Scan(&d.ID, &d.At, &ended, &d.By, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots, &d.Schedules, &d.Events, &d.Outcome, &d.Result)
+	d.At, d.EndedAt = d.At.UTC(), utc(ended)
+	return err
+}

@@ -1,0 +1,240 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// rate is how many statements all reads together ask of the database in a second.
+	rate = 2
+	// burst is how many more they may ask at once after a time of rest: some pages that nobody has looked at lately.
+	burst = 40
+	// maxEntries is how many different reads are kept.
+	maxEntries = 100
+	// keepUnused is for how long one is kept that nobody asks for.
+	keepUnused = 5 * time.Minute
+	// lookedAt is how long ago something was asked for that is still looked at.
+	lookedAt = 15 * time.Second
+	// patience is how long somebody waits for a newer value where there is one that is not too old.
+	patience = 50 * time.Millisecond
+	// tooOld is the age from which on it is waited for in any case.
+	tooOld = time.Minute
+	// readTimeout is how long a read may take.
+	readTimeout = time.Minute
+	// queueTimeout is how long somebody waits for leave to ask the database.
+	queueTimeout = 5 * time.Second
+)
+
+// monotonic is for measuring ages, and never says what time it is.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// shelf keeps what was read for some time, and lets each thing be read once at a time.
+type shelf struct {
+	mu      sync.Mutex
+	entries map[string]*entry
+	acted   int64   // the number of the last action
+	rate    float64 // statements in a second; rate where nobody says otherwise
+	left    float64 // statements that may be asked for now; below 0: they were asked for already
+	filled  time.Time
+	work    sync.WaitGroup
+}
+
+// entry is the last value of a read.
+type entry struct {
+	value  any // nil: there is none
+	err    error
+	began  time.Time // when reading it began
+	tried  time.Time // when it was read last, whether or not there was a value
+	acted  int64     // the last action before that
+	used   time.Time
+	minAge time.Duration
+	cost   int           // statements that reading it took the last time
+	flight chan struct{} // closed when the read that is under way ends; nil: none is
+}
+
+func newShelf() *shelf {
+	return &shelf{entries: map[string]*entry{}, rate: rate, left: burst, filled: monotonic()}
+}
+
+// load reads a value, and tells how many statements that took.
+type load func(ctx context.Context) (value any, statements int, err error)
+
+// get returns a value that was read no longer than minAge ago; an older one where the budget is spent, or a newer one is not to be
+// had at once. It is never from before the action of a number.
+func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Duration, read load) (any, time.Duration, error) {
+	deadline := monotonic().Add(queueTimeout)
+	for {
+		s.mu.Lock()
+		e := s.entry(key)
+		want := min(acted, s.acted)
+		now := monotonic()
+		age := now.Sub(e.began)
+		have := e.value != nil && e.acted >= want
+		e.minAge = minAge
+		if have && age < minAge {
+			s.mu.Unlock()
+			return e.value, age, nil
+		}
+		if e.flight == nil {
+			forced := e.value != nil && e.acted < want // once for each action
+			if left := s.budget(now); !forced && (left <= 0 || left < burst/2 && have && s.othersFirst(e, now)) {
+				value, err := e.value, e.err
+				wait := time.Duration((1 - s.left) / s.rate * float64(time.Second))
+				s.mu.Unlock()
+				if err != nil || have {
+					return value, age, err
+				}
+				if now.Add(wait).After(deadline) {
+					return nil, 0, ErrBusy
+				}
+				if err := sleep(ctx, wait); err != nil {
+					return nil, 0, err
+				}
+				continue
+			}
+			s.begin(ctx, e, read)
+		}
+		flight, value := e.flight, e.value
+		s.mu.Unlock()
+		if have && age < tooOld {
+			select {
+			case <-flight:
+			case <-time.After(patience):
+				return value, age, nil
+			case <-ctx.Done():
+				return nil, 0, context.Cause(ctx)
+			}
+		}
+		select {
+		case <-flight:
+		case <-ctx.Done():
+			return nil, 0, context.Cause(ctx)
+		}
+		s.mu.Lock()
+		err := e.err
+		fresh := err == nil && e.acted >= want
+		value, age = e.value, monotonic().Sub(e.began)
+		s.mu.Unlock()
+		if err != nil {
+			return nil, 0, err
+		}
+		if fresh {
+			return value, age, nil
+		}
+	}
+}
+
+// peek returns the last value without waiting, nil where there is none, and has a newer one read where that is older than minAge and
+// the budget allows it.
+func (s *shelf) peek(ctx context.Context, key string, minAge time.Duration, read load) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entry(key)
+	now := monotonic()
+	if e.flight == nil && now.Sub(e.tried) >= minAge && s.budget(now) > 0 {
+		s.begin(ctx, e, read)
+	}
+	return e.value
+}
+
+// begin reads in the background, so that whoever has asked may go away. Call it with mu held.
+func (s *shelf) begin(ctx context.Context, e *entry, read load) {
+	flight := make(chan struct{})
+	e.flight, e.tried = flight, monotonic()
+	began, acted := monotonic(), s.acted
+	cost := max(1, e.cost) // as far as it is known before
+	s.left -= float64(cost)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	s.work.Go(func() {
+		defer cancel()
+		value, statements, err := safely(ctx, read)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.left -= float64(max(1, statements) - cost)
+		e.cost = statements
+		if e.err = err; err == nil {
+			e.value, e.began, e.acted = value, began, acted
+		}
+		e.flight = nil
+		close(flight)
+	})
+}
+
+// safely turns a panic into an error: it would end the process, since no request waits in its stead.
+func safely(ctx context.Context, read load) (value any, statements int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return read(ctx)
+}
+
+// entry returns the entry of a key, and forgets others that nobody has asked for. Call it with mu held.
+func (s *shelf) entry(key string) *entry {
+	now := monotonic()
+	e := s.entries[key]
+	if e == nil {
+		var oldest string
+		for key, e := range s.entries {
+			if e.flight == nil && now.Sub(e.used) > keepUnused {
+				delete(s.entries, key)
+			} else if e.flight == nil && (oldest == "" || e.used.Before(s.entries[oldest].used)) {
+				oldest = key
+			}
+		}
+		if len(s.entries) >= maxEntries {
+			delete(s.entries, oldest)
+		}
+		e = &entry{}
+		s.entries[key] = e
+	}
+	e.used = now
+	return e
+}
+
+// othersFirst tells whether something else that is looked at has waited longer to be read again than e. Call it with mu held.
+func (s *shelf) othersFirst(e *entry, now time.Time) bool {
+	for _, o := range s.entries {
+		if o.value != nil && o.flight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge && now.Sub(o.used) < lookedAt {
+			return true
+		}
+	}
+	return false
+}
+
+// budget returns how many statements may be asked for. Call it with mu held.
+func (s *shelf) budget(now time.Time) float64 {
+	s.left = min(burst, s.left+s.rate*now.Sub(s.filled).Seconds())
+	s.filled = now
+	return s.left
+}
+
+// spend takes statements that were asked for outside of get.
+func (s *shelf) spend(statements int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left -= float64(statements)
+}
+
+// act returns the number of an action that was done, after which every read shows it to whoever gives the number.
+func (s *shelf) act() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acted++
+	return s.acted
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,82 @@
+package board
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// maxSlotJobs is how many jobs of a slot are told.
+const maxSlotJobs = 200
+
+// Slot returns one slot; a RefusedError where the instant is none.
+func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, error) {
+	t, err := b.current(ctx)
+	if err != nil {
+		return Slot{}, err
+	}
+	slot = slot.UTC()
+	if g := t.grid(); !g.Contains(slot) {
+		return Slot{}, &RefusedError{fmt.Sprintf("%s is not a slot: the width is %s; the slots around it are %s and %s", slot.Format(time.RFC3339Nano),
+			duration.Text(g.Width()), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))}
+	}
+	v, err := read(ctx, b, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge, func(ctx context.Context, r *reader) (v Slot, err error) {
+		g := r.grid()
+		paused, err := r.client.Paused(ctx, r)
+		if err != nil {
+			return v, err
+		}
+		if err := r.slotIndexOnly(ctx); err != nil {
+			return v, err
+		}
+		run, err := r.state(ctx, slot)
+		if err != nil {
+			return v, err
+		}
+		claims, err := r.ledger.In(r).Claims(ctx, slot)
+		if err != nil {
+			return v, err
+		}
+		waiting, err := r.ledger.In(r).Waiting(ctx, slot)
+		if err != nil {
+			return v, err
+		}
+		v.SlotDetail = view.SlotDetail{Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, b.has)}
+		v.Previous, v.Next, v.Width = g.Previous(slot), g.Next(slot), duration.Text(g.Width())
+		if run.State == slots.StateDone && run.FinishedAt != nil {
+			v.Took = duration.Text(max(0, run.FinishedAt.Sub(run.OpenedAt)))
+		} else if run.State == slots.StateOpen {
+			v.Took = duration.Text(max(0, r.setting.Now().Sub(run.OpenedAt)))
+		}
+		v.Rate = perSecond(run.Checked, v.Took)
+		v.Jobs, err = readSlotJobs(ctx, r, slot)
+		return v, err
+	})
+	if f, is := b.forecast(ctx); err == nil && is && slot.After(t.now()) {
+		for _, s := range f.Slots {
+			if s.Slot.Equal(slot) {
+				v.Forecast = &Forecast{s.Rows, duration.Text(s.Took.Round(time.Millisecond))}
+			}
+		}
+	}
+	return v, err
+}
+
+func readSlotJobs(ctx context.Context, r *reader, slot time.Time) ([]SlotJob, error) {
+	list, err := rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
+		var first, last sql.NullTime
+		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error, &first, &last, (*int64)(&j.Spent))
+		j.FirstAt, j.LastAt, j.Spent = utc(first), utc(last), micros(int64(j.Spent))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the jobs of a slot: %w", err)
+	}
+	return list, nil
+}

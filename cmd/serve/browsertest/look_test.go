@@ -1,0 +1,73 @@
+package browsertest
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/serve/internal/story"
+)
+
+// seen is every page, in the states that there are, by the name of its picture.
+func seen(w *story.World) map[string]string {
+	slot := w.Client.Grid().Floor(w.Now())
+	at := func(t time.Time) string { return url.QueryEscape(t.Format(time.RFC3339)) }
+	return map[string]string{
+		"now": "/", "ledger": "/ledger", "ledger-day": "/ledger?day=" + slot.Format(time.DateOnly),
+		"slot": "/slot?at=" + at(slot.Add(-3*time.Hour)), "slot-running": "/slot?at=" + at(slot), "slot-missed": "/slot?at=" + at(slot.Add(-30*time.Minute)),
+		"slot-ahead": "/slot?at=" + at(slot.Add(time.Hour)),
+		"jobs":       "/jobs", "job": "/job?name=order.unshipped", "job-failing": "/job?name=invoice.unpaid",
+		"entity": "/entity?name=invoice&key=702", "entity-waits": "/entity?name=order&key=91", "entity-none": "/entity?name=order&key=nobody", "find": "/entity",
+		"schedules": "/schedules", "schedule": "/schedule?id=report-42", "events": "/events", "actions": "/actions",
+		"waiting": "/waiting?job=order.unshipped", "ended": "/ended?job=invoice.unpaid&outcome=failed",
+		"catch-up": "/do/catch-up", "cancel": "/do/cancel?name=order&key=91", "retry": "/do/retry?since=24h", "not-found": "/nothing",
+	}
+}
+
+// violations asks axe, which the page has been given, what is wrong with the page that is shown.
+func (b *browser) violations() []string {
+	b.t.Helper()
+	return ask[[]string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v =>
+		v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + (n.failureSummary || "")).join(" | ")))`)
+}
+
+func TestEveryPageCanBeUsedByEverybody(t *testing.T) {
+	t.Parallel()
+	program := axe(t)
+	w := story.New(t, nil)
+	w.Live(48)
+	w.Trouble()
+	b := open(t, w)
+	b.login(story.OperatorToken)
+	for name, path := range seen(w) {
+		b.goes(path)
+		ask[any](b, program+"; true")
+		for _, l := range looks {
+			b.look(l)
+			for _, v := range b.violations() {
+				t.Errorf("%s in %s: %s", path, l.name, v)
+			}
+			if wide := ask[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+				t.Errorf("%s in %s is %d pixels wider than the window", path, l.name, wide)
+			}
+			b.shoot(name + "-" + l.name)
+		}
+	}
+}
+
+func TestAQuietShopIsAllRight(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(48)
+	b := open(t, w)
+	b.login(story.ReadToken)
+	for _, l := range looks {
+		b.look(l)
+		b.goes("/")
+		if text := b.text("h1"); !strings.Contains(text, "All is well") {
+			t.Errorf("the first page says %q", text)
+		}
+		b.shoot("quiet-" + l.name)
+	}
+}

@@ -1,0 +1,104 @@
+package story
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+const width = 15 * time.Minute
+
+// Live lets the shop live for some hours in which all goes well, 48 at the most, and asks for what comes on the next day.
+func (w *World) Live(hours int) {
+	w.t.Helper()
+	w.Clock.Set(w.Now().Add(time.Duration(48-hours) * time.Hour))
+	w.must(w.Ledger.Begin(w.t.Context(), w.Client.Grid().Next(w.Now())))
+	var list []jobs.FutureJob
+	for slot := w.Client.Grid().Next(w.Now()); slot.Before(w.Now().Add(time.Duration(hours+24) * time.Hour)); slot = slot.Add(width) {
+		list = append(list, orders(slot, len(list))...)
+	}
+	for len(list) > 0 {
+		n := min(1000, len(list))
+		_, err := w.Client.EnqueueMany(w.t.Context(), w.DB, list[:n], jobs.Keep)
+		w.must(err)
+		list = list[n:]
+	}
+	for _, s := range []schedule.Spec{
+		{ID: "report-42", Crontab: "0 9 * * mon-fri", Timezone: "Europe/Berlin", Payload: json.RawMessage(`{"report": 42}`)},
+		{ID: "stock-feed", Crontab: "*/30 * * * *"},
+		{ID: "newsletter", Crontab: "0 8 * * tue"},
+	} {
+		_, err := w.Schedules.Create(w.t.Context(), w.DB, s)
+		w.must(err)
+	}
+	w.RunFor(time.Duration(hours)*time.Hour + 7*time.Minute)
+	// The ledger has the times of the database, at which the days took seconds: as if each slot had been run in its time.
+	_, err := w.DB.Exec(`update prescient.slot_run set opened_at = slot + interval '1 second', finished_at = slot + interval '1 second' + (finished_at - opened_at)`)
+	w.must(err)
+	events, err := w.Outbox.Read(w.t.Context(), outbox.Position{}, 1000)
+	w.must(err)
+	_, err = w.Outbox.Ack(w.t.Context(), "mailer", events[max(0, len(events)-4)].Position)
+	w.must(err)
+}
+
+// orders are the checks of a slot: many by day, few by night.
+func orders(slot time.Time, from int) (list []jobs.FutureJob) {
+	day := 1 - math.Cos(2*math.Pi*float64(slot.Hour()*60+slot.Minute()-180)/1440)
+	for i := range int(4 + 16*day) {
+		job := []string{"order.unshipped", "order.unshipped", "cart.abandoned", "review.ask", "invoice.unpaid"}[i%5]
+		list = append(list, jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(10_000 + from + i), CheckAt: slot})
+	}
+	return list
+}
+
+// Trouble adds everything that can be wrong, and runs the slot that has begun, which then is at work.
+func (w *World) Trouble() {
+	w.t.Helper()
+	for i := range 6 {
+		w.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(700 + i), Payload: json.RawMessage(`{"broken": true}`)}, w.Now().Add(width))
+	}
+	for i := range 3 {
+		w.Enqueue(jobs.FutureJob{JobExec: "order.unshiped", EntityName: "order", EntityKey: fmt.Sprint(90 + i)}, w.Now().Add(7*time.Hour))
+	}
+	w.RunFor(2 * width)
+	w.Clock.Set(w.Now().Add(5 * width)) // nobody runs anything
+	_, err := w.Client.Pause(w.t.Context(), w.DB, "review.ask")
+	w.must(err)
+	_, err = w.Schedules.Pause(w.t.Context(), w.DB, "newsletter", 0)
+	w.must(err)
+	w.Enqueue(jobs.FutureJob{JobExec: "stock.slow", EntityName: "shelf", EntityKey: "7"}, w.Now())
+	w.Clock.Set(w.Client.Grid().Next(w.Now()))
+	w.work()
+}
+
+// work runs the slot that has begun, and returns while it is being run.
+func (w *World) work() {
+	w.t.Helper()
+	slot := w.Client.Grid().Floor(w.Now())
+	ended := make(chan error)
+	go func() {
+		_, err := w.Runner.Run(context.WithoutCancel(w.t.Context()), slot)
+		ended <- err
+	}()
+	w.t.Cleanup(func() {
+		close(w.blocked)
+		if err := <-ended; err != nil {
+			w.t.Errorf("the run ended with %v", err)
+		}
+	})
+	for w.t.Context().Err() == nil {
+		claims, err := w.Ledger.Claims(w.t.Context(), slot)
+		w.must(err)
+		for _, c := range claims {
+			if len(c.Jobs) > 0 {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// deed is an action as a form: its fields, and what they make.
+type deed struct {
+	Path, Title string
+	Verb        string // of the button
+	Lead        string
+	Fields      []field
+	make        func(in *input) board.Action
+}
+
+// field is an input of a form. Fixed ones come from the page before, and are not asked for.
+type field struct {
+	Name, Label, Hint string
+	Options           []option
+	Required, Fixed   bool
+	Default           string
+}
+
+type option struct{ Value, Text string }
+
+const (
+	pastHint  = "UTC, such as 2026-03-01 13:15; or 24h: so long ago. Empty: no bound."
+	aheadHint = "UTC, such as 2026-03-01 13:15; or 2h: so long from now."
+)
+
+// The fields that several have.
+var (
+	jobField  = field{Name: "job", Label: "Job", Required: true, Fixed: true}
+	nameField = field{Name: "name", Label: "Entity", Required: true, Fixed: true}
+	keyField  = field{Name: "key", Label: "Key", Required: true, Fixed: true}
+	itemField = field{Name: "item", Label: "Item", Fixed: true}
+	idField   = field{Name: "id", Label: "Schedule", Required: true, Fixed: true}
+	anyJob    = field{Name: "job", Label: "Job", Fixed: true}
+)
+
+// deeds are all of them.
+var deeds = []deed{
+	{
+		Path: "cancel", Title: "Cancel", Verb: "Cancel", Lead: "Waiting checks end as cancelled, and stay in history.",
+		Fields: []field{nameField, keyField, anyJob, itemField},
+		make: func(in *input) board.Action {
+			return board.Cancel{JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), ItemKey: in.text("item")}
+		},
+	},
+	{
+		Path: "reschedule", Title: "Move a check", Verb: "Move", Lead: "The check waits for the first slot at or after the new time.",
+		Fields: []field{jobField, nameField, keyField, itemField, {Name: "at", Label: "New time", Hint: aheadHint, Required: true}},
+		make: func(in *input) board.Action {
+			return board.Reschedule{JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), ItemKey: in.text("item"), At: in.ahead("at")}
+		},
+	},
+	{
+		Path: "retry", Title: "Put failed checks back", Verb: "Put back", Lead: "Checks that were given up come back from history with a clean error count. A key that waits already stays as it is.",
+		Fields: []field{
+			{Name: "job", Label: "Job", Hint: "Empty: every job."},
+			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+			{Name: "key", Label: "Key", Hint: "Empty: every key."},
+			{Name: "since", Label: "Given up since", Hint: pastHint},
+			{Name: "limit", Label: "At the most", Hint: "The oldest first, up to 100,000.", Default: "1000"},
+			{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."},
+		},
+		make: func(in *input) board.Action {
+			return board.Retry{JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), Since: in.past("since"), Limit: int(in.number("limit", 1, 100_000)), At: in.ahead("at")}
+		},
+	},
+	{
+		Path: "pause-job", Title: "Pause a job", Verb: "Pause", Lead: "Its rows wait until it is resumed; what is being checked is finished.",
+		Fields: []field{jobField},
+		make:   func(in *input) board.Action { return board.PauseJob{JobExec: in.text("job")} },
+	},
+	{
+		Path: "resume-job", Title: "Resume a job", Verb: "Resume", Lead: "Its rows are run in their slots again; catch-up takes those whose slots have passed.",
+		Fields: []field{jobField},
+		make:   func(in *input) board.Action { return board.ResumeJob{JobExec: in.text("job")} },
+	},
+	{
+		Path: "catch-up", Title: "Catch up", Verb: "Catch up", Lead: "Repairs slots that were missed, left open, or have rows that came late: the oldest first, for the jobs that are registered with the binary that serves this page.",
+		Fields: []field{
+			{Name: "mode", Label: "What to do with the rows", Options: []option{
+				{string(slots.ModeRun), "run: check each now, or what its job says of misfires"},
+				{string(slots.ModeDefer), "defer: move them to coming slots, unchecked"},
+				{string(slots.ModeExpire), "expire: end those past the deadline of their job"},
+			}},
+			{Name: "job", Label: "Job", Hint: "Empty: every job."},
+			{Name: "since", Label: "From slot", Hint: pastHint},
+			{Name: "until", Label: "Up to slot", Hint: pastHint},
+			{Name: "limit", Label: "Rows at the most", Hint: "Empty: all."},
+			{Name: "spread", Label: "Slots over which defer spreads", Hint: "Empty: the next one."},
+		},
+		make: func(in *input) board.Action {
+			return board.CatchUp{
+				Mode: slots.Mode(cmp.Or(in.text("mode"), string(slots.ModeRun))), Job: in.text("job"), Since: in.past("since"), Until: in.past("until"),
+				Limit: in.number("limit", 0, 1<<40), Spread: int(in.number("spread", 0, 100_000)),
+			}
+		},
+	},
+	{
+		Path: "trigger", Title: "Publish now", Verb: "Publish", Lead: "One event of the schedule is published at once. Its instants stay as they are.",
+		Fields: []field{idField},
+		make:   func(in *input) board.Action { return board.TriggerSchedule{ID: in.text("id")} },
+	},
+	{
+		Path: "backfill", Title: "Backfill a schedule", Verb: "Backfill", Lead: "The instants of a time that has passed are published, each with the id that it has or would have had.",
+		Fields: []field{idField, {Name: "from", Label: "From", Hint: pastHint, Required: true}, {Name: "to", Label: "Up to, but not including", Hint: pastHint, Required: true}},
+		make: func(in *input) board.Action {
+			return board.BackfillSchedule{ID: in.text("id"), From: in.past("from"), To: in.past("to")}
+		},
+	},
+	{
+		Path: "pause-schedule", Title: "Pause a schedule", Verb: "Pause", Lead: "It publishes nothing until it is resumed.",
+		Fields: []field{idField},
+		make:   func(in *input) board.Action { return board.PauseSchedule{ID: in.text("id")} },
+	},
+	{
+		Path: "resume-schedule", Title: "Resume a schedule", Verb: "Resume", Lead: "It goes on from now; what it would have published meanwhile is left out.",
+		Fields: []field{idField},
+		make:   func(in *input) board.Action { return board.ResumeSchedule{ID: in.text("id")} },
+	},
+}
+
+// input is what a form was filled with. Times that were given as durations become instants in it, so that what is confirmed is
+// what was previewed.
+type input struct {
+	values url.Values
+	now    time.Time
+	wrong  map[string]string // by field
+}
+
+func (in *input) text(name string) string { return strings.TrimSpace(in.values.Get(name)) }
+
+func (in *input) past(name string) time.Time  { return in.time(name, -1) }
+func (in *input) ahead(name string) time.Time { return in.time(name, 1) }
+
+// time takes an instant, or a duration before or after now.
+func (in *input) time(name string, sign time.Duration) time.Time {
+	text := in.text(name)
+	if text == "" {
+		return time.Time{}
+	}
+	at, ok := parseInstant(text)
+	if d, err := duration.Parse(text); !ok && err == nil && d >= 0 {
+		at, ok = in.now.Add(sign*d).UTC().Truncate(time.Second), true
+	}
+	if !ok {
+		in.wrong[name] = "is no time: write 2026-03-01 13:15, or a duration such as 24h"
+		return at
+	}
+	in.values.Set(name, stamp(at))
+	return at
+}
+
+func parseInstant(text string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (in *input) number(name string, least, most int64) int64 {
+	text := strings.ReplaceAll(in.text(name), ",", "")
+	if text == "" {
+		return least
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		in.wrong[name] = fmt.Sprintf("must be a number from %s to %s", num(least), num(most))
+	}
+	return n
+}
+
+// action makes what the form says; nil where something is wrong with it.
+func (d deed) action(in *input) board.Action {
+	for _, f := range d.Fields {
+		known := func(o option) bool { return o.Value == in.text(f.Name) }
+		switch {
+		case f.Required && in.text(f.Name) == "":
+			in.wrong[f.Name] = "is missing"
+		case in.text(f.Name) != "" && len(f.Options) > 0 && !slices.ContainsFunc(f.Options, known):
+			in.wrong[f.Name] = "is none of those"
+		}
+	}
+	if action := d.make(in); len(in.wrong) == 0 {
+		return action
+	}
+	return nil
+}
+
+// asks tells whether there is something to fill in.
+func (d deed) asks() bool {
+	return slices.ContainsFunc(d.Fields, func(f field) bool { return !f.Fixed })
+}

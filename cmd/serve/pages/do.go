@@ -1,0 +1,140 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// deedPage is a form, or the preview of what it does.
+type deedPage struct {
+	Deed    deed
+	Inputs  []filled
+	Problem string
+	Plan    *board.Plan // nil: the form
+	Do      string      // the address that does it
+	Back    string
+}
+
+// filled is a field with what is in it.
+type filled struct {
+	field
+	Value, Wrong string
+}
+
+// do shows the form of an action; once that is filled in, what it will do; and once that is confirmed does it.
+func (p *Pages) do(d deed) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil {
+			p.fail(w, r, http.StatusBadRequest, "The form cannot be read.")
+			return
+		}
+		o, err := p.cfg.Board.Overview(r.Context(), 0)
+		if err != nil {
+			p.failed(w, r, err)
+			return
+		}
+		in := &input{values: r.Form, now: o.Now, wrong: map[string]string{}}
+		if r.Method == http.MethodGet && (d.asks() || r.Form.Has("edit")) {
+			p.showDeed(w, r, d, in, http.StatusOK, "")
+			return
+		}
+		action := d.action(in)
+		if action == nil {
+			p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, "")
+			return
+		}
+		if r.Method == http.MethodPost && r.Form.Get("confirm") != "" {
+			p.act(w, r, d, in, action)
+			return
+		}
+		plan, err := p.cfg.Board.Preview(r.Context(), p.who(r), action)
+		if err != nil {
+			p.refuse(w, r, d, in, err)
+			return
+		}
+		p.showPlan(w, r, d, in, http.StatusOK, plan, "")
+	}
+}
+
+// act does what was confirmed, and goes to where it is told.
+func (p *Pages) act(w http.ResponseWriter, r *http.Request, d deed, in *input, action board.Action) {
+	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
+	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
+		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan, "Things have changed since the preview, and nothing was done. This is what it would do now.")
+		return
+	}
+	if err != nil {
+		p.refuse(w, r, d, in, err)
+		return
+	}
+	http.Redirect(w, r, link("/actions", "acted", done.Acted, "id", done.ID), http.StatusSeeOther)
+}
+
+// refuse tells what is wrong with an action, by its form.
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d deed, in *input, err error) {
+	refused, isRefused := errors.AsType[*board.RefusedError](err)
+	field, isField := errors.AsType[*jobs.FieldError](err)
+	switch {
+	case isRefused:
+		p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, refused.Reason)
+	case isField:
+		p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, field.Error())
+	case errors.Is(err, board.ErrCatchingUp):
+		p.showDeed(w, r, d, in, http.StatusConflict, board.ErrCatchingUp.Error())
+	default:
+		p.failed(w, r, err)
+	}
+}
+
+// who is who acts, as it is recorded.
+func (p *Pages) who(r *http.Request) board.Who {
+	v := visitor(r.Context())
+	return board.Who{Name: v.Name, Remote: p.cfg.Address(r).String(), Operator: v.Role == Operator}
+}
+
+func (p *Pages) showDeed(w http.ResponseWriter, r *http.Request, d deed, in *input, status int, problem string) {
+	v := deedPage{Deed: d, Problem: problem, Back: "/"}
+	for _, f := range d.Fields {
+		value := in.text(f.Name)
+		if value == "" {
+			value = f.Default
+		}
+		f.Fixed = f.Fixed && in.wrong[f.Name] == "" && (value != "" || !f.Required)
+		if f.Fixed && value == "" {
+			continue
+		}
+		v.Inputs = append(v.Inputs, filled{f, value, in.wrong[f.Name]})
+	}
+	v.Do = "/do/" + d.Path + "?" + fixed(v.Inputs).Encode()
+	p.show(w, r, status, "form", page{Title: d.Title, Content: v})
+}
+
+// fixed are the values that a form does not ask for: they travel in its address.
+func fixed(inputs []filled) url.Values {
+	values := url.Values{}
+	for _, f := range inputs {
+		if f.Fixed {
+			values.Set(f.Name, f.Value)
+		}
+	}
+	return values
+}
+
+func (p *Pages) showPlan(w http.ResponseWriter, r *http.Request, d deed, in *input, status int, plan board.Plan, problem string) {
+	all := url.Values{}
+	v := deedPage{Deed: d, Plan: &plan, Problem: problem}
+	for _, f := range d.Fields {
+		if value := in.text(f.Name); value != "" {
+			all.Set(f.Name, value)
+			v.Inputs = append(v.Inputs, filled{f, value, ""})
+		}
+	}
+	v.Back = "/do/" + d.Path + "?edit=&" + all.Encode()
+	all.Set("confirm", plan.Confirm)
+	v.Do = "/do/" + d.Path + "?" + all.Encode()
+	p.show(w, r, status, "plan", page{Title: d.Title, Content: v})
+}

@@ -1,0 +1,156 @@
+package pages
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// functions are those of the templates.
+var functions = template.FuncMap{
+	"when": when, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur, "rate": rate, "percent": percent,
+	"cut": cut, "words": words, "url": link, "add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
+	"slotMark": func(s slots.State) string { return stateMarks[s] }, "slotWord": func(s slots.State) string { return stateWords[s] },
+	"jobMark": jobMark, "scheduleMark": scheduleMark, "endMark": endMark, "outcomeMark": outcomeMark,
+}
+
+// when is an instant to the second, for people and for programs.
+func when(at any) template.HTML {
+	t, ok := instant(at)
+	if !ok {
+		return `<span class="none">-</span>`
+	}
+	text := t.Format("2006-01-02 15:04")
+	if t.Second() != 0 {
+		text = t.Format(time.DateTime)
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, stamp(t), text)) //nolint:gosec // digits
+}
+
+// clock is the time of day.
+func clock(at any) template.HTML {
+	t, ok := instant(at)
+	if !ok {
+		return `<span class="none">-</span>`
+	}
+	text := t.Format("15:04")
+	if t.Second() != 0 {
+		text = t.Format(time.TimeOnly)
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, stamp(t), text)) //nolint:gosec // digits
+}
+
+func instant(at any) (time.Time, bool) {
+	switch t := at.(type) {
+	case time.Time:
+		return t.UTC(), !t.IsZero()
+	case *time.Time:
+		if t != nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// stamp is an instant as a slot is named in an address.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// num is a number with its thousands apart.
+func num[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return num(n) + " " + many
+}
+
+func dur(of any) string {
+	var d time.Duration
+	switch v := of.(type) {
+	case time.Duration:
+		d = v
+	case duration.Text:
+		d = time.Duration(v)
+	case *duration.Text:
+		if v == nil {
+			return "-"
+		}
+		d = time.Duration(*v)
+	}
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(10 * time.Millisecond)
+	default:
+		d = d.Round(100 * time.Microsecond)
+	}
+	return spoken.Duration(d)
+}
+
+func percent(part, whole int64) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(whole))
+}
+
+// cut is a text in one line of not too many characters.
+func cut(n int, text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n]) + "…"
+	}
+	return text
+}
+
+// words is a name of the database as people write it.
+func words(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
+
+// link is an address of these pages with its parameters, those without a value left out.
+func link(path string, pairs ...any) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		value := fmt.Sprint(pairs[i+1])
+		if t, ok := pairs[i+1].(time.Time); ok {
+			value = stamp(t)
+		}
+		if value != "" {
+			values.Set(fmt.Sprint(pairs[i]), value)
+		}
+	}
+	if len(values) == 0 {
+		return path
+	}
+	return path + "?" + values.Encode()
+}
+
+// visible shows what would not be seen, or would turn the order of what is: control characters, and those that set the
+// direction of a text. It goes over whole pages, so that no text is forgotten; addresses have none, since they are escaped.
+func visible(html string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '\uFFFD'
+		}
+		return r
+	}, html)
+}

@@ -1,0 +1,180 @@
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	livePath = "/live"
+	// liveEvery is how often the state of things is looked at while somebody watches.
+	liveEvery = 2 * time.Second
+	// maxStreams watch at once; further ones are told to come later.
+	maxStreams = 200
+	// waiting is how many messages a stream may be behind before it is dropped, and writing how long one may take.
+	waiting = 8
+	writing = 10 * time.Second
+)
+
+// fragments are parts of a page as HTML, by their id in it.
+type fragments map[string]string
+
+// hub looks at the state of things once for all who watch, and tells them what has changed. While nobody watches it does
+// nothing. It is safe for concurrent use.
+type hub struct {
+	render func(ctx context.Context) fragments
+
+	mu      sync.Mutex
+	streams map[chan fragments]bool
+	last    fragments
+	stop    context.CancelFunc // nil: nobody watches
+	closed  bool
+}
+
+func newHub(render func(ctx context.Context) fragments) *hub {
+	return &hub{render: render, streams: map[chan fragments]bool{}}
+}
+
+// join returns what a stream is to be told; the channel is closed when it is too slow, or at the end. nil: there are too
+// many streams.
+func (h *hub) join() chan fragments {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || len(h.streams) >= maxStreams {
+		return nil
+	}
+	c := make(chan fragments, waiting)
+	h.streams[c] = true
+	if h.stop == nil {
+		var ctx context.Context
+		ctx, h.stop = context.WithCancel(context.Background())
+		go h.loop(ctx)
+	} else if h.last != nil {
+		c <- h.last
+	}
+	return c
+}
+
+func (h *hub) leave(c chan fragments) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.streams[c] {
+		h.drop(c)
+	}
+}
+
+// drop ends a stream, and with the last one the looking.
+func (h *hub) drop(c chan fragments) {
+	delete(h.streams, c)
+	close(c)
+	if len(h.streams) == 0 {
+		h.stop()
+		h.stop, h.last = nil, nil
+	}
+}
+
+// close ends all streams, for ever.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for c := range h.streams {
+		h.drop(c)
+	}
+}
+
+func (h *hub) loop(ctx context.Context) {
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	for {
+		h.tell(ctx, h.render(ctx))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tell sends every stream what has changed since it was told last.
+func (h *hub) tell(ctx context.Context, now fragments) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ctx.Err() != nil { // another loop may have begun
+		return
+	}
+	changed := fragments{}
+	for id, html := range now {
+		if h.last[id] != html {
+			changed[id] = html
+		}
+	}
+	h.last = now
+	for c := range h.streams {
+		select {
+		case c <- changed:
+		default:
+			h.drop(c)
+		}
+	}
+}
+
+// live sends the parts of pages that change, as they change, as server-sent events.
+func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
+	told := p.hub.join()
+	if told == nil {
+		http.Error(w, "too many watch at once, or the server is being stopped\n", http.StatusServiceUnavailable)
+		return
+	}
+	defer p.hub.leave(told)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would collect them
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // where there is one, it would end the stream
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case changed, open := <-told:
+			if !open || !p.mayRead(r) {
+				return
+			}
+			text, _ := json.Marshal(changed) // of strings: it does not fail
+			_ = control.SetWriteDeadline(monotonic().Add(writing))
+			if _, err := fmt.Fprintf(w, "event: swap\ndata: %s\n\n", text); err != nil || control.Flush() != nil {
+				return
+			}
+		}
+	}
+}
+
+// mayRead tells whether who opened a stream may still read: a log-in ends.
+func (p *Pages) mayRead(r *http.Request) bool {
+	_, known := p.sessions.find(p.sessions.id(r), false)
+	return known || p.cfg.OpenReading
+}
+
+// fragments are the parts of pages that change.
+func (p *Pages) fragments(ctx context.Context) fragments {
+	v := p.readOverview(ctx, 0)
+	parts := fragments{}
+	for id, part := range map[string]struct {
+		template string
+		data     any
+	}{"state": {"state", v.Verdict}, "verdict": {"verdict", v}, "axis": {"axis-part", v}, "figures": {"figures", v}, "trouble": {"trouble", v}} {
+		if v.Failed != nil && id != "state" && id != "verdict" {
+			continue // what was seen last stays
+		}
+		html, err := p.render("overview", part.template, part.data)
+		if err != nil {
+			p.cfg.Logger.ErrorContext(ctx, "a part of a page cannot be shown", "part", part.template, "error", err)
+			continue
+		}
+		parts[id] = html
+	}
+	return parts
+}

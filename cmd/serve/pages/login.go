@@ -1,0 +1,79 @@
+package pages
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+type loginPage struct {
+	Problem string
+	Open    bool // reading needs no log-in
+	Next    string
+}
+
+// login shows the form, and takes it.
+func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
+	v := loginPage{Open: p.cfg.OpenReading, Next: local(r.URL.Query().Get("next"))}
+	if r.Method != http.MethodPost {
+		p.showLogin(w, r, http.StatusOK, v)
+		return
+	}
+	address := p.cfg.Address(r)
+	if p.failures.TooMany(address) {
+		w.Header().Set("Retry-After", "60")
+		v.Problem = "Too many wrong tokens came from your address. Try again in a minute."
+		p.showLogin(w, r, http.StatusTooManyRequests, v)
+		return
+	}
+	who, known := p.cfg.Whose(strings.TrimSpace(r.PostFormValue("token")))
+	if !known {
+		p.failures.Wrong(address)
+		p.cfg.Logger.WarnContext(r.Context(), "a log-in failed: the token is unknown", "address", address.String())
+		v.Problem = "This token is not known here."
+		p.showLogin(w, r, http.StatusForbidden, v)
+		return
+	}
+	p.sessions.begin(w, visitorOf(who))
+	http.Redirect(w, r, v.Next, http.StatusSeeOther)
+}
+
+// showLogin shows the form to a browser that has an id, which its token needs.
+func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginPage) {
+	if p.sessions.id(r) == "" {
+		id := base64.RawURLEncoding.EncodeToString(random(32))
+		p.sessions.set(w, id)
+		r.AddCookie(&http.Cookie{Name: p.sessions.cookie(), Value: id})
+	}
+	p.show(w, r, status, "login", page{Title: "Log in", Content: v})
+}
+
+func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
+	p.sessions.end(w, r)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// local is an address of these pages, whatever somebody has put into a link: the first page where it is another's.
+func local(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.Contains(next, `\`) {
+		return "/"
+	}
+	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
+}
+
+// need lets those through who may do this much. Others are asked to log in, or told what is missing.
+func (p *Pages) need(role Role, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who := visitor(r.Context())
+		switch {
+		case who.Role >= role:
+			next(w, r)
+		case r.Method == http.MethodGet && who.Role == Nobody || r.Method == http.MethodGet && p.cfg.OpenReading && who.Name == anybody:
+			http.Redirect(w, r, link("/login", "next", r.URL.RequestURI()), http.StatusSeeOther)
+		default:
+			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role.article()+"; you are logged in as "+who.Role.article()+".")
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package pages
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+)
+
+// jobMark is how a job does, in a word.
+func jobMark(of any) verdict {
+	var j view.JobStatus
+	var paused bool
+	switch v := of.(type) {
+	case view.JobStatus:
+		j = v
+	case board.JobLine:
+		j, paused = v.JobStatus, v.Paused != nil
+	}
+	switch {
+	case paused:
+		return verdict{Mark: "warn", Text: "paused"}
+	case j.Unregistered:
+		return verdict{Mark: "bad", Text: "no runner knows it"}
+	case j.LastFailed > 0 && j.LastFailed == j.LastChecked:
+		return verdict{Mark: "bad", Text: "all of its last slot failed"}
+	case j.LastFailed > 0:
+		return verdict{Mark: "warn", Text: "some of its last slot failed"}
+	case j.GaveUp > 0:
+		return verdict{Mark: "warn", Text: "gave rows up"}
+	case j.SLA > 0 && j.LastLate > 0:
+		return verdict{Mark: "warn", Text: "late"}
+	case j.Checked == 0:
+		return verdict{Mark: "idle", Text: "idle"}
+	}
+	return verdict{Mark: "ok", Text: "well"}
+}
+
+func scheduleMark(s httpapi.View) verdict {
+	switch {
+	case s.State == schedule.Paused:
+		return verdict{Mark: "warn", Text: "paused"}
+	case s.ErrorCount > 0:
+		return verdict{Mark: "bad", Text: "fails"}
+	case s.State == schedule.Active:
+		return verdict{Mark: "ok", Text: "active"}
+	}
+	return verdict{Mark: "idle", Text: string(s.State)}
+}
+
+func endMark(o jobs.Outcome) verdict {
+	mark := map[jobs.Outcome]string{jobs.Done: "ok", jobs.Failed: "bad", jobs.Cancelled: "idle", jobs.Replaced: "idle"}[o]
+	if mark == "" {
+		mark = "warn"
+	}
+	return verdict{Mark: mark, Text: words(o)}
+}
+
+func outcomeMark(outcome string) verdict {
+	return verdict{Mark: map[string]string{board.Running: "run", board.Succeeded: "ok", board.Failed: "bad", board.Stopped: "warn"}[outcome], Text: outcome}
+}
+
+// rate is rows a second.
+func rate(r float64) string {
+	if r >= 100 {
+		return num(int64(r))
+	}
+	return strconv.FormatFloat(r, 'f', 1, 64)
+}
+
+// state is how things are, for the foot of every page.
+func (p *Pages) state(r *http.Request) *verdict {
+	if visitor(r.Context()).Role == Nobody {
+		return nil
+	}
+	return new(p.readOverview(r.Context(), 0).Verdict)
+}

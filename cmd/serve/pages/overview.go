@@ -1,0 +1,199 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// shownTrouble is how many slots in trouble the first page lists, and tooOld how old what it shows may be without saying so.
+const (
+	shownTrouble = 12
+	tooOld       = 30 * time.Second
+)
+
+// overviewPage answers "is it all right?".
+type overviewPage struct {
+	board.Overview
+	Verdict     verdict
+	Findings    []finding
+	Axis        axis
+	Figures     []figure
+	Trouble     []view.Trouble
+	MoreTrouble int
+	Failed      error // it could not be read
+}
+
+// verdict is the answer in a word, for the top of the page and the foot of the others.
+type verdict struct {
+	Mark   string // ok, warn or bad
+	Text   string
+	Detail string
+}
+
+// finding is what is wrong, with the page that mends it or tells more.
+type finding struct {
+	view.Finding
+	Do *way
+}
+
+// way is a link to where something is done.
+type way struct{ Path, Text string }
+
+// ways are where to go from a finding, by its condition.
+var ways = map[string]way{
+	"missed":       {"/do/catch-up", "Catch up…"},
+	"stranded":     {"/do/catch-up", "Catch up…"},
+	"overdue":      {"/ledger", "Look at the ledger"},
+	"gave-up":      {"/do/retry?since=24h", "Put them back…"},
+	"failing":      {"/jobs", "Look at the jobs"},
+	"publishing":   {"/schedules", "Look at the schedules"},
+	"unregistered": {"/jobs", "Look at the jobs"},
+	"slow":         {"/ledger", "Look at the ledger"},
+	"sla":          {"/jobs", "Look at the jobs"},
+}
+
+// figure is a number of the first page.
+type figure struct {
+	Name, Value, Note string
+	Mark              string
+	Bad               bool
+}
+
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+	v := p.readOverview(r.Context(), acted(r))
+	status := http.StatusOK
+	if v.Failed != nil {
+		status = http.StatusServiceUnavailable
+	}
+	p.show(w, r, status, "overview", page{Section: "Now", Content: v})
+}
+
+// readOverview reads the first page. That the database does not answer is a thing that it tells.
+func (p *Pages) readOverview(ctx context.Context, acted int64) overviewPage {
+	o, err := p.cfg.Board.Overview(ctx, acted)
+	v := overviewPage{Overview: o, Failed: err}
+	if err != nil {
+		p.cfg.Logger.ErrorContext(ctx, "reading the overview failed", "error", err)
+		v.Verdict = verdict{"bad", "The database does not answer", "What is due is run as soon as it does. The log of prescient serve has the error."}
+		return v
+	}
+	for _, f := range o.Findings {
+		f := finding{Finding: f}
+		if way, ok := ways[f.Condition]; ok {
+			f.Do = &way
+		}
+		v.Findings = append(v.Findings, f)
+	}
+	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
+	v.MoreTrouble = len(o.Trouble) - len(v.Trouble)
+	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
+	v.Verdict, v.Figures = v.judge(), v.figures()
+	return v
+}
+
+// judge is the answer.
+func (v overviewPage) judge() verdict {
+	answer := verdict{"ok", "All is well", v.lately()}
+	switch n := len(v.Findings); {
+	case n == 1:
+		answer.Mark, answer.Text = "bad", "One thing is wrong"
+	case n > 1:
+		answer.Mark, answer.Text = "bad", num(n)+" things are wrong"
+	case time.Duration(v.Age) > tooOld:
+		answer.Mark, answer.Text = "warn", "All was well "+dur(v.Age)+" ago"
+	}
+	return answer
+}
+
+// lately says what was run last, and what comes next.
+func (v overviewPage) lately() string {
+	var last, next *board.Cell
+	for i, c := range v.Overview.Axis {
+		switch {
+		case c.State == slots.StateDone:
+			last = &v.Overview.Axis[i]
+		case next == nil && c.State == board.StateAhead:
+			next = &v.Overview.Axis[i]
+		}
+	}
+	var said []string
+	if last != nil {
+		said = append(said, "Slot "+last.Slot.Format("15:04")+" was run: "+strings.TrimPrefix(says(*last), "run, ")+".")
+	}
+	for _, c := range v.Running {
+		said = append(said, "Slot "+c.Slot.Format("15:04")+" is being run; "+plural(c.Waiting, "row waits", "rows wait")+" in it.")
+	}
+	if next != nil && next.Forecast != nil {
+		said = append(said, "The next is "+next.Slot.Format("15:04")+": "+says(*next)+".")
+	} else {
+		said = append(said, "The next is "+v.NextSlot.Format("15:04")+".")
+	}
+	return strings.Join(said, " ")
+}
+
+// figures are the numbers below the axis.
+func (v overviewPage) figures() []figure {
+	var failing, gaveUp, unknown, late int64
+	for _, j := range v.Jobs {
+		failing, gaveUp, late = failing+one(j.LastFailed > 0), gaveUp+j.GaveUp, late+one(j.Late > 0)
+		unknown += one(j.Unregistered)
+	}
+	list := []figure{
+		{Name: "Overdue", Value: num(v.Overdue), Note: "rows", Mark: "bad"},
+		{Name: "Missed", Value: num(len(v.Missed)), Note: "slots no run has opened", Mark: "bad"},
+		{Name: "Stranded", Value: num(len(v.LeftOpen) + len(v.Stragglers)), Note: "slots with rows left in them", Mark: "bad"},
+		{Name: "Failing", Value: num(failing), Note: "jobs, in their last slot", Mark: "bad"},
+		{Name: "Given up", Value: num(gaveUp), Note: "rows, in 24 hours", Mark: "bad"},
+		{Name: "Late", Value: num(late), Note: "jobs that broke their SLA", Mark: "warn"},
+		{Name: "Unknown", Value: num(unknown), Note: "jobs that no runner knows", Mark: "bad"},
+		{Name: "Paused", Value: num(len(v.Paused)), Note: "jobs", Mark: "warn"},
+		{Name: "Schedules", Value: num(len(v.Schedules)), Note: "have missed something", Mark: "warn"},
+	}
+	for i := range list {
+		list[i].Bad = list[i].Value != "0"
+	}
+	return list
+}
+
+func one(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Rows are the bars that the table shows: those in which something was done, is to be, or is wrong.
+func (a axis) Rows() (list []bar) {
+	for _, b := range a.Bars {
+		if rows(b.Cell) > 0 || b.Trouble() {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// Wrong says what is.
+func (b bar) Wrong() string {
+	var said []string
+	for _, wrong := range []struct {
+		is   bool
+		text string
+	}{
+		{b.Missed > 0, "missed"},
+		{b.State == slots.StateOpen, "left open"},
+		{b.Late, "rows came late"},
+		{b.TooLong, "too long"},
+		{b.Failed > 0, "checks failed"},
+	} {
+		if wrong.is {
+			said = append(said, wrong.text)
+		}
+	}
+	return strings.Join(said, ", ")
+}

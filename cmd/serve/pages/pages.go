@@ -1,0 +1,217 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+// monotonic measures how long log-ins hold and sending takes.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// Config of the pages. Board must be set.
+type Config struct {
+	Board *board.Board
+	// Whose says who a token belongs to, in a time that does not depend on the token; see board.Who.
+	Whose func(token string) (who board.Who, known bool)
+	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
+	OpenReading bool
+	// Secure tells that browsers reach the server over TLS, whoever ends it: cookies then travel over nothing else.
+	Secure bool
+	// Address is where a request comes from. Default: whoever has connected.
+	Address func(r *http.Request) netip.Addr
+	// Logger gets the errors that visitors are not told. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Pages is the handler. It is safe for concurrent use.
+type Pages struct {
+	cfg       Config
+	handler   http.Handler
+	templates map[string]*template.Template
+	version   string // of the files in static
+	sessions  *sessions
+	failures  *web.Failures
+	origin    *http.CrossOriginProtection
+	hub       *hub
+}
+
+// page is what one template shows, with the title and the section of the navigation.
+type page struct {
+	Title, Section string
+	Content        any
+	Search         search
+}
+
+// search is what is in the box at the top.
+type search struct{ Name, Key string }
+
+// section is a line of the navigation.
+type section struct{ Path, Name string }
+
+var sections = []section{{"/", "Now"}, {"/ledger", "Ledger"}, {"/jobs", "Jobs"}, {"/schedules", "Schedules"}, {"/events", "Events"}, {"/actions", "Actions"}}
+
+// New returns the handler of all pages. Close it before the server is.
+func New(cfg Config) (*Pages, error) {
+	if cfg.Board == nil || cfg.Whose == nil {
+		return nil, errors.New("pages.Config: Board and Whose must be set")
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Address == nil {
+		cfg.Address = web.Address
+	}
+	p := &Pages{
+		cfg: cfg, sessions: newSessions(cfg.Secure, monotonic), failures: web.NewFailures(monotonic), origin: http.NewCrossOriginProtection(),
+	}
+	p.hub = newHub(p.fragments)
+	var err error
+	if p.templates, err = parse(); err != nil {
+		return nil, fmt.Errorf("parse the pages: %w", err)
+	}
+	static, err := fs.Sub(staticFiles, "static")
+	if err != nil {
+		return nil, err
+	}
+	p.version = digest(static)
+	p.handler = p.guard(p.routes(static))
+	return p, nil
+}
+
+// ServeHTTP answers a request.
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
+
+// Close ends the streams of those who watch, which would go on for ever.
+func (p *Pages) Close() { p.hub.close() }
+
+func (p *Pages) routes(static fs.FS) http.Handler {
+	mux := http.NewServeMux()
+	for path, handle := range map[string]http.HandlerFunc{
+		"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger), "/jobs": p.read("jobs", p.jobs),
+		"/job": p.read("job", p.job), "/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
+		"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events), "/actions": p.read("actions", p.actions),
+		"/waiting": p.read("checks", p.waiting), "/ended": p.read("checks", p.ended), livePath: p.live,
+	} {
+		mux.Handle("GET "+path, p.need(Reader, handle))
+	}
+	for _, d := range deeds {
+		mux.Handle("GET /do/"+d.Path, p.need(Operator, p.do(d)))
+		mux.Handle("POST /do/"+d.Path, p.need(Operator, p.do(d)))
+	}
+	mux.HandleFunc("GET /login", p.login)
+	mux.HandleFunc("POST /login", p.login)
+	mux.HandleFunc("POST /logout", p.logout)
+	mux.HandleFunc("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // their addresses have their version
+		http.ServeFileFS(w, r, static, r.PathValue("file"))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p.fail(w, r, http.StatusNotFound, "There is no such page.")
+	})
+	return mux
+}
+
+// parse returns the templates by name: each page with the layout and what they share.
+func parse() (map[string]*template.Template, error) {
+	names, err := fs.Glob(templateFiles, "templates/page_*.html")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*template.Template{}
+	for _, name := range names {
+		t, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html",
+			"templates/chart.html", "templates/overview.html", name)
+		if err != nil {
+			return nil, err
+		}
+		all[name[len("templates/page_"):len(name)-len(".html")]] = t
+	}
+	return all, nil
+}
+
+// digest names a version of files.
+func digest(files fs.FS) string {
+	sum := sha256.New()
+	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		_, _ = sum.Write(content)
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// show sends a page.
+func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name string, v page) {
+	who := visitor(r.Context())
+	_, loggedIn := p.sessions.find(p.sessions.id(r), false)
+	data := map[string]any{
+		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": sections, "Visitor": who, "LoggedIn": loggedIn,
+		"FormToken": p.sessions.formToken(p.sessions.id(r)), "Path": r.URL.RequestURI(), "Version": p.version, "State": p.state(r),
+	}
+	html, err := p.render(name, "layout", data)
+	if err != nil {
+		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", name, "error", err)
+		http.Error(w, "this page cannot be shown; the log has the error\n", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, html)
+}
+
+func (p *Pages) render(name, part string, data any) (string, error) {
+	var html bytes.Buffer
+	if err := p.templates[name].ExecuteTemplate(&html, part, data); err != nil {
+		return "", err
+	}
+	return visible(html.String()), nil
+}
+
+// fail sends a page that says what is wrong.
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
+	p.show(w, r, status, "error", page{Title: http.StatusText(status), Content: text})
+}
+
+// failed sends a page for an error of a Board.
+func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
+	refused, isRefused := errors.AsType[*board.RefusedError](err)
+	field, isField := errors.AsType[*jobs.FieldError](err)
+	switch {
+	case isRefused:
+		p.fail(w, r, http.StatusBadRequest, refused.Reason)
+	case isField:
+		p.fail(w, r, http.StatusBadRequest, field.Error())
+	case errors.Is(err, board.ErrNotFound), errors.Is(err, schedule.ErrNotFound):
+		p.fail(w, r, http.StatusNotFound, "There is no such thing, or no more.")
+	case errors.Is(err, board.ErrBusy):
+		w.Header().Set("Retry-After", "2")
+		p.fail(w, r, http.StatusServiceUnavailable, "So much is asked for at once that the database is spared. Load the page again in a moment.")
+	default:
+		p.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
+		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or what was asked for cannot be read. The log of prescient serve has the error.")
+	}
+}

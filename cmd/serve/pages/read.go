@@ -1,0 +1,258 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+const (
+	listed     = 50 // lines of a list
+	ledgerDays = 30
+)
+
+// reading reads what a page shows.
+type reading func(r *http.Request) (page, error)
+
+// badAddress is returned for a page that the address does not name.
+type badAddress string
+
+func (e badAddress) Error() string { return string(e) }
+
+// read shows what a reading returns, or what is wrong.
+func (p *Pages) read(name string, fn reading) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := fn(r)
+		if bad, ok := errors.AsType[badAddress](err); ok {
+			p.fail(w, r, http.StatusBadRequest, bad.Error())
+			return
+		}
+		if err != nil {
+			p.failed(w, r, err)
+			return
+		}
+		p.show(w, r, http.StatusOK, name, v)
+	}
+}
+
+// acted is the action after which a page is looked at; 0: none.
+func acted(r *http.Request) int64 {
+	n, _ := strconv.ParseInt(r.URL.Query().Get("acted"), 10, 64)
+	return n
+}
+
+func (p *Pages) slot(r *http.Request) (page, error) {
+	at, ok := parseInstant(r.URL.Query().Get("at"))
+	if !ok {
+		return page{}, badAddress("The address names no slot: it ends in ?at=2026-03-01T13:15:00Z or the like.")
+	}
+	s, err := p.cfg.Board.Slot(r.Context(), at, acted(r))
+	return page{Title: "Slot " + at.Format("2006-01-02 15:04"), Section: "Ledger", Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width))}}, err
+}
+
+type slotPage struct {
+	board.Slot
+	Gauge gauge
+}
+
+func (p *Pages) jobs(r *http.Request) (page, error) {
+	all, err := p.cfg.Board.Jobs(r.Context(), acted(r))
+	return page{Title: "Jobs", Section: "Jobs", Content: all}, err
+}
+
+type jobPage struct {
+	board.Job
+	Chart      *jobChart // nil: there is nothing to draw
+	AheadChart *columns  // the same
+}
+
+func (p *Pages) job(r *http.Request) (page, error) {
+	j, err := p.cfg.Board.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
+	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{j, newJobChart(j.Slots), newAheadChart(j.Ahead)}}, err
+}
+
+// entityPage is the story of an entity, by row.
+type entityPage struct {
+	board.Entity
+	Rows []entityRow
+}
+
+// entityRow is one row, and what happened to it.
+type entityRow struct {
+	JobExec, ItemKey string
+	Story            []sentence
+	State            verdict
+	Waits, Failed    bool
+}
+
+// sentence is one thing that happened, and the slot it happened in.
+type sentence struct {
+	At   *time.Time
+	Text string
+	Slot *time.Time
+}
+
+func (p *Pages) entity(r *http.Request) (page, error) {
+	name, key := r.URL.Query().Get("name"), r.URL.Query().Get("key")
+	v := page{Title: cut(60, name+" "+key), Search: search{name, key}}
+	if name == "" || key == "" {
+		v.Title, v.Content = "Find an entity", entityPage{}
+		return v, nil
+	}
+	e, err := p.cfg.Board.Entity(r.Context(), jobs.Key{EntityName: name, EntityKey: key}, acted(r))
+	v.Content = entityPage{e, entityRows(e.Story)}
+	return v, err
+}
+
+// entityRows parts a story into its rows; the newest comes first.
+func entityRows(story []board.Sentence) (list []entityRow) {
+	for i, s := range story {
+		if i == 0 || s.ID != story[i-1].ID {
+			list = append(list, entityRow{JobExec: s.JobExec, ItemKey: s.ItemKey})
+		}
+		row := &list[len(list)-1]
+		said := sentence{At: s.At, Text: s.Text}
+		if s.Lateness != nil || s.What == "waiting" {
+			said.Slot = &story[i].Slot
+		}
+		row.Story = append(row.Story, said)
+		row.State = verdict{Mark: "run", Text: "in between"}
+		switch {
+		case s.What == "waiting":
+			row.Waits, row.State = !s.Anonymous, verdict{Mark: "idle", Text: "waits"}
+			if s.Hindrance != "" {
+				row.State = verdict{Mark: "warn", Text: "waits: " + words(s.Hindrance)}
+			}
+		case slices.Contains(jobs.Outcomes, jobs.Outcome(s.What)):
+			row.Failed, row.State = s.What == string(jobs.Failed), endMark(jobs.Outcome(s.What))
+		}
+	}
+	slices.Reverse(list)
+	return list
+}
+
+type schedulesPage struct {
+	board.Schedules
+	Filter schedule.Filter
+}
+
+// States are those to choose from.
+func (schedulesPage) States() []schedule.State {
+	return []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}
+}
+
+func (p *Pages) schedules(r *http.Request) (page, error) {
+	q := r.URL.Query()
+	f := schedule.Filter{Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")), After: q.Get("after"), Limit: listed}
+	all, err := p.cfg.Board.Schedules(r.Context(), f, acted(r))
+	return page{Title: "Schedules", Section: "Schedules", Content: schedulesPage{all, f}}, err
+}
+
+func (p *Pages) schedule(r *http.Request) (page, error) {
+	s, err := p.cfg.Board.Schedule(r.Context(), r.URL.Query().Get("id"), acted(r))
+	return page{Title: cut(60, s.ID), Section: "Schedules", Content: s}, err
+}
+
+type ledgerPage struct {
+	board.Ledger
+	Heat heat
+	Sums []daySum
+	Day  *board.LedgerDay // the one that is looked at; nil: all of them
+	Bars []bar            // of that
+}
+
+func (p *Pages) ledger(r *http.Request) (page, error) {
+	l, err := p.cfg.Board.Ledger(r.Context(), ledgerDays, acted(r))
+	l.Days = slices.DeleteFunc(slices.Clone(l.Days), beforeLedger)
+	v := ledgerPage{Ledger: l, Heat: newHeat(l.Days), Sums: daySums(l.Days)}
+	if day := r.URL.Query().Get("day"); day != "" && err == nil {
+		i := slices.IndexFunc(l.Days, func(d board.LedgerDay) bool { return d.Day == day })
+		if i < 0 {
+			return page{}, board.ErrNotFound
+		}
+		v.Day = &l.Days[i]
+		for _, c := range v.Day.Cells {
+			v.Bars = append(v.Bars, bar{Cell: c})
+		}
+	}
+	return page{Title: "Ledger", Section: "Ledger", Content: v}, err
+}
+
+type eventsPage struct{ board.Events }
+
+// Next is the position that the following page begins before; empty: there is none.
+func (e eventsPage) Next() string {
+	if n := len(e.Events.Events); n == listed {
+		return e.Events.Events[n-1].Position
+	}
+	return ""
+}
+
+func (p *Pages) events(r *http.Request) (page, error) {
+	var before outbox.Position
+	if text := r.URL.Query().Get("before"); text != "" {
+		var err error
+		if before, err = outbox.ParsePosition(text); err != nil {
+			return page{}, badAddress("The address names no position in the outbox.")
+		}
+	}
+	e, err := p.cfg.Board.Events(r.Context(), before, listed, acted(r))
+	return page{Title: "Events", Section: "Events", Content: eventsPage{e}}, err
+}
+
+type actionsPage struct {
+	board.Actions
+	New *board.Done // what was just done; nil: nothing
+}
+
+func (p *Pages) actions(r *http.Request) (page, error) {
+	all, err := p.cfg.Board.Actions(r.Context(), listed, acted(r))
+	v := actionsPage{Actions: all}
+	id, _ := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
+	for i, a := range all.Actions {
+		if a.ID == id {
+			v.New = &all.Actions[i]
+		}
+	}
+	return page{Title: "Actions", Section: "Actions", Content: v}, err
+}
+
+// checksPage is a list of checks that wait, or of those that have ended.
+type checksPage struct {
+	Job      string
+	Outcome  jobs.Outcome
+	Outcomes []jobs.Outcome // to choose from; none: they wait
+	Waiting  []view.Check
+	Ended    []view.Ended
+	More     string // the address of those that follow; empty: none do
+}
+
+func (p *Pages) waiting(r *http.Request) (page, error) {
+	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: listed}
+	f.From, _ = parseInstant(r.URL.Query().Get("from"))
+	w, err := p.cfg.Board.Waiting(r.Context(), f, acted(r))
+	v := checksPage{Job: f.JobExec, Waiting: w.Checks}
+	if n := len(w.Checks); n == listed && w.Checks[n-1].NextCheckAt.After(w.Checks[0].NextCheckAt) {
+		v.More = link("/waiting", "job", f.JobExec, "from", w.Checks[n-1].NextCheckAt)
+	}
+	return page{Title: "What waits", Section: "Jobs", Content: v}, err
+}
+
+func (p *Pages) ended(r *http.Request) (page, error) {
+	f := board.HistoryFilter{JobExec: r.URL.Query().Get("job"), Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed}
+	f.Until, _ = parseInstant(r.URL.Query().Get("until"))
+	h, err := p.cfg.Board.History(r.Context(), f, acted(r))
+	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes, Ended: h.Checks}
+	if n := len(h.Checks); n == listed {
+		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "until", h.Checks[n-1].FinishedAt)
+	}
+	return page{Title: "What has ended", Section: "Jobs", Content: v}, err
+}

@@ -1,0 +1,143 @@
+package pages
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// sessionFor is how long a log-in holds, and sessionIdle how long one that nobody uses.
+	sessionFor  = 12 * time.Hour
+	sessionIdle = 2 * time.Hour
+	// maxSessions are kept at once; the one that was used longest ago makes room.
+	maxSessions = 1000
+)
+
+// session is somebody who has logged in.
+type session struct {
+	Visitor
+	since, used time.Time // of the clock that measures
+}
+
+// sessions are kept in memory by the digests of their ids: a restart ends them. They are safe for concurrent use.
+type sessions struct {
+	secure bool
+	key    []byte // makes the tokens of forms
+	now    func() time.Time
+
+	mu   sync.Mutex
+	open map[[sha256.Size]byte]*session
+}
+
+func newSessions(secure bool, now func() time.Time) *sessions {
+	return &sessions{secure: secure, key: random(32), now: now, open: map[[sha256.Size]byte]*session{}}
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it never fails
+	return b
+}
+
+// cookie is the name of the cookie: with the prefix __Host- browsers take it from nobody but this host, over TLS.
+func (s *sessions) cookie() string {
+	if s.secure {
+		return "__Host-prescient"
+	}
+	return "prescient_session"
+}
+
+// set gives the browser an id; an empty one takes it away.
+func (s *sessions) set(w http.ResponseWriter, id string) {
+	age := int(sessionFor / time.Second)
+	if id == "" {
+		age = -1
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: s.cookie(), Value: id, Path: "/", MaxAge: age, Secure: s.secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// id is what the browser sent; empty: nothing.
+func (s *sessions) id(r *http.Request) string {
+	c, err := r.Cookie(s.cookie())
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// begin logs somebody in under a new id, so that nobody knows it who has given the browser one before.
+func (s *sessions) begin(w http.ResponseWriter, v Visitor) {
+	id := base64.RawURLEncoding.EncodeToString(random(32))
+	s.set(w, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if len(s.open) >= maxSessions {
+		s.makeRoom()
+	}
+	s.open[sha256.Sum256([]byte(id))] = &session{Visitor: v, since: now, used: now}
+}
+
+func (s *sessions) makeRoom() {
+	var oldest [sha256.Size]byte
+	var used time.Time
+	for id, open := range s.open {
+		if used.IsZero() || open.used.Before(used) {
+			oldest, used = id, open.used
+		}
+	}
+	delete(s.open, oldest)
+}
+
+// find returns who has logged in under an id, and counts as use where that is one.
+func (s *sessions) find(id string, use bool) (Visitor, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, now := sha256.Sum256([]byte(id)), s.now()
+	open := s.open[key]
+	if open == nil {
+		return Visitor{}, false
+	}
+	if now.Sub(open.since) > sessionFor || now.Sub(open.used) > sessionIdle {
+		delete(s.open, key)
+		return Visitor{}, false
+	}
+	if use {
+		open.used = now
+	}
+	return open.Visitor, true
+}
+
+func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	delete(s.open, sha256.Sum256([]byte(s.id(r))))
+	s.mu.Unlock()
+	s.set(w, "")
+}
+
+// formToken is what a form must carry to be taken from a browser with this id.
+func (s *sessions) formToken(id string) string {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (s *sessions) formTokenIs(id, token string) bool {
+	return id != "" && hmac.Equal([]byte(s.formToken(id)), []byte(token))
+}
+
+// visitorKey is where a request's context has its visitor.
+type visitorKey struct{}
+
+func visitor(ctx context.Context) Visitor {
+	v, _ := ctx.Value(visitorKey{}).(Visitor)
+	return v
+}

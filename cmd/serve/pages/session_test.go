@@ -1,0 +1,105 @@
+package pages
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// stopwatch is a clock that measures, and that the test moves.
+type stopwatch struct{ time.Time }
+
+func (s *stopwatch) now() time.Time          { return s.Time }
+func (s *stopwatch) forward(d time.Duration) { s.Time = s.Add(d) }
+
+// loggedIn begins a session, and returns its cookie.
+func loggedIn(s *sessions, v Visitor) *http.Cookie {
+	w := httptest.NewRecorder()
+	s.begin(w, v)
+	return w.Result().Cookies()[0]
+}
+
+func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
+	t.Parallel()
+	clock := &stopwatch{time.Unix(1e9, 0)}
+	s := newSessions(false, clock.now)
+	busy, idle := loggedIn(s, Visitor{Operator, "otto"}), loggedIn(s, Visitor{Reader, "ann"})
+	for range 11 {
+		clock.forward(time.Hour)
+		if who, known := s.find(busy.Value, true); !known || who.Name != "otto" {
+			t.Fatalf("%v, %v", who, known)
+		}
+	}
+	if _, known := s.find(idle.Value, true); known {
+		t.Error("nobody used it for 11 hours, and it holds")
+	}
+	clock.forward(61 * time.Minute)
+	if _, known := s.find(busy.Value, true); known {
+		t.Error("it holds after 12 hours")
+	}
+	if len(s.open) != 0 {
+		t.Errorf("%d sessions are kept", len(s.open))
+	}
+}
+
+func TestWhoWatchesDoesNotKeepALogInAlive(t *testing.T) {
+	t.Parallel()
+	clock := &stopwatch{time.Unix(1e9, 0)}
+	s := newSessions(false, clock.now)
+	id := loggedIn(s, Visitor{Reader, "ann"}).Value
+	clock.forward(119 * time.Minute)
+	if _, known := s.find(id, false); !known {
+		t.Fatal("it has ended")
+	}
+	clock.forward(2 * time.Minute)
+	if _, known := s.find(id, false); known {
+		t.Error("a stream keeps it alive")
+	}
+}
+
+func TestTheOldestLogInMakesRoomForTheThousandAndFirst(t *testing.T) {
+	t.Parallel()
+	clock := &stopwatch{time.Unix(1e9, 0)}
+	s := newSessions(false, clock.now)
+	first := loggedIn(s, Visitor{Reader, "first"})
+	second := loggedIn(s, Visitor{Reader, "second"})
+	clock.forward(time.Second)
+	s.find(first.Value, true)
+	for range maxSessions - 1 {
+		loggedIn(s, Visitor{Reader, "ann"})
+	}
+	if _, known := s.find(first.Value, true); !known || len(s.open) != maxSessions {
+		t.Errorf("known %v, and %d are kept", known, len(s.open))
+	}
+	if _, known := s.find(second.Value, true); known {
+		t.Error("who was there longest ago has not made room")
+	}
+}
+
+func TestTheCookieIsForThisServerAlone(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		c := loggedIn(newSessions(secure, monotonic), Visitor{Reader, "ann"})
+		name := map[bool]string{false: "prescient_session", true: "__Host-prescient"}[secure]
+		if c.Name != name || c.SameSite != http.SameSiteStrictMode || !c.HttpOnly || c.Secure != secure || c.Path != "/" || c.Domain != "" || len(c.Value) != 43 {
+			t.Errorf("secure %v: %s", secure, c)
+		}
+	}
+}
+
+func TestTheTokenOfAFormIsThatOfOneBrowser(t *testing.T) {
+	t.Parallel()
+	s, other := newSessions(false, monotonic), newSessions(false, monotonic)
+	if !s.formTokenIs("a", s.formToken("a")) {
+		t.Error("it is not known")
+	}
+	for name, is := range map[string]bool{
+		"of another browser": s.formTokenIs("a", s.formToken("b")), "none": s.formTokenIs("a", ""),
+		"without a cookie": s.formTokenIs("", s.formToken("")), "of another server": s.formTokenIs("a", other.formToken("a")),
+	} {
+		if is {
+			t.Errorf("one %s is taken", name)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package view
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Check is jobs.FutureJob as JSON.
+type Check struct {
+	NextCheckAt time.Time `json:"next_check_at"`
+	State       State     `json:"state"`
+	CheckData
+}
+
+// CheckData is what waiting and ended checks have in common.
+type CheckData struct {
+	ID           int64           `json:"id"`
+	JobExec      string          `json:"job_exec"`
+	EntityName   string          `json:"entity_name"`
+	EntityKey    string          `json:"entity_key"`
+	ItemKey      string          `json:"item_key"`
+	Anonymous    bool            `json:"anonymous"`
+	GroupKey     string          `json:"group_key"`
+	FirstCheckAt time.Time       `json:"first_check_at"`
+	CheckCount   int             `json:"check_count"`
+	ErrorCount   int             `json:"error_count"`
+	LastError    string          `json:"last_error"`
+	Spent        duration.Text   `json:"spent"`
+	Payload      json.RawMessage `json:"payload"`
+	EnqueuedAt   time.Time       `json:"enqueued_at"`
+	EnqueuedBy   string          `json:"enqueued_by"`
+}
+
+// NewCheckData returns what a check has in either state.
+func NewCheckData(j jobs.FutureJob) CheckData {
+	return CheckData{
+		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
+		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt(),
+		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration.Text(j.Spent),
+		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
+	}
+}
+
+// Ended is jobs.Ended as JSON.
+type Ended struct {
+	FinishedAt time.Time     `json:"finished_at"`
+	Outcome    jobs.Outcome  `json:"outcome"`
+	Slot       time.Time     `json:"slot"`
+	Lateness   duration.Text `json:"lateness"`
+	Duration   duration.Text `json:"duration"`
+	Runner     string        `json:"runner"`
+	// Attempts are the checks that failed and were tried again.
+	Attempts []jobs.Attempt `json:"attempts"`
+	CheckData
+}
+
+// NewEnded returns ended checks as JSON.
+func NewEnded(list []jobs.Ended) []Ended {
+	views := []Ended{}
+	for _, e := range list {
+		views = append(views, Ended{
+			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts, NewCheckData(e.FutureJob),
+		})
+	}
+	return views
+}
+
+// Stats is jobs.Stats as JSON.
+type Stats struct {
+	JobExec     string        `json:"job_exec"`
+	Outcome     jobs.Outcome  `json:"outcome"`
+	Count       int64         `json:"count"`
+	SLA         duration.Text `json:"sla"`  // 0: none
+	Late        int64         `json:"late"` // whose last check began later than that
+	LatenessP50 duration.Text `json:"lateness_p50"`
+	LatenessP99 duration.Text `json:"lateness_p99"`
+	DurationP50 duration.Text `json:"duration_p50"`
+	DurationP99 duration.Text `json:"duration_p99"`
+}
+
+// Why is the error that ended the check, or how one before it failed.
+func (v Ended) Why() string {
+	if v.Outcome == jobs.Failed || v.LastError == "" {
+		return v.LastError
+	}
+	return "earlier: " + v.LastError
+}
+
+// NewCheck returns a check that waits as JSON.
+func NewCheck(j jobs.FutureJob, paused []jobs.Paused) Check {
+	return Check{j.NextCheckAt(), StateOf(j.JobExec, paused), NewCheckData(j)}
+}
+
+// NewStats returns statistics as JSON.
+func NewStats(list []jobs.Stats) []Stats {
+	views := []Stats{}
+	for _, s := range list {
+		views = append(views, Stats{
+			s.JobExec, s.Outcome, s.Count, duration.Text(s.SLA), s.Late,
+			duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50), duration.Text(s.DurationP99),
+		})
+	}
+	return views
+}

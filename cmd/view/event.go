@@ -1,0 +1,66 @@
+package view
+
+import (
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+)
+
+// Event is jobs.Event as JSON.
+type Event struct {
+	ID        int64          `json:"id"`
+	JobExec   string         `json:"job_exec"`
+	ItemKey   string         `json:"item_key"`
+	Anonymous bool           `json:"anonymous"`
+	What      string         `json:"what"`
+	At        *time.Time     `json:"at"` // null: it waits
+	Slot      time.Time      `json:"slot"`
+	For       *time.Time     `json:"asked_for"` // null: it is not the beginning
+	Within    *duration.Text `json:"within"`    // null: there was no choice of slots
+	By        string         `json:"by"`
+	App       string         `json:"application_name"`
+	Actor     string         `json:"actor"`
+	Runner    string         `json:"runner"`
+	Lateness  *duration.Text `json:"lateness"` // null: there was no check
+	Duration  *duration.Text `json:"duration"`
+	Error     string         `json:"error"`
+	Learned   *jobs.Look     `json:"learned"` // null: the next slot is the one that was asked for
+	Run       string         `json:"run"`     // why the slot was opened; empty: it was not, or that is no part of the story
+	OpenedAt  *time.Time     `json:"opened_at"`
+	ClosedAt  *time.Time     `json:"closed_at"`
+	Hindrance string         `json:"hindrance"`
+}
+
+// NewEvent returns an event as JSON.
+func NewEvent(e jobs.Event) Event {
+	v := Event{
+		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: TimeOrNil(e.At), Slot: e.Slot,
+		For: TimeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Learned: e.Learned,
+		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
+	}
+	if e.Within > 0 {
+		v.Within = new(duration.Text(e.Within))
+	}
+	if e.Ran {
+		v.Lateness, v.Duration = new(duration.Text(e.Lateness)), new(duration.Text(e.Duration))
+	}
+	return v
+}
+
+// Consumer is outbox.Consumer as JSON.
+type Consumer struct {
+	Consumer string          `json:"consumer"`
+	Position outbox.Position `json:"position"`
+	AckedAt  time.Time       `json:"acked_at"`
+}
+
+// NewConsumers returns consumers as JSON.
+func NewConsumers(list []outbox.Consumer) []Consumer {
+	views := []Consumer{}
+	for _, c := range list {
+		views = append(views, Consumer{c.Name, c.Position, c.AckedAt})
+	}
+	return views
+}

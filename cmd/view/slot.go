@@ -1,0 +1,112 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// Slot is slots.SlotRun as JSON.
+type Slot struct {
+	Slot        time.Time   `json:"slot"`
+	State       slots.State `json:"state"`
+	Kind        slots.Kind  `json:"kind"`
+	Planned     int64       `json:"planned"`
+	Checked     int64       `json:"checked"`
+	Finished    int64       `json:"finished"`
+	Rescheduled int64       `json:"rescheduled"`
+	Failed      int64       `json:"failed"`
+	TakeOvers   int64       `json:"take_overs"`
+	OpenedAt    *time.Time  `json:"opened_at"`   // null: not opened
+	FinishedAt  *time.Time  `json:"finished_at"` // null: not done
+}
+
+// NewSlot returns a row of the ledger as JSON.
+func NewSlot(r slots.SlotRun) Slot {
+	v := Slot{
+		Slot: r.Slot.UTC(), State: r.State, Kind: r.Kind, Planned: r.Planned, Checked: r.Checked, Finished: r.Finished,
+		Rescheduled: r.Rescheduled, Failed: r.Failed, TakeOvers: r.TakeOvers, FinishedAt: r.FinishedAt,
+	}
+	if !r.OpenedAt.IsZero() {
+		v.OpenedAt = &r.OpenedAt
+	}
+	return v
+}
+
+// NotOpened is the state of a slot that no run has opened, where that is no miss.
+const NotOpened slots.State = "not opened"
+
+// SlotDetail is one slot as JSON.
+type SlotDetail struct {
+	Slot
+	Claims  []Claim   `json:"claims"`
+	Waiting []Waiting `json:"waiting"`
+}
+
+// Claim is slots.Claim as JSON.
+type Claim struct {
+	Slot   time.Time  `json:"slot"`
+	Token  int64      `json:"token,string"` // more digits than a number in JavaScript has
+	Kind   slots.Kind `json:"kind"`
+	Jobs   []string   `json:"jobs"` // none: its runner is at the slot, and may claim more
+	Runner string     `json:"runner"`
+	Until  *time.Time `json:"until"` // null: handed back
+	Live   bool       `json:"live"`
+}
+
+// NewClaims returns claims as JSON.
+func NewClaims(claims []slots.Claim) []Claim {
+	views := []Claim{}
+	for _, c := range claims {
+		v := Claim{Slot: c.Slot, Token: c.Token, Kind: c.Kind, Jobs: append([]string{}, c.Jobs...), Runner: c.Runner, Live: c.Live}
+		if c.Until.Unix() > 0 {
+			v.Until = &c.Until
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+// Waiting is how many rows of a job wait in a slot.
+type Waiting struct {
+	JobExec    string `json:"job_exec"`
+	Waiting    int64  `json:"waiting"`
+	State      State  `json:"state"`
+	Registered bool   `json:"registered"` // false: this binary leaves the rows to one that has the job
+}
+
+// NewWaiting returns what waits as JSON. has tells whether a job is registered with who asks.
+func NewWaiting(list []slots.JobCount, paused []jobs.Paused, has func(job string) bool) []Waiting {
+	views := []Waiting{}
+	for _, w := range list {
+		views = append(views, Waiting{w.JobExec, w.Waiting, StateOf(w.JobExec, paused), has(w.JobExec)})
+	}
+	return views
+}
+
+// State is whether a row waits for its slot, or for its job to be resumed.
+type State string
+
+// The states of a row that waits.
+const (
+	StateWaiting State = "waiting"
+	StatePaused  State = "paused"
+)
+
+// StateOf returns the state of the rows of a job.
+func StateOf(job string, paused []jobs.Paused) State {
+	if slices.ContainsFunc(paused, func(p jobs.Paused) bool { return p.JobExec == job }) {
+		return StatePaused
+	}
+	return StateWaiting
+}
+
+// Marked is a text about the job, with a mark where that is not registered.
+func (w Waiting) Marked(text string) string {
+	if !w.Registered {
+		text += " (not registered here)"
+	}
+	return text
+}

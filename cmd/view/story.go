@@ -1,0 +1,122 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Sentence says what happened to a check, for a person. now is what a slot that is due is compared with.
+func Sentence(e jobs.Event, now time.Time) string {
+	slot := e.Slot.Format(time.RFC3339)
+	switch e.What {
+	case "enqueued":
+		asked := fmt.Sprintf("asked for%s, for %s", who(e), e.For.Format(time.RFC3339Nano))
+		if e.Within > 0 {
+			return fmt.Sprintf("%s, within %s: placed in slot %s", asked, spoken.Duration(e.Within), slot)
+		}
+		return asked + ": slot " + slot
+	case "next":
+		return "checked" + check(e) + ": it asked for another check" + learned(e)
+	case "retry":
+		return "checked" + check(e) + ", and failed: " + e.Error
+	case "deferred":
+		return fmt.Sprintf("moved out of slot %s unchecked, by %s", slot, e.Runner)
+	case "rescheduled", "pushed_back":
+		return fmt.Sprintf("%s out of slot %s%s", strings.ReplaceAll(e.What, "_", " "), slot, who(e))
+	case "kept":
+		return fmt.Sprintf("asked for again%s, when slot %s had begun: moved to the next", who(e), slot)
+	case "width":
+		return fmt.Sprintf("moved out of %s onto a grid of another width%s", slot, who(e))
+	case "retried":
+		return fmt.Sprintf("put back from history%s", who(e))
+	case "waiting":
+		return "waits for slot " + slot + due(e, now)
+	}
+	return ended(e, slot)
+}
+
+// learned says why the next check is not when it was asked for.
+func learned(e jobs.Event) string {
+	l := e.Learned
+	if l == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" by %s at the latest; next check at %s", l.Latest.Format(time.RFC3339), l.Next.Format(time.RFC3339))
+	like := "of " + e.JobExec
+	if l.Class != "" {
+		like += " of " + l.Class
+	}
+	if l.Percent == 0 {
+		return text + ", since history has next to none " + like + " that was open for so long"
+	}
+	return text + fmt.Sprintf(", because %d %% of the checks %s that were open for so long have ended by then", l.Percent, like)
+}
+
+// ended says how a row ended.
+func ended(e jobs.Event, slot string) string {
+	text := "ended as " + e.What
+	if e.Ran {
+		text += ", checked" + check(e)
+	} else {
+		text += " in slot " + slot
+	}
+	if e.Error != "" {
+		text += ": " + e.Error
+	}
+	if !e.Ran {
+		text += who(e)
+	}
+	return text
+}
+
+// check says how a check went, and what the ledger has of its slot.
+func check(e jobs.Event) string {
+	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), e.Runner, spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
+	switch {
+	case e.Run == "catch_up":
+		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))
+	case e.Run != "" && e.OpenedAt.Sub(e.Slot) > time.Minute:
+		text += fmt.Sprintf(" (the slot was opened at %s)", e.OpenedAt.Format(time.RFC3339))
+	}
+	return text
+}
+
+// who says who did something.
+func who(e jobs.Event) string {
+	if e.By == "" {
+		return ""
+	}
+	text := " by " + e.By
+	if e.Actor != "" {
+		text += " for " + e.Actor
+	}
+	if e.App != "" {
+		text += " (" + e.App + ")"
+	}
+	return text
+}
+
+// due says when a row that waits is due, and what stands in its way.
+func due(e jobs.Event, now time.Time) string {
+	text := ", in " + spoken.Duration(e.Slot.Sub(now).Round(time.Second))
+	if !e.Slot.After(now) {
+		text = ", due for " + spoken.Duration(now.Sub(e.Slot).Round(time.Second))
+	}
+	switch e.Hindrance {
+	case "paused":
+		text += ", but its job is paused: jobs resume " + e.JobExec
+	case "unregistered":
+		text += ", but no run of the last 7 days has registered its job"
+	case "missed":
+		text += ": no run has opened the slot, which catch-up does"
+	case "open":
+		text += ": the slot is being run, or its runners have died, which status tells"
+	case "straggler":
+		text += ": it was committed after the slot was closed, and catch-up takes it"
+	}
+	return text
+}

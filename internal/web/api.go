@@ -1,0 +1,109 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+)
+
+// API answers requests of those who may send them with JSON, and errors with problems.
+type API struct {
+	// Who finds out who sends a request, whether he is known, and whether he may change something; or returns a problem.
+	Who func(r *http.Request) (who Who, known bool, err error)
+	// Problem turns an error into one for the client.
+	Problem func(err error) *Problem
+	// Logger gets the errors that clients are not told. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Handler answers with a value as JSON, nil for none, or an error.
+type Handler func(w http.ResponseWriter, r *http.Request) (any, error)
+
+// Answer is a value that is answered with another status than 200, or another media type than application/json.
+type Answer struct {
+	Status int
+	Media  string // default application/json
+	Value  any
+}
+
+// ProblemJSON is the media type of a Problem.
+const ProblemJSON = "application/problem+json"
+
+// methods are those that an API has, in the order in which they are told.
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// Serve lets the handlers of a path answer, by method, with bodies of up to limit bytes. A path without any is unknown.
+func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
+	var list []string
+	for _, method := range methods {
+		if handlers[method] != nil {
+			list = append(list, method)
+		}
+	}
+	allow := strings.Join(list, ", ")
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		handle := handlers[r.Method]
+		who, known, err := a.Who(r)
+		switch {
+		case err != nil:
+			a.Fail(w, r, err)
+		case !known:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
+			a.Fail(w, r, NewProblem(http.StatusUnauthorized, "send the header Authorization: Bearer, and the token"))
+		case handlers == nil:
+			a.Fail(w, r, NewProblem(http.StatusNotFound, "there is no such path"))
+		case handle == nil:
+			w.Header().Set("Allow", allow)
+			a.Fail(w, r, NewProblem(http.StatusMethodNotAllowed, "this path has "+allow))
+		case !who.MayChange && r.Method != http.MethodGet:
+			a.Fail(w, r, NewProblem(http.StatusForbidden, "this token may read, and change nothing"))
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
+			answer, err := handle(w, r)
+			if err != nil {
+				a.Fail(w, r, err)
+				return
+			}
+			a.Answer(w, r, answer)
+		}
+	}
+}
+
+// Fail answers with the problem of an error.
+func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := a.Problem(err)
+	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "5")
+	}
+	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil { // else whoever asked has gone
+		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	a.write(w, r, p.Status, ProblemJSON, p)
+}
+
+// Answer answers with a value.
+func (a API) Answer(w http.ResponseWriter, r *http.Request, v any) {
+	switch v := v.(type) {
+	case nil:
+		w.WriteHeader(http.StatusNoContent)
+	case Answer:
+		a.write(w, r, v.Status, cmp.Or(v.Media, "application/json"), v.Value)
+	default:
+		a.write(w, r, http.StatusOK, "application/json", v)
+	}
+}
+
+func (a API) write(w http.ResponseWriter, r *http.Request, status int, media string, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "answer cannot be written as JSON", "path", r.URL.Path, "error", err)
+		status, text = http.StatusInternalServerError, []byte("{}")
+	}
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a client that has gone is told nothing
+}

@@ -1,0 +1,63 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+)
+
+// CheckMedia refuses a body that is not JSON, or of one of other media types.
+func CheckMedia(r *http.Request, others ...string) error {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" && !slices.Contains(others, media) {
+		return NewProblem(http.StatusUnsupportedMediaType, "send the body as JSON, with the header Content-Type: application/json")
+	}
+	return nil
+}
+
+// Decode reads the one JSON value of a request, which may be of other media types than application/json.
+func Decode(r *http.Request, v any, others ...string) error {
+	if err := CheckMedia(r, others...); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return Unreadable(err)
+	}
+	return Parse(bytes.NewReader(text), v)
+}
+
+// Parse reads one JSON value, whose fields must be known.
+func Parse(text io.Reader, v any) error {
+	dec := json.NewDecoder(text)
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if err == nil && !errors.Is(dec.Decode(new(json.RawMessage)), io.EOF) {
+		err = errors.New("it goes on after the first value")
+	}
+	if err != nil {
+		return Unreadable(err)
+	}
+	return nil
+}
+
+// Unreadable is the problem of a body that cannot be read.
+func Unreadable(err error) error {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return NewProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body must be at most %d bytes", tooLarge.Limit))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return NewProblem(http.StatusRequestTimeout, "the body did not come in time")
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("%s: it must not be of the JSON type %s", cmp.Or(e.Field, "the whole"), e.Value)
+	}
+	return NewProblem(http.StatusBadRequest, "the body: "+err.Error())
+}

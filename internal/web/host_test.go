@@ -1,0 +1,21 @@
+package web
+
+import "testing"
+
+func TestTheServerIsAskedByNamesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	names := []string{"batch.example.com"}
+	for host, want := range map[string]bool{
+		"localhost": true, "localhost:8080": true, "LOCALHOST:8080": true, "a.localhost": true, "127.0.0.1:8080": true, "[::1]:8080": true, "::1": true,
+		"10.1.2.3": true, "batch.example.com": true, "Batch.Example.com.:443": true,
+		"evil.example": false, "batch.example.com.evil.example": false, "localhost.evil.example": false, "": false, ":8080": false, "127.0.0.1.evil.example:80": false,
+		"notlocalhost": false,
+	} {
+		if got := HostIsOurs(host, names); got != want {
+			t.Errorf("%q is ours: %v, want %v", host, got, want)
+		}
+	}
+	if HostIsOurs("", []string{""}) {
+		t.Error("nothing is a name of ours")
+	}
+}

@@ -1,0 +1,69 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Problem is an error as RFC 9457 has it.
+type Problem struct {
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail"`
+	Errors []FieldError `json:"errors,omitempty"`
+}
+
+// FieldError is a field that is wrong, and the rule that it breaks.
+type FieldError struct {
+	Field string `json:"field"`
+	Rule  string `json:"rule"`
+}
+
+// Error is what the client is told.
+func (p *Problem) Error() string { return p.Detail }
+
+// NewProblem returns a problem with the title of its status.
+func NewProblem(status int, detail string) *Problem {
+	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
+// ProblemOf turns an error into one for the client. statuses are those of errors that he may be told.
+func ProblemOf(err error, statuses map[error]int) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	for sentinel, status := range statuses {
+		if errors.Is(err, sentinel) {
+			return NewProblem(status, err.Error())
+		}
+	}
+	if fields := fieldErrors(err); len(fields) > 0 {
+		p := NewProblem(http.StatusUnprocessableEntity, err.Error())
+		p.Errors = fields
+		return p
+	}
+	if pgsql.IsTransient(err) {
+		return NewProblem(http.StatusServiceUnavailable, "the database is not there; try again")
+	}
+	return NewProblem(http.StatusInternalServerError, "something went wrong; the log of the server has it")
+}
+
+// fieldErrors finds every jobs.FieldError in the tree of an error.
+func fieldErrors(err error) []FieldError {
+	switch e := err.(type) { //nolint:errorlint // each error of the tree is looked at
+	case *jobs.FieldError:
+		return []FieldError{{e.Field, e.Rule}}
+	case interface{ Unwrap() []error }:
+		var all []FieldError
+		for _, inner := range e.Unwrap() {
+			all = append(all, fieldErrors(inner)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		return fieldErrors(e.Unwrap())
+	}
+	return nil
+}

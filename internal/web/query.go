@@ -1,0 +1,53 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Parameters are those of a request's query.
+type Parameters struct{ url.Values }
+
+// Query returns the parameters of a request, each of which must be known, and given once.
+func Query(r *http.Request, known ...string) (Parameters, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return Parameters{}, NewProblem(http.StatusBadRequest, "the query cannot be read")
+	}
+	for name, values := range q {
+		if len(values) > 1 || !slices.Contains(known, name) {
+			return Parameters{}, NewProblem(http.StatusBadRequest, fmt.Sprintf("%s: want the parameters %s, each once", name, strings.Join(known, ", ")))
+		}
+	}
+	return Parameters{q}, nil
+}
+
+// Number returns a parameter, which must lie between two numbers, or fallback where it is missing.
+func (q Parameters) Number(name string, fallback, least, most int64) (int64, error) {
+	text := q.Get(name)
+	if text == "" {
+		return fallback, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, NewProblem(http.StatusBadRequest, fmt.Sprintf("%s: must be a number from %d to %d", name, least, most))
+	}
+	return n, nil
+}
+
+// Instant returns a parameter in UTC, or the zero time where it is missing and not required.
+func (q Parameters) Instant(name string, required bool) (time.Time, error) {
+	if q.Get(name) == "" && !required {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, q.Get(name))
+	if err != nil {
+		return at, NewProblem(http.StatusBadRequest, name+": want an instant such as 2006-01-02T15:04:05Z")
+	}
+	return at.UTC(), nil
+}

@@ -1,0 +1,306 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// windows are jobs for which some slots will do: on slots and off, before now, around it and after it, with and without a key.
+func windows() (list []jobs.FutureJob) {
+	random := rand.New(rand.NewPCG(31, 32))
+	for i := range 200 {
+		j := check(fmt.Sprint(`o'"\{},é `, i), now.Add(time.Duration(random.IntN(96)-48)*30*time.Minute))
+		j.CheckAt = j.CheckAt.Add(time.Duration(random.IntN(2)) * time.Duration(random.Int64N(int64(time.Hour))))
+		j.Within = []time.Duration{0, time.Second, 15 * time.Minute, time.Hour, 36 * time.Hour, 366 * 24 * time.Hour}[random.IntN(6)]
+		switch i % 3 {
+		case 1:
+			j.ItemKey = fmt.Sprint("item ", i%4)
+		case 2:
+			j.Anonymous = true
+		}
+		list = append(list, j)
+	}
+	return list
+}
+
+// placed is where a job was put, and what is known of why.
+type placed struct {
+	Key         string
+	Slot, First time.Time
+	For         time.Time
+	Within      time.Duration
+}
+
+func placesOf(list []jobs.FutureJob) (all []placed) {
+	byKey := func(a, b jobs.FutureJob) int { return strings.Compare(a.EntityKey, b.EntityKey) }
+	for _, j := range slices.SortedFunc(slices.Values(list), byKey) {
+		slot := j.Key().Place(grid.Default, j.CheckAt, j.Within, slot(1))
+		all = append(all, placed{j.EntityKey + j.ItemKey, slot, slot, grid.Micro(j.CheckAt), j.Within})
+	}
+	return all
+}
+
+func (w *world) placed() (all []placed) {
+	w.t.Helper()
+	var list []struct {
+		Key              string
+		Slot, First, For time.Time
+		Seconds          int64
+	}
+	err := w.db.SelectContext(w.t.Context(), &list, `
+		select entity_key || coalesce(item_key, '') as key, next_check_at as slot, first_check_at as first,
+			coalesce(asked_for, first_check_at) as for, coalesce(asked_within, 0) as seconds
+		from prescient.future_job order by entity_key collate "C", item_key collate "C"`)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range list {
+		all = append(all, placed{p.Key, p.Slot.UTC(), p.First.UTC(), p.For.UTC(), time.Duration(p.Seconds) * time.Second})
+	}
+	return all
+}
+
+// sqlMany are the arguments of enqueue_many.
+func sqlMany(list []jobs.FutureJob) []any {
+	var execs, names, keys, times, payloads, items, groups, withins []*string
+	for _, j := range list {
+		execs, names, keys = append(execs, &j.JobExec), append(names, &j.EntityName), append(keys, &j.EntityKey)
+		times = append(times, new(j.CheckAt.Format(time.RFC3339Nano)))
+		payloads, groups = append(payloads, nil), append(groups, nil)
+		item, within := &j.ItemKey, new(fmt.Sprintf("%d minutes %d", j.Within/time.Minute, j.Within%time.Minute/time.Second))
+		if j.Anonymous {
+			item = nil
+		}
+		if j.Within == 0 {
+			within = nil
+		}
+		items, withins = append(items, item), append(withins, within)
+	}
+	return []any{
+		pq.Array(execs), pq.Array(names), pq.Array(keys), pq.Array(times), pq.Array(payloads), pq.Array(items), pq.Array(groups), now,
+		pq.Array(withins),
+	}
+}
+
+func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
+	t.Parallel()
+	each := func(enqueue func(w *world, j jobs.FutureJob) error) func(w *world, list []jobs.FutureJob) error {
+		return func(w *world, list []jobs.FutureJob) (err error) {
+			for _, j := range list {
+				err = errors.Join(err, enqueue(w, j))
+			}
+			return err
+		}
+	}
+	one := func(on jobs.Conflict) func(w *world, list []jobs.FutureJob) error {
+		return each(func(w *world, j jobs.FutureJob) error {
+			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
+			return err
+		})
+	}
+	many := func(on jobs.Conflict) func(w *world, list []jobs.FutureJob) error {
+		return func(w *world, list []jobs.FutureJob) error {
+			_, err := w.client.EnqueueMany(w.t.Context(), w.db, list, on)
+			return err
+		}
+	}
+	stream := func(on jobs.Conflict) func(w *world, list []jobs.FutureJob) error {
+		return func(w *world, list []jobs.FutureJob) error {
+			_, err := w.client.EnqueueAll(w.t.Context(), w.db, slices.Values(list), on)
+			return err
+		}
+	}
+	for name, enqueue := range map[string]func(w *world, list []jobs.FutureJob) error{
+		"one by one":              one(jobs.Keep),
+		"one by one, replace":     one(jobs.Replace),
+		"one by one, push back":   one(jobs.PushBack(time.Hour)),
+		"one by one, or fail":     one(jobs.FailOnConflict),
+		"many at once":            many(jobs.Keep),
+		"many at once, replace":   many(jobs.Replace),
+		"many at once, push back": many(jobs.PushBack(time.Hour)),
+		"a stream":                stream(jobs.Keep),
+		"a stream, replace":       stream(jobs.Replace),
+		"a stream where one waits": func(w *world, list []jobs.FutureJob) error {
+			_, err := w.client.Enqueue(w.t.Context(), w.db, list[0], jobs.Keep)
+			return errors.Join(err, stream(jobs.Keep)(w, list))
+		},
+		"a kind": each(func(w *world, j jobs.FutureJob) error {
+			_, err := jobs.Kind[int]{Name: j.JobExec}.Enqueue(w.t.Context(), w.client, w.db, j, 7, jobs.Keep)
+			return err
+		}),
+		"SQL": each(func(w *world, j jobs.FutureJob) error {
+			item, within := &j.ItemKey, new(fmt.Sprint(int64(j.Within/time.Second), " seconds"))
+			if j.Anonymous {
+				item = nil
+			}
+			_, err := w.db.ExecContext(w.t.Context(), "select prescient.enqueue($1, $2, $3, $4, item_key => $5, clock => $6, within => $7)",
+				j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, item, now, within)
+			return err
+		}),
+		"SQL, many at once": func(w *world, list []jobs.FutureJob) error {
+			_, err := w.db.ExecContext(w.t.Context(), "select prescient.enqueue_many($1, $2, $3, $4, $5, $6, $7, clock => $8, withins => $9)", sqlMany(list)...)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, list := setup(t), windows()
+			if err := enqueue(w, list); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(placesOf(list), w.placed()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A key that waits is asked for again: with the same arguments nothing moves, whatever is to become of it.
+func TestAKeyThatIsAskedForAgainKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]jobs.Conflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, list := setup(t), windows()
+			list = slices.DeleteFunc(list, func(j jobs.FutureJob) bool { return j.Anonymous })
+			for range 3 {
+				if _, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(placesOf(list), w.placed()); diff != "" {
+					t.Fatal(diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAKeyIsPushedBackToItsPlaceInTheLaterWindow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 50 {
+		row := check(fmt.Sprint(i), slot(4))
+		row.Within = 4 * time.Hour
+		first := w.enqueue(row, jobs.Keep)
+		row.CheckAt = slot(30)
+		want := row.Key().Place(grid.Default, slot(30), row.Within, slot(1))
+		if limit := first.Slot.Add(8 * time.Hour); want.After(limit) {
+			want = limit
+		}
+		if got := w.enqueue(row, jobs.PushBack(8*time.Hour)); !got.Slot.Equal(want) || got.Action != jobs.PushedBack || got.ID != first.ID {
+			t.Errorf("%+v, want slot %s", got, want)
+		}
+		row.CheckAt = slot(4) // never earlier
+		if got := w.enqueue(row, jobs.PushBack(8*time.Hour)); !got.Slot.Equal(want) {
+			t.Errorf("%+v, want slot %s", got, want)
+		}
+	}
+}
+
+func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, within := range []time.Duration{-1, -time.Hour, time.Millisecond, time.Hour + 1, 366*24*time.Hour + time.Second, 1<<63 - 1} {
+		row := check("1", slot(1))
+		row.Within = within
+		_, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep)
+		if diff := cmp.Diff(map[string]string{"within": "must be whole seconds, up to 366 days"}, fieldErrors(err)); diff != "" {
+			t.Errorf("%s: %v", within, err)
+		}
+	}
+	row := check("1", now.Add(jobs.DefaultHorizon-time.Hour))
+	row.Within = 2 * time.Hour
+	if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); fieldErrors(err)["check_at"] == "" {
+		t.Errorf("a window that ends beyond the horizon: %v", err)
+	}
+	for _, within := range []string{"-1 second", "-1 month", "367 days"} {
+		_, err := w.db.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)", within)
+		if err == nil {
+			t.Errorf("%s is a window for SQL", within)
+		}
+	}
+}
+
+func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	row := check("1", now.Add(time.Hour))
+	row.Within = 90 * time.Minute
+	want := jobs.Event{What: "enqueued", Slot: row.Key().Place(grid.Default, row.CheckAt, row.Within, slot(1)), For: row.CheckAt, Within: row.Within}
+	w.enqueue(row, jobs.Keep)
+	tell := func(stage string) {
+		t.Helper()
+		events, err := w.client.Why(t.Context(), w.db, keyOf("1"))
+		if err != nil || len(events) == 0 {
+			t.Fatal(stage, err)
+		}
+		got := jobs.Event{What: events[0].What, Slot: events[0].Slot, For: events[0].For, Within: events[0].Within}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", stage, diff)
+		}
+		for _, e := range events[1:] {
+			if e.Within != 0 {
+				t.Errorf("%s: %+v", stage, e)
+			}
+		}
+	}
+	tell("waiting")
+	w.exec(`with gone as (delete from prescient.future_job returning *)
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count,
+			error_count, last_error, spent, enqueued_at, enqueued_by, asked_for, asked_within, outcome, lateness, duration, runner)
+		select id, 'remind', entity_name, entity_key, item_key, first_check_at, next_check_at, 2, 6, 'boom', '3 s',
+			enqueued_at, enqueued_by, asked_for, asked_within, 'failed', '2 s', '1 s', 'runner-1' from gone`)
+	tell("failed")
+	if _, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	tell("retried")
+	if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil || !found {
+		t.Fatal(found, err)
+	}
+	tell("cancelled")
+}
+
+func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
+	t.Parallel()
+	w, list := setup(t), windows()
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	before := w.placed()
+	w.exec("select prescient.set_width('1 hour', $1)", now)
+	hours, err := grid.New(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range before {
+		before[i].Slot = hours.Ceil(before[i].Slot)
+	}
+	if diff := cmp.Diff(before, w.placed()); diff != "" {
+		t.Fatal(diff)
+	}
+	// The next who asks has a choice of the new slots.
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		row := check(fmt.Sprint("new ", i), slot(9))
+		row.Within = 6 * time.Hour
+		got, err := client.Enqueue(t.Context(), w.db, row, jobs.Keep)
+		if want := row.Key().Place(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
+			t.Errorf("slot %s, want %s, %v", got.Slot, want, err)
+		}
+	}
+}

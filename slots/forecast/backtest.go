@@ -1,0 +1,279 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Tested is how good forecasts of the past would have been.
+type Tested struct {
+	From, To time.Time // the slots, up to but not including To
+	Lead     time.Duration
+	Rows     Errors     // of all rows of a slot
+	Took     Errors     // of its run time
+	Jobs     []JobError // in the order of their names
+	Slots    []TestedSlot
+	Notes    []string // in what way it is less than it could be
+}
+
+// JobError is how good the forecasts of the rows of a job would have been.
+type JobError struct {
+	JobExec string
+	Errors
+}
+
+// TestedSlot is what would have been told of a slot, and what happened. Took is 0 where nobody can tell.
+type TestedSlot struct {
+	Slot               time.Time
+	Rows, ExpectedRows int64
+	Took, ExpectedTook time.Duration
+	Learned            int // slots that the run time was learned from
+}
+
+// Errors are the relative errors of forecasts: of slots where something happened, what was told less what happened, without its sign, as
+// a part of the latter.
+type Errors struct {
+	Slots int
+	// Median and P90 are 0 where Slots is.
+	Median, P90 float64
+	// Sum is the sum of all errors as a part of the sum of what happened: large slots count more.
+	Sum float64
+}
+
+// errors of one kind, as they are collected.
+type collected struct {
+	parts       []float64
+	off, happen float64
+}
+
+func (c *collected) add(told, happened float64) {
+	c.off += math.Abs(told - happened)
+	c.happen += happened
+	if happened > 0 {
+		c.parts = append(c.parts, math.Abs(told-happened)/happened)
+	}
+}
+
+func (c *collected) errors() Errors {
+	n := len(c.parts)
+	if n == 0 {
+		return Errors{}
+	}
+	slices.Sort(c.parts)
+	return Errors{n, c.parts[n/2], c.parts[min(n*9/10, n-1)], c.off / c.happen}
+}
+
+// backtestSample is how many times the blocks of a forecast are read.
+const backtestSample = 10
+
+// Backtest forecasts the slots of that long ago until now, each so long before it, from what was known then, and compares that
+// with what happened. It begins with those that could be made on the second day of the ledger. What waited then is told by history and by the traces of
+// what waits.
+func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested, error) {
+	cfg.Sample = backtestSample * cmp.Or(cfg.Sample, defaultSample)
+	if back <= 0 || lead < 0 {
+		return Tested{}, fmt.Errorf("backtest: %s back, %s ahead: the one must be positive, and the other not negative", back, lead)
+	}
+	r, err := cfg.reader(ctx)
+	if err != nil {
+		return Tested{}, fmt.Errorf("backtest: %w", err)
+	}
+	r.from, r.to = r.grid.Ceil(r.now.Add(-back)), r.grid.Floor(r.now)
+	var lives []life
+	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
+		begin := r.from.Add(-lookBack * day)
+		if most := r.grid.Add(r.to, -mostTested); begin.Before(most) {
+			begin = most
+			r.notes = append(r.notes, fmt.Sprintf("It knows the past from %s on: more than %d slots are not looked at.", begin.Format(time.RFC3339), mostTested))
+		}
+		list, err := r.readLedger(ctx, tx, [][2]time.Time{{begin, r.to}})
+		if err != nil {
+			return err
+		}
+		r.past = newPast(list)
+		if lives, err = r.readLives(ctx, tx, begin, r.now); err != nil {
+			return err
+		}
+		r.coming, err = r.readSchedules(ctx, tx, lead)
+		return err
+	})
+	if err != nil {
+		return Tested{}, fmt.Errorf("backtest: %w", err)
+	}
+	return r.backtest(stagesOf(lives, lead), lead), nil
+}
+
+// mostTested is how many slots of the past a backtest reads.
+const mostTested = 30_000
+
+// staged is what is known of the rows of a job in a slot of the past, of a sample.
+type staged struct {
+	slot time.Time
+	stage
+}
+
+// stagesOf returns the stages of each job, in the order of slots.
+func stagesOf(lives []life, lead time.Duration) map[string][]staged {
+	stages := map[string][]staged{}
+	for job, c := range curvesOf(lives) {
+		visits := slices.Concat(c[:]...)
+		slices.SortFunc(visits, func(a, b visit) int { return a.slot.Compare(b.slot) })
+		var list []staged
+		for _, v := range visits {
+			if len(list) == 0 || !list[len(list)-1].slot.Equal(v.slot) {
+				list = append(list, staged{slot: v.slot})
+			}
+			list[len(list)-1].add(v.stage(lead), 1)
+		}
+		stages[job] = list
+	}
+	return stages
+}
+
+// window adds up the stages that were over at an instant, of lookBack days, as that moves on.
+type window struct {
+	list       []staged
+	first, end int
+	all        stage
+	byHour     [24]stage
+}
+
+func (w *window) move(now time.Time) {
+	for ; w.end < len(w.list) && w.list[w.end].slot.Before(now); w.end++ {
+		w.add(w.list[w.end], 1)
+	}
+	for ; w.first < w.end && now.Sub(w.list[w.first].slot) > lookBack*day; w.first++ {
+		w.add(w.list[w.first], -1)
+	}
+}
+
+func (w *window) add(s staged, sign float64) {
+	w.all.add(s.stage, sign)
+	w.byHour[s.slot.UTC().Hour()].add(s.stage, sign)
+}
+
+// shares are those of a slot, as far as they were known. The traces of rows that go on for ever do not go back far; where they tell
+// nothing from then, what came later counts.
+func (w *window) shares(slot time.Time) shares {
+	if w.all.run+w.all.waited > 0 {
+		return sharesOf(w.byHour[slot.Hour()], w.all)
+	}
+	later := window{list: w.list}
+	later.move(slot.Add(lookBack * day))
+	return sharesOf(later.byHour[slot.Hour()], later.all)
+}
+
+// at returns the stage of a slot.
+func (w *window) at(slot time.Time) stage {
+	i, found := slices.BinarySearchFunc(w.list, slot, func(s staged, slot time.Time) int { return s.slot.Compare(slot) })
+	if !found {
+		return stage{}
+	}
+	return w.list[i].stage
+}
+
+func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Tested {
+	t := Tested{From: r.from, To: r.to, Lead: lead, Notes: r.notes}
+	if len(r.past.list) == 0 || !r.past.list[0].slot.Add(day).Before(r.to) {
+		t.Notes = append(t.Notes, "The ledger is younger than two days.")
+		return t
+	}
+	if second := r.past.list[0].slot.Add(day + lead); t.From.Before(second) {
+		t.From = r.grid.Ceil(second)
+	}
+	windows := map[string]*window{}
+	for job, list := range stages {
+		windows[job] = &window{list: list}
+	}
+	jobs := map[string]*collected{}
+	var rows, took collected
+	var c cost
+	var learned time.Time
+	for _, slot := range r.past.list {
+		if slot.slot.Before(t.From) {
+			continue
+		}
+		now := slot.slot.Add(-lead)
+		known := r.past.before(now)
+		if hour := now.Truncate(time.Hour); !hour.Equal(learned) {
+			c, learned = learn(known), hour
+			r.habits = known.habits()
+		}
+		expected := map[string]float64{}
+		s := TestedSlot{Slot: slot.slot, Learned: c.learned}
+		told, happened := 0.0, 0.0
+		for job := range r.jobs(slot, windows) {
+			n, ok := r.would(known, windows[job], job, slot, now)
+			if !ok {
+				continue
+			}
+			expected[job] = n
+			if jobs[job] == nil {
+				jobs[job] = &collected{}
+			}
+			jobs[job].add(n, slot.rows[job])
+			told, happened = told+n, happened+slot.rows[job]
+		}
+		rows.add(told, happened)
+		s.Rows, s.ExpectedRows = int64(happened), int64(math.Round(told))
+		if slot.kind == slots.KindRun && slot.runners > 0 && c.learned > 0 && happened > 0 {
+			s.Took, s.ExpectedTook = slot.took, seconds(c.took(expected, c.crew))
+			took.add(s.ExpectedTook.Seconds(), s.Took.Seconds())
+		}
+		t.Slots = append(t.Slots, s)
+	}
+	t.Rows, t.Took = rows.errors(), took.errors()
+	for job, c := range jobs {
+		if e := c.errors(); e.Slots > 0 {
+			t.Jobs = append(t.Jobs, JobError{job, e})
+		}
+	}
+	slices.SortFunc(t.Jobs, func(a, b JobError) int { return cmp.Compare(a.JobExec, b.JobExec) })
+	return t
+}
+
+// jobs returns the jobs that a slot has had rows of, or might have had.
+func (r *reader) jobs(slot *ran, windows map[string]*window) map[string]bool {
+	names := map[string]bool{}
+	for job := range slot.rows {
+		names[job] = true
+	}
+	for job := range windows {
+		names[job] = true
+	}
+	if r.coming[slot.slot.Unix()].all > 0 {
+		names[schedule.JobExec] = true
+	}
+	return names
+}
+
+// would is how many rows of a job would have been told for a slot, and false where nobody can tell: it had rows, and nothing that
+// is left of them says when they came.
+func (r *reader) would(known past, w *window, job string, slot *ran, now time.Time) (float64, bool) {
+	if job == schedule.JobExec {
+		return r.coming[slot.slot.Unix()].all, true
+	}
+	if w == nil {
+		w = &window{}
+	}
+	w.move(now)
+	s := w.at(slot.slot)
+	if s.run == 0 && slot.rows[job] > 0 {
+		return 0, false
+	}
+	each := 1.0 // how many rows one of the sample stands for
+	if s.run > 0 {
+		each = slot.rows[job] / s.run
+	}
+	return known.rows(job, r.habits[job], slot.slot, w.shares(slot.slot), each*s.waited), true
+}

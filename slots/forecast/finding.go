@@ -1,0 +1,209 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// judge finds what will go wrong, and what would help.
+type judge struct {
+	forecast  *Forecast
+	cost      cost
+	crew      crew
+	slas      map[string]time.Duration
+	deadlines map[int64]time.Duration
+	registry  *jobs.Registry
+}
+
+// findings returns what will go wrong: of slots that follow each other in which the same does, the worst.
+func (j *judge) findings() (list []Finding) {
+	type open struct {
+		at    int // in list
+		slot  int
+		worst float64
+	}
+	opened := map[string]open{}
+	for i, s := range j.forecast.Slots {
+		for _, v := range j.violations(s) {
+			key := string(v.finding.Condition) + " " + v.finding.JobExec
+			o, going := opened[key]
+			switch {
+			case !going || o.slot != i-1:
+				o = open{len(list), i, v.by}
+				list = append(list, v.finding)
+			case v.by > o.worst:
+				first, n := list[o.at].Slot, list[o.at].Slots
+				list[o.at], o.worst = v.finding, v.by
+				list[o.at].Slot, list[o.at].Slots = first, n
+			}
+			o.slot = i
+			list[o.at].Slots++
+			opened[key] = o
+		}
+	}
+	return list
+}
+
+// violation is a finding of one slot, and how much it is over what it may be, as a factor.
+type violation struct {
+	finding Finding
+	by      float64
+}
+
+func (j *judge) violations(s Slot) (list []violation) {
+	width := j.forecast.Grid.Width()
+	rows := map[string]float64{}
+	for _, job := range s.Jobs {
+		if job.Runs() {
+			rows[job.JobExec] = float64(job.Expected)
+		}
+	}
+	if s.Ends() > width {
+		list = append(list, violation{Finding{
+			Slot: s.Slot, Condition: TooLong,
+			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %d rows take %s",
+				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), s.Rows, spoken.About(s.Took)),
+			Help: j.help(rows, j.heaviest(rows), width),
+		}, s.Ends().Seconds() / width.Seconds()})
+	}
+	for _, job := range s.Jobs {
+		if limit := j.slas[job.JobExec]; job.Runs() && limit > 0 && job.Done > limit {
+			list = append(list, j.late(s, job, rows, SLA, limit, "its SLA is"))
+		}
+		if limit := j.deadline(s, job.JobExec); job.Runs() && limit > 0 && job.Done > limit {
+			list = append(list, j.late(s, job, rows, Deadline, limit, "its deadline, after which rows are dropped, is"))
+		}
+	}
+	return list
+}
+
+// late is the violation of a bound on when the last row of a job is reached.
+func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limit time.Duration, what string) violation {
+	return violation{Finding{
+		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
+		Text: fmt.Sprintf("in slot %s the last of %d rows of %s is reached %s after it began; %s %s",
+			clock(s.Slot), job.Expected, job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)),
+		Help: j.help(rows, job.JobExec, limit),
+	}, job.Done.Seconds() / limit.Seconds()}
+}
+
+// deadline is how long after a slot rows of a job are dropped; 0: never. Of schedules it is the shortest there is in the slot.
+func (j *judge) deadline(s Slot, job string) time.Duration {
+	if job == schedule.JobExec {
+		return j.deadlines[s.Slot.Unix()]
+	}
+	if j.registry == nil {
+		return 0
+	}
+	if d, ok := j.registry.Lookup(job); ok {
+		return d.Deadline
+	}
+	return 0
+}
+
+// heaviest is the job that takes most of a slot.
+func (j *judge) heaviest(rows map[string]float64) (job string) {
+	most := -1.0
+	for name, n := range rows {
+		each, _ := j.cost.row(name, j.crew)
+		if took := n * each; took > most || took == most && name < job {
+			job, most = name, took
+		}
+	}
+	return job
+}
+
+const (
+	// mostRunners, mostSpread and inBatches bound what is recommended.
+	mostRunners = 64
+	mostSpread  = 96
+	inBatches   = 100
+)
+
+// help returns what lets the rows of a job be done within a limit: more runners, a higher concurrency, batches, or several
+// slots.
+func (j *judge) help(rows map[string]float64, job string, limit time.Duration) (help []string) {
+	left := limit.Seconds() - j.cost.delay.Seconds()
+	done := func(by crew) float64 { return j.ends(rows, job, limit, by) }
+	by := j.crew
+	for by.runners < mostRunners && done(by) > left {
+		by.runners++
+	}
+	switch {
+	case done(by) <= left:
+		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.crew.runners, spoken.About(seconds(done(by)))))
+	default:
+		help = append(help, fmt.Sprintf("runners alone do not help: with %d it takes %s", mostRunners, spoken.About(seconds(done(by)))))
+	}
+	_, checks := j.cost.row(job, j.crew)
+	all, _ := j.cost.row(job, j.crew)
+	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.crew.workers*j.crew.runners/2 {
+		n := min(j.crew.workers*j.crew.runners, math.Ceil(atOnce*done(j.crew)/max(left, 1e-3)))
+		help = append(help, fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
+			job, math.Ceil(atOnce), j.crew.workers*j.crew.runners, n, spoken.About(seconds(j.with(rows, job, limit, atOnce/n)))))
+	}
+	if !j.batched(job) && checks > all/2 {
+		help = append(help, fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
+			job, inBatches, spoken.About(seconds(j.with(rows, job, limit, 1.0/inBatches)))))
+	}
+	if n, took := j.spread(rows, job, limit, left); n > 1 {
+		help = append(help, fmt.Sprintf("%s spread over %d slots: each takes %s of it", job, n, spoken.About(seconds(took))))
+	}
+	return help
+}
+
+// ends is after what time a slot is done, where the limit is its width, or else a job in it.
+func (j *judge) ends(rows map[string]float64, job string, limit time.Duration, by crew) float64 {
+	if limit == j.forecast.Grid.Width() {
+		return j.cost.took(rows, by)
+	}
+	return j.cost.done(rows, job, by)
+}
+
+// with is ends, where the checks of a job take a part of their time.
+func (j *judge) with(rows map[string]float64, job string, limit time.Duration, part float64) float64 {
+	all, checks := j.cost.row(job, j.crew)
+	other := make(map[string]float64, len(rows))
+	for name, n := range rows {
+		other[name] = n
+	}
+	other[job] *= (all - checks*(1-part)) / all
+	return j.ends(other, job, limit, j.crew)
+}
+
+// atOnce is how many checks of a job are under way at once, as the past has it.
+func (j *judge) atOnce(job string) float64 {
+	all, _ := j.cost.row(job, j.crew)
+	return j.cost.check[job] / all
+}
+
+// batched tells whether a job is known to take more than one row a call.
+func (j *judge) batched(job string) bool {
+	if j.registry == nil {
+		return false
+	}
+	d, ok := j.registry.Lookup(job)
+	return ok && d.Batched()
+}
+
+// spread returns over how many slots the rows of a job fit, and how long each takes; 0: over none.
+func (j *judge) spread(rows map[string]float64, job string, limit time.Duration, left float64) (int, float64) {
+	for n := 2; n <= mostSpread; n++ {
+		less := map[string]float64{}
+		for name, rows := range rows {
+			less[name] = rows
+		}
+		less[job] /= float64(n)
+		if took := j.ends(less, job, limit, j.crew); took <= left {
+			return n, took
+		}
+	}
+	return 0, 0
+}
+
+func clock(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -1,0 +1,182 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Look tells what the slots to come will bring.
+func Look(ctx context.Context, cfg Config) (Forecast, error) {
+	if cfg.DB == nil {
+		return Forecast{}, errors.New("forecast.Config: DB must be set")
+	}
+	cfg.For, cfg.Sample = cmp.Or(cfg.For, defaultFor), cmp.Or(cfg.Sample, defaultSample)
+	if cfg.For < 0 || cfg.Sample < 0 || cfg.WhatIf.Runners < 0 || cfg.WhatIf.Workers < 0 {
+		return Forecast{}, errors.New("forecast.Config: For, Sample, Runners and Workers must not be negative")
+	}
+	grid, err := grid.New(cmp.Or(cfg.WhatIf.Width, time.Second))
+	if err != nil {
+		return Forecast{}, err
+	}
+	r, err := cfg.read(ctx)
+	if err != nil {
+		return Forecast{}, fmt.Errorf("read the forecast: %w", err)
+	}
+	if cfg.WhatIf.Width == 0 {
+		grid = r.grid
+	}
+	return r.forecast(cfg, grid), nil
+}
+
+// reader makes a reader with the settings of the database.
+func (cfg Config) reader(ctx context.Context) (*reader, error) {
+	schema, err := pgsql.ParseSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	setting, err := pgsql.ReadSetting(ctx, cfg.DB, schema)
+	if err != nil {
+		return nil, err
+	}
+	now := setting.Now
+	if cfg.Now != nil {
+		now = cfg.Now
+	}
+	return &reader{
+		schema: schema, grid: setting.Grid, now: now().UTC(), sample: int64(cfg.Sample), registry: cfg.Registry, slas: map[string]time.Duration{},
+	}, nil
+}
+
+// read reads what a forecast is made of.
+func (cfg Config) read(ctx context.Context) (*reader, error) {
+	r, err := cfg.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.from = r.grid.Next(r.now)
+	r.to = r.grid.Next(r.now.Add(cfg.For))
+	if most := r.grid.Add(r.from, MostSlots); r.to.After(most) {
+		r.to = most
+		r.notes = append(r.notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
+			most.Format(time.RFC3339), MostSlots, spoken.Exact(r.grid.Width())))
+	}
+	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, "set local jit = off"); err != nil { // it would take longer than what it is to speed up
+			return err
+		}
+		if r.waiting, err = r.readSlots(ctx, tx); err != nil {
+			return err
+		}
+		list, err := r.readLedger(ctx, tx, r.ranges())
+		if err != nil {
+			return err
+		}
+		r.past = newPast(list)
+		r.habits = r.past.habits()
+		lives, err := r.readLives(ctx, tx, r.now.Add(-lookBack*day), r.now)
+		if err != nil {
+			return err
+		}
+		r.curves = curvesOf(lives)
+		r.coming, err = r.readSchedules(ctx, tx, -1)
+		return err
+	})
+	return r, err
+}
+
+// load is the rows of a job in a slot, in parts of rows.
+type load struct {
+	waiting, expected    float64
+	paused, unregistered bool
+}
+
+// jobsOf returns the jobs of a slot, in the order of their names.
+func jobsOf(loads map[string]load) []Job {
+	list := make([]Job, 0, len(loads))
+	for _, name := range slices.Sorted(maps.Keys(loads)) {
+		l := loads[name]
+		j := Job{JobExec: name, Waiting: int64(math.Round(l.waiting)), Expected: int64(math.Round(l.expected)), Paused: l.paused, Unregistered: l.unregistered}
+		if j.Waiting > 0 || j.Expected > 0 {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// forecast puts together what was read, for slots on a grid.
+func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
+	f := Forecast{Now: r.now, Grid: g, From: r.from, To: r.to, Notes: r.notes}
+	for slot := range r.grid.Between(r.from, r.to) {
+		f.Slots = append(f.Slots, Slot{Slot: slot, Jobs: jobsOf(r.expect(slot))})
+	}
+	f.Slots = regrid(f.Slots, r.grid, g, func(job string) float64 { return r.curve(job).exact() })
+	if len(f.Slots) > 0 {
+		f.From, f.To = f.Slots[0].Slot, g.Next(f.Slots[len(f.Slots)-1].Slot)
+	}
+	c := learn(r.past)
+	by := cfg.WhatIf.crew(c.crew)
+	for i := range f.Slots {
+		f.Slots[i].time(c, by)
+	}
+	f.Runners, f.Workers, f.Learned = int(math.Round(by.runners)), int(math.Round(by.workers)), c.learned
+	if c.learned == 0 {
+		f.Notes = append(f.Notes, "No slot of the past tells how long rows take: the times are assumed.")
+	}
+	f.Findings = (&judge{forecast: &f, cost: c, crew: by, slas: r.slas, deadlines: r.deadlines, registry: cfg.Registry}).findings()
+	return f
+}
+
+// expect returns the rows of each job that a slot will have.
+func (r *reader) expect(slot time.Time) map[string]load {
+	loads := map[string]load{}
+	for name, l := range r.waiting[slot.Unix()] {
+		loads[name] = l
+	}
+	for _, name := range r.names() {
+		l, ahead := loads[name], slot.Sub(r.now)
+		if name == schedule.JobExec {
+			l.expected = l.waiting + r.coming[slot.Unix()].later
+		} else {
+			l.expected = r.past.rows(name, r.habits[name], slot, r.curve(name).shares(slot, ahead), l.waiting)
+		}
+		l.paused, l.unregistered = r.state(name)
+		loads[name] = l
+	}
+	return loads
+}
+
+// time fills in how many rows of a slot are run, and how long that takes.
+func (s *Slot) time(c cost, by crew) {
+	rows := map[string]float64{}
+	s.Rows, s.Waiting = 0, 0
+	for _, j := range s.Jobs {
+		if j.Runs() {
+			rows[j.JobExec] = float64(j.Expected)
+			s.Rows += j.Expected
+			s.Waiting += j.Waiting
+		}
+	}
+	s.Begins, s.Took = c.delay, seconds(c.took(rows, by))
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; j.Runs() {
+			j.Done = s.Begins + seconds(c.done(rows, j.JobExec, by))
+		}
+	}
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(10 * time.Microsecond)
+}

@@ -1,0 +1,230 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+var midnight = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return midnight.Add(d) }
+
+// ledger is n slots that one runner has run: how long they took follows from rows of two jobs, by atEight, with some noise.
+func ledger(n int, noise float64) past {
+	random := rand.New(rand.NewPCG(5, 6))
+	var list []*ran
+	for i := range n {
+		r := &ran{
+			slot: at(time.Duration(i) * 15 * time.Minute), kind: slots.KindRun, delay: 2 * time.Second, runners: 1, workers: 64,
+			rows: map[string]float64{"fast": float64(random.IntN(5000)), "slow": float64(random.IntN(2000))},
+		}
+		r.spent = map[string]time.Duration{"slow": time.Duration(r.rows["slow"] * float64(100*time.Millisecond))}
+		r.took = time.Duration(atEight(r) * math.Exp(noise*random.NormFloat64()) * float64(time.Second))
+		list = append(list, r)
+	}
+	return newPast(list)
+}
+
+// Checks of slow run 8 at once, though there are 64 workers, and rows cost the server three times what is assumed.
+func atEight(r *ran) float64 {
+	return 0.05 + 30e-6*r.rows["fast"] + r.rows["slow"]*(30e-6+0.1/8)
+}
+
+func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
+	t.Parallel()
+	for n, limit := range map[int]float64{3: 0.5, 10: 0.15, 100: 0.10, 1000: 0.10} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			c := learn(ledger(n, 0.1))
+			if c.learned != n {
+				t.Errorf("it has learned from %d slots", c.learned)
+			}
+			var off []float64
+			for _, r := range ledger(500, 0).list[250:] {
+				off = append(off, math.Abs(c.took(r.rows, c.crew)/atEight(r)-1))
+			}
+			slices.Sort(off)
+			t.Logf("median error %.1f %%", 100*off[125])
+			if off[125] > limit {
+				t.Errorf("the median error after %d slots is %.0f %%", n, 100*off[125])
+			}
+		})
+	}
+}
+
+func TestASlotThatNothingExplainsChangesLittle(t *testing.T) {
+	t.Parallel()
+	p := ledger(50, 0.05)
+	calm := learn(p).took(map[string]float64{"slow": 1000}, crew{1, 64})
+	p.list[40].took *= 20 // a lock was held
+	if got := learn(p).took(map[string]float64{"slow": 1000}, crew{1, 64}); math.Abs(got/calm-1) > 0.1 {
+		t.Errorf("it takes %.2f s after that, and took %.2f s before", got, calm)
+	}
+}
+
+func TestMoreRunnersHelpWhereChecksWaitAndNotWhereTheServerDoes(t *testing.T) {
+	t.Parallel()
+	c := learn(ledger(200, 0.02))
+	for job, want := range map[string]float64{"slow": 4, "fast": 1} {
+		rows := map[string]float64{job: 100_000}
+		got := c.took(rows, crew{1, 64}) / c.took(rows, crew{4, 64})
+		if math.Abs(got/want-1) > 0.1 {
+			t.Errorf("with 4 runners %s is %.1f times as fast, want %.1f", job, got, want)
+		}
+	}
+	if c.delay != 2*time.Second || c.crew != (crew{1, 64}) {
+		t.Errorf("slots are opened after %s, by %v", c.delay, c.crew)
+	}
+}
+
+func TestNothingKnownIsAssumed(t *testing.T) {
+	t.Parallel()
+	c := learn(past{})
+	if got := c.took(map[string]float64{"new": 100_000}, c.crew); got < 0.9 || got > 1.2 {
+		t.Errorf("100,000 rows of a new job take %.2f s", got)
+	}
+}
+
+func TestAJobWithFewRowsIsDoneEarly(t *testing.T) {
+	t.Parallel()
+	c := cost{slot: 1, check: map[string]float64{}, crew: crew{1, 1}, factor: map[string]float64{"few": 1e5, "many": 1e5}} // a second a row
+	rows := map[string]float64{"few": 2, "many": 10}
+	if few, many := c.done(rows, "few", c.crew), c.done(rows, "many", c.crew); math.Abs(few-5) > 1e-6 || math.Abs(many-13) > 1e-6 {
+		t.Errorf("few is done after %g s, many after %g s; want 5 and 13", few, many)
+	}
+}
+
+func TestTheVisitsOfARowFollowFromItsTrace(t *testing.T) {
+	t.Parallel()
+	entry := func(what string, slot time.Duration, more string) string {
+		return fmt.Sprintf(`["%s",%d,"runner"%s]`, what, at(slot).Unix(), more)
+	}
+	change := func(what string, slot, when time.Duration) string {
+		return fmt.Sprintf(`{"what":"%s","at":%d,"slot":%d,"by":"me"}`, what, at(when).UnixMilli(), at(slot).Unix())
+	}
+	hour := time.Hour
+	for name, test := range map[string]struct {
+		life life
+		want []visit
+	}{
+		"a check that ends it": {
+			life{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(2*hour + 1)},
+			[]visit{{slot: at(2 * hour), arrived: at(0)}},
+		},
+		"somebody cancels it": {
+			life{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(hour), removed: true, exact: true},
+			[]visit{{slot: at(2 * hour), arrived: at(0), left: at(hour), exact: true}},
+		},
+		"checks, and one more to come": {
+			life{
+				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour),
+				trace: entry("next", hour, ",1000,5") + "\n" + entry("retry", 3*hour, `,2000,5,"no"`),
+			},
+			[]visit{{slot: at(hour), arrived: at(0)}, {slot: at(3 * hour), arrived: at(hour + time.Second), exact: true}},
+		},
+		"it is moved, kept and deferred": {
+			life{
+				enqueuedAt: at(0), firstSlot: at(5 * hour), slot: at(8 * hour), endedAt: at(8 * hour),
+				trace: change("rescheduled", 5*hour, hour) + "\n" + change("kept", 6*hour, 2*hour) + "\n" +
+					entry("deferred", 6*hour, fmt.Sprintf(",null,null,null,%d", at(7*hour).UnixMilli())),
+			},
+			[]visit{
+				{slot: at(5 * hour), arrived: at(0), left: at(hour)},
+				{slot: at(6 * hour), arrived: at(hour), left: at(7 * hour), exact: true},
+				{slot: at(8 * hour), arrived: at(7 * hour), exact: true},
+			},
+		},
+		"the beginning of its trace is cut off": {
+			life{
+				enqueuedAt: at(0), firstSlot: at(hour), slot: at(30 * hour),
+				trace: entry("next", 20*hour, ",0,5") + "\n" + entry("next", 21*hour, ",0,5"),
+			},
+			[]visit{{slot: at(21 * hour), arrived: at(20 * hour), exact: true}},
+		},
+		"it was put back": {
+			life{
+				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour),
+				trace: change("retried", hour, 3*hour),
+			},
+			[]visit{{slot: at(4 * hour), arrived: at(3 * hour), exact: true}},
+		},
+		"it leaves no traces": {
+			life{enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour)}, nil,
+		},
+	} {
+		if diff := cmp.Diff(test.want, test.life.visits(), cmp.AllowUnexported(visit{})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestADayCountsTheMoreTheMoreItIsLikeThoseThatFollowIt(t *testing.T) {
+	t.Parallel()
+	var list []*ran
+	for days := range 21 { // nothing on Saturdays and Sundays, and a Tuesday comes next
+		rows := 1000.0
+		if days%7 >= 5 {
+			rows = 0
+		}
+		list = append(list, &ran{slot: at(time.Duration(days-21)*day + 9*time.Hour), rows: map[string]float64{"job": rows}})
+	}
+	p := newPast(list)
+	h := p.habits()["job"]
+	for days, want := range map[int]float64{0: 1000, 4: 1000, 5: 0, 6: 0} {
+		slot := at(time.Duration(days)*day + 9*time.Hour)
+		if got := p.usual("job", slot, h); math.Abs(got-want) > 150 {
+			t.Errorf("on day %d %.0f rows are usual, want %.0f", days, got, want)
+		}
+	}
+}
+
+func TestRowsAreSpreadOverNarrowerSlotsAndGatheredInWiderOnes(t *testing.T) {
+	t.Parallel()
+	slot := func(at time.Time, rows int64) Slot {
+		return Slot{Slot: at, Jobs: []Job{{JobExec: "job", Waiting: rows, Expected: rows}}}
+	}
+	quarters := []Slot{slot(at(15*time.Minute), 300), slot(at(30*time.Minute), 600)}
+	width := func(d time.Duration) grid.Grid {
+		g, err := grid.New(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	rows := func(list []Slot) map[time.Time]int64 {
+		got := map[time.Time]int64{}
+		for _, s := range list {
+			for _, j := range s.Jobs {
+				got[s.Slot] += j.Expected
+			}
+		}
+		return got
+	}
+	for name, test := range map[string]struct {
+		width time.Duration
+		exact float64
+		want  map[time.Time]int64
+	}{
+		"narrower, any instant": {5 * time.Minute, 0, map[time.Time]int64{
+			at(5 * time.Minute): 100, at(10 * time.Minute): 100, at(15 * time.Minute): 100,
+			at(20 * time.Minute): 200, at(25 * time.Minute): 200, at(30 * time.Minute): 200,
+		}},
+		"narrower, at the slots": {5 * time.Minute, 1, map[time.Time]int64{at(15 * time.Minute): 300, at(30 * time.Minute): 600}},
+		"wider":                  {time.Hour, 0, map[time.Time]int64{at(time.Hour): 900}},
+		"across":                 {10 * time.Minute, 0, map[time.Time]int64{at(10 * time.Minute): 200, at(20 * time.Minute): 300, at(30 * time.Minute): 400}},
+	} {
+		got := rows(regrid(quarters, grid.Default, width(test.width), func(string) float64 { return test.exact }))
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

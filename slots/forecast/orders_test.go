@@ -1,0 +1,148 @@
+package forecast_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	realOrders = "../../../shared/data/northwind_orders.csv"
+	resampled  = 100_000
+	orderDays  = 28
+)
+
+// order is placed and, unless that is zero, shipped at some instant.
+type order struct {
+	id              string
+	placed, shipped time.Time
+}
+
+// drawOrders draws n of the real orders into four weeks: each on its day of the week, and at some time of its day, which the file
+// does not have, with the time that it took to be shipped.
+func drawOrders(t *testing.T, n int) []order {
+	t.Helper()
+	file, err := os.Open(realOrders)
+	if err != nil {
+		t.Skip("the file of real orders is not here: ", err)
+	}
+	defer func() { _ = file.Close() }()
+	lines, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	atWork := func() time.Duration { // from 8 to 18, most at 13
+		return 8*time.Hour + time.Duration((random.Float64()+random.Float64())*float64(5*time.Hour))
+	}
+	list := make([]order, n)
+	for i := range list {
+		line := lines[1+random.IntN(len(lines)-1)]
+		placed, err := time.Parse(time.RFC3339, line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		days := (int(placed.Weekday()) - int(start.Weekday()) + 7) % 7
+		o := order{id: key(i), placed: start.AddDate(0, 0, days+7*random.IntN(orderDays/7)).Add(atWork())}
+		if shipped, err := time.Parse(time.RFC3339, line[2]); err == nil {
+			o.shipped = o.placed.Truncate(24 * time.Hour).Add(shipped.Sub(placed)).Add(atWork())
+		}
+		list[i] = o
+	}
+	slices.SortFunc(list, func(a, b order) int { return cmp.Or(a.placed.Compare(b.placed), cmp.Compare(a.id, b.id)) })
+	return list
+}
+
+// Half of the orders have a check that finds out by itself whether they are shipped, the others ask for two alerts, which whoever
+// ships them cancels.
+func TestForecastsOfRealOrdersAreRight(t *testing.T) {
+	t.Parallel()
+	orders := drawOrders(t, resampled)
+	byID := map[string]order{}
+	for _, o := range orders {
+		byID[o.id] = o
+	}
+	registry := jobs.NewRegistry()
+	registry.RegisterBatch("order.unshipped", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, row := range batch {
+			o := byID[row.EntityKey]
+			if final := o.placed.Add(120 * time.Hour); final.After(row.Slot) && (o.shipped.IsZero() || o.shipped.After(row.Slot)) {
+				results[i].Next = &final
+			}
+		}
+		return results, nil
+	})
+	for _, name := range []string{"order.primary_alert", "order.final_alert"} {
+		registry.RegisterBatch(name, func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			return make([]jobs.Result, len(batch)), nil
+		})
+	}
+	w := setup(t, registry)
+	shipping := slices.DeleteFunc(slices.Clone(orders), func(o order) bool { return o.shipped.IsZero() || odd(o) })
+	slices.SortFunc(shipping, func(a, b order) int { return a.shipped.Compare(b.shipped) })
+	happen := func() { // what has happened since the slot before
+		var asked []jobs.FutureJob
+		for ; len(orders) > 0 && !orders[0].placed.After(w.Now()); orders = orders[1:] {
+			asked = append(asked, w.ask(orders[0])...)
+		}
+		w.enqueue(asked)
+		var gone pq.StringArray
+		for ; len(shipping) > 0 && !shipping[0].shipped.After(w.Now()); shipping = shipping[1:] {
+			gone = append(gone, shipping[0].id)
+		}
+		w.cancel(gone)
+	}
+	w.play(orderDays*24*time.Hour, happen)
+	w.backtest(orderDays*24*time.Hour, time.Hour, promised)
+	w.backtest(orderDays*24*time.Hour, 24*time.Hour, promised)
+	// Nothing of it is there so early: what is told is what is usual, of which three weeks are known.
+	w.backtest(7*24*time.Hour, 73*time.Hour, 0.5)
+}
+
+func (w *world) ask(o order) []jobs.FutureJob {
+	if odd(o) {
+		return []jobs.FutureJob{w.check("order.unshipped", o.id, o.placed.Add(48*time.Hour))}
+	}
+	list := []jobs.FutureJob{
+		w.check("order.primary_alert", o.id, o.placed.Add(48*time.Hour)),
+		w.check("order.final_alert", o.id, o.placed.Add(120*time.Hour)),
+	}
+	if !o.shipped.IsZero() {
+		for i := range list {
+			list[i].Payload = memo{At: w.Now().Unix(), Gone: o.shipped.Unix()}.payload()
+		}
+	}
+	return list
+}
+
+func odd(o order) bool {
+	n, _ := strconv.Atoi(o.id)
+	return n%2 == 1
+}
+
+func (w *world) cancel(entities pq.StringArray) {
+	w.t.Helper()
+	if len(entities) == 0 {
+		return
+	}
+	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(w.t.Context(), `select prescient.cancel_entity('order', key) from unnest($1::text[]) as key order by key`, entities)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}

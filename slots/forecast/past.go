@@ -1,0 +1,168 @@
+package forecast
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/slots"
+)
+
+// ran is a slot of the past that is done.
+type ran struct {
+	slot    time.Time
+	kind    slots.Kind
+	took    time.Duration
+	delay   time.Duration // from the slot to its opening
+	runners int           // 0: not known
+	workers int           // of all of them
+	rows    map[string]float64
+	spent   map[string]time.Duration // run time of the checks
+}
+
+// past is what the ledger has of the past.
+type past struct {
+	bySlot map[int64]*ran
+	list   []*ran // oldest first
+}
+
+func newPast(list []*ran) past {
+	p := past{bySlot: map[int64]*ran{}, list: list}
+	for _, r := range list {
+		p.bySlot[r.slot.Unix()] = r
+	}
+	return p
+}
+
+// before is the past as it was known at an instant.
+func (p past) before(now time.Time) past {
+	n, _ := slices.BinarySearchFunc(p.list, now, func(r *ran, now time.Time) int { return r.slot.Compare(now) })
+	return past{p.bySlot, p.list[:n]}
+}
+
+// last is the last slot of the past, the zero time where there is none.
+func (p past) last() time.Time {
+	if len(p.list) == 0 {
+		return time.Time{}
+	}
+	return p.list[len(p.list)-1].slot
+}
+
+const (
+	day = 24 * time.Hour
+	// lookBack is how many days of the past count.
+	lookBack = 14
+)
+
+// habit is what is known of the days of a job.
+type habit struct {
+	weights [lookBack + 1]float64 // how much a day tells that is so many days ago
+	began   time.Time             // the first slot that had rows of it
+}
+
+// habits learns for each job how much the days tell of each other: one that is as many days from another counts the more, the
+// less the rows of such days have differed so far. So a job with a shape of the week finds the same day of the week.
+func (p past) habits() map[string]habit {
+	var totals [2*lookBack + 1]map[string]float64 // by how many days ago
+	began := map[string]time.Time{}
+	for _, r := range p.list {
+		ago := int(p.last().Sub(r.slot) / day)
+		if ago >= len(totals) {
+			continue
+		}
+		if totals[ago] == nil {
+			totals[ago] = map[string]float64{}
+		}
+		for job, n := range r.rows {
+			totals[ago][job] += n
+			if _, known := began[job]; !known && n > 0 {
+				began[job] = r.slot
+			}
+		}
+	}
+	habits := map[string]habit{}
+	for job, at := range began {
+		habits[job] = newHabit(at, func(ago int) (float64, bool) {
+			if ago >= len(totals) || totals[ago] == nil {
+				return 0, false
+			}
+			return totals[ago][job], true
+		})
+	}
+	return habits
+}
+
+// newHabit learns from the totals of days. Before anything is known of days so far apart they are assumed to differ as two days that
+// follow each other do, and half as much where they are the same day of the week.
+func newHabit(began time.Time, total func(ago int) (float64, bool)) habit {
+	h := habit{began: began}
+	next, mean := differ(total, 1, 0, 0)
+	floor := mean * mean / 400 // a twentieth: nothing is more alike
+	for days := 1; days <= lookBack; days++ {
+		assumed := next
+		if days%7 == 0 {
+			assumed /= 4
+		}
+		apart, _ := differ(total, days, assumed, 1)
+		h.weights[days] = math.Pow(0.9, float64(days)) / (apart + floor + 1)
+	}
+	return h
+}
+
+// differ returns the mean square of the difference of days so far apart, where one assumed counts for so many, and the mean of
+// all days.
+func differ(total func(ago int) (float64, bool), days int, assumed, count float64) (square, mean float64) {
+	sum, n, all, known := assumed*count, count, 0.0, 0.0
+	for ago := 0; ; ago++ {
+		now, ok := total(ago)
+		if !ok {
+			break
+		}
+		all, known = all+now, known+1
+		if before, ok := total(ago + days); ok {
+			sum, n = sum+(now-before)*(now-before), n+1
+		}
+	}
+	return ratio(sum, n, 0), ratio(all, known, 0)
+}
+
+// usual is how many rows of a job a slot of this time of day has had. Of a ledger that is younger than a day it is the mean of its
+// slots.
+func (p past) usual(job string, slot time.Time, h habit) float64 {
+	var sum, weights float64
+	last := p.last()
+	for days := 1; days <= lookBack; days++ {
+		r := p.bySlot[slot.Add(-time.Duration(days)*day).Unix()]
+		if r == nil || r.slot.After(last) || r.slot.Before(h.began) {
+			continue
+		}
+		sum += h.weights[days] * r.rows[job]
+		weights += h.weights[days]
+	}
+	if weights > 0 {
+		return sum / weights
+	}
+	for _, r := range p.list {
+		if last.Sub(r.slot) < day {
+			sum += r.rows[job]
+			weights++
+		}
+	}
+	return sum / max(weights, 1)
+}
+
+// confidence is how many rows what is usual counts for, beside those that are there already.
+const confidence = 50
+
+// rows is how many rows of a job a slot will have when it is run, of which so many wait now: the part of them that is kept,
+// and those that come late. How many come is told by what is usual and, where more or less than usual is there already, by
+// that, too.
+func (p past) rows(job string, h habit, slot time.Time, part shares, waiting float64) float64 {
+	waiting *= part.kept
+	usual := p.usual(job, slot, h)
+	if part.late == 0 || usual == 0 {
+		return waiting
+	}
+	level := (confidence + waiting) / (confidence + usual*(1-part.late))
+	return waiting + part.late*usual*min(max(level, 0.5), 2)
+}

@@ -1,0 +1,199 @@
+package forecast
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// reader reads what a forecast is made of, and holds it.
+type reader struct {
+	schema   pgsql.Schema
+	grid     grid.Grid
+	now      time.Time
+	sample   int64 // blocks
+	registry *jobs.Registry
+	from, to time.Time
+	notes    []string
+
+	waiting   map[int64]map[string]load // by slot and job
+	paused    map[string]bool
+	known     map[string]bool // by a run of the last 7 days
+	slas      map[string]time.Duration
+	deadlines map[int64]time.Duration // of the schedules of a slot, the shortest
+	past      past
+	habits    map[string]habit
+	curves    map[string]*curve
+	coming    map[int64]coming
+}
+
+// readSlots counts what waits.
+func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[string]load, error) {
+	waiting := map[int64]map[string]load{}
+	r.paused, r.known = map[string]bool{}, map[string]bool{}
+	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.from, r.to}, func(row *sql.Rows, _ *struct{}) error {
+		var slot time.Time
+		var name string
+		var rows int64
+		var paused, known bool
+		var sla sql.NullInt64
+		if err := row.Scan(&slot, &name, &rows, &paused, &known, &sla); err != nil {
+			return err
+		}
+		if waiting[slot.Unix()] == nil {
+			waiting[slot.Unix()] = map[string]load{}
+		}
+		waiting[slot.Unix()][name] = load{waiting: float64(rows)}
+		r.paused[name], r.known[name] = paused, known
+		if sla.Valid {
+			r.slas[name] = time.Duration(sla.Int64) * time.Microsecond
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count what waits: %w", err)
+	}
+	return waiting, nil
+}
+
+// state tells whether rows of a job are left alone: it is paused, or nobody knows it. One that only the past has is known.
+func (r *reader) state(name string) (paused, unregistered bool) {
+	known, waits := r.known[name]
+	if r.registry != nil && !known {
+		_, known = r.registry.Lookup(name)
+		known = known || name == schedule.JobExec // every run has it
+	}
+	return r.paused[name], waits && !known
+}
+
+// names returns the jobs that a slot may have rows of.
+func (r *reader) names() []string {
+	names := map[string]bool{}
+	for name := range r.known {
+		names[name] = true
+	}
+	for name := range r.curves {
+		names[name] = true
+	}
+	if len(r.coming) > 0 {
+		names[schedule.JobExec] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// mostRead is how many slots of the past are read.
+const mostRead = 20_000
+
+// ranges returns which slots of the past count: those of the same time of day as the slots to come, and the last day.
+func (r *reader) ranges() (list [][2]time.Time) {
+	last := [2]time.Time{r.now.Add(-day), r.now}
+	if width := r.grid.Width(); day/width > MostSlots {
+		last[0] = r.now.Add(-MostSlots * width)
+	}
+	list = append(list, last)
+	length := min(r.to.Sub(r.from), day)
+	read := int64(last[1].Sub(last[0]) / r.grid.Width())
+	for days := 1; days <= lookBack && read < mostRead; days++ {
+		from := r.from.Add(-time.Duration(days) * day)
+		to := from.Add(length)
+		if !from.Before(last[0]) { // it is in the last day
+			continue
+		}
+		if to.After(last[0]) {
+			to = last[0]
+		}
+		list = append(list, [2]time.Time{from, to})
+		read += int64(to.Sub(from) / r.grid.Width())
+	}
+	return list
+}
+
+// readLedger reads slots of the past.
+func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.Time) ([]*ran, error) {
+	var from, to pq.StringArray
+	for _, part := range ranges {
+		from, to = append(from, part[0].Format(time.RFC3339Nano)), append(to, part[1].Format(time.RFC3339Nano))
+	}
+	list, err := pgsql.Collect(ctx, tx, pgsql.ForecastLedger.In(r.schema), []any{from, to}, func(row *sql.Rows, to **ran) error {
+		v := &ran{rows: map[string]float64{}, spent: map[string]time.Duration{}}
+		var took, delay int64
+		var names pq.StringArray
+		var rows, spent pq.Int64Array
+		if err := row.Scan(&v.slot, &v.kind, &took, &delay, &v.runners, &v.workers, &names, &rows, &spent); err != nil {
+			return err
+		}
+		v.slot, v.took, v.delay = v.slot.UTC(), time.Duration(took)*time.Microsecond, time.Duration(delay)*time.Microsecond
+		for i, name := range names {
+			v.rows[name], v.spent[name] = float64(rows[i]), time.Duration(spent[i])*time.Microsecond
+		}
+		*to = v
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger: %w", err)
+	}
+	return list, nil
+}
+
+// readLives reads samples of the rows that ended from one instant up to another, and of those that wait.
+func (r *reader) readLives(ctx context.Context, tx *sqlx.Tx, from, to time.Time) ([]life, error) {
+	var history, waiting int64
+	if err := pgsql.One(ctx, tx, pgsql.ForecastBlocks.In(r.schema), []any{from}, &history, &waiting); err != nil {
+		return nil, fmt.Errorf("read how much history there is: %w", err)
+	}
+	list, err := pgsql.Collect(ctx, tx, pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows, l *life) error {
+		return row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.endedAt, &l.removed, &l.exact)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a sample of history: %w", err)
+	}
+	list, err = pgsql.Append(ctx, tx, list, pgsql.ForecastTraces.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows, l *life) error {
+		return row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.exact)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a sample of what waits: %w", err)
+	}
+	return list, nil
+}
+
+// percent is which part of so many blocks is read.
+func (r *reader) percent(blocks int64) float64 {
+	return 100 * min(1, float64(r.sample)/float64(max(blocks, 1)))
+}
+
+// curvesOf returns the visits of rows by job.
+func curvesOf(lives []life) map[string]*curve {
+	curves := map[string]*curve{}
+	for _, l := range lives {
+		if l.job == schedule.JobExec {
+			continue
+		}
+		for _, v := range l.visits() {
+			if curves[l.job] == nil {
+				curves[l.job] = &curve{}
+			}
+			hour := v.slot.UTC().Hour()
+			curves[l.job][hour] = append(curves[l.job][hour], v)
+		}
+	}
+	return curves
+}
+
+// curve returns that of a job; one that nothing is known of has an empty one.
+func (r *reader) curve(job string) *curve {
+	if c := r.curves[job]; c != nil {
+		return c
+	}
+	return &curve{}
+}

@@ -1,0 +1,98 @@
+package forecast
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// coming is what schedules will bring to a slot.
+type coming struct {
+	all   float64 // schedules that have an instant in it
+	later float64 // of them, those that do not wait in it yet: an earlier instant of theirs is to come
+}
+
+// mostInstants bounds how many slots of schedules are looked at; more are estimated from these.
+const mostInstants = 1_000_000
+
+// timeline is schedules that are due in the same slots.
+type timeline struct {
+	spec      schedule.Spec
+	schedules float64
+	deadline  time.Duration // the shortest; 0: none
+	since     time.Time     // the first slot that it is known for; zero: all
+}
+
+// readSchedules reads a sample of the schedules, and returns what they bring to each slot. A lead that is not negative leaves out
+// what was not known that long before its slot.
+func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Duration) (map[int64]coming, error) {
+	list, share, err := schedule.Sample(ctx, tx, r.schema)
+	if err != nil || share == 0 {
+		return nil, err
+	}
+	type key struct {
+		schedule.Timeline
+		since time.Time
+	}
+	groups := map[key]*timeline{}
+	var order []*timeline
+	for _, s := range list {
+		key := key{Timeline: s.Timeline()}
+		if lead >= 0 {
+			key.since = r.grid.Ceil(s.UpdatedAt.Add(lead))
+		}
+		t := groups[key]
+		if t == nil {
+			t = &timeline{spec: s.Spec, since: key.since}
+			groups[key], order = t, append(order, t)
+		}
+		t.schedules += 1 / share
+		if d := s.Deadline; d > 0 && (t.deadline == 0 || d < t.deadline) {
+			t.deadline = d
+		}
+	}
+	r.deadlines = map[int64]time.Duration{}
+	found, looked := map[int64]coming{}, 0
+	for i, t := range order {
+		if looked > mostInstants {
+			scale(found, float64(len(order))/float64(i))
+			break
+		}
+		looked += r.addTimeline(found, t)
+	}
+	return found, nil
+}
+
+// addTimeline adds the slots of a timeline, and returns how many. One that this binary cannot read has none.
+func (r *reader) addTimeline(to map[int64]coming, t *timeline) (looked int) {
+	slots, err := schedule.Slots(t.spec, r.grid, r.from, r.to)
+	if err != nil {
+		return 0
+	}
+	for slot := range slots {
+		if slot.Before(t.since) {
+			continue
+		}
+		at := slot.Unix()
+		c := to[at]
+		c.all += t.schedules
+		if looked > 0 { // the first one waits already
+			c.later += t.schedules
+		}
+		to[at] = c
+		if d := r.deadlines[at]; t.deadline > 0 && (d == 0 || t.deadline < d) {
+			r.deadlines[at] = t.deadline
+		}
+		looked++
+	}
+	return looked
+}
+
+func scale(found map[int64]coming, by float64) {
+	for at, c := range found {
+		found[at] = coming{c.all * by, c.later * by}
+	}
+}

@@ -1,0 +1,184 @@
+package forecast
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// visit is the time that a row spent in a slot: it came at some instant and was checked there, or somebody took it away.
+type visit struct {
+	slot    time.Time
+	arrived time.Time
+	left    time.Time // when it was taken away; zero: its slot was run
+	exact   bool      // it was asked for at the instant of a slot
+}
+
+// was tells whether the row was in its slot at an instant.
+func (v visit) was(at time.Time) bool {
+	return !v.arrived.After(at) && (v.left.IsZero() || v.left.After(at))
+}
+
+// lead is how long before its slot the row came.
+func (v visit) lead() time.Duration { return v.slot.Sub(v.arrived) }
+
+// life is a row of a sample.
+type life struct {
+	job        string
+	enqueuedAt time.Time
+	firstSlot  time.Time
+	trace      string
+	slot       time.Time // the last one
+	endedAt    time.Time // zero: it waits
+	removed    bool      // somebody has cancelled or replaced it
+	exact      bool
+}
+
+// visits returns what is known of the slots that a row was in, but for the one it waits in.
+func (l life) visits() (list []visit) {
+	arrived, moves := l.enqueuedAt, 0
+	known := true // when it came into its slot
+	for line := range strings.Lines(l.trace) {
+		e, ok := parseEntry(line)
+		if !ok {
+			continue
+		}
+		if moves == 0 && !e.slot.Equal(l.firstSlot) { // the beginning of a long trace is cut off
+			known = false
+		}
+		v := visit{slot: e.slot, arrived: arrived, exact: moves > 0 || l.exact}
+		if e.taken {
+			v.left = e.at
+		}
+		if known && !e.returned {
+			list = append(list, v)
+		}
+		arrived, known = e.at, true
+		moves++
+	}
+	if l.endedAt.IsZero() || moves == 0 && !l.slot.Equal(l.firstSlot) {
+		return list
+	}
+	v := visit{slot: l.slot, arrived: arrived, exact: moves > 0 || l.exact}
+	if l.removed {
+		v.left = l.endedAt
+	}
+	return append(list, v)
+}
+
+// entry is a line of a trace that tells of a move; see prescient.trace_entry.
+type entry struct {
+	slot     time.Time // that it was in
+	at       time.Time // when it left it
+	taken    bool      // it was not checked there
+	returned bool      // it came back from history: it was in no slot
+}
+
+func parseEntry(line string) (e entry, moved bool) {
+	if strings.HasPrefix(line, "{") {
+		var change struct {
+			What string `json:"what"`
+			At   int64  `json:"at"`
+			Slot int64  `json:"slot"`
+		}
+		if json.Unmarshal([]byte(line), &change) != nil {
+			return e, false
+		}
+		switch change.What {
+		case "rescheduled", "pushed_back", "width", "retried":
+		default:
+			return e, false
+		}
+		return entry{time.Unix(change.Slot, 0).UTC(), time.UnixMilli(change.At).UTC(), true, change.What == "retried"}, true
+	}
+	var parts []json.RawMessage
+	var what string
+	var slot, late, at int64
+	if json.Unmarshal([]byte(line), &parts) != nil || len(parts) < 2 || json.Unmarshal(parts[0], &what) != nil || json.Unmarshal(parts[1], &slot) != nil {
+		return e, false
+	}
+	e.slot = time.Unix(slot, 0).UTC()
+	if len(parts) > 3 && json.Unmarshal(parts[3], &late) == nil {
+		e.at = e.slot.Add(time.Duration(late) * time.Millisecond)
+	}
+	if e.taken = what == "deferred"; e.taken && len(parts) > 6 && json.Unmarshal(parts[6], &at) == nil {
+		e.at = time.UnixMilli(at).UTC()
+	}
+	return e, !e.at.IsZero()
+}
+
+// stage is visits so long before their slot: how many were run, how many of these had not come yet, how many waited at that
+// instant, and how many of these were run.
+type stage struct {
+	run, late, waited, kept float64
+}
+
+// add counts a visit, or takes it away again.
+func (s *stage) add(o stage, sign float64) {
+	s.run += sign * o.run
+	s.late += sign * o.late
+	s.waited += sign * o.waited
+	s.kept += sign * o.kept
+}
+
+// stage is that of one visit.
+func (v visit) stage(ahead time.Duration) stage {
+	run, waited := one(v.left.IsZero()), one(v.was(v.slot.Add(-ahead)))
+	return stage{run, run * one(v.lead() < ahead), waited, waited * run}
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// shares is which part of the rows of a slot come late, and which part of what waits is kept until it is run.
+type shares struct{ late, kept float64 }
+
+// regular is how many visits of an hour of the day are as good as all others: who comes late, and what is cancelled, has its
+// time of day.
+const regular = 20
+
+// sharesOf returns the shares of an hour of the day, of which there are few visits perhaps, beside all others. Where
+// nothing is known all rows come early, and all are kept.
+func sharesOf(hour, all stage) shares {
+	late, kept := ratio(all.late, all.run, 0), ratio(all.kept, all.waited, 1)
+	return shares{(hour.late + regular*late) / (hour.run + regular), (hour.kept + regular*kept) / (hour.waited + regular)}
+}
+
+// curve is when the rows of a job come into their slots, and which are taken away: visits, by the hour of the day of their slot.
+type curve [24][]visit
+
+// shares are those of a slot, so long before it.
+func (c *curve) shares(slot time.Time, ahead time.Duration) shares {
+	var all, hour stage
+	for i, visits := range c {
+		for _, v := range visits {
+			all.add(v.stage(ahead), 1)
+			if i == slot.Hour() {
+				hour.add(v.stage(ahead), 1)
+			}
+		}
+	}
+	return sharesOf(hour, all)
+}
+
+// exact is the part of the rows that were asked for at the instant of a slot; 1 where nothing is known.
+func (c *curve) exact() float64 {
+	exact, all := 0.0, 0.0
+	for _, visits := range c {
+		for _, v := range visits {
+			exact, all = exact+one(v.exact), all+1
+		}
+	}
+	return ratio(exact, all, 1)
+}
+
+func ratio(n, of, otherwise float64) float64 {
+	if of == 0 {
+		return otherwise
+	}
+	return n / of
+}

@@ -1,0 +1,67 @@
+package forecast
+
+import (
+	"time"
+
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// WhatIf is what the slots to come are run with, other than those of the last day. The zero value changes nothing.
+type WhatIf struct {
+	Runners int           // 0: as many as there were
+	Workers int           // of each; 0: as many as there were
+	Width   time.Duration // of the slots; 0: as it is
+}
+
+// crew is who runs the slots, where others ran those of the past.
+func (w WhatIf) crew(was crew) crew {
+	if w.Runners > 0 {
+		was.runners = float64(w.Runners)
+	}
+	if w.Workers > 0 {
+		was.workers = float64(w.Workers)
+	}
+	return was
+}
+
+// regrid puts the rows of slots onto a grid of another width. Those that were asked for at the instant of a slot are put into the
+// first slot after it; the others, of the instants since the slot before, are spread over the slots between. exact is
+// which part of a job's are the former.
+func regrid(list []Slot, was, to grid.Grid, exact func(job string) float64) []Slot {
+	if was == to || len(list) == 0 {
+		return list
+	}
+	loads := map[int64]map[string]load{}
+	add := func(slot time.Time, j Job, part float64) {
+		at := to.Ceil(slot).Unix()
+		if loads[at] == nil {
+			loads[at] = map[string]load{}
+		}
+		l := loads[at][j.JobExec]
+		l.waiting += part * float64(j.Waiting)
+		l.expected += part * float64(j.Expected)
+		l.paused, l.unregistered = j.Paused, j.Unregistered
+		loads[at][j.JobExec] = l
+	}
+	for _, s := range list {
+		for _, j := range s.Jobs {
+			at := exact(j.JobExec)
+			add(s.Slot, j, at)
+			begin := s.Slot.Add(-was.Width())
+			for from := begin; from.Before(s.Slot); {
+				end := to.Next(from)
+				if end.After(s.Slot) {
+					end = s.Slot
+				}
+				add(end, j, (1-at)*end.Sub(from).Seconds()/was.Width().Seconds())
+				from = end
+			}
+		}
+	}
+	first, last := to.Next(list[0].Slot.Add(-was.Width())), to.Ceil(list[len(list)-1].Slot)
+	var slots []Slot
+	for slot := range to.Between(first, last.Add(1)) {
+		slots = append(slots, Slot{Slot: slot, Jobs: jobsOf(loads[slot.Unix()])})
+	}
+	return slots
+}

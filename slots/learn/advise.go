@@ -1,0 +1,151 @@
+package learn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Question is what advice is wanted about. The zero value is every job.
+type Question struct {
+	// Job is the only job, by its job_exec. Empty: all of them.
+	Job string
+	// By is a field of the payload, as in jobs.LearnedBy, by which the rows of Job are told apart. Empty: they are not.
+	By string
+	// Bounds are those of what is read.
+	Bounds Bounds
+}
+
+// Advice is what history says about the checks of a job, or of a class of its rows. Ages count from when a row was enqueued,
+// where that is the median time before its first slot.
+type Advice struct {
+	Job   string
+	Class string // empty: all rows of the job
+	// Rows are those that it is from, Checks theirs, and FoundNothing those that asked for another.
+	Rows, Checks, FoundNothing int64
+	// Points are how many were open, from 1 to 0, at which ages: none where there is too little history.
+	Points []Point
+	// Past is what was done, Halved what would need no more than half the checks, and Fixed has as many as that, at a fixed
+	// interval from the same first check as now. Halved and Fixed are nil where there is nothing to halve.
+	Past          Plan
+	Halved, Fixed *Plan
+}
+
+// Point is a part of rows, and an age.
+type Point struct {
+	Age  time.Duration
+	Open float64
+}
+
+// Plan is when rows are looked at, and what comes of it.
+type Plan struct {
+	First  time.Duration   // after it was enqueued
+	Next   []time.Duration // after the check before; the last is repeated. Empty: not known
+	Checks float64         // of a row, on average
+	Delay  time.Duration   // from when a row was finished to the check that found it so, on average
+}
+
+// At is the age at which no more than a part is open, of those that history has; false: it has none.
+func (a *Advice) At(open float64) (time.Duration, bool) {
+	for i, p := range a.Points {
+		if p.Open > open {
+			continue
+		}
+		if i == 0 || p.Open == a.Points[i-1].Open {
+			return p.Age, true
+		}
+		before := a.Points[i-1]
+		return p.Age - time.Duration(float64(p.Age-before.Age)*(open-p.Open)/(before.Open-p.Open)), true
+	}
+	return 0, false
+}
+
+// Advise returns advice about the jobs of which there is history, in the order of their names, each followed by its classes, and how
+// many rows of history it has read for it. width is that of the slots.
+func Advise(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
+	var rows []row
+	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
+		var names, by []string
+		if q.Job != "" {
+			names, by = []string{q.Job}, []string{q.By}
+		}
+		rows, taken, err = read(ctx, tx, schema, names, by, q.Bounds)
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("advise: %w", err)
+	}
+	jobs := group(rows)
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		for _, c := range curves(job, jobs[job], time.Time{}) {
+			list = append(list, advise(c, ofClass(jobs[job], c.Class), width.Seconds()))
+		}
+	}
+	return list, taken, nil
+}
+
+func ofClass(rows []row, class string) []row {
+	if class == "" {
+		return rows
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.class != class })
+}
+
+func advise(c *Curve, rows []row, width float64) Advice {
+	a := Advice{Job: c.Job, Class: c.Class, Rows: int64(len(rows))}
+	var waited []int64
+	for _, r := range rows {
+		a.Checks += r.checks
+		a.FoundNothing += r.checks
+		if r.finished.Valid && r.checks > 0 {
+			a.FoundNothing--
+		}
+		waited = append(waited, max(0, r.waited))
+	}
+	slices.Sort(waited)
+	ahead := float64(waited[len(waited)/2])
+	if a.Checks > 0 {
+		a.Past.Checks = float64(a.Checks) / float64(a.Rows)
+	}
+	a.Past.First = seconds(ahead)
+	if len(c.Ages) == 0 {
+		return a
+	}
+	for i, age := range c.Ages {
+		if open := 1 - c.Finished[i]; float64(age)+ahead >= 0 && (len(a.Points) == 0 || a.Points[len(a.Points)-1].Open-open >= 0.001) {
+			a.Points = append(a.Points, Point{seconds(float64(age) + ahead), open})
+		}
+	}
+	a.Past.Delay = c.delays(rows)
+	if looks := c.halve(a.Past.Checks/2, width); looks != nil {
+		a.Halved = c.plan(looks, ahead)
+		a.Fixed = c.plan(c.fixed(a.Halved.Checks, width), ahead)
+	}
+	return a
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s) * time.Second }
+
+// OpenAt is the part that is open at an age.
+func (a *Advice) OpenAt(age time.Duration) float64 {
+	for i, p := range a.Points {
+		if p.Age < age {
+			continue
+		}
+		if i == 0 {
+			return 1
+		}
+		before := a.Points[i-1]
+		return before.Open - (before.Open-p.Open)*float64(age-before.Age)/float64(p.Age-before.Age)
+	}
+	if len(a.Points) == 0 {
+		return 1
+	}
+	return a.Points[len(a.Points)-1].Open
+}

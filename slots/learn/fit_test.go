@@ -1,0 +1,125 @@
+package learn
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+const hour = 3600
+
+// Rows are finished at random, and nothing is known but the looks between which that was, or the last look before it.
+func TestACurveIsWhatRowsHaveDoneThoughNobodySawWhen(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]func(r *rand.Rand) float64{
+		"soon, and then ever slower": func(r *rand.Rand) float64 { return r.ExpFloat64() * 50 * hour },
+		"all at one age":             func(r *rand.Rand) float64 { return 70*hour + r.Float64()*hour },
+		"early or late": func(r *rand.Rand) float64 {
+			return float64(r.IntN(2))*100*hour + r.Float64()*20*hour
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(1, 2))
+			truth := make([]float64, 20_000)
+			for i := range truth {
+				truth[i] = at(rnd)
+			}
+			var known []interval
+			for range 4000 {
+				finished, from, to := at(rnd), int64(-1), int64(forever)
+				for look := rnd.Float64() * 10 * hour; look < 150*hour; look += (1 + 20*rnd.Float64()) * hour {
+					if finished <= look {
+						to = int64(look)
+						break
+					}
+					from = int64(look)
+				}
+				known = append(known, interval{from: from, to: to})
+			}
+			c := fit(known)
+			for age := 10.0; age < 150; age += 5 {
+				n := 0
+				for _, f := range truth {
+					if f <= age*hour {
+						n++
+					}
+				}
+				want := float64(n) / float64(len(truth))
+				// Between looks all is spread evenly: where all is finished at once the curve is off by as much as looks are apart.
+				if got := c.At(age * hour); math.Abs(got-want) > 0.06 && math.Abs(age-70.5) > 10 {
+					t.Errorf("%.3f are finished after %.0f h, want %.3f", got, age, want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsOpenAtItsLastLookIsNotFinishedThere(t *testing.T) {
+	t.Parallel()
+	var known []interval
+	for range 50 { // half of those that are open after 20 hours are finished by 30, as far as is known
+		known = append(known, interval{from: 9 * hour, to: 10 * hour}, interval{from: 29 * hour, to: 30 * hour},
+			interval{from: 20 * hour, to: forever}, interval{from: 30 * hour, to: forever})
+	}
+	c := fit(known)
+	for age, want := range map[float64]float64{10: 0.25, 28: 0.25, 30: 0.25 + 0.75/2, 100: 0.25 + 0.75/2} {
+		if got := c.At(age * hour); math.Abs(got-want) > 0.01 {
+			t.Errorf("%.3f are finished after %.0f h, want %.3f", got, age, want)
+		}
+	}
+	if at := c.Next(30*hour, 0.5, hour, 7*hour); at != 37*hour {
+		t.Errorf("the next look is at %.0f h, want the maximum: history knows no more", at/hour)
+	}
+}
+
+func TestTooLittleHistoryMakesNoCurve(t *testing.T) {
+	t.Parallel()
+	var known []interval
+	for range minRows - 1 {
+		known = append(known, interval{from: 0, to: hour})
+	}
+	if c := fit(append(known, interval{from: 0, to: forever})); len(c.Ages) > 0 || c.Sampled != minRows {
+		t.Errorf("%+v", c)
+	}
+	if c := fit(append(known, interval{from: 0, to: hour})); len(c.Ages) != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestTheFewerLooksAreLeftTheMoreRowsMustHaveEnded(t *testing.T) {
+	t.Parallel()
+	for looks, want := range map[int]float64{1: 0.999, 2: 0.968, 3: 0.9, 10: 0.499, 30: 0.206} {
+		if got := Share(looks); math.Abs(got-want) > 0.001 {
+			t.Errorf("%d looks: %.3f, want %.3f", looks, got, want)
+		}
+		// What is left of a thousand rows when they are used up.
+		left := 1000.0
+		for n := looks; n > 0; n-- {
+			left *= 1 - Share(n)
+		}
+		if left > 1.001 {
+			t.Errorf("of 1000 rows %.2f are left", left)
+		}
+	}
+}
+
+func TestTheClassOfARow(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"carrier": "UPS", "to": {"carrier": "DHL"}}`: "UPS",
+		`{"carrier": 7}`:             "7",
+		`{"carrier": true}`:          "true",
+		`{"carrier": null}`:          "",
+		`{"carrier": ["UPS"]}`:       "",
+		`{"carrier": {"id": 1}}`:     "",
+		`{"to": {"carrier": "DHL"}}`: "",
+		`["carrier"]`:                "",
+		``:                           "",
+	} {
+		if got := ClassOf(json.RawMessage(payload), "carrier"); got != want {
+			t.Errorf("%s is of class %q, want %q", payload, got, want)
+		}
+	}
+}

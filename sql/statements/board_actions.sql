@@ -1,0 +1,5 @@
+-- The newest $1 actions.
+select id, at, ended_at, by_role, actor, what, target, plan, row_count, slots, schedules, events, outcome, result
+from prescient.action
+order by id desc
+limit $1

@@ -1,0 +1,28 @@
+-- The slots from $1 up to but not including $2 that were opened, in cells of $3 seconds, with what the runners of open ones
+-- have recorded so far. live: open slots that a runner is at. took: the longest run in its time, in microseconds.
+select
+    date_bin($3 * interval '1 second', r.slot, $1) as cell,
+    count(*) as slots,
+    max(r.slot) as last,
+    count(*) filter (where r.state = 'open') as open,
+    count(*) filter (where o.live) as live,
+    count(*) filter (where r.kind = 'catch_up') as caught_up,
+    sum(r.planned)::bigint as planned,
+    sum(r.checked + coalesce(o.checked, 0))::bigint as checked,
+    sum(r.failed + coalesce(o.failed, 0))::bigint as failed,
+    greatest(max(extract(epoch from case
+        when r.kind <> 'run' or r.state = 'open' and not o.live then null
+        else coalesce(r.finished_at, clock_timestamp()) - r.opened_at
+    end)) * 1000000, 0)::bigint as took
+from prescient.slot_run r
+left join lateral (
+    select
+        exists (select from prescient.slot_claim c where c.slot = r.slot and c.allocated_until >= clock_timestamp()) as live,
+        sum(t.finished + t.rescheduled + t.failed) as checked,
+        sum(t.failed) as failed
+    from prescient.slot_tally t
+    where t.slot = r.slot
+) as o on r.state = 'open'
+where r.slot >= $1 and r.slot < $2
+group by cell
+order by cell

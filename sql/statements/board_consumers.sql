@@ -1,0 +1,22 @@
+-- Who reads the outbox, how many events wait for each, counted up to 1,000, and for how long the first has, in microseconds.
+select
+    c.name, c.mark, c.position, c.acked_at,
+    (
+        select count(*)
+        from (
+            select from prescient.event_outbox o
+            where (o.mark, o.position) > (c.mark, c.position)
+            order by o.mark, o.position
+            limit 1000
+        ) as page
+    ) as waiting,
+    coalesce((
+        select extract(epoch from clock_timestamp() - o.written_at) * 1000000
+        from prescient.event_outbox o
+        where (o.mark, o.position) > (c.mark, c.position)
+        order by o.mark, o.position
+        limit 1
+    ), 0)::bigint as oldest
+from prescient.event_consumer c
+order by c.name
+limit 100

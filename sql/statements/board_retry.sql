@@ -1,0 +1,23 @@
+-- What history_retry would put back of the failed checks of job $1, entity $2 and key $3 since $4, at most $5: how many, and how many
+-- of these stay, since their key waits already.
+select
+    count(*) as found,
+    count(*) filter (where h.item_key is not null and exists (
+        select
+        from prescient.future_job f
+        where f.entity_name = h.entity_name
+            and f.entity_key = h.entity_key
+            and f.job = prescient.number_of(h.job_exec)
+            and f.item_key = h.item_key
+    )) as waiting
+from (
+    select h.job_exec, h.entity_name, h.entity_key, h.item_key
+    from prescient.future_job_history h
+    where h.outcome = 'failed'
+        and ($1::text is null or h.job_exec = $1)
+        and ($2::text is null or h.entity_name = $2)
+        and ($3::text is null or h.entity_key = $3)
+        and h.finished_at >= $4
+    order by h.finished_at
+    limit $5
+) as h

@@ -1,0 +1,21 @@
+-- What the slots of the ranges from $1 up to but not including $2 have come to, oldest first, with the rows and the run time
+-- of the checks of each job. took: in microseconds; delay: from the slot to its opening.
+select
+    r.slot, r.kind,
+    (extract(epoch from r.finished_at - r.opened_at) * 1000000)::bigint as took,
+    (extract(epoch from r.opened_at - r.slot) * 1000000)::bigint as delay,
+    r.runners, r.workers,
+    coalesce(done.names, '{}') as names, coalesce(done.rows, '{}') as rows, coalesce(done.spent, '{}') as spent
+from unnest($1::timestamptz[], $2::timestamptz[]) as part (from_at, to_at)
+join prescient.slot_run r on r.slot >= part.from_at and r.slot < part.to_at
+left join lateral (
+    select
+        array_agg(coalesce(j.name, '#' || s.job)) as names,
+        array_agg(s.finished + s.rescheduled + s.failed) as rows,
+        array_agg((extract(epoch from s.spent) * 1000000)::bigint) as spent
+    from prescient.slot_job s
+    left join prescient.job j on j.job = s.job
+    where s.slot = r.slot
+) as done on true
+where r.state = 'done'
+order by r.slot

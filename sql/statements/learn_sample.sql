@@ -1,0 +1,53 @@
+-- What is known of when the newest rows of history were finished, at most $4 of each of the jobs $2 (null: all), the newest first; and
+-- how many rows were read, of those that ended since $1, at most $5. Ages are in seconds after the first slot of a row:
+-- open: when a check found last that it was not finished; null: none did
+-- finished: when one found that it was, or its owner ended it; null: neither
+-- waited: since it was enqueued, at its first slot. $3: the field of the payload of each job that tells its classes.
+with read as materialized (
+    select
+        h.job_exec, h.id, h.finished_at, h.first_check_at, h.slot, h.lateness, h.check_count, h.enqueued_at, h.outcome,
+        case when $2::text[] is null or k.job_exec is not null then h.trace end as trace,
+        case
+            when jsonb_typeof(h.payload -> k.field) in ('string', 'number', 'boolean') and octet_length(h.payload ->> k.field) <= 200 then h.payload ->> k.field
+        end as class
+    from prescient.future_job_history h
+    left join unnest($2::text[], $3::text[]) as k (job_exec, field) on k.job_exec = h.job_exec
+    where h.finished_at >= $1::timestamptz
+    limit $5
+), newest as (
+    select r.*, row_number() over (partition by r.job_exec order by r.finished_at desc, r.id desc) as nth
+    from read r
+    where $2::text[] is null or r.job_exec = any ($2::text[])
+), known as (
+    select
+        n.*,
+        -- A check that came later than the next slot says how it was then.
+        n.slot + floor(extract(epoch from n.lateness) / extract(epoch from s.width)) * s.width as ended,
+        (
+            select max(to_timestamp((e.entry ->> 1)::bigint) + floor((e.entry ->> 3)::bigint / 1000.0 / extract(epoch from s.width)) * s.width)
+            from unnest(string_to_array(n.trace, chr(10))) as t (line)
+            cross join lateral (select t.line::jsonb as entry) as e
+            where t.line like '["next",%'
+        ) as looked,
+        (
+            select to_timestamp((e.entry ->> 'at')::bigint / 1000.0)
+            from (select (string_to_array(n.trace, chr(10)))[cardinality(string_to_array(n.trace, chr(10)))]::jsonb as entry) as e
+            where n.outcome = 'cancelled'
+        ) as cancelled
+    from newest n
+    cross join prescient.setting s
+    where n.nth <= $4
+)
+select
+    k.job_exec,
+    coalesce(k.class, '') as class,
+    extract(epoch from case when k.outcome in ('max_checks', 'horizon', 'past') then k.ended else k.looked end - k.first_check_at)::bigint as open,
+    extract(epoch from case
+        when k.outcome = 'done' then k.ended
+        when k.outcome = 'cancelled' then greatest(least(k.cancelled, k.slot), k.looked)
+    end - k.first_check_at)::bigint as finished,
+    extract(epoch from k.first_check_at - k.enqueued_at)::bigint as waited,
+    k.check_count,
+    (select count(*) from read) as read
+from known k
+order by k.job_exec, k.nth
