@@ -71,17 +71,17 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 		e := s.entry(key)
 		want := min(acted, s.acted)
 		now := monotonic()
-		age := now.Sub(e.began)
-		have := e.value != nil && e.acted >= want
+		value, age := e.value, now.Sub(e.began)
+		have := value != nil && e.acted >= want
 		e.minAge = minAge
 		if have && age < minAge {
 			s.mu.Unlock()
-			return e.value, age, nil
+			return value, age, nil
 		}
 		if e.flight == nil {
-			forced := e.value != nil && e.acted < want // once for each action
+			forced := value != nil && e.acted < want // once for each action
 			if left := s.budget(now); !forced && (left <= 0 || left < burst/2 && have && s.othersFirst(e, now)) {
-				value, err := e.value, e.err
+				err := e.err
 				wait := time.Duration((1 - s.left) / s.rate * float64(time.Second))
 				s.mu.Unlock()
 				if err != nil || have {
@@ -97,7 +97,7 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 			}
 			s.begin(ctx, e, read)
 		}
-		flight, value := e.flight, e.value
+		flight := e.flight
 		s.mu.Unlock()
 		if have && age < tooOld {
 			select {

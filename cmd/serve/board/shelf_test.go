@@ -231,3 +231,30 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// Who is content with what is kept takes it while somebody who has acted has it read anew.
+func TestAKeptValueIsTakenWhileItIsReadAnew(t *testing.T) {
+	t.Parallel()
+	s, c := newShelf(), &counting{statements: 1}
+	if _, _, err := s.get(t.Context(), "page", 0, time.Hour, c.read); err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	for range 4 {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				if v, _, err := s.get(t.Context(), "page", 0, time.Hour, c.read); err != nil || v.(int64) < 1 {
+					t.Errorf("%v, %v", v, err)
+				}
+			}
+		})
+	}
+	for n := range int64(200) {
+		if v, _, err := s.get(t.Context(), "page", s.act(), time.Hour, c.read); err != nil || v.(int64) < n+2 {
+			t.Fatalf("%v, %v", v, err)
+		}
+	}
+}
