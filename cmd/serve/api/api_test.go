@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -387,4 +389,23 @@ func TestAServerThatMayOnlyReadDoesNotAct(t *testing.T) {
 			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
 		}
 	}
+}
+
+// A plan of catch-up needs a second connection while it has one.
+func TestManyPreviewsAtOnceDoNotWaitForEachOthersConnections(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.aDay()
+	w.DB.SetMaxOpenConns(slots.OwnConnections + 1) // as few as there may be
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var previews sync.WaitGroup
+	for range 20 {
+		previews.Go(func() {
+			if _, err := w.board.Preview(ctx, board.Who{Name: "ops", Operator: true}, board.CatchUp{Mode: slots.ModeRun}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	previews.Wait()
 }

@@ -54,6 +54,7 @@ type Board struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 	busy  chan struct{} // has room for the one catch-up
+	plans chan struct{} // has room for maxPlans
 
 	mu    sync.Mutex
 	tools *tools
@@ -77,7 +78,7 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	cfg.Schema = schema.String()
 	cfg.Runner.DB, cfg.Runner.Schema = cfg.DB, cfg.Schema
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1)}
+	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1), plans: make(chan struct{}, maxPlans)}
 	if cfg.Statements > 0 {
 		b.shelf.rate = float64(cfg.Statements)
 	}

@@ -29,6 +29,21 @@ type planner struct {
 	b *Board
 }
 
+// maxPlans is how many actions are planned at once. The plan of a catch-up needs a second connection while it has one, and the pool
+// of a command has more than these.
+const maxPlans = slots.OwnConnections - 1
+
+// transact runs fn in a transaction, when it is its turn.
+func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+	select {
+	case b.plans <- struct{}{}:
+		defer func() { <-b.plans }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return pgsql.InTx(ctx, b.cfg.DB, fn)
+}
+
 // Preview says what an action would do.
 func (b *Board) Preview(ctx context.Context, who Who, a Action) (Plan, error) {
 	if !who.Operator {
@@ -39,7 +54,7 @@ func (b *Board) Preview(ctx context.Context, who Who, a Action) (Plan, error) {
 		return Plan{}, err
 	}
 	var plan Plan
-	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
+	err = b.transact(ctx, func(tx *sqlx.Tx) (err error) {
 		plan, err = b.plan(ctx, t, tx, a)
 		return err
 	})
@@ -93,7 +108,7 @@ func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done
 
 // doOnce does a short action, with its record.
 func (b *Board) doOnce(ctx context.Context, t *tools, who Who, a short, confirm string) (done Done, err error) {
-	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
+	err = b.transact(ctx, func(tx *sqlx.Tx) error {
 		plan, err := b.confirmed(ctx, t, tx, who, a, confirm)
 		if err != nil {
 			return err
@@ -118,7 +133,7 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm st
 			return done, ErrCatchingUp
 		}
 	}
-	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
+	err = b.transact(ctx, func(tx *sqlx.Tx) error {
 		plan, err := b.confirmed(ctx, t, tx, who, a, confirm)
 		if err == nil {
 			done, err = b.record(ctx, tx, who, plan, Running, "")
