@@ -23,6 +23,7 @@ type fleet struct {
 	pools   map[string]*sqlx.DB // by URL
 	of      map[*sqlx.DB]*server
 	servers map[string]*server // by pgsql.ServerOf
+	known   map[string]string  // names of stores that were found, by where they are
 }
 
 // server is what stores on one server share.
@@ -38,7 +39,7 @@ func newFleet(a *App) *fleet {
 	run := a.Config().Run
 	return &fleet{
 		connections: run.Connections, stores: run.Stores, workers: make(slots.Bound, run.Workers),
-		pools: map[string]*sqlx.DB{}, of: map[*sqlx.DB]*server{}, servers: map[string]*server{},
+		pools: map[string]*sqlx.DB{}, of: map[*sqlx.DB]*server{}, servers: map[string]*server{}, known: map[string]string{},
 	}
 }
 

@@ -44,16 +44,22 @@ func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) err
 	}
 	f := newFleet(a)
 	defer func() { err = errors.Join(err, f.close()) }()
-	list := a.listStores(ctx, f)
-	parts := make([]part, len(list))
+	entries := a.chosenStores()
+	parts := make([][]part, len(entries))
 	var work sync.WaitGroup
-	for i, s := range list {
-		one := *a
-		one.repeats = i > 0
-		work.Go(func() { parts[i] = f.visit(ctx, &one, s, fn) })
+	for i, entry := range entries {
+		work.Go(func() { // a server that is down holds up no other, nor finding out which schemas that has
+			list := f.find(ctx, a, entry)
+			parts[i] = make([]part, len(list))
+			for j, s := range list {
+				one := *a
+				one.repeats = i+j > 0
+				work.Go(func() { parts[i][j] = f.visit(ctx, &one, s, fn) })
+			}
+		})
 	}
 	work.Wait()
-	return a.join(parts)
+	return a.join(slices.Concat(parts...))
 }
 
 // part is what came of one store.
@@ -198,49 +204,66 @@ func (a *App) errManyStores() error {
 	return usagef("the settings list several stores, and this command works on one: name it with --store, one of %s", a.storeNames())
 }
 
-// listStores returns the stores of the settings, or those of --store, with the schemas that patterns stand for.
-func (a *App) listStores(ctx context.Context, f *fleet) (list []store) {
-	seen := map[string]string{}
+// chosenStores are the stores of the settings, or those of --store.
+func (a *App) chosenStores() (list []config.Store) {
 	for _, s := range a.Config().Stores {
-		if a.chosen != "" && a.chosen != s.Name {
-			continue
-		}
-		found := []store{{name: s.Name, database: s.Database(a.Config())}}
-		if s.IsPattern() {
-			found = a.findStores(ctx, f, s)
-		}
-		for _, s := range found {
-			where := s.database.URL.Reveal() + " " + s.database.Schema
-			if first, twice := seen[where]; twice && s.err == nil {
-				s.err = usagef("it is store %s, too: a store is listed once", first)
-			}
-			seen[where] = cmp.Or(seen[where], s.name)
+		if a.chosen == "" || a.chosen == s.Name {
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// findStores returns the stores that a pattern stands for.
-func (a *App) findStores(ctx context.Context, f *fleet, s config.Store) (list []store) {
-	database := s.Database(a.Config())
-	one := *a
-	one.enter(store{s.Name, database, nil})
-	one.many, one.fleet = false, f
-	db, err := one.connect(ctx)
-	var names []string
-	if err == nil {
-		names, err = pgsql.Schemas(ctx, db, database.Schema)
+// find returns the stores that an entry of the settings stands for.
+func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []store) {
+	database := entry.Database(a.Config())
+	names := []string{database.Schema}
+	if entry.IsPattern() {
+		var err error
+		if names, err = f.schemas(ctx, a, store{entry.Name, database, nil}); err != nil {
+			return []store{{entry.Name, database, err}}
+		}
 	}
-	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", database.Schema, s.Name)
-	}
-	if err != nil {
-		return []store{{name: s.Name, database: database, err: err}}
-	}
-	for _, name := range names {
-		database.Schema = name
-		list = append(list, store{name: s.Name + "/" + name, database: database})
+	for _, schema := range names {
+		s := store{name: entry.Name, database: database}
+		s.database.Schema = schema
+		if entry.IsPattern() {
+			s.name += "/" + schema
+		}
+		if first := f.claim(a, s); first != s.name {
+			s.err = usagef("it is store %s, too: a store is listed once", first)
+		}
+		list = append(list, s)
 	}
 	return list
+}
+
+// schemas returns those that a pattern stands for.
+func (f *fleet) schemas(ctx context.Context, a *App, s store) ([]string, error) {
+	one := *a
+	one.enter(s)
+	one.many, one.fleet = false, f
+	db, err := one.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgsql.Schemas(ctx, db, s.database.Schema)
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", s.database.Schema, s.name)
+	}
+	return names, err
+}
+
+// claim returns the store that a schema is known as: the one that the settings name, or else the one that was found first.
+func (f *fleet) claim(a *App, s store) string {
+	where := s.database.URL.Reveal() + " " + s.database.Schema
+	for _, entry := range a.Config().Stores {
+		if named := entry.Database(a.Config()); !entry.IsPattern() && named.URL.Reveal()+" "+named.Schema == where {
+			return entry.Name
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known[where] = cmp.Or(f.known[where], s.name)
+	return f.known[where]
 }
