@@ -46,7 +46,7 @@ and under systemd, with Type=notify, it tells when it is ready and how it is, an
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), a) },
 	})
-	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
+	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay", "part")
 	config.DaemonFlags(c.Flags())
 	config.EventFlags(c.Flags())
 	config.PingFlags(c.Flags())
