@@ -33,7 +33,7 @@ func (r *run) openBook() {
 
 // learned has a row that asked for another check looked at earlier, where its curve says so; see jobs.Learned.
 func (r *run) learned(d *jobs.Definition, m guard.Moment, row *jobs.FutureJob, v *guard.Verdict) {
-	looks := d.MaxChecks/2 - row.CheckCount
+	looks := min(d.MaxChecks/2, d.MaxChecks-2) - row.CheckCount
 	if v.Move != guard.MoveNext || looks < 1 {
 		return
 	}
@@ -49,6 +49,9 @@ func (r *run) learned(d *jobs.Definition, m guard.Moment, row *jobs.FutureJob, v
 	first := row.FirstCheckAt()
 	age := m.Grid.Floor(m.Latest()).Sub(first).Seconds()
 	next := curve.Next(age, learn.Share(looks), d.LearnMin.Seconds(), d.LearnMax.Seconds())
+	if next >= v.Next.Sub(first).Seconds() { // before it becomes a Duration, which a long maximum does not fit into
+		return
+	}
 	slot := m.Grid.Ceil(first.Add(time.Duration(math.Ceil(next)) * time.Second))
 	if !slot.Before(v.Next) {
 		return

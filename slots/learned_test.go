@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +172,41 @@ func TestLooksTakeHalfOfTheChecksAndTheRestIsForWhatTheFunctionAsksFor(t *testin
 		if own := at-looks[i] == 50*day; own != (i >= 4) {
 			t.Errorf("check %d comes %s after the one before: %v", i+2, at-looks[i], looks)
 		}
+	}
+}
+
+func TestALookIsNeverTheLastCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	alerts := 0
+	due := slot(1).Add(10 * day)
+	w.registry.Register("ship", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if job.Slot.Before(due) {
+			return &due, nil
+		}
+		alerts++
+		return nil, nil
+	}, jobs.Learned(day, 4*day), jobs.MaxChecks(2))
+	w.past(100, "ups", 30)
+	w.learn()
+	w.enqueue("ship", slot(1), 1)
+	w.run(slot(1))
+	for _, row := range w.waiting() {
+		w.run(row.NextCheckAt())
+	}
+	if n := w.outcomes()[jobs.TooManyChecks]; n > 0 || alerts != 1 {
+		t.Errorf("%d alerts, %d rows had too many checks", alerts, n)
+	}
+}
+
+func TestAMaximumMayBeAsLongAsAnyDuration(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.learns(100*day, jobs.Learned(day, math.MaxInt64))
+	w.past(100, "ups", 1)
+	w.learn()
+	if diff := cmp.Diff(days(0, 1, 101, 201), s.order("ups", 4)); diff != "" {
+		t.Error(diff)
 	}
 }
 
