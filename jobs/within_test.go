@@ -304,3 +304,25 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 		}
 	}
 }
+
+// A width that divides the one before leaves no row off the grid that says so.
+func TestAStreamGoesByTheWidthThatTheDatabaseHasNow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec("select prescient.set_width('5 minutes', $1)", now)
+	list := windows()
+	for i := range list {
+		list[i].CheckAt = list[i].CheckAt.Add(time.Minute)
+	}
+	if _, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values(list), jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	streamed := w.placed()
+	w.exec("delete from prescient.future_job")
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w.placed(), streamed); diff != "" {
+		t.Error(diff)
+	}
+}
