@@ -241,6 +241,24 @@ func TestWhatIsLearnedFollowsAChange(t *testing.T) {
 	}
 }
 
+// What an owner cancels is in no ledger.
+func TestTheNewestRowsOfHistoryAreLearnedFromHoweverTheyEnded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.learns(100*day, jobs.MaxChecks(6))
+	w.past(1000, "ups", 1)
+	w.db.MustExecContext(t.Context(), "update prescient.future_job_history set outcome = 'cancelled', finished_at = finished_at - interval '20 days'")
+	w.past(1000, "ups", 8)
+	d, _ := w.registry.Lookup("ship")
+	_, read, err := learn.Refresh(t.Context(), w.db, "", []*jobs.Definition{d}, w.clock.Now(), w.clock.Now(), learn.Bounds{Rows: 1000})
+	if err != nil || read < 500 || read > 1000 {
+		t.Fatalf("%d rows were read: %v", read, err)
+	}
+	if diff := cmp.Diff(days(0, 8), s.order("ups", 2)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A run that cannot learn, or dies before it does, has recorded what it checked; the next one learns.
 func TestARunLearnsOnceAnHourAndFailsForNothingThatGoesWrongInIt(t *testing.T) {
 	t.Parallel()
