@@ -148,7 +148,9 @@ func (r *reader) expect(slot time.Time) map[string]load {
 	for _, name := range r.names() {
 		l, ahead := loads[name], slot.Sub(r.now)
 		if name == schedule.JobExec {
-			l.expected = l.waiting + r.coming[slot.Unix()].later
+			begun, c := r.begun().Unix(), r.coming[slot.Unix()]
+			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0)) // its run has not moved them on yet
+			l.expected = l.waiting + c.later + left*c.next
 		} else {
 			l.expected = r.past.rows(name, r.habits[name], slot, r.curve(name).shares(slot, ahead), l.waiting)
 		}

@@ -38,11 +38,14 @@ type reader struct {
 	coming    map[int64]coming
 }
 
-// readSlots counts what waits.
+// begun is the slot before the first one to come.
+func (r *reader) begun() time.Time { return r.grid.Previous(r.from) }
+
+// readSlots counts what waits, in the slot that has begun, too.
 func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[string]load, error) {
 	waiting := map[int64]map[string]load{}
 	r.paused, r.known = map[string]bool{}, map[string]bool{}
-	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.from, r.to}, func(row *sql.Rows, _ *struct{}) error {
+	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.begun(), r.to}, func(row *sql.Rows, _ *struct{}) error {
 		var slot time.Time
 		var name string
 		var rows int64
