@@ -56,7 +56,7 @@ func (cfg Config) reader(ctx context.Context) (*reader, error) {
 		now = cfg.Now
 	}
 	return &reader{
-		schema: schema, grid: setting.Grid, now: now().UTC(), sample: int64(cfg.Sample), registry: cfg.Registry, slas: map[string]time.Duration{},
+		schema: schema, grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample), registry: cfg.Registry, slas: map[string]time.Duration{},
 	}, nil
 }
 
@@ -84,7 +84,7 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 		if err != nil {
 			return err
 		}
-		r.past = newPast(list)
+		r.past = newPast(list, r.grid, r.since)
 		r.habits = r.past.habits()
 		lives, err := r.readLives(ctx, tx, r.now.Add(-lookBack*day), r.now)
 		if err != nil {

@@ -31,7 +31,7 @@ func ledger(n int, noise float64) past {
 		r.took = time.Duration(atEight(r) * math.Exp(noise*random.NormFloat64()) * float64(time.Second))
 		list = append(list, r)
 	}
-	return newPast(list)
+	return newPast(list, grid.Default, time.Time{})
 }
 
 // Checks of slow run 8 at once, though there are 64 workers, and rows cost the server three times what is assumed.
@@ -177,12 +177,35 @@ func TestADayCountsTheMoreTheMoreItIsLikeThoseThatFollowIt(t *testing.T) {
 		}
 		list = append(list, &ran{slot: at(time.Duration(days-21)*day + 9*time.Hour), rows: map[string]float64{"job": rows}})
 	}
-	p := newPast(list)
+	p := newPast(list, grid.Default, time.Time{})
 	h := p.habits()["job"]
 	for days, want := range map[int]float64{0: 1000, 4: 1000, 5: 0, 6: 0} {
 		slot := at(time.Duration(days)*day + 9*time.Hour)
 		if got := p.usual("job", slot, h); math.Abs(got-want) > 150 {
 			t.Errorf("on day %d %.0f rows are usual, want %.0f", days, got, want)
+		}
+	}
+}
+
+func TestWhatIsUsualOutlivesAChangeOfTheWidth(t *testing.T) {
+	t.Parallel()
+	for _, days := range []int{3, 0} {
+		var list []*ran // 90 rows in each quarter of an hour
+		for n := range 4 + days*96 {
+			list = append(list, &ran{slot: at(-time.Duration(n) * 15 * time.Minute), rows: map[string]float64{"job": 90}})
+		}
+		slices.Reverse(list)
+		for width, want := range map[time.Duration]float64{5 * time.Minute: 30, 15 * time.Minute: 90, 40 * time.Minute: 240, time.Hour: 360} {
+			g, err := grid.New(width)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newPast(list, g, at(time.Second))
+			for slot := range g.Between(at(2*time.Hour), at(6*time.Hour)) {
+				if got := p.usual("job", slot, p.habits()["job"]); math.Abs(got-want) > want/2 || days == 0 && math.Abs(got-want) > 1 {
+					t.Errorf("after %d days, width %s: %.0f rows are usual in slot %s, want %.0f", days, width, got, slot, want)
+				}
+			}
 		}
 	}
 }

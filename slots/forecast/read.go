@@ -21,6 +21,7 @@ import (
 type reader struct {
 	schema   pgsql.Schema
 	grid     grid.Grid
+	since    time.Time // the first slot of this width
 	now      time.Time
 	sample   int64 // blocks
 	registry *jobs.Registry
@@ -105,10 +106,10 @@ func (r *reader) ranges() (list [][2]time.Time) {
 		last[0] = r.now.Add(-MostSlots * width)
 	}
 	list = append(list, last)
-	length := min(r.to.Sub(r.from), day)
+	length := min(r.to.Sub(r.begun()), day)
 	read := int64(last[1].Sub(last[0]) / r.grid.Width())
 	for days := 1; days <= lookBack && read < mostRead; days++ {
-		from := r.from.Add(-time.Duration(days) * day)
+		from := r.begun().Add(-time.Duration(days) * day)
 		to := from.Add(length)
 		if !from.Before(last[0]) { // it is in the last day
 			continue
