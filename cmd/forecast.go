@@ -47,7 +47,13 @@ is printed, and where nothing is nothing is.`,
   prescient forecast --backtest 7d --lead 24h`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.past > 0 {
+			if !c.Flags().Changed("backtest") && c.Flags().Changed("lead") {
+				return usagef("--lead is for a backtest: give --backtest, too")
+			}
+			if c.Flags().Changed("backtest") {
+				if o.past == 0 {
+					return usagef("--backtest 0s: must be positive")
+				}
 				return backtest(c.Context(), a, &o)
 			}
 			if o.ahead == 0 {

@@ -68,10 +68,8 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 	}
 	r.from = r.grid.Next(r.now)
 	r.to = r.grid.Next(r.now.Add(cfg.For))
-	if most := r.grid.Add(r.from, MostSlots); r.to.After(most) {
-		r.to = most
-		r.notes = append(r.notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
-			most.Format(time.RFC3339), MostSlots, spoken.Exact(r.grid.Width())))
+	if most := r.from.Add(MostSlots * min(r.grid.Width(), cmp.Or(cfg.WhatIf.Width, r.grid.Width()))); r.to.After(most) {
+		r.to, r.cut = r.grid.Ceil(most), true
 	}
 	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, "set local jit = off"); err != nil { // it would take longer than what it is to speed up
@@ -123,8 +121,13 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 		f.Slots = append(f.Slots, Slot{Slot: slot, Jobs: jobsOf(r.expect(slot))})
 	}
 	f.Slots = regrid(f.Slots, r.grid, g, func(job string) float64 { return r.curve(job).exact() })
+	f.Slots = f.Slots[:min(len(f.Slots), MostSlots)]
 	if len(f.Slots) > 0 {
 		f.From, f.To = f.Slots[0].Slot, g.Next(f.Slots[len(f.Slots)-1].Slot)
+	}
+	if r.cut {
+		f.Notes = append(f.Notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
+			f.To.Format(time.RFC3339), MostSlots, spoken.Exact(g.Width())))
 	}
 	c := learn(r.past)
 	by := cfg.WhatIf.crew(c.crew)

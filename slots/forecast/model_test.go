@@ -103,6 +103,36 @@ func TestAJobWithFewRowsIsDoneEarly(t *testing.T) {
 	}
 }
 
+// a has few rows beside b, so what helps its SLA is not what helps the slot, though both have the same limit.
+func TestWhatIsToHelpIsJudgedByWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		runners    float64
+		delay, sla time.Duration
+		condition  Condition
+		want       string
+	}{
+		"an SLA as long as a slot":          {1, 0, 15 * time.Minute, SLA, "3 runners instead of 1: it takes 10m"},
+		"a slot":                            {1, 0, time.Hour, TooLong, "runners alone do not help: with 64 it takes 23m49s"},
+		"a slot that 100 runners work on":   {100, 0, time.Hour, TooLong, "runners alone do not help: with 100 it takes 15m18s"},
+		"an SLA that is over before it all": {1, 20 * time.Second, 10 * time.Second, SLA, "nothing but runs that begin sooner: usually they do 20s after their slot"},
+	} {
+		c := cost{factor: map[string]float64{}, check: map[string]float64{"a": 0.1, "b": 0.1}, crew: crew{test.runners, 1}, delay: test.delay}
+		s := Slot{Slot: at(0), Jobs: []Job{{JobExec: "a", Expected: 9000}, {JobExec: "b", Expected: 900_000}}}
+		s.time(c, c.crew)
+		j := judge{forecast: &Forecast{Grid: grid.Default}, cost: c, crew: c.crew, slas: map[string]time.Duration{"a": test.sla}}
+		got := ""
+		for _, v := range j.violations(s) {
+			if v.finding.Condition == test.condition {
+				got = v.finding.Help[0]
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func TestTheVisitsOfARowFollowFromItsTrace(t *testing.T) {
 	t.Parallel()
 	entry := func(what string, slot time.Duration, more string) string {

@@ -26,6 +26,7 @@ type reader struct {
 	sample   int64 // blocks
 	registry *jobs.Registry
 	from, to time.Time
+	cut      bool // it was to go on beyond to
 	notes    []string
 
 	waiting   map[int64]map[string]load // by slot and job
