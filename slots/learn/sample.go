@@ -38,7 +38,7 @@ type row struct {
 	job, class     string
 	open, finished sql.NullInt64
 	waited         int64
-	checks         int64
+	checks, vain   int64 // vain: those that found nothing
 }
 
 // interval returns what is known of when a row was finished; false: nothing.
@@ -76,7 +76,7 @@ func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, jobs, by []stri
 	err = sample.Add(pgsql.LearnSample.In(schema), args, func(line *sql.Rows) error {
 		var r row
 		var waited sql.NullInt64
-		err := line.Scan(&r.job, &r.class, &r.open, &r.finished, &waited, &r.checks, &taken)
+		err := line.Scan(&r.job, &r.class, &r.open, &r.finished, &waited, &r.checks, &r.vain, &taken)
 		r.waited = waited.Int64
 		rows = append(rows, r)
 		return err

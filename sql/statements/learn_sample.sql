@@ -2,6 +2,7 @@
 -- how many rows were read, of those that ended in the last $1 microseconds, at most $5. Ages are in seconds after the first slot of a row:
 -- open: when a check found last that it was not finished; null: none did
 -- finished: when one found that it was, or its owner ended it; null: neither
+-- found_nothing: checks that asked for another
 -- waited: since it was enqueued, at its first slot. $3: the field of the payload of each job that tells its classes.
 with read as materialized (
     select
@@ -48,6 +49,7 @@ select
     end - k.first_check_at)::bigint as finished,
     extract(epoch from k.first_check_at - k.enqueued_at)::bigint as waited,
     k.check_count,
+    k.check_count - (k.outcome = 'done')::integer as found_nothing,
     (select count(*) from read) as read
 from known k
 order by k.job_exec, k.nth
