@@ -78,6 +78,9 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 		if r.waiting, err = r.readSlots(ctx, tx); err != nil {
 			return err
 		}
+		if err := r.readJobs(ctx, tx); err != nil {
+			return err
+		}
 		list, err := r.readLedger(ctx, tx, r.ranges())
 		if err != nil {
 			return err
