@@ -27,7 +27,8 @@ func Learned(minimum, maximum time.Duration) Option {
 // by that of the job.
 func LearnedBy(field string) Option {
 	return func(d *Definition) {
-		d.must(field != "" && len(field) <= maxLearnBy, "LearnedBy(%q): want the name of a field, of up to %d bytes", field, maxLearnBy)
+		err := checkName("field", field, 1, maxLearnBy)
+		d.must(err == nil, "LearnedBy(%q): %v", field, err)
 		d.LearnBy = field
 	}
 }

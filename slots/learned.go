@@ -33,7 +33,7 @@ func (r *run) openBook() {
 
 // learned has a row that asked for another check looked at earlier, where its curve says so; see jobs.Learned.
 func (r *run) learned(d *jobs.Definition, m guard.Moment, row *jobs.FutureJob, v *guard.Verdict) {
-	looks := min(d.MaxChecks/2, d.MaxChecks-2) - row.CheckCount
+	looks := d.MaxChecks/2 - row.CheckCount
 	if v.Move != guard.MoveNext || looks < 1 {
 		return
 	}
