@@ -23,7 +23,9 @@ func (r *run) openBook() {
 	if len(names) == 0 {
 		return
 	}
-	book, err := learn.Open(r.work, r.cfg.DB, r.schema, names)
+	ctx, end := context.WithTimeout(r.work, r.cfg.Lease/2) // whoever has locked them does not hold up the slot
+	defer end()
+	book, err := learn.Open(ctx, r.cfg.DB, r.schema, names)
 	if err != nil {
 		r.cfg.Logger.WarnContext(r.work, "no checks are chosen by what was learned", "error", err)
 		return

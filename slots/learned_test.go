@@ -293,6 +293,25 @@ func TestARunLearnsOnceAnHourAndFailsForNothingThatGoesWrongInIt(t *testing.T) {
 	}
 }
 
+func TestARunDoesNotWaitForCurvesThatAreLocked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.learns(time.Hour)
+	tx := w.db.MustBeginTx(t.Context(), nil)
+	tx.MustExecContext(t.Context(), "lock table prescient.learned_curve in access exclusive mode")
+	w.enqueue("ship", slot(1), 1)
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.Lease = time.Second }).Run(ctx, slot(1))
+	if err != nil || result.State != slots.StateDone || len(s.looks) != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestARunnerLearnsWithTheRightsOfItsRoleAndAReaderReadsIt(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Direct(t)
