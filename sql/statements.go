@@ -60,6 +60,7 @@ var (
 	EventRead             = read("event_read")
 	ForecastBlocks        = read("forecast_blocks")
 	ForecastHistory       = read("forecast_history")
+	ForecastJobs          = read("forecast_jobs")
 	ForecastLedger        = read("forecast_ledger")
 	ForecastSlots         = read("forecast_slots")
 	ForecastTraces        = read("forecast_traces")

@@ -100,7 +100,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested
 		if err != nil {
 			return err
 		}
-		r.past = newPast(list)
+		r.past = newPast(list, r.grid, r.since)
 		if lives, err = r.readLives(ctx, tx, begin, r.now); err != nil {
 			return err
 		}

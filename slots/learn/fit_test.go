@@ -114,6 +114,8 @@ func TestTheClassOfARow(t *testing.T) {
 		`{"carrier": null}`:          "",
 		`{"carrier": ["UPS"]}`:       "",
 		`{"carrier": {"id": 1}}`:     "",
+		`{"carrier": "{a}"}`:         "{a}", // as the database has it
+		` {"carrier": "[a]"}`:        "[a]",
 		`{"to": {"carrier": "DHL"}}`: "",
 		`["carrier"]`:                "",
 		``:                           "",

@@ -152,6 +152,10 @@ begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
+    if prescient.within_seconds(within) not between 1 and 31622400 then
+        raise exception 'within is %; it must be from 0 to 366 days', within
+            using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
+    end if;
     lock table prescient.future_job in row exclusive mode;
     select
         f.next_check_at, f.job, f.id,
