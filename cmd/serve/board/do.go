@@ -33,7 +33,14 @@ type planner struct {
 // of a command has more than these.
 const maxPlans = slots.OwnConnections - 1
 
-// transact runs fn in a transaction, when it is its turn.
+// ErrLocked is returned where somebody else's transaction holds what an action changes for longer than it waits, or changes it time and
+// again.
+var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: try again when that has ended")
+
+// lockTimeout is how long an action waits for what somebody else holds; who has asked for it waits, too.
+const lockTimeout = "set local lock_timeout = '5s'"
+
+// transact runs fn in a transaction, when it is its turn: what it does is what it has planned, whatever is enqueued, run and done meanwhile.
 func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	select {
 	case b.plans <- struct{}{}:
@@ -41,7 +48,7 @@ func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return pgsql.InTx(ctx, b.cfg.DB, fn)
+	return pgsql.SerializableTx(ctx, b.cfg.DB, fn)
 }
 
 // Preview says what an action would do.
@@ -99,6 +106,9 @@ func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done
 	log := b.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
 	if err != nil {
 		log.WarnContext(ctx, "action was not done", "error", err)
+		if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
+			err = ErrLocked
+		}
 		return done, pgsql.ExplainMissing(err)
 	}
 	log.InfoContext(ctx, "action", "id", done.ID, "plan", done.Text, "outcome", done.Outcome, "result", done.Result)
@@ -199,7 +209,7 @@ func (b *Board) confirmed(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a
 	case plan.Nothing:
 		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
 	}
-	_, err = tx.ExecContext(ctx, "set local statement_timeout = default")
+	_, err = tx.ExecContext(ctx, "set local statement_timeout = default; "+lockTimeout)
 	return plan, err
 }
 

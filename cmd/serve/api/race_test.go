@@ -1,0 +1,93 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// while sends a request that waits for what a transaction has changed, commits that when it does, and returns the answer.
+func (w *world) while(tx *sqlx.Tx, send func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+	w.t.Helper()
+	answered := make(chan *httptest.ResponseRecorder)
+	go func() { answered <- send() }()
+	for waits := false; !waits && w.t.Context().Err() == nil; {
+		w.must(w.DB.GetContext(w.t.Context(), &waits, "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database())"))
+	}
+	w.must(tx.Commit())
+	return <-answered
+}
+
+func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		action, body string
+		change       func(w *world, tx *sqlx.Tx) error
+		want         string // of the new plan
+	}{
+		"cancelled, and asked for anew": {"cancel", `{"entity_name": "order", "entity_key": "1"}`, func(w *world, tx *sqlx.Tx) error {
+			j := jobs.FutureJob{JobExec: "ok", EntityName: "order", EntityKey: "1"}
+			j.SetCheckAt(w.Ledger.Grid(), w.Now().Add(3*time.Hour))
+			_, err := w.Client.Enqueue(t.Context(), tx, j, jobs.Replace)
+			return err
+		}, "T12:00"},
+		"cancelled, and done": {"cancel", `{"entity_name": "order", "entity_key": "1"}`, func(w *world, tx *sqlx.Tx) error {
+			_, err := w.Client.CancelEntity(t.Context(), tx, "order", "1")
+			return err
+		}, "ends 0 waiting checks"},
+		"moved, and moved": {"reschedule", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, func(w *world, tx *sqlx.Tx) error {
+			_, _, err := w.Client.Reschedule(t.Context(), tx, jobs.Key{JobExec: "ok", EntityName: "order", EntityKey: "1"}, w.Now().Add(10*time.Hour))
+			return err
+		}, "T19:00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.enqueue("ok", w.Now().Add(time.Hour), "1")
+			plan := w.preview(test.action, test.body)
+			tx := w.DB.MustBegin()
+			w.must(test.change(w, tx))
+			answer := w.while(tx, func() *httptest.ResponseRecorder { return w.post(test.action, "confirm="+plan.Confirm, test.body) })
+			var now changed
+			w.must(json.Unmarshal(answer.Body.Bytes(), &now))
+			if answer.Code != http.StatusConflict || now.Plan == nil || !strings.Contains(now.Plan.Text, test.want) {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+			if n := w.count("select count(*) from prescient.action"); n != 0 {
+				t.Errorf("%d actions are recorded", n)
+			}
+		})
+	}
+}
+
+func TestAnActionWaitsForNobodyForLong(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(time.Hour), "1")
+	const body = `{"entity_name": "order", "entity_key": "1"}`
+	plan := w.preview("cancel", body)
+	tx := w.DB.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	_, err := tx.Exec("update prescient.future_job set payload = '{}'")
+	w.must(err)
+	if answer := w.post("cancel", "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), board.ErrLocked.Error()) {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if n := w.count("select count(*) from prescient.future_job"); n != 1 {
+		t.Errorf("%d checks wait", n)
+	}
+}
+
+func (w *world) count(query string) (n int) {
+	w.t.Helper()
+	w.must(w.DB.GetContext(w.t.Context(), &n, query))
+	return n
+}
