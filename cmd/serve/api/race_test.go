@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
 // while sends a request that waits for what a transaction has changed, commits that when it does, and returns the answer.
@@ -83,6 +86,43 @@ func TestAnActionWaitsForNobodyForLong(t *testing.T) {
 	}
 	if n := w.count("select count(*) from prescient.future_job"); n != 1 {
 		t.Errorf("%d checks wait", n)
+	}
+}
+
+func TestWhatIsConfirmedTwiceIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, err := w.schedules.Create(t.Context(), w.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
+	w.must(err)
+	plan := w.preview("trigger-schedule", `{"id": "feed"}`)
+	var clicks sync.WaitGroup
+	var taken atomic.Int64
+	for range 5 {
+		clicks.Go(func() {
+			if w.post("trigger-schedule", "confirm="+plan.Confirm, `{"id": "feed"}`).Code == http.StatusAccepted {
+				taken.Add(1)
+			}
+		})
+	}
+	clicks.Wait()
+	w.board.Close()
+	if n := w.count("select count(*) from prescient.event_outbox"); n != 1 || taken.Load() != 1 {
+		t.Errorf("%d events are published, %d answers say so", n, taken.Load())
+	}
+}
+
+func TestWhatAStoppedServerIsAskedForIsRecordedAsStopped(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(10*time.Minute), "1")
+	w.Clock.Set(w.Now().Add(time.Hour))
+	plan := w.preview("catch-up", `{"mode": "run"}`)
+	w.board.Close()
+	if answer := w.post("catch-up", "confirm="+plan.Confirm, `{"mode": "run"}`); answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if n := w.count("select count(*) from prescient.action where outcome = 'stopped'"); n != 1 {
+		t.Errorf("%d actions are recorded as stopped", n)
 	}
 }
 

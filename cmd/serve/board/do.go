@@ -73,15 +73,22 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
 		return Plan{}, err
 	}
-	plan, err := a.plan(ctx, &planner{&reader{tools: t, tx: tx, schema: b.schema}, b})
+	r := &reader{tools: t, tx: tx, schema: b.schema}
+	plan, err := a.plan(ctx, &planner{r, b})
 	if err != nil {
 		return plan, fmt.Errorf("%s: %w", a.name(), err)
+	}
+	var last int64
+	if _, is := a.(long); is { // what it has done is not seen by its plan, as that of a short one is: who confirms it twice would have it done twice
+		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(b.schema), []any{a.name(), cut(a.target())}, &last); err != nil {
+			return plan, fmt.Errorf("find the last action: %w", err)
+		}
 	}
 	plan.What, plan.Target = a.name(), a.target()
 	if plan.Warnings == nil {
 		plan.Warnings = []string{}
 	}
-	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.bound})
+	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.bound, last})
 	sum := sha256.Sum256(text)
 	plan.Confirm = hex.EncodeToString(sum[:12])
 	return plan, err
@@ -152,6 +159,7 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm st
 	})
 	if err == nil && b.going.Err() != nil {
 		err = slots.ErrStopped
+		b.ended(done.ID, a, "", err)
 	}
 	if err != nil {
 		if alone {
