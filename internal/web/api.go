@@ -101,7 +101,8 @@ func (a API) write(w http.ResponseWriter, r *http.Request, status int, media str
 	text, err := json.Marshal(v)
 	if err != nil {
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "answer cannot be written as JSON", "path", r.URL.Path, "error", err)
-		status, text = http.StatusInternalServerError, []byte("{}")
+		status, media = http.StatusInternalServerError, ProblemJSON
+		text, _ = json.Marshal(NewProblem(status, "something went wrong; the log of the server has it")) // of texts: it does not fail
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
