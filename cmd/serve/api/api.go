@@ -106,8 +106,7 @@ func problemOf(err error) *web.Problem {
 	}
 	switch {
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
-		return web.NewProblem(http.StatusForbidden, "the database role of this server may not do that: actions need the role of an operator, "+
-			"which prescient migrate roles makes")
+		return web.NewProblem(http.StatusForbidden, board.NoRights)
 	case pgsql.HasState(err, pqerror.QueryCanceled):
 		return web.NewProblem(http.StatusServiceUnavailable, "it would take the database too long: ask for less, such as one job, or a shorter time")
 	}
