@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -79,7 +80,8 @@ func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "5")
 	}
-	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil { // else whoever asked has gone
+	_, told := errors.AsType[*Problem](err)
+	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil { // else whoever asked has gone, or is told all there is
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	a.write(w, r, p.Status, ProblemJSON, p)

@@ -96,7 +96,7 @@ var description json.RawMessage
 
 // statuses are those of errors that clients are told.
 var statuses = map[error]int{
-	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound, board.ErrBusy: http.StatusServiceUnavailable,
+	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
 	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden, board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict, slots.ErrStopped: http.StatusServiceUnavailable,
 }
 

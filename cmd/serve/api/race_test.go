@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -123,6 +124,25 @@ func TestWhatAStoppedServerIsAskedForIsRecordedAsStopped(t *testing.T) {
 	}
 	if n := w.count("select count(*) from prescient.action where outcome = 'stopped'"); n != 1 {
 		t.Errorf("%d actions are recorded as stopped", n)
+	}
+}
+
+func TestWhoAsksForTooMuchDoesNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.log.Reset()
+	var asking sync.WaitGroup
+	var busy atomic.Int64
+	for i := range 200 {
+		asking.Go(func() {
+			if w.send(http.MethodGet, fmt.Sprint(Prefix, "/jobs/", i), nil).Code == http.StatusServiceUnavailable {
+				busy.Add(1)
+			}
+		})
+	}
+	asking.Wait()
+	if text := w.log.String(); busy.Load() == 0 || strings.Contains(text, "request failed") {
+		t.Errorf("%d are told to come again; the log: %.500s", busy.Load(), text)
 	}
 }
 
