@@ -16,6 +16,7 @@ type Statement string
 var (
 	ActionEnd             = read("action_end")
 	ActionInsert          = read("action_insert")
+	ActionLast            = read("action_last")
 	BoardActions          = read("board_actions")
 	BoardAhead            = read("board_ahead")
 	BoardCells            = read("board_cells")
