@@ -47,10 +47,14 @@ is printed, and where nothing is nothing is.`,
   prescient forecast --backtest 7d --lead 24h`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.past > 0 {
+			switch tested := c.Flags().Changed("backtest"); {
+			case tested && o.past == 0:
+				return usagef("--backtest 0s: must be positive")
+			case tested:
 				return backtest(c.Context(), a, &o)
-			}
-			if o.ahead == 0 {
+			case c.Flags().Changed("lead"):
+				return usagef("--lead is how long before its slot a backtest forecasts it: give --backtest, too")
+			case o.ahead == 0:
 				return usagef("--for 0s: must be positive")
 			}
 			return lookAhead(c.Context(), a, &o)
