@@ -18,6 +18,9 @@ type Config struct {
 	Metrics  Metrics  `mapstructure:"metrics"`
 	Log      Log      `mapstructure:"log"`
 
+	// Stores are where the rows are, when that is more than one schema, in the order of the file.
+	Stores []Store `mapstructure:"stores"`
+
 	// HTTPJobs and SQLJobs bind jobs to a service and to a query, in the order of the file, each name once.
 	HTTPJobs []HTTPJob `mapstructure:"http_jobs"`
 	SQLJobs  []SQLJob  `mapstructure:"sql_jobs"`
@@ -53,6 +56,10 @@ type Run struct {
 	// Connections is how many checks with a transaction run at once, 1 to 1000. The pool has room for 5 more.
 	// Default: 8.
 	Connections int `mapstructure:"connections"`
+
+	// Stores is how many slots of the stores of one server are run at once, at least 1; each has 5 connections besides those of
+	// Connections, which, like Workers, bounds all stores together. Default: 4.
+	Stores int `mapstructure:"stores"`
 
 	// Page is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.
 	Page int `mapstructure:"page"`
@@ -177,6 +184,7 @@ func Default() Config {
 		Run: Run{
 			Workers:     64,
 			Connections: 8,
+			Stores:      4,
 			Page:        2000,
 			Lease:       time.Minute,
 			Grace:       20 * time.Second,
