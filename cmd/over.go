@@ -23,15 +23,8 @@ type store struct {
 	err      error // why nobody can tell which it is
 }
 
-// overStores annotates a command that works on all stores where none is named.
-const overStores = "over-stores"
-
-// overAll makes a command one that works on all stores. Its work is done by over.
+// overAll tells of a command whose work is done by over.
 func overAll(c *cobra.Command) *cobra.Command {
-	if c.Annotations == nil {
-		c.Annotations = map[string]string{}
-	}
-	c.Annotations[overStores] = "yes"
 	c.Long += "\n\nWhere the settings list stores it works on all of them, or on those of --store, beside each other."
 	return c
 }
