@@ -17,7 +17,7 @@ const maxLearnBy = 200
 // from its newest rows of history, and is made anew once an hour by a run that has rows of it. Default: not learned.
 func Learned(minimum, maximum time.Duration) Option {
 	return func(d *Definition) {
-		d.must(minimum > 0 && maximum >= minimum, "Learned(%s, %s): want more than 0, and no less", minimum, maximum)
+		d.must(minimum > 0 && maximum >= minimum, "Learned(%s, %s): want a minimum above 0, and a maximum that is no shorter", minimum, maximum)
 		d.LearnMin, d.LearnMax = minimum, maximum
 	}
 }

@@ -68,7 +68,7 @@ func (j *judge) violations(s Slot) (list []violation) {
 		list = append(list, violation{Finding{
 			Slot: s.Slot, Condition: TooLong,
 			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %d rows take %s",
-				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), s.Rows, spoken.About(s.Took)),
+				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), s.Rows, spoken.About(s.Took)) + j.begun(width),
 			Help: j.help(rows, j.heaviest(rows), width, j.cost.took),
 		}, s.Ends().Seconds() / width.Seconds()})
 	}
@@ -88,9 +88,17 @@ func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limi
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
 		Text: fmt.Sprintf("in slot %s the last of %d rows of %s is reached %s after it began; %s %s",
-			clock(s.Slot), job.Expected, job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)),
+			clock(s.Slot), job.Expected, job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)) + j.begun(limit),
 		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by crew) float64 { return j.cost.done(rows, job.JobExec, by) }),
 	}, job.Done.Seconds() / limit.Seconds()}
+}
+
+// begun tells how late runs begin, where that is a good part of a limit.
+func (j *judge) begun(limit time.Duration) string {
+	if j.cost.delay < limit/10 {
+		return ""
+	}
+	return fmt.Sprintf("; runs of the last day began %s after their slots", spoken.About(j.cost.delay))
 }
 
 // deadline is how long after a slot rows of a job are dropped; 0: never. Of schedules it is the shortest there is in the slot.
@@ -130,11 +138,11 @@ const (
 type ends func(rows map[string]float64, by crew) float64
 
 // help returns what lets the rows of a job be done within a limit: more runners, a higher concurrency, batches, or several
-// slots.
+// slots; where runs begin too late for any of that, that they have to begin earlier.
 func (j *judge) help(rows map[string]float64, job string, limit time.Duration, done ends) (help []string) {
 	left := limit.Seconds() - j.cost.delay.Seconds()
 	if left <= 0 {
-		return []string{fmt.Sprintf("nothing but runs that begin sooner: usually they do %s after their slot", spoken.About(j.cost.delay))}
+		return []string{"begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps"}
 	}
 	by := j.crew
 	for by.runners < mostRunners && done(rows, by) > left {

@@ -115,7 +115,7 @@ func TestWhatIsToHelpIsJudgedByWhatIsWrong(t *testing.T) {
 		"an SLA as long as a slot":          {1, 0, 15 * time.Minute, SLA, "3 runners instead of 1: it takes 10m"},
 		"a slot":                            {1, 0, time.Hour, TooLong, "runners alone do not help: with 64 it takes 23m49s"},
 		"a slot that 100 runners work on":   {100, 0, time.Hour, TooLong, "runners alone do not help: with 100 it takes 15m18s"},
-		"an SLA that is over before it all": {1, 20 * time.Second, 10 * time.Second, SLA, "nothing but runs that begin sooner: usually they do 20s after their slot"},
+		"an SLA that is over before it all": {1, 20 * time.Second, 10 * time.Second, SLA, "begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps"},
 	} {
 		c := cost{factor: map[string]float64{}, check: map[string]float64{"a": 0.1, "b": 0.1}, crew: crew{test.runners, 1}, delay: test.delay}
 		s := Slot{Slot: at(0), Jobs: []Job{{JobExec: "a", Expected: 9000}, {JobExec: "b", Expected: 900_000}}}

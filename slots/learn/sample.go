@@ -145,7 +145,7 @@ func curves(job string, rows []row, now time.Time) []*Curve {
 	}
 	names := []string{}
 	for name, known := range classes {
-		if len(known) >= minRows {
+		if len(known) >= MinRows {
 			names = append(names, name)
 		}
 	}
