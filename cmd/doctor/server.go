@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,17 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
+
+// engine finds a server of an engine that is known not to keep the promises.
+func engine(ctx context.Context, c Config) ([]Finding, error) {
+	err := pgsql.RefuseEngine(ctx, c.DB)
+	if refused, ok := errors.AsType[*pgsql.EngineError](err); ok {
+		f := action(refused.What(), pgsql.EngineRemedy)
+		f.Name = "engine"
+		return []Finding{f}, nil
+	}
+	return nil, err
+}
 
 func standby(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	recovers, err := get[bool](ctx, tx, c, pgsql.DoctorStandby)
