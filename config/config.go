@@ -18,6 +18,9 @@ type Config struct {
 	Metrics  Metrics  `mapstructure:"metrics"`
 	Log      Log      `mapstructure:"log"`
 
+	// Stores are where the rows are, when that is more than one schema, in the order of the file.
+	Stores []Store `mapstructure:"stores"`
+
 	// HTTPJobs and SQLJobs bind jobs to a service and to a query, in the order of the file, each name once.
 	HTTPJobs []HTTPJob `mapstructure:"http_jobs"`
 	SQLJobs  []SQLJob  `mapstructure:"sql_jobs"`
