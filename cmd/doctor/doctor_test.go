@@ -304,6 +304,19 @@ func TestAServerIsToldWhatItLacks(t *testing.T) {
 	}
 }
 
+func TestTransactionsThatDoNotSeeWhatOthersCommitAreFound(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const part = "set default_transaction_isolation = 'read committed'"
+	if found := w.look(); has(found, "settings", Action, part) {
+		t.Errorf("read committed: %+v", found)
+	}
+	w.DB = open(t, w.url, pgsql.Param("default_transaction_isolation", "repeatable read"))
+	if found := w.look(); !has(found, "settings", Action, part) || !has(found, "settings", Action, "begin at repeatable read") {
+		t.Errorf("repeatable read: %+v", found)
+	}
+}
+
 func TestAClockThatIsOffIsFound(t *testing.T) {
 	t.Parallel()
 	const early = 5 * time.Second

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/config/duration"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -74,8 +75,9 @@ func connections(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 
 func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	is, err := get[struct {
-		WalCompression string `db:"wal_compression"`
-		Autovacuum     bool
+		WalCompression  string `db:"wal_compression"`
+		Autovacuum      bool
+		Isolation, Name string
 	}](ctx, tx, c, pgsql.DoctorSettings)
 	if err != nil {
 		return nil, err
@@ -87,6 +89,10 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 	if !is.Autovacuum {
 		found = append(found, action("autovacuum is off: each slot leaves as many dead rows as it has had rows",
 			"alter system set autovacuum = on; select pg_reload_conf()"))
+	}
+	if is.Isolation != "read committed" {
+		found = append(found, action("transactions begin at "+is.Isolation+", where runs and those who enqueue beside them fail: could not serialize access",
+			"alter role %s set default_transaction_isolation = 'read committed'", pq.QuoteIdentifier(is.Name)))
 	}
 	return found, nil
 }
