@@ -49,6 +49,8 @@ var (
 	DoctorSettings        = read("doctor_settings")
 	DoctorStandby         = read("doctor_standby")
 	DoctorTables          = read("doctor_tables")
+	EngineSigns           = read("engine_signs")
+	EngineVersion         = read("engine_version")
 	Enqueue               = read("enqueue")
 	EnqueueCopy           = read("enqueue_copy")
 	EnqueueMany           = read("enqueue_many")
