@@ -71,7 +71,7 @@ to prescient_app;
 grant select on all tables in schema prescient to prescient_reader;
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why
+    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.ended_before, prescient.read_events
 to prescient_reader;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
@@ -86,8 +86,9 @@ grant execute on function
     prescient.job_number, prescient.slot_target, prescient.lock_slot, prescient.look_into_slot,
     prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
     prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
+    prescient.move_rows, prescient.move_rows_alike,
     prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
-    prescient.traced, prescient.trace_entry, prescient.take_places, prescient.take_pace
+    prescient.traced, prescient.trace_entry, prescient.trace_in, prescient.take_places, prescient.take_pace
 to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
@@ -98,4 +99,4 @@ grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_removed to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
-grant execute on function prescient.drop_history_months, prescient.set_width to prescient_operator;
+grant execute on function prescient.drop_history_months, prescient.set_width, prescient.retry_failed, prescient.prune_events to prescient_operator;

@@ -215,8 +215,9 @@ returns void
 language plpgsql
 as $$
 begin
-    -- In the order in which set_width and records take their locks, too.
-    lock table prescient.future_job in access share mode;
+    -- In the order in which set_width and records take their locks, too. To read nothing locks the table; lock table would do so
+    -- on all servers of Citus, and wait for one that is down.
+    perform from prescient.future_job where false;
     if alone then
         perform pg_advisory_xact_lock(hashtextextended('prescient.slot ' || extract(epoch from at), 0));
     else
@@ -319,13 +320,15 @@ language plpgsql
 as $$
 declare
     run    prescient.slot_run;
+    now    timestamptz;
     first  boolean; -- nobody has opened the slot before
     fresh  boolean; -- claims begin at the first row
     stale  bigint[];
     waits  bigint;
 begin
     perform prescient.lock_slot(at, true);
-    ahead := at - coalesce(clock, clock_timestamp());
+    now := clock_timestamp();
+    ahead := at - coalesce(clock, now);
     if ahead > interval '0' or exists (select from prescient.setting s where prescient.slot_floor(at, s.width) <> at) then
         state := 'early';
         return;
@@ -378,10 +381,10 @@ begin
         update prescient.slot_job s set drained = true where s.slot = at and not s.drained;
     end if;
     if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
-        settled := pg_snapshot_xmin(pg_current_snapshot()) >= run.horizon;
+        settled := prescient.ended_before() >= run.horizon;
         waits := prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
         if first and settled and waits = 0 then
-            update prescient.slot_run r set state = 'done', settled = true, finished_at = clock_timestamp() where r.slot = at;
+            update prescient.slot_run r set state = 'done', settled = true, finished_at = now where r.slot = at;
             state := 'done';
             return;
         end if;
@@ -597,8 +600,10 @@ language plpgsql
 as $$
 declare
     run prescient.slot_run;
+    now timestamptz;
 begin
     perform prescient.lock_slot(at, true);
+    now := clock_timestamp();
     select * into run from prescient.slot_run r where r.slot = at;
     if not found or run.state = 'done' then
         state := 'done';
@@ -625,7 +630,7 @@ begin
         return;
     end if;
     if look or not run.settled then
-        run.settled := run.settled or pg_snapshot_xmin(pg_current_snapshot()) >= run.horizon;
+        run.settled := run.settled or prescient.ended_before() >= run.horizon;
         perform prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
         if prescient.slot_is_claimable(at) then
             update prescient.slot_run r set settled = run.settled where r.slot = at;
@@ -667,7 +672,7 @@ begin
     update prescient.slot_run r
     set state = 'done',
         closed_by = own,
-        finished_at = clock_timestamp(),
+        finished_at = now,
         checked = r.checked + n.finished + n.rescheduled + n.failed,
         finished = r.finished + n.finished,
         rescheduled = r.rescheduled + n.rescheduled,
@@ -709,10 +714,10 @@ begin
     -- No setting of "prescient.": that stands for the schema.
     perform
         set_config('prescient_check.mark', mark, true),
-        set_config('lock_timeout', lock_wait, true),
         set_config('idle_in_transaction_session_timeout', idle, true),
         set_config('statement_timeout', '0', true),
         set_config('application_name', session, true);
+    perform set_config('lock_timeout', lock_wait, true) from prescient.setting; -- where its rows are
     if patient then
         perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
     else
@@ -816,15 +821,16 @@ begin
     there := found;
     if there then
         insert into prescient.slot_tally (slot, token, part, job, bucket, finished, rescheduled, failed, late, error, spent)
-        values (
+        select
             at, own, this, number, prescient.lateness_bucket(lateness),
             (outcome is not null and outcome <> 'failed')::integer,
             (outcome is null and move <> 'retry')::integer,
             (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
-            coalesce(lateness::double precision * interval '1 microsecond' > (select j.sla from prescient.job j where j.job = number), false)::integer,
+            coalesce(lateness::double precision * interval '1 microsecond' > j.sla, false)::integer,
             case when outcome is not distinct from 'failed' or outcome is null and move = 'retry' then error end,
             coalesce(duration, 0)::double precision * interval '1 microsecond'
-        );
+        from (select number as job) as n
+        left join prescient.job j on j.job = n.job;
     end if;
     if mark is not null then
         perform from prescient.slot_claim c where c.token = own for key share;
@@ -840,12 +846,140 @@ end
 $$;
 -- +goose StatementEnd
 
+-- Moves rows of a claim to later slots, and counts them for the claim (own) by job. kinds: next (the check asked for it),
+-- retry (it failed), defer (it did not run). payloads replace those of the rows where they are not null, entries go into their
+-- traces. A slot that has begun by now is none to move to. Rows that are no longer in the slot are their owner's again.
+-- Planned by each call, with the numbers that it is given.
+-- +goose StatementBegin
+create function prescient.move_rows(
+    at         timestamptz,
+    own        bigint,
+    this       bigint,
+    numbers    bigint[],
+    first_id   bigint,
+    last_id    bigint,
+    ids        bigint[],
+    kinds      text[],
+    check_ats  timestamptz[],
+    errors     text[],
+    durations  bigint[],
+    payloads   jsonb[],
+    clock      timestamptz,
+    entries    text[],
+    latenesses bigint[],
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+begin
+    finished := 0;
+    with outcome as (
+        select *
+        from unnest(ids, kinds, check_ats, errors, durations, payloads, entries, latenesses)
+            as o (id, kind, next_check_at, error, duration, payload, entry, lateness)
+    ), moved as (
+        update prescient.future_job f
+        set next_check_at = greatest(o.next_check_at, earliest),
+            check_count = case o.kind when 'next' then f.check_count + 1 else f.check_count end,
+            error_count = case o.kind when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
+            last_error = coalesce(o.error, f.last_error),
+            payload = coalesce(o.payload, f.payload),
+            spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+            trace = prescient.traced(f.trace, o.entry)
+        from outcome o
+        where f.next_check_at = at
+            and f.job = any (numbers)
+            and f.id between first_id and last_id
+            and f.id = o.id
+        returning f.job, o.kind, o.error, o.duration, o.lateness
+    ), tallied as (
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, failed, late, error, spent)
+        select
+            at, own, this, m.job, prescient.lateness_bucket(m.lateness) as bucket,
+            count(*) filter (where m.kind <> 'retry'), count(*) filter (where m.kind = 'retry'),
+            count(*) filter (where m.lateness::double precision * interval '1 microsecond' > j.sla),
+            min(m.error) filter (where m.kind = 'retry'),
+            coalesce(sum(m.duration), 0)::double precision * interval '1 microsecond'
+        from moved m
+        left join prescient.job j on j.job = m.job
+        group by m.job, bucket
+    )
+    select count(*) filter (where kind <> 'retry'), count(*) filter (where kind = 'retry')
+    into rescheduled, failed
+    from moved;
+end
+$$;
+-- +goose StatementEnd
+
+-- move_rows for rows of which all is alike: no error, and one entry for their traces. See rows_finish_alike.
+-- +goose StatementBegin
+create function prescient.move_rows_alike(
+    at       timestamptz,
+    own      bigint,
+    this     bigint,
+    numbers  bigint[],
+    first_id bigint,
+    last_id  bigint,
+    ids      bigint[],
+    check_at timestamptz,
+    kind     text,
+    duration bigint,
+    clock    timestamptz,
+    entry    text,
+    lateness bigint,
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+begin
+    finished := 0;
+    failed := 0;
+    with moved as (
+        update prescient.future_job f
+        set next_check_at = greatest(check_at, earliest),
+            check_count = f.check_count + case when kind = 'next' then 1 else 0 end,
+            error_count = case when kind = 'next' then 0 else f.error_count end,
+            spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
+            trace = prescient.traced(f.trace, entry)
+        where f.next_check_at = at
+            and f.job = any (numbers)
+            and f.id between first_id and last_id
+            and f.id + 0 = any (ids)
+        returning f.job
+    ), tallied as (
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, late, spent)
+        select
+            at, own, this, m.job, prescient.lateness_bucket(lateness), m.n,
+            case when lateness::double precision * interval '1 microsecond' > j.sla then m.n else 0 end,
+            m.n * coalesce(duration, 0)::double precision * interval '1 microsecond'
+        from (select job, count(*) as n from moved group by job) as m
+        left join prescient.job j on j.job = m.job
+    )
+    select count(*) into rescheduled from moved;
+end
+$$;
+-- +goose StatementEnd
+
 update prescient.setting
 set schema_version = 4;
 
 -- +goose Down
 update prescient.setting
 set schema_version = 3;
+drop function prescient.move_rows_alike(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], timestamptz, text, bigint, timestamptz, text, bigint);
+drop function prescient.move_rows(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], timestamptz[], text[], bigint[], jsonb[], timestamptz, text[], bigint[]);
 drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, text, timestamptz, text);
 drop function prescient.same_check(text);
 drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean, text, text, text);

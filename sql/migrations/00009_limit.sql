@@ -71,15 +71,17 @@ returns interval
 language plpgsql
 as $$
 declare
+    taken     interval := checks * spacing;
     next_free timestamptz;
     is_new    boolean;
 begin
     -- What a server that dies forgets are instants that have passed.
     perform set_config('synchronous_commit', 'off', true);
     insert into prescient.job_pace as p (job, key, free_at)
-    values (number, of_key, statement_timestamp() + checks * spacing)
+    values (number, of_key, statement_timestamp() + taken)
     on conflict (job, key) do update
-    set free_at = greatest(p.free_at, statement_timestamp()) + checks * spacing
+    -- A sum without a time zone is immutable.
+    set free_at = greatest((p.free_at at time zone 'UTC' + taken) at time zone 'UTC', excluded.free_at)
     returning p.free_at, p.xmax = 0 into next_free, is_new;
     if is_new and random() < 0.01 then
         delete from prescient.job_pace p
@@ -90,7 +92,7 @@ begin
             for update skip locked
         );
     end if;
-    return next_free - checks * spacing - clock_timestamp();
+    return next_free - taken - clock_timestamp();
 end
 $$;
 -- +goose StatementEnd
