@@ -49,7 +49,7 @@ begin
         from pg_class c
         where c.relnamespace = 'prescient'::regnamespace and c.relkind in ('r', 'p') and c.relowner <> 'prescient_owner'::regrole
         union all
-        select 'function ' || p.oid::regprocedure
+        select 'routine ' || p.oid::regprocedure
         from pg_proc p
         where p.pronamespace = 'prescient'::regnamespace and p.proowner <> 'prescient_owner'::regrole
     loop
@@ -58,7 +58,7 @@ begin
 end
 $$;
 
-revoke all on all functions in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
+revoke all on all routines in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
 revoke all on all tables in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
 grant usage on schema prescient to prescient_app, prescient_reader;
 
@@ -73,6 +73,9 @@ grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
     prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.ended_before, prescient.read_events
 to prescient_reader;
+
+grant execute on procedure prescient.slot_index_only to prescient_reader;
+grant execute on procedure prescient.wait_for_locks to prescient_runner;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
 grant insert, update, delete

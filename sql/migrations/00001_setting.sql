@@ -230,10 +230,43 @@ end
 $$;
 -- +goose StatementEnd
 
+-- For statements of the transaction that come after it: where they read slots, the planner is to go through the slot index in
+-- its order; see SlotIndexOnly. A setting is made by a query of a table where that table is, which on Citus is another server.
+-- A procedure, which returns no rows.
+-- +goose StatementBegin
+create procedure prescient.slot_index_only()
+language plpgsql
+as $$
+begin
+    perform
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_sort', 'off', true),
+        set_config('max_parallel_workers_per_gather', '0', true),
+        set_config('jit', 'off', true)
+    from prescient.setting;
+end
+$$;
+-- +goose StatementEnd
+
+-- Sets how long the statements that come after it wait for a lock: here, and where the tables are.
+-- +goose StatementBegin
+create procedure prescient.wait_for_locks(most text)
+language plpgsql
+as $$
+begin
+    perform set_config('lock_timeout', most, true);
+    perform set_config('lock_timeout', most, true) from prescient.setting;
+end
+$$;
+-- +goose StatementEnd
+
 insert into prescient.setting (since, schema_version)
 values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 1);
 
 -- +goose Down
+drop procedure prescient.wait_for_locks(text);
+drop procedure prescient.slot_index_only();
 drop function prescient.ended_before();
 drop function prescient.slot_target(timestamptz, timestamptz, integer, text);
 drop function prescient.place(timestamptz, timestamptz, integer, timestamptz, interval, bigint);

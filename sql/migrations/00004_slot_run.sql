@@ -717,7 +717,7 @@ begin
         set_config('idle_in_transaction_session_timeout', idle, true),
         set_config('statement_timeout', '0', true),
         set_config('application_name', session, true);
-    perform set_config('lock_timeout', lock_wait, true) from prescient.setting; -- where its rows are
+    call prescient.wait_for_locks(lock_wait);
     if patient then
         perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
     else

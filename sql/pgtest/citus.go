@@ -20,7 +20,6 @@ const citusVariable = "PRESCIENT_TEST_CITUS_URL"
 var citusSettings = []string{
 	"citus.enable_schema_based_sharding = on",
 	"citus.allow_nested_distributed_execution = on",
-	"citus.propagate_set_commands = 'local'",
 }
 
 // OnCitus tells whether the databases of the tests are those of a Citus cluster, where each schema lives on one worker.
