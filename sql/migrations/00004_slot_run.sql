@@ -235,22 +235,26 @@ returns bigint
 language plpgsql
 as $$
 declare
-    found_rows bigint;
+    numbers bigint[];
+    plans   bigint[];
 begin
     with due as materialized (
         select number, prescient.rows_in_slot(at, number) as planned
-        from prescient.jobs_in_slot(at) as number
-    ), written as (
-        insert into prescient.slot_job as s (slot, job, planned)
-        select at, number, due.planned
-        from due
-        on conflict (slot, job) do update
-        set cursor = 0,
-            drained = false,
-            planned = greatest(s.planned, s.finished + s.rescheduled + s.failed + excluded.planned)
+        from prescient.setting -- which is where they are counted
+        cross join prescient.jobs_in_slot(at) as number
     )
-    select coalesce(sum(due.planned), 0) into found_rows from due;
-    return found_rows;
+    select array_agg(due.number), array_agg(due.planned) into numbers, plans from due;
+    if numbers is null then
+        return 0;
+    end if;
+    insert into prescient.slot_job as s (slot, job, planned)
+    select at, due.number, due.planned
+    from unnest(numbers, plans) as due (number, planned)
+    on conflict (slot, job) do update
+    set cursor = 0,
+        drained = false,
+        planned = greatest(s.planned, s.finished + s.rescheduled + s.failed + excluded.planned);
+    return (select sum(planned) from unnest(plans) as planned);
 end
 $$;
 -- +goose StatementEnd
@@ -772,7 +776,6 @@ create function prescient.record_row(
 )
 returns boolean
 language plpgsql
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
