@@ -644,35 +644,32 @@ begin
     end if;
 
     delete from prescient.slot_claim c where c.slot = at;
-    with tallied as (
-        delete from prescient.slot_tally t where t.slot = at returning t.*
-    ), by_job as (
-        update prescient.slot_job s
-        set finished = s.finished + n.finished,
-            rescheduled = s.rescheduled + n.rescheduled,
-            failed = s.failed + n.failed,
-            spent = s.spent + n.spent,
-            late = s.late + n.late,
-            error = coalesce(n.error, s.error),
-            first_at = least(s.first_at, n.first_at),
-            last_at = greatest(s.last_at, n.last_at)
-        from (
-            select
-                t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
-                sum(t.late) as late, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
-            from tallied t
-            group by t.job
-        ) as n
-        where s.slot = at and s.job = n.job
-    ), by_lateness as (
-        insert into prescient.slot_lateness as s (slot, job, bucket, checks)
-        select at, t.job, t.bucket, sum(t.finished + t.rescheduled + t.failed)
-        from tallied t
-        where t.bucket >= 0
-        group by t.job, t.bucket
-        on conflict (slot, job, bucket) do update
-        set checks = s.checks + excluded.checks
-    )
+    -- Nothing is added to the tallies any more: who records has a claim.
+    update prescient.slot_job s
+    set finished = s.finished + n.finished,
+        rescheduled = s.rescheduled + n.rescheduled,
+        failed = s.failed + n.failed,
+        spent = s.spent + n.spent,
+        late = s.late + n.late,
+        error = coalesce(n.error, s.error),
+        first_at = least(s.first_at, n.first_at),
+        last_at = greatest(s.last_at, n.last_at)
+    from (
+        select
+            t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
+            sum(t.late) as late, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
+        from prescient.slot_tally t
+        where t.slot = at
+        group by t.job
+    ) as n
+    where s.slot = at and s.job = n.job;
+    insert into prescient.slot_lateness as s (slot, job, bucket, checks)
+    select t.slot, t.job, t.bucket, sum(t.finished + t.rescheduled + t.failed)
+    from prescient.slot_tally t
+    where t.slot = at and t.bucket >= 0
+    group by t.slot, t.job, t.bucket
+    on conflict (slot, job, bucket) do update
+    set checks = s.checks + excluded.checks;
     update prescient.slot_run r
     set state = 'done',
         closed_by = own,
@@ -686,9 +683,11 @@ begin
         select
             coalesce(sum(t.finished), 0) as finished, coalesce(sum(t.rescheduled), 0) as rescheduled,
             coalesce(sum(t.failed), 0) as failed, coalesce(sum(t.take_overs), 0) as take_overs
-        from tallied t
+        from prescient.slot_tally t
+        where t.slot = at
     ) as n
     where r.slot = at;
+    delete from prescient.slot_tally t where t.slot = at;
     state := 'done';
 end
 $$;
