@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -177,6 +178,7 @@ func (s *shard) run() (slots.Result, error) {
 	var before int64
 	r, err := slots.NewRunner(s.t.Context(), slots.Config{
 		DB: s.db, Schema: string(s.schema), Registry: registry, Now: s.clock.Now, Connections: 2, Lease: 5 * time.Second, Grace: time.Second,
+		Logger:   slog.New(slog.DiscardHandler),
 		Progress: func(p slots.Progress) { s.done.Add(p.Recorded - before); before = p.Recorded },
 	})
 	if err != nil {

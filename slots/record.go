@@ -384,6 +384,9 @@ func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally)
 			nullable(r.trace(&o)), micros(o.lateness, o.ran))
 		return m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
 	}
+	if r.setting.Citus {
+		return r.finishRows(m, c, batch, n)
+	}
 	args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
 	return m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
 }
@@ -399,7 +402,11 @@ func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 		pq.Array(column(batch, latenessOf)),
 		pq.Array(column(batch, durationOf)),
 		r.cfg.Name, r.namesOf(batch))
-	return m.Add(pgsql.RowsFinish.In(r.schema), args, counts(n))
+	finish := pgsql.RowsFinish
+	if r.setting.Citus {
+		finish = pgsql.RowsFinishApart
+	}
+	return m.Add(finish.In(r.schema), args, counts(n))
 }
 
 // moveRows adds the statement for outcomes that move their rows.

@@ -168,6 +168,7 @@ func (d due) statements() map[string]statement {
 		"rows_lock":         {nil, pgsql.RowsLock.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
 		"rows_finish":       {nil, pgsql.RowsFinish.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names}, slotIndex(page)},
 		"rows_finish_alike": {nil, pgsql.RowsFinishAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, "done", 0, nil, "me", names}, slotIndex(page)},
+		"rows_finish_apart": {nil, pgsql.RowsFinishApart.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names}, slotIndex(page)},
 		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
 		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
 		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{d.slot, d.job, first, "a", true, "100", "1000", "check"}, slotIndex(few)},

@@ -89,7 +89,7 @@ grant execute on function
     prescient.job_number, prescient.slot_target, prescient.lock_slot, prescient.look_into_slot,
     prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
     prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
-    prescient.move_rows, prescient.move_rows_alike,
+    prescient.move_rows, prescient.move_rows_alike, prescient.finish_rows_apart,
     prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
     prescient.traced, prescient.trace_entry, prescient.trace_in, prescient.take_places, prescient.take_pace
 to prescient_runner;

@@ -28,7 +28,7 @@ var mayRun = map[pgsql.Role]string{
 		ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting why`,
 	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
-		group_read history_months job_end job_numbers job_register learn_forget learn_write ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot row_record row_wait rows_finish rows_finish_alike
+		group_read history_months job_end job_numbers job_register learn_forget learn_write ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot row_record row_wait rows_finish rows_finish_alike rows_finish_apart
 		rows_lock rows_move rows_move_alike schedule_backfill schedule_delete schedule_drop schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle`,
 	pgsql.Operator: `action_end action_insert event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune
@@ -40,7 +40,7 @@ var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `ended_before jobs_in_slot number_of read_events rows_in_slot slot_index_only why`,
-	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence job_number lateness_bucket lock_slot look_into_slot make_history_month
+	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence finish_rows_apart job_number lateness_bucket lock_slot look_into_slot make_history_month
 		make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry trace_in traced wait_for_locks`,
 	pgsql.Operator: `drop_history_months prune_events retry_failed set_width`,

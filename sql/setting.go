@@ -18,6 +18,7 @@ type Setting struct {
 	Since time.Time // first slot of this width: the ledger has no gaps before it
 
 	Server Server // that it was read from
+	Citus  bool   // the database is one of a Citus cluster
 
 	clock   time.Time // the database's clock when the setting was read
 	elapsed time.Time // a local instant, to measure the time since
@@ -49,7 +50,7 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	var seconds, version, usableFrom int64
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(
-			&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version)
+			&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version, &s.Citus)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})

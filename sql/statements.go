@@ -120,6 +120,7 @@ var (
 	RowWait               = read("row_wait")
 	RowsFinish            = read("rows_finish")
 	RowsFinishAlike       = read("rows_finish_alike")
+	RowsFinishApart       = read("rows_finish_apart")
 	RowsLock              = read("rows_lock")
 	RowsMove              = read("rows_move")
 	RowsMoveAlike         = read("rows_move_alike")

@@ -848,6 +848,89 @@ end
 $$;
 -- +goose StatementEnd
 
+-- What rows_finish does, for Citus: that would take its parts apart, and send what one has found for another to all servers. An insert
+-- of what a delete returns stays where the rows are.
+-- +goose StatementBegin
+create function prescient.finish_rows_apart(
+    at         timestamptz,
+    own        bigint,
+    this       bigint,
+    numbers    bigint[],
+    first_id   bigint,
+    last_id    bigint,
+    ids        bigint[],
+    outcomes   text[],
+    errors     text[],
+    latenesses bigint[],
+    durations  bigint[],
+    runner     text,
+    names      text[],
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    gone_ids   bigint[] := '{}';
+    gone_names text[]   := '{}';
+    slas       interval[];
+    entry      record;
+begin
+    rescheduled := 0;
+    slas := array(select j.sla from unnest(numbers) with ordinality as n (job, nth) left join prescient.job j on j.job = n.job order by n.nth);
+    for entry in
+        with gone as (
+            delete from prescient.future_job f
+            using unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration)
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id = o.id
+            returning f.*, o.outcome, o.error, o.lateness, o.duration
+        )
+        insert into prescient.future_job_history (
+            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
+        )
+        select
+            g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
+            case when g.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
+            case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
+            coalesce(g.error, g.last_error),
+            g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, g.outcome,
+            g.lateness::double precision * interval '1 microsecond',
+            g.duration::double precision * interval '1 microsecond',
+            finish_rows_apart.runner
+        from gone g
+        join unnest(numbers, names) as j (job, name) on j.job = g.job
+        returning id, job_exec
+    loop
+        gone_ids := gone_ids || entry.id;
+        gone_names := gone_names || entry.job_exec;
+    end loop;
+    insert into prescient.slot_tally (slot, token, part, job, bucket, finished, failed, late, error, spent)
+    select
+        at, own, this, j.job, prescient.lateness_bucket(o.lateness) as bucket,
+        count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed'),
+        count(*) filter (where o.lateness::double precision * interval '1 microsecond' > j.sla),
+        min(o.error) filter (where o.outcome = 'failed'),
+        coalesce(sum(o.duration), 0)::double precision * interval '1 microsecond'
+    from unnest(gone_ids, gone_names) as g (id, name)
+    join unnest(numbers, names, slas) as j (job, name, sla) on j.name = g.name
+    join unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration) on o.id = g.id
+    group by j.job, bucket;
+    select count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed')
+    into finished, failed
+    from unnest(gone_ids) as g (id)
+    join unnest(ids, outcomes) as o (id, outcome) on o.id = g.id;
+end
+$$;
+-- +goose StatementEnd
+
 -- Moves rows of a claim to later slots, and counts them for the claim (own) by job. kinds: next (the check asked for it),
 -- retry (it failed), defer (it did not run). payloads replace those of the rows where they are not null, entries go into their
 -- traces. A slot that has begun by now is none to move to. Rows that are no longer in the slot are their owner's again.
@@ -878,29 +961,33 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
+    tally    record;
     earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 begin
     finished := 0;
-    with outcome as (
-        select *
-        from unnest(ids, kinds, check_ats, errors, durations, payloads, entries, latenesses)
-            as o (id, kind, next_check_at, error, duration, payload, entry, lateness)
-    ), moved as (
-        update prescient.future_job f
-        set next_check_at = greatest(o.next_check_at, earliest),
-            check_count = case o.kind when 'next' then f.check_count + 1 else f.check_count end,
-            error_count = case o.kind when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
-            last_error = coalesce(o.error, f.last_error),
-            payload = coalesce(o.payload, f.payload),
-            spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
-            trace = prescient.traced(f.trace, o.entry)
-        from outcome o
-        where f.next_check_at = at
-            and f.job = any (numbers)
-            and f.id between first_id and last_id
-            and f.id = o.id
-        returning f.job, o.kind, o.error, o.duration, o.lateness
-    ), tallied as (
+    rescheduled := 0;
+    failed := 0;
+    for tally in
+        with outcome as (
+            select *
+            from unnest(ids, kinds, check_ats, errors, durations, payloads, entries, latenesses)
+                as o (id, kind, next_check_at, error, duration, payload, entry, lateness)
+        ), moved as (
+            update prescient.future_job f
+            set next_check_at = greatest(o.next_check_at, earliest),
+                check_count = case o.kind when 'next' then f.check_count + 1 else f.check_count end,
+                error_count = case o.kind when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
+                last_error = coalesce(o.error, f.last_error),
+                payload = coalesce(o.payload, f.payload),
+                spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+                trace = prescient.traced(f.trace, o.entry)
+            from outcome o
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id = o.id
+            returning f.job, o.kind, o.error, o.duration, o.lateness
+        )
         insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, failed, late, error, spent)
         select
             at, own, this, m.job, prescient.lateness_bucket(m.lateness) as bucket,
@@ -911,10 +998,11 @@ begin
         from moved m
         left join prescient.job j on j.job = m.job
         group by m.job, bucket
-    )
-    select count(*) filter (where kind <> 'retry'), count(*) filter (where kind = 'retry')
-    into rescheduled, failed
-    from moved;
+        returning rescheduled, failed
+    loop
+        rescheduled := rescheduled + tally.rescheduled;
+        failed := failed + tally.failed;
+    end loop;
 end
 $$;
 -- +goose StatementEnd
@@ -944,23 +1032,26 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
+    tally    record;
     earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 begin
     finished := 0;
+    rescheduled := 0;
     failed := 0;
-    with moved as (
-        update prescient.future_job f
-        set next_check_at = greatest(check_at, earliest),
-            check_count = f.check_count + case when kind = 'next' then 1 else 0 end,
-            error_count = case when kind = 'next' then 0 else f.error_count end,
-            spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
-            trace = prescient.traced(f.trace, entry)
-        where f.next_check_at = at
-            and f.job = any (numbers)
-            and f.id between first_id and last_id
-            and f.id + 0 = any (ids)
-        returning f.job
-    ), tallied as (
+    for tally in
+        with moved as (
+            update prescient.future_job f
+            set next_check_at = greatest(check_at, earliest),
+                check_count = f.check_count + case when kind = 'next' then 1 else 0 end,
+                error_count = case when kind = 'next' then 0 else f.error_count end,
+                spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
+                trace = prescient.traced(f.trace, entry)
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id + 0 = any (ids)
+            returning f.job
+        )
         insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, late, spent)
         select
             at, own, this, m.job, prescient.lateness_bucket(lateness), m.n,
@@ -968,8 +1059,10 @@ begin
             m.n * coalesce(duration, 0)::double precision * interval '1 microsecond'
         from (select job, count(*) as n from moved group by job) as m
         left join prescient.job j on j.job = m.job
-    )
-    select count(*) into rescheduled from moved;
+        returning rescheduled
+    loop
+        rescheduled := rescheduled + tally.rescheduled;
+    end loop;
 end
 $$;
 -- +goose StatementEnd
@@ -982,6 +1075,7 @@ update prescient.setting
 set schema_version = 3;
 drop function prescient.move_rows_alike(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], timestamptz, text, bigint, timestamptz, text, bigint);
 drop function prescient.move_rows(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], timestamptz[], text[], bigint[], jsonb[], timestamptz, text[], bigint[]);
+drop function prescient.finish_rows_apart(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], text[], bigint[], bigint[], text, text[]);
 drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, text, timestamptz, text);
 drop function prescient.same_check(text);
 drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean, text, text, text);

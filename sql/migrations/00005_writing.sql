@@ -394,19 +394,17 @@ begin
                 from (select distinct name from unnest(job_execs) as n (name)) as n
             ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
             order by entity_name, entity_key, job_exec, item_key, nth
-        ), written as (
-            insert into prescient.future_job (
-                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
-                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
-            )
-            select
-                job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
-                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
-            from given
-            on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-            returning 1
         )
-        select count(*) into inserted from written;
+        insert into prescient.future_job (
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
+            enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+        )
+        select
+            job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
+            enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+        from given
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing;
+        get diagnostics inserted = row_count;
         kept := coalesce(cardinality(job_execs), 0) - inserted;
         if kept = 0 then
             return;
