@@ -376,35 +376,41 @@ begin
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
         grid := (select width from prescient.setting);
         first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-        with given as (
-            select
-                job.job, entity_name, entity_key, prescient.place(usual, check_at, within, first, grid, hash) as target,
-                payload, item_key, group_key, check_at, within
-            from (
+        inserted := 0;
+        -- One by one: the number of rows that Citus tells of an insert is of those that it was given.
+        for begun in
+            with given as (
                 select
-                    job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
-                    prescient.within_seconds(within) as within,
-                    case when within is not null then prescient.place_hash(prescient.place_key(job_exec, entity_name, entity_key, item_key)) end as hash
-                from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
-                    as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
-                offset 0 -- each is found out once
-            ) as g
-            left join (
-                select name, prescient.number_of(name) as job
-                from (select distinct name from unnest(job_execs) as n (name)) as n
-            ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
-            order by entity_name, entity_key, job_exec, item_key, nth
-        )
-        insert into prescient.future_job (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
-            enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
-        )
-        select
-            job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
-            enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
-        from given
-        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing;
-        get diagnostics inserted = row_count;
+                    job.job, entity_name, entity_key, prescient.place(usual, check_at, within, first, grid, hash) as target,
+                    payload, item_key, group_key, check_at, within
+                from (
+                    select
+                        job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
+                        prescient.within_seconds(within) as within,
+                        case when within is not null then prescient.place_hash(prescient.place_key(job_exec, entity_name, entity_key, item_key)) end as hash
+                    from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                        as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+                    offset 0 -- each is found out once
+                ) as g
+                left join (
+                    select name, prescient.number_of(name) as job
+                    from (select distinct name from unnest(job_execs) as n (name)) as n
+                ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
+                order by entity_name, entity_key, job_exec, item_key, nth
+            )
+            insert into prescient.future_job (
+                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+            )
+            select
+                job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+            from given
+            on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+            returning 1
+        loop
+            inserted := inserted + 1;
+        end loop;
         kept := coalesce(cardinality(job_execs), 0) - inserted;
         if kept = 0 then
             return;

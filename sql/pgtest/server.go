@@ -172,7 +172,11 @@ func (s *server) create(ctx context.Context, template string) (string, error) {
 }
 
 func (s *server) drop(ctx context.Context, name string) error {
-	if err := s.everywhere(ctx, "drop database if exists "+name+" with (force)"); err != nil {
+	commands := []string{"drop database if exists " + name + " with (force)"}
+	if OnCitus() { // its maintenance daemon would come back meanwhile
+		commands = append([]string{"alter database " + name + " with allow_connections false"}, commands...)
+	}
+	if err := s.everywhere(ctx, commands...); err != nil {
 		return fmt.Errorf("drop the test's database %s: %w", name, err)
 	}
 	return nil
