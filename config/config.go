@@ -18,6 +18,9 @@ type Config struct {
 	Metrics  Metrics  `mapstructure:"metrics"`
 	Log      Log      `mapstructure:"log"`
 
+	// Stores are where the rows are, when that is more than one schema, in the order of the file.
+	Stores []Store `mapstructure:"stores"`
+
 	// HTTPJobs and SQLJobs bind jobs to a service and to a query, in the order of the file, each name once.
 	HTTPJobs []HTTPJob `mapstructure:"http_jobs"`
 	SQLJobs  []SQLJob  `mapstructure:"sql_jobs"`
@@ -53,6 +56,14 @@ type Run struct {
 	// Connections is how many checks with a transaction run at once, 1 to 1000. The pool has room for 5 more.
 	// Default: 8.
 	Connections int `mapstructure:"connections"`
+
+	// Stores is how many slots of the stores of one server are run at once, at least 1; each has 5 connections besides those of
+	// Connections, which, like Workers, bounds all stores together. Default: 4.
+	Stores int `mapstructure:"stores"`
+
+	// Part is which of the stores are this process's: I/N for part I, from 0 on, of N alike, where I may be any number, such as
+	// the index of a pod. Default: empty, all of them.
+	Part string `mapstructure:"part"`
 
 	// Page is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.
 	Page int `mapstructure:"page"`
@@ -177,6 +188,7 @@ func Default() Config {
 		Run: Run{
 			Workers:     64,
 			Connections: 8,
+			Stores:      4,
 			Page:        2000,
 			Lease:       time.Minute,
 			Grace:       20 * time.Second,

@@ -20,6 +20,8 @@
 //	run:
 //	  workers: 64          # checks at once
 //	  connections: 8       # checks with a transaction at once
+//	  stores: 4            # slots of the stores of one server at once
+//	  part: ""             # 0/4: one of four processes that have the stores between them
 //	  page: 2000           # rows at once
 //	  lease: 1m
 //	  grace: 20s
@@ -82,6 +84,9 @@
 //	max_checks = 5
 //	retry = 5
 //	within = "0s"                # 1h: any slot of an hour will do for a next check
+//
+// One more list, of the file alone, is for whoever has more than one schema, or database: [[stores]], of which each has a
+// name, a url (empty: database.url) and a schema (empty: database.schema; or a pattern, such as tenant_*); see [Store].
 //
 // Nothing is guessed: a key that the file misspells, a number without its unit and a value out of range are
 // errors that name the key, its source and the rule, all of them at once.

@@ -11,6 +11,7 @@ import (
 // names of jobs are values there, not keys: keys are taken apart at dots, and lose their capitals.
 var lists = map[string]string{
 	"http_jobs": `[[http_jobs]] in TOML, "http_jobs: [{name: order.unshipped, url: https://example.com/checks}]" in YAML`,
+	"stores":    `[[stores]] in TOML, "stores: [{name: shop, url: postgres://localhost/shop}]" in YAML`,
 	"sql_jobs":  `[[sql_jobs]] in TOML, "sql_jobs: [{name: order.unshipped, query: select ...}]" in YAML`,
 }
 
@@ -18,7 +19,8 @@ var lists = map[string]string{
 func (s sources) lists(c *Config) (entries []Entry, problems []error) {
 	entries, problems = readList(s, "http_jobs", &c.HTTPJobs, defaultHTTPJob, httpRules)
 	more, wrong := readList(s, "sql_jobs", &c.SQLJobs, defaultSQLJob, sqlRules)
-	return append(entries, more...), slices.Concat(problems, wrong, s.boundTwice(c))
+	stores, bad := readList(s, "stores", &c.Stores, Store{}, storeRules)
+	return slices.Concat(entries, more, stores), slices.Concat(problems, wrong, bad, s.boundTwice(c), s.storedTwice(c))
 }
 
 // readList reads the tables of a section, each over the defaults.

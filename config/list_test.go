@@ -103,6 +103,10 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 		"unknown key":        {"http_jobs: [{name: a, url: http://a, path: /b}]", []string{"set path of http_jobs entry 1 (a) from", "unknown key, correct or remove it; http_jobs has name, url, secret,"}},
 		"name bound twice":   {"http_jobs: [{name: a, url: http://a}, {name: a, url: http://b}]", []string{"set name of http_jobs entry 2 (a) from", "bound by http_jobs entry 1 (a) already"}},
 		"name in both lists": {"http_jobs: [{name: a, url: http://a}]\nsql_jobs: [{name: b, query: q}, {name: a, query: q}]", []string{"set name of sql_jobs entry 2 (a)", "bound by http_jobs entry 1 (a) already"}},
+		"capitals in a name": {"stores: [{name: Shop}]", []string{"set name of stores entry 1 (Shop) from", `got "Shop", want 1 to 63 lower-case letters`}},
+		"store named twice":  {"stores: [{name: a, schema: a}, {name: a, schema: b}]", []string{"set name of stores entry 2 (a) from", "stores entry 1 (a) has the name already"}},
+		"store listed twice": {"stores: [{name: a, schema: prescient}, {name: b}]", []string{"set schema of stores entry 2 (b) from", "it is the schema prescient of the database of stores entry 1 (a)"}},
+		"pattern of SQL":     {"stores: [{name: a, schema: 'tenant_%'}]", []string{"set schema of stores entry 1 (a) from", `got "tenant_%"`, "or a pattern of such"}},
 		"table of names":     {"http_jobs: {order.unshipped: {url: http://a}}", []string{"set http_jobs from file", "want a list of tables: [[http_jobs]] in TOML"}},
 		"text":               {"sql_jobs: all", []string{"set sql_jobs from file", "want a list of tables"}},
 		"list of texts":      {"sql_jobs: [{name: a, query: q}, all]", []string{"set entry 2 of sql_jobs from file", "want a table: [[sql_jobs]]"}},
@@ -120,6 +124,31 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAStoreHasTheDatabaseOfTheSettingsWhereItSaysNoOther(t *testing.T) {
+	path := writeFile(t, isolate(t), "stores.toml", `
+[database]
+url = "postgres://app:s3cret@db/all"
+prepare = "on"
+[[stores]]
+name = "shop"
+[[stores]]
+name = "tenants"
+schema = "tenant_*"
+[[stores]]
+name = "far"
+url = "postgres://far/shop"
+`)
+	loaded := mustLoad(t, "--config", path)
+	stores := loaded.Config.Stores
+	diff(t, []Store{{Name: "shop"}, {Name: "tenants", Schema: "tenant_*"}, {Name: "far", URL: NewURL("postgres://far/shop")}}, stores)
+	all := NewURL("postgres://app:s3cret@db/all")
+	diff(t, Database{URL: all, Schema: "prescient", Prepare: "on"}, stores[0].Database(loaded.Config))
+	diff(t, Database{URL: all, Schema: "tenant_*", Prepare: "on"}, stores[1].Database(loaded.Config))
+	diff(t, Database{URL: NewURL("postgres://far/shop"), Schema: "prescient", Prepare: "on"}, stores[2].Database(loaded.Config))
+	diff(t, []bool{false, true, false}, []bool{stores[0].IsPattern(), stores[1].IsPattern(), stores[2].IsPattern()})
+	diff(t, Entry{"stores[tenants].schema", "tenant_*", "file " + path}, entry(t, loaded, "stores[tenants].schema"))
 }
 
 func TestAListWithoutContentIsEmpty(t *testing.T) {

@@ -169,17 +169,10 @@ type Key struct {
 // rows, which have no item, those of one entity and job go to the same slot. See grid.Grid.Place.
 func (k Key) Place(g grid.Grid, at time.Time, within time.Duration, earliest time.Time) time.Time {
 	if within < time.Second {
-		return later(g.Ceil(at), earliest)
+		return g.Place(at, 0, earliest, 0)
 	}
 	hash := grid.Hash(strings.Join([]string{k.JobExec, k.EntityName, k.EntityKey, k.ItemKey}, "\x1f"))
 	return g.Place(at, within, earliest, hash)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // String returns the key for messages, such as "order.unshipped on order 42".

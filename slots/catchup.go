@@ -158,11 +158,11 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	var first, last sql.NullTime
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	err := m.Add(gaps.In(r.schema), []any{since, earlier(until, current)}, func(row *sql.Rows) error {
+	err := m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
 		return row.Scan(&caught.Empty, &first, &last)
 	})
 	if err == nil {
-		args := []any{since, earlier(until, r.Grid().Next(current))}
+		args := []any{since, grid.Earlier(until, r.Grid().Next(current))}
 		err = m.Add(pgsql.PastSlots.In(r.schema), args, func(row *sql.Rows) error {
 			var m MissedSlot
 			err := row.Scan(&m.Slot, &m.State)

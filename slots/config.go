@@ -32,6 +32,8 @@ type Config struct {
 	Workers int
 	// Connections is how many checks with a transaction run at once. Default 8.
 	Connections int
+	// Shared are bounds that this runner keeps together with others of the process, besides its own.
+	Shared Shared
 	// Page is how many rows are claimed, read and recorded at once, at the most. Default 2000.
 	Page int
 	// Lease is how long a claim stays with a runner that is not heard of. The heartbeat is a third of it.
@@ -57,6 +59,17 @@ type Config struct {
 	// Observer, when set, is told what was recorded, for metrics; see package slots/metrics.
 	Observer Observer
 }
+
+// Shared are bounds of several runners together, such as those of many stores. Nil: none.
+type Shared struct {
+	// Runs is how many slots are run at once, each of which needs OwnConnections. A run whose turn has not come waits.
+	Runs Bound
+	// Workers and Connections bound what Config bounds for each runner.
+	Workers, Connections Bound
+}
+
+// Bound is how many may do something at once: make(Bound, 8).
+type Bound chan struct{}
 
 // Progress is how far a run has come.
 type Progress struct {

@@ -27,6 +27,7 @@ type lane struct {
 	jobs   []int64 // that may be claimed, those with few rows first; only the goroutine of run.do uses it
 	whole  bool    // claims are as large as may be: its jobs take many rows at once
 	own    bool    // it has a limit of its own, which also bounds what it keeps in memory
+	plain  bool    // its checks wait for workers alone
 	gates  []semaphore
 	places int // how many of its checks run at once
 	limit  *limit
@@ -107,7 +108,14 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 		places = min(places, r.cfg.Connections)
 		l.gates = append(l.gates, r.connections)
 	}
-	l.gates, l.places = append(l.gates, r.workers), places
+	l.plain, l.places = len(l.gates) == 0 && !d.Limited(), places
+	l.gates = append(l.gates, r.workers)
+	if shared := r.cfg.Shared; shared.Connections != nil && d.InTx() {
+		l.gates = append(l.gates, semaphore(shared.Connections))
+	}
+	if shared := r.cfg.Shared; shared.Workers != nil {
+		l.gates = append(l.gates, semaphore(shared.Workers))
+	}
 	if d.Limited() {
 		l.limit = newLimit(r, number, d, places)
 		r.leases.watchOver(l.limit)
@@ -144,7 +152,7 @@ func (r *run) next() *lane {
 	}
 	top := math.MinInt
 	for _, l := range r.lanes {
-		if len(l.jobs) > 0 && (len(l.gates) == 1 && l.limit == nil || r.hasRoom(l)) {
+		if len(l.jobs) > 0 && (l.plain || r.hasRoom(l)) {
 			top = max(top, r.priority(l))
 		}
 	}

@@ -263,9 +263,9 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
 		return 0, err
 	}
 	for _, t := range append(status.Trouble, status.Running...) {
-		before = earlier(before, t.Slot)
+		before = grid.Earlier(before, t.Slot)
 	}
-	before = earlier(before, status.Current.Slot)
+	before = grid.Earlier(before, status.Current.Slot)
 	var n int64
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pgsql.LedgerPrune.In(l.schema), before).Scan(&n)
@@ -296,11 +296,4 @@ func timeOr(t, fallback time.Time) time.Time {
 		return fallback
 	}
 	return t
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

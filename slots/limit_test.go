@@ -197,20 +197,31 @@ func TestChecksThatAreNotThereTakeNothingOfALimit(t *testing.T) {
 	}
 }
 
+// takenPool returns a pool of one connection that is taken until give is called.
+func (w *world) takenPool() (own *sqlx.DB, give func()) {
+	w.t.Helper()
+	own, err := pgsql.Open(w.t.Context(), w.url)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = own.Close() })
+	own.SetMaxOpenConns(1)
+	taken, err := own.Connx(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return own, func() {
+		if err := taken.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 // What counts is when the function is called, not when its transaction is asked for.
 func TestChecksThatHaveWaitedForAConnectionDoNotBeginAllAtOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	own, err := pgsql.Open(t.Context(), w.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = own.Close() })
-	own.SetMaxOpenConns(1)
-	taken, err := own.Connx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own, give := w.takenPool()
 	g := newGauge()
 	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 		defer g.enter("all")()
@@ -220,9 +231,7 @@ func TestChecksThatHaveWaitedForAConnectionDoNotBeginAllAtOnce(t *testing.T) {
 	w.clock.Set(slot(1))
 	running := w.background(slot(1))
 	w.eventually("as many as may be wait for the connection", func() bool { return own.Stats().WaitCount == slots.DefaultConnections })
-	if err := taken.Close(); err != nil {
-		t.Fatal(err)
-	}
+	give()
 	if result := <-running; result.Finished != 15 {
 		t.Errorf("%+v", result)
 	}
@@ -404,16 +413,7 @@ func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	own, err := pgsql.Open(t.Context(), w.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = own.Close() })
-	own.SetMaxOpenConns(1)
-	taken, err := own.Connx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own, give := w.takenPool()
 	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
 		jobs.PerSecond(1), jobs.Timeout(time.Second), jobs.Retry(0), jobs.Through(own))
 	w.enqueueTenants("limited", 1, "a")
@@ -425,9 +425,7 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond) // longer than a check may begin late
-	if err := taken.Close(); err != nil {
-		t.Fatal(err)
-	}
+	give()
 	if result := <-running; result.Finished != 1 || result.Failed+int64(result.Abandoned) > 0 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -106,9 +107,9 @@ func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) 
 		if err != nil {
 			return err
 		}
-		b.done.Until = earlier(until, now)
+		b.done.Until = grid.Earlier(until, now)
 		if b.schedule.State == Active {
-			b.done.Until = earlier(b.done.Until, b.schedule.Next)
+			b.done.Until = grid.Earlier(b.done.Until, b.schedule.Next)
 		}
 		return tx.QueryRowContext(ctx, pgsql.ScheduleBackfill.In(s.schema), id).Scan(&b.number)
 	})

@@ -55,7 +55,7 @@ func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
 		return p
 	}
 	if t.deadline > 0 {
-		p.cut = earlier(later(p.cut, t.tooLate(g, now)), p.last)
+		p.cut = grid.Earlier(grid.Later(p.cut, t.tooLate(g, now)), p.last)
 	}
 	missed := g.Previous(current).Add(-t.offset) // up to here
 	if p.cut.Before(missed) {
@@ -113,18 +113,4 @@ func count(c crontab.Crontab, from, to time.Time) int64 {
 		}
 	}
 	return n
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

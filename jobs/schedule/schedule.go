@@ -146,7 +146,7 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 
 // instants returns the instants of a schedule. The error is a jobs.FieldError.
 func (s Spec) instants() (crontab.Crontab, error) {
-	parsed, err := crontab.Parse(s.Crontab, s.Timezone, later(s.Anchor, grid.Min)) // any anchor will do while it is not known
+	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min)) // any anchor will do while it is not known
 	if err != nil {
 		return parsed, &jobs.FieldError{Field: "crontab", Rule: err.Error()}
 	}

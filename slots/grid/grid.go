@@ -109,6 +109,22 @@ func (g Grid) step() int64 {
 	return g.seconds
 }
 
+// Earlier returns the earlier of two instants.
+func Earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// Later returns the later of two instants.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // Micro returns t as PostgreSQL stores it: in whole microseconds. The server reads the fraction of a second as a
 // binary floating-point number and rounds a half to the even microsecond; so does Micro, to the same result.
 func Micro(t time.Time) time.Time {

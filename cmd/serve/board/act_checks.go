@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -92,6 +93,9 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if m.At.IsZero() {
 		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
 	}
+	if err := checkInstant("at", m.At); err != nil {
+		return plan, err
+	}
 	_, places, err := p.waiting(ctx, m.JobExec, m.EntityName, m.EntityKey, m.ItemKey)
 	if err != nil {
 		return plan, err
@@ -99,7 +103,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if len(places) == 0 {
 		return plan, &RefusedError{"no such check waits: it has ended, or was never asked for"}
 	}
-	to := later(p.grid().Ceil(m.At), p.grid().Next(p.now()))
+	to := grid.Later(p.grid().Ceil(m.At), p.grid().Next(p.now()))
 	plan.Rows, plan.Nothing = 1, to.Equal(places[0].Slot)
 	plan.Text = fmt.Sprintf("It moves the check %s from slot %s to slot %s", m.target(), clock(places[0].Slot), clock(to))
 	if m.At.Before(p.now()) {
@@ -153,17 +157,17 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if f.Limit < 1 || f.Limit > maxRetry {
 		return plan, &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxRetry)}
 	}
-	if err := checkWords(a.JobExec, a.EntityName, a.EntityKey); err != nil {
+	if err := cmp.Or(checkWords(a.JobExec, a.EntityName, a.EntityKey), checkInstant("since", a.Since), checkInstant("at", a.At)); err != nil {
 		return plan, err
 	}
-	since := later(f.Since, time.Unix(0, 0))
+	since := grid.Later(f.Since, time.Unix(0, 0))
 	var found, waits int64
 	args := []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, f.Limit}
 	if err := pgsql.One(ctx, p, pgsql.BoardRetry.In(p.schema), args, &found, &waits); err != nil {
 		return plan, fmt.Errorf("count failed checks: %w", err)
 	}
 	plan.Rows, plan.Nothing = found-waits, found == waits
-	to := later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
+	to := grid.Later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
 	plan.Text = fmt.Sprintf("It puts %s%s back into slot %s, with a clean error count", plural(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
 	if waits > 0 {
 		plan.Warnings = append(plan.Warnings, plural(waits, "failed check stays", "failed checks stay")+" in history, since the key waits already.")

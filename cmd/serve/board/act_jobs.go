@@ -79,11 +79,11 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 	plan.Text = "It ends the pause of " + a.JobExec
 	until := p.grid().Next(p.now())
 	run, err := p.state(ctx, p.grid().Floor(p.now()))
-	if run.State == StateDue { // the current slot is left to its run until that has opened it
-		until = p.grid().Floor(p.now())
-	}
 	if err != nil {
 		return plan, err
+	}
+	if run.State == StateDue { // the current slot is left to its run until that has opened it
+		until = p.grid().Floor(p.now())
 	}
 	overdue, err := p.client.List(ctx, p, jobs.Filter{JobExec: a.JobExec, To: until, Limit: 1})
 	if len(overdue) > 0 {

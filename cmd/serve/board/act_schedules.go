@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 func (a TriggerSchedule) name() string   { return "trigger schedule" }
@@ -43,9 +44,9 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	if err != nil {
 		return plan, err
 	}
-	until := earlier(a.To, p.now())
+	until := grid.Earlier(a.To, p.now())
 	if s.State == schedule.Active {
-		until = earlier(until, s.Next)
+		until = grid.Earlier(until, s.Next)
 	}
 	all, err := schedule.Preview(s.Spec, p.grid(), a.From, until)
 	if err != nil {
@@ -57,7 +58,7 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 		}
 	}
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
-	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", plural(plan.Events, "event", "events"), a.ID, clock(a.From), clock(later(until, a.From)))
+	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", plural(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
 	plan.Warnings = []string{"Those that the outbox has are left out. Elsewhere, and where it was pruned, they are published again, with the same ids."}
 	plan.bound = s.Version
 	return plan, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -27,7 +28,7 @@ const (
 
 // Overview answers "is it all right?". acted is the number of the action of whoever asks; 0: none.
 func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
-	v, err := read(ctx, b, "overview", acted, overviewAge, b.readOverview)
+	v, err := read(ctx, b, first, acted, overviewAge, b.readOverview)
 	if f, is := b.forecast(ctx); err == nil && is {
 		v.addForecast(f)
 	}
@@ -110,7 +111,7 @@ func (r *reader) cell(c counted, slot time.Time, span time.Duration, current tim
 	width := r.grid().Width()
 	c.Slot, c.Span, c.Slots = slot, duration.Text(span), int64(span/width)
 	// Slots that are over, and must have been opened.
-	first, end := later(slot, r.grid().Ceil(r.setting.Since)), earlier(slot.Add(span), current)
+	first, end := grid.Later(slot, r.grid().Ceil(r.setting.Since)), grid.Earlier(slot.Add(span), current)
 	over := max(0, int64(end.Sub(first)/width))
 	begun := c.last.Equal(current) // the slot that has begun last is among those that were opened
 	if begun {
@@ -145,20 +146,6 @@ func cellSpan(width time.Duration) time.Duration {
 		span += width
 	}
 	return span
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {

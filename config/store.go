@@ -1,0 +1,70 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Store is one schema of one database, or, with a pattern, each schema of a database that has the tables: one for each tenant, service
+// or shard. Where there are none, Config.Database is the only one.
+type Store struct {
+	// Name tells the store from others, in logs, metrics and --store: 1 to 63 lower-case letters, digits, _ and -. It must be set.
+	Name string `mapstructure:"name"`
+
+	// URL is where the database is, as Database.URL. Default: empty, database.url.
+	URL URL `mapstructure:"url"`
+
+	// Schema holds the tables. With a * for any letters it stands for each schema with such a name that holds the tables; the name
+	// of each is then NAME/SCHEMA. Default: empty, database.schema.
+	Schema string `mapstructure:"schema"`
+}
+
+// Database is where a store is, with the settings of c where it has none of its own.
+func (s Store) Database(c Config) Database {
+	url := s.URL
+	if url.Reveal() == "" {
+		url = c.Database.URL
+	}
+	return Database{URL: url, Schema: cmp.Or(s.Schema, c.Database.Schema), Prepare: c.Database.Prepare}
+}
+
+// IsPattern tells whether the schema stands for several.
+func (s Store) IsPattern() bool { return strings.Contains(s.Schema, "*") }
+
+var (
+	storeName     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+	schemaPattern = regexp.MustCompile(`^[a-z_*][a-z0-9_*]{0,62}$`)
+)
+
+// storeRules has one entry for every setting of a Store.
+var storeRules = map[string]rule[Store]{
+	"name": {"1 to 63 lower-case letters, digits, _ and -", func(s Store) bool { return storeName.MatchString(s.Name) }},
+	"url":  {rules["database.url"].want, func(s Store) bool { return isDatabase(s.URL) }},
+	"schema": {
+		rules["database.schema"].want + ", or a pattern of such, with a * for any letters",
+		func(s Store) bool {
+			return s.Schema == "" || schemaPattern.MatchString(s.Schema) && !strings.HasPrefix(s.Schema, "pg_")
+		},
+	},
+}
+
+// storedTwice returns an error for each store that has the name, or the place, of one before it: its slots would be run twice.
+func (s sources) storedTwice(c *Config) (problems []error) {
+	names, places := map[string]place{}, map[string]place{}
+	for i, store := range c.Stores {
+		at := place{"stores", i + 1, store.Name}
+		if before, taken := names[store.Name]; taken && store.Name != "" {
+			problems = append(problems, fmt.Errorf("set name of %s from file %s: %s has the name already", at, s.file, before))
+		}
+		database := store.Database(*c)
+		where := database.URL.Reveal() + " " + database.Schema
+		if before, taken := places[where]; taken {
+			problems = append(problems, fmt.Errorf("set schema of %s from file %s: it is the schema %s of the database of %s, and a store is listed once",
+				at, s.file, database.Schema, before))
+		}
+		names[store.Name], places[where] = at, at
+	}
+	return problems
+}

@@ -1,0 +1,48 @@
+package slots_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+func TestRunnersOfManyStoresKeepSharedBoundsTogether(t *testing.T) {
+	t.Parallel()
+	g := newGauge()
+	shared := slots.Shared{Workers: make(slots.Bound, 3), Connections: make(slots.Bound, 2)}
+	var running []<-chan slots.Result
+	for range 3 {
+		w := setup(t)
+		w.registry.Register("plain", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+			defer g.enter("all")()
+			time.Sleep(time.Millisecond)
+			return nil, nil
+		})
+		w.registry.RegisterTx("in tx", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+			defer g.enter("all")()
+			defer g.enter("in tx")()
+			time.Sleep(time.Millisecond)
+			return nil, nil
+		})
+		w.enqueue("plain", slot(1), 100)
+		w.enqueue("in tx", slot(1), 100)
+		w.clock.Set(slot(1))
+		running = append(running, w.background(slot(1), func(cfg *slots.Config) { cfg.Shared = shared }))
+	}
+	for _, r := range running {
+		if result := <-r; result.Finished != 200 || result.State != slots.StateDone {
+			t.Errorf("%+v", result)
+		}
+	}
+	if g.most["all"] != 3 || g.most["in tx"] != 2 {
+		t.Errorf("at once: %v, of which 3 and 2 may be", g.most)
+	}
+	if len(shared.Workers)+len(shared.Connections) != 0 {
+		t.Errorf("%d workers and %d connections were not given back", len(shared.Workers), len(shared.Connections))
+	}
+}
