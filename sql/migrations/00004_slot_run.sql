@@ -979,8 +979,8 @@ begin
         ), moved as (
             update prescient.future_job f
             set next_check_at = greatest(o.next_check_at, earliest),
-                check_count = case o.kind when 'next' then f.check_count + 1 else f.check_count end,
-                error_count = case o.kind when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
+                check_count = case when o.kind = 'next' then f.check_count + 1 else f.check_count end,
+                error_count = case when o.kind = 'next' then 0 when o.kind = 'retry' then f.error_count + 1 else f.error_count end,
                 last_error = coalesce(o.error, f.last_error),
                 payload = coalesce(o.payload, f.payload),
                 spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',

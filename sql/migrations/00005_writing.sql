@@ -495,6 +495,10 @@ declare
     target timestamptz := prescient.slot_target(check_at, clock);
     entry  text        := prescient.trace_entry('retried', timestamptz 'epoch');
     name   text;
+    row_id bigint;
+    ids    bigint[];
+    ends   timestamptz[];
+    back   bigint[]    := '{}';
 begin
     for name in
         select distinct h.job_exec
@@ -506,8 +510,10 @@ begin
     loop
         perform prescient.job_number(name);
     end loop;
-    with failed as (
-        select h.tableoid as part, h.ctid as place, h.*
+    select array_agg(h.id), array_agg(h.finished_at), count(*)
+    into ids, ends, waiting_already
+    from (
+        select h.id, h.finished_at
         from prescient.future_job_history h
         where h.outcome = 'failed'
             and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
@@ -517,7 +523,13 @@ begin
         order by h.finished_at
         limit most
         for update
-    ), back as (
+    ) as h;
+    for row_id in
+        with failed as materialized (
+            select h.*
+            from prescient.future_job_history h
+            where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (ids)
+        )
         insert into prescient.future_job (
             id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
             last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace
@@ -534,15 +546,16 @@ begin
                 prescient.trace_in(entry, slot)
             )
         from failed
+        order by failed.finished_at
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
         returning id
-    ), gone as (
-        delete from prescient.future_job_history h
-        using failed f, back b
-        where h.tableoid = f.part and h.ctid = f.place and f.id = b.id
-    )
-    select (select count(*) from back), (select count(*) from failed) - (select count(*) from back)
-    into retried, waiting_already;
+    loop
+        back := back || row_id;
+    end loop;
+    delete from prescient.future_job_history h
+    where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (back);
+    retried := cardinality(back);
+    waiting_already := waiting_already - retried;
 end
 $$;
 -- +goose StatementEnd
