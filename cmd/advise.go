@@ -207,8 +207,10 @@ func advice(a *learn.Advice) string {
 	switch {
 	case len(a.Points) == 0:
 		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name, learn.MinRows)
+	case a.Checks == 0:
+		return name + ": its rows were ended before their first check."
 	case a.Halved == nil:
-		return name + ": nothing would halve the checks, since no row has fewer than one."
+		return name + ": nothing would halve the checks, since a row has one at the least, unless its owner cancels it before."
 	}
 	next := []string{}
 	for _, d := range a.Halved.Next {
