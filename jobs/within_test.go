@@ -235,6 +235,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 		for _, query := range []string{
 			"select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)",
 			"select prescient.push_back('remind', 'order', '2', '2030-03-02', within => $1)",
+			"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-02}', '{null}', '{\"\"}', '{null}', withins => array[$1]::interval[])",
 		} {
 			if _, err := w.db.ExecContext(t.Context(), query, within); err == nil || !strings.Contains(err.Error(), "it must be from 0 to 366 days") {
 				t.Errorf("a window of %s for %s: %v", within, query, err)
