@@ -126,7 +126,7 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	flags.IntVar(&o.rows, "rows", 100_000, "due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")
 	flags.IntVar(&o.schedules, "schedules", 30_000_000, "`schedules` of the workload day")
-	flags.IntVar(&o.waiting, "waiting", 100_000_000, "`rows` that wait in the workload stores")
+	flags.IntVar(&o.waiting, "waiting", 100_000_000, "`rows` that wait in the workload stores; 0: that part is left out")
 	flags.StringVar(&o.json, "json", "", "write the results to this `file`, too")
 	flags.StringVar(&o.dir, "dir", "", "where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
 	flags.Func("pg", "a `NAME=VALUE` for the PostgreSQL server, such as wal_compression=lz4; may be given again", func(s string) error {
