@@ -55,6 +55,7 @@ var (
 	EngineVersion         = read("engine_version")
 	Enqueue               = read("enqueue")
 	EnqueueCopy           = read("enqueue_copy")
+	EnqueueLock           = read("enqueue_lock")
 	EnqueueMany           = read("enqueue_many")
 	EventAck              = read("event_ack")
 	EventConsumers        = read("event_consumers")

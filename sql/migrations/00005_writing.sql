@@ -371,9 +371,18 @@ declare
     enqueued_app   text := nullif(current_setting('application_name'), '');
     enqueued_actor text := nullif(current_setting('prescient_trace.actor', true), '');
     enqueued_trace text := nullif(current_setting('prescient_trace.parent', true), '');
+    wrong          interval;
 begin
     if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    select w into wrong
+    from unnest(withins) as w
+    where prescient.within_seconds(w) not between 1 and 31622400
+    limit 1;
+    if found then
+        raise exception 'within is %; it must be from 0 to 366 days', wrong
+            using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
     end if;
     perform from prescient.future_job where false;
     replaced := 0;
