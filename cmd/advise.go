@@ -25,7 +25,7 @@ type adviseOptions struct {
 
 func newAdvise(a *App) *cobra.Command {
 	var o adviseOptions
-	c := a.withOutput(&cobra.Command{
+	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "advise",
 		Short: "Tell how many checks found nothing, and when to look instead",
 		Long: `Tell of each job how many checks found nothing, when its rows were really finished, and which first delay and
@@ -42,9 +42,9 @@ which each has its own delay, it says so. docs/learning.md has more, and how job
 			if o.by != "" && o.job == "" {
 				return usagef("--by tells the rows of one job apart: give --job, too")
 			}
-			return advise(c.Context(), a, o)
+			return a.over(c.Context(), func(ctx context.Context, a *App) error { return advise(ctx, a, o) })
 		},
-	})
+	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload by which its rows are told apart, such as carrier")
 	countVar(c.Flags(), &o.rows, "rows", learn.DefaultRows, "number of rows of history that are read at the most, the newest")

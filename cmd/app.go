@@ -37,7 +37,7 @@ type App struct {
 	log      *slog.Logger
 	where    string           // flags that say which schema it is, see self
 	command  string           // that runs, such as "orders jobs cancel"
-	tail     tail             // of the log
+	tail     *tail            // of the log
 	quiet    bool             // success is not told of
 	verbose  bool             // but in one line, where something was done
 	output   string           // what --output says
@@ -46,13 +46,19 @@ type App struct {
 	broken   bool             // a query of sql_jobs cannot run
 	mentions *regexp.Regexp   // of commands in texts that do not know the binary's name
 	reached  bool             // the command line was understood: a command's own function was called
+	chosen   string           // what --store says
+	store    string           // that the command works on; empty: the database of the settings, or many
+	many     bool             // it works on several
+	fleet    *fleet           // of a store among several
+	repeats  bool             // for such a one that is not the first of them
+	answer   *any             // what such a one prints as JSON
 }
 
 // New returns the command line of a binary with the jobs of registry. extra adds commands of the binary's own.
 func New(registry *jobs.Registry, extra ...func(*App) *cobra.Command) *App {
 	return &App{
 		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		registry: registry, extra: extra,
+		registry: registry, extra: extra, tail: new(tail),
 	}
 }
 
@@ -67,7 +73,7 @@ func (a *App) Registry() *jobs.Registry { return a.registry }
 
 // Run runs the command that args, without the binary's name, stand for. Errors are on Err when it returns.
 func (a *App) Run(ctx context.Context, args []string) Code {
-	a.quiet, a.verbose, a.broken, a.where, a.tail.text = false, false, false, "", nil
+	a.quiet, a.verbose, a.broken, a.where, a.tail = false, false, false, "", new(tail)
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
@@ -97,6 +103,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	config.Flags(root.PersistentFlags())
+	root.PersistentFlags().StringVar(&a.chosen, "store", "", "work on the store of this `NAME` alone, or on those of a pattern; see stores in the configuration file")
 	versionFlag(root)
 	root.InitDefaultHelpFlag() // else what follows --help would be taken for its value
 	root.AddCommand(
@@ -194,6 +201,9 @@ func (a *App) load(c *cobra.Command) error {
 	if err != nil {
 		return &ExitError{Code: Usage, Err: fmt.Errorf("configuration: %w", err)}
 	}
+	if err := a.chooseStores(c); err != nil {
+		return err
+	}
 	a.quiet = c.Annotations[quietInPipes] != "" && a.origin("log.level") == "default" && !a.errIsTerminal()
 	a.setLog(a.config.Config.Log)
 	for _, warning := range a.config.Warnings {
@@ -221,8 +231,12 @@ func (a *App) logger(format string, level slog.Level) *slog.Logger {
 	if format == "json" {
 		handler = slog.NewJSONHandler(a.Err, opts)
 	}
-	kept := slog.NewTextHandler(&a.tail, &slog.HandlerOptions{Level: min(level, slog.LevelInfo), ReplaceAttr: readable})
-	return slog.New(slog.NewMultiHandler(handler, kept))
+	kept := slog.NewTextHandler(a.tail, &slog.HandlerOptions{Level: min(level, slog.LevelInfo), ReplaceAttr: readable})
+	log := slog.New(slog.NewMultiHandler(handler, kept))
+	if a.store != "" {
+		log = log.With("store", a.store)
+	}
+	return log
 }
 
 // quietInPipes annotates a command that cron starts: where nobody asks for a level of the log and stderr is no terminal, it
@@ -231,7 +245,10 @@ const quietInPipes = "quiet-in-pipes"
 
 // verboseFlag adds --verbose to such a command.
 func (a *App) verboseFlag(c *cobra.Command) *cobra.Command {
-	c.Annotations = map[string]string{quietInPipes: "yes"}
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[quietInPipes] = "yes"
 	c.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "tell in one line what was done, also where stderr is no terminal")
 	return c
 }
@@ -265,7 +282,7 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	if exit, ok := errors.AsType[*ExitError](err); err == nil || ok && exit.Err == nil {
 		return
 	}
-	text := redact(a.named(err.Error()+hint(err)+a.refusal(c, err)), args)
+	text := redact(a.named(err.Error()+hint(err)+a.refusal(err)), args)
 	if a.Config().Log.Format == "json" {
 		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
 		return

@@ -28,7 +28,7 @@ type catchUpOptions struct {
 
 func newCatchUp(a *App) *cobra.Command {
 	o := catchUpOptions{mode: slots.ModeRun}
-	c := a.verboseFlag(a.withOutput(&cobra.Command{
+	c := overAll(a.verboseFlag(a.withOutput(&cobra.Command{
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
@@ -48,9 +48,11 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
   prescient catch-up --since 6h --job order.unshipped --limit 10000`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.pinged(c.Context(), func() error { return catchUp(c.Context(), a, &o) })
+			return a.pinged(c.Context(), func() error {
+				return a.over(c.Context(), func(ctx context.Context, a *App) error { return catchUp(ctx, a, &o) })
+			})
 		},
-	}))
+	})))
 	fs := c.Flags()
 	fs.Var(choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
 	sinceVar(fs, &o.since, "since", "first slot to look at")

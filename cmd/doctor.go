@@ -22,7 +22,7 @@ import (
 )
 
 func newDoctor(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
+	return overAll(a.withOutput(&cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what will hurt before it does, and say what mends it",
 		Long: `Look for what will hurt before it does: settings that cron would not see, secrets that everybody can read, queries of
@@ -34,8 +34,8 @@ command that mends it. The exit code is 3 where one needs action. Nothing is cha
 		Example: `  prescient doctor
   prescient doctor --output json | jq -r '.findings[].do'`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return examine(c.Context(), a) },
-	})
+		RunE: func(c *cobra.Command, _ []string) error { return a.over(c.Context(), examine) },
+	}))
 }
 
 // doctorView is what doctor has found.
@@ -54,7 +54,9 @@ type settingView struct {
 func examine(ctx context.Context, a *App) error {
 	var view doctorView
 	crontabs := doctor.Crontabs(ctx, a.Name)
-	view.Findings = append(a.examineSettings(ctx, &view, crontabs), a.examineFile()...)
+	if !a.repeats { // what is found of this machine
+		view.Findings = append(a.examineSettings(ctx, &view, crontabs), a.examineFile()...)
+	}
 	db, err := a.connect(ctx)
 	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage {
 		return err
@@ -65,7 +67,7 @@ func examine(ctx context.Context, a *App) error {
 		})
 		return printDoctor(a, view)
 	}
-	defer func() { _ = db.Close() }()
+	defer func() { _ = a.closeDB(db) }()
 	setting, unread := a.setting(ctx, db) // which migrates the private one, as with every command
 	found, err := doctor.Look(ctx, doctor.Config{
 		DB: db, Schema: a.schema(), Name: a.self(), Connections: a.Config().Run.Connections + slots.OwnConnections,

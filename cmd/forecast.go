@@ -25,7 +25,7 @@ type forecastOptions struct {
 
 func newForecast(a *App) *cobra.Command {
 	var o forecastOptions
-	c := a.withOutput(&cobra.Command{
+	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "forecast",
 		Short: "Tell what the slots to come will bring, and which will not end in time",
 		Long: `Tell what each slot to come will bring: its rows, how long running them will take, and which slots will not end before
@@ -47,15 +47,15 @@ is printed, and where nothing is nothing is.`,
   prescient forecast --backtest 7d --lead 24h`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			look := lookAhead
 			if o.past > 0 {
-				return backtest(c.Context(), a, &o)
-			}
-			if o.ahead == 0 {
+				look = backtest
+			} else if o.ahead == 0 {
 				return usagef("--for 0s: must be positive")
 			}
-			return lookAhead(c.Context(), a, &o)
+			return a.over(c.Context(), func(ctx context.Context, a *App) error { return look(ctx, a, &o) })
 		},
-	})
+	}))
 	duration.Var(c.Flags(), &o.ahead, "for", 24*time.Hour, "how far ahead to look")
 	c.Flags().BoolVar(&o.check, "check", false, "print only what is wrong, and exit with 3 when something is")
 	c.Flags().Var(&o.whatIf, "what-if", "what slots are run with: runners=N, workers=N of each, width=DURATION, with commas between")

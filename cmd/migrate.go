@@ -21,7 +21,7 @@ func newMigrate(a *App) *cobra.Command {
 }
 
 func newMigrateUp(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
+	return overAll(a.withOutput(&cobra.Command{
 		Use:   "up",
 		Short: "Bring the schema up to date, creating it where it is missing",
 		Long: `Bring the schema up to date, creating it where it is missing, and print the migrations that were applied.
@@ -29,8 +29,8 @@ Any number of processes may do so at once. The role must be allowed to create ta
 not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return migrateUp(c.Context(), a) },
-	})
+		RunE:    func(c *cobra.Command, _ []string) error { return a.over(c.Context(), migrateUp) },
+	}))
 }
 
 func migrateUp(ctx context.Context, a *App) error {
@@ -63,7 +63,7 @@ var upToDate = fmt.Sprintf("nothing to do: the schema is up to date, at version 
 
 func newMigrateStatus(a *App) *cobra.Command {
 	var check bool
-	c := a.withOutput(&cobra.Command{
+	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "status",
 		Short: "List the migrations, and which of them the database has",
 		Long: `List the migrations, and which of them the database has, those of a newer binary, too. With --check the exit code is
@@ -71,8 +71,10 @@ func newMigrateStatus(a *App) *cobra.Command {
 		Example: `  prescient migrate status
   prescient migrate status --check`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return migrateStatus(c.Context(), a, check) },
-	})
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.over(c.Context(), func(ctx context.Context, a *App) error { return migrateStatus(ctx, a, check) })
+		},
+	}))
 	c.Flags().BoolVar(&check, "check", false, "exit with 3 when the schema is not that of this binary")
 	return c
 }
@@ -197,10 +199,7 @@ func (a *App) withSchema(ctx context.Context, fn func(db *sqlx.DB, list []pgsql.
 	if err == nil {
 		err = fn(db, list)
 	}
-	if closed := db.Close(); closed != nil {
-		err = errors.Join(err, fmt.Errorf("close the database: %w", closed))
-	}
-	return err
+	return errors.Join(err, a.closeDB(db))
 }
 
 func printMigrations(a *App, list []pgsql.Migration) error {

@@ -40,7 +40,7 @@ func (a *App) open(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, pgsql.S
 		err = a.checkWidth(setting)
 	}
 	if err != nil {
-		return nil, setting, errors.Join(err, db.Close())
+		return nil, setting, errors.Join(err, a.closeDB(db))
 	}
 	return db, setting, nil
 }
@@ -52,14 +52,17 @@ func (a *App) URL(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := db.Close(); err != nil {
-		return "", fmt.Errorf("close the database: %w", err)
+	if err := a.closeDB(db); err != nil {
+		return "", err
 	}
 	return a.address(ctx)
 }
 
 // connect is Open for commands that work without the schema, or with another width.
 func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, error) {
+	if a.many {
+		return nil, a.errManyStores()
+	}
 	url, err := a.address(ctx)
 	if err != nil {
 		return nil, err
@@ -68,8 +71,11 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if a.Config().Database.Prepare == "on" {
 		opts = append(opts, pgsql.Prepared())
 	}
+	if a.fleet != nil {
+		return a.fleet.open(ctx, url, opts...)
+	}
 	db, err := pgsql.Open(ctx, url, opts...)
-	if err != nil && !a.private() {
+	if err != nil && !a.private() && a.store == "" {
 		err = fmt.Errorf("%w (database.url is from %s)", err, a.origin("database.url"))
 	}
 	if err != nil {
@@ -78,6 +84,17 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	connections := a.Config().Run.Connections + slots.OwnConnections // what a run needs; no other command needs more
 	db.SetMaxOpenConns(connections)
 	return db, nil
+}
+
+// closeDB closes what connect has opened.
+func (a *App) closeDB(db *sqlx.DB) error {
+	if a.fleet != nil {
+		return nil // others may use it
+	}
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("close the database: %w", err)
+	}
+	return nil
 }
 
 // private tells whether the database is the private PostgreSQL.
@@ -174,7 +191,7 @@ func (a *App) withDB(ctx context.Context, fn func(db *sqlx.DB, s pgsql.Setting) 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }()
+	defer func() { _ = a.closeDB(db) }()
 	return fn(db, setting)
 }
 

@@ -32,6 +32,10 @@ func (a *App) print(v any, asTable func() error) error {
 	if a.output != outputJSON {
 		return asTable()
 	}
+	if a.answer != nil {
+		*a.answer = v
+		return nil
+	}
 	if a.printed != nil {
 		a.printed(v)
 	}

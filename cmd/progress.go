@@ -19,9 +19,9 @@ type bars struct {
 	drawing sync.WaitGroup
 }
 
-// bars returns nil where the log is not read on a terminal.
+// bars returns nil where the log is not read on a terminal, and for one store among several.
 func (a *App) bars() *bars {
-	if !a.errIsTerminal() {
+	if !a.errIsTerminal() || a.fleet != nil {
 		return nil
 	}
 	return newBars(a.Err)

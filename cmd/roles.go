@@ -34,8 +34,8 @@ var roleOf = map[string]pgsql.Role{
 }
 
 // refusal says what to do about an error of the server that the role may not do what the command does.
-func (a *App) refusal(c *cobra.Command, err error) string {
-	role, known := roleOf[strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")]
+func (a *App) refusal(err error) string {
+	role, known := roleOf[strings.TrimPrefix(a.command, a.Name+" ")]
 	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known {
 		return ""
 	}
@@ -55,7 +55,7 @@ type roleView struct {
 
 func newMigrateRoles(a *App) *cobra.Command {
 	var script bool
-	c := a.withOutput(&cobra.Command{
+	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "roles",
 		Short: "Make roles, so that nobody needs to be more than he is: app, reader, runner, operator, owner",
 		Long: `Make five roles that nobody can log in with, hand the schema over to one of them, and grant each what it needs.
@@ -69,9 +69,9 @@ script for the one who may.`,
 			if script {
 				return pgsql.PrintRoles(a.Out, a.schema())
 			}
-			return migrateRoles(c.Context(), a)
+			return a.over(c.Context(), migrateRoles)
 		},
-	})
+	}))
 	c.Flags().BoolVar(&script, "print", false, "print the script for psql, and do nothing")
 	return c
 }
@@ -81,7 +81,7 @@ func migrateRoles(ctx context.Context, a *App) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(pgsql.MakeRoles(ctx, db, a.schema()), db.Close()); err != nil {
+	if err := errors.Join(pgsql.MakeRoles(ctx, db, a.schema()), a.closeDB(db)); err != nil {
 		return err
 	}
 	named := func(role pgsql.Role, may string) roleView { return roleView{role.In(a.schema()), may} }

@@ -24,7 +24,7 @@ type runOptions struct {
 
 func newRun(a *App) *cobra.Command {
 	var o runOptions
-	c := a.verboseFlag(a.withOutput(&cobra.Command{
+	c := overAll(a.verboseFlag(a.withOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the checks of one slot",
 		Long: `Run the checks of one slot: the one that has begun last, or the one that --slot or the name of a
@@ -51,9 +51,11 @@ and an error where rows were given up.`,
   prescient run --output json | jq .checked`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.pinged(c.Context(), func() error { return runSlot(c.Context(), a, o) })
+			return a.pinged(c.Context(), func() error {
+				return a.over(c.Context(), func(ctx context.Context, a *App) error { return runSlot(ctx, a, o) })
+			})
 		},
-	}))
+	})))
 	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the one that has begun last")
 	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "catch up afterwards on what was missed, left open, or came late")
 	config.RunFlags(c.Flags())
@@ -115,7 +117,7 @@ func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slo
 	}
 	return slots.Config{
 		DB: db, Schema: cfg.Database.Schema, Registry: registry,
-		Workers: cfg.Run.Workers, Connections: cfg.Run.Connections, Page: cfg.Run.Page,
+		Shared: a.fleet.bounds(db), Workers: cfg.Run.Workers, Connections: cfg.Run.Connections, Page: cfg.Run.Page,
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: a.log, Progress: bars.show, Observer: observer,
 	}

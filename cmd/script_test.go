@@ -77,6 +77,7 @@ func TestScript(t *testing.T) {
 			"exits":    exits,
 			"sql":      runSQL,
 			"due":      due,
+			"in":       dueIn,
 			"empty":    empty,
 			"embedded": useEmbedded,
 			"login":    login,
@@ -146,11 +147,16 @@ func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // due SLOT JOB KEY... puts checks of orders into a slot, of the past too.
-func due(ts *testscript.TestScript, _ bool, args []string) {
-	for _, key := range args[2:] {
+func due(ts *testscript.TestScript, not bool, args []string) {
+	dueIn(ts, not, append([]string{"prescient"}, args...))
+}
+
+// in SCHEMA SLOT JOB KEY... is due for another schema.
+func dueIn(ts *testscript.TestScript, _ bool, args []string) {
+	for _, key := range args[3:] {
 		runSQL(ts, false, []string{
-			"insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)",
-			"values (prescient.job_number('" + args[1] + "'), 'order', '" + key + "', '" + args[0] + "', '" + args[0] + "')",
+			"insert into " + args[0] + ".future_job (job, entity_name, entity_key, first_check_at, next_check_at)",
+			"values (" + args[0] + ".job_number('" + args[2] + "'), 'order', '" + key + "', '" + args[1] + "', '" + args[1] + "')",
 		})
 	}
 }

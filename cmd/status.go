@@ -29,7 +29,7 @@ type statusOptions struct {
 
 func newStatus(a *App) *cobra.Command {
 	var o statusOptions
-	c := a.withOutput(&cobra.Command{
+	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "status",
 		Short: "Show the current slot, what was missed, fails or was given up, and paused jobs",
 		Long: `Show the current slot, and every slot of the past that is in trouble, with the jobs whose rows wait in it:
@@ -54,8 +54,10 @@ Their limits are set, and conditions left out, by --limit. Jobs are judged by th
   prescient status --check --limit gave-up=10 --limit slow=off
   prescient status --output json | jq '.missed[].slot'`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return status(c.Context(), a, &o) },
-	})
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.over(c.Context(), func(ctx context.Context, a *App) error { return status(ctx, a, &o) })
+		},
+	}))
 	sinceVar(c.Flags(), &o.since, "since", "first slot to look at; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only what is wrong, and exit with 3 when something is")
 	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")

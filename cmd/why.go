@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -15,7 +16,7 @@ import (
 
 func newWhy(a *App) *cobra.Command {
 	var key jobs.Key
-	c := a.withOutput(&cobra.Command{
+	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "why ENTITY KEY",
 		Short: "Tell the whole story of the checks of an entity",
 		Long: `Tell the whole story of the checks of an entity, in order: who asked for them, when and for when; who moved, replaced
@@ -29,15 +30,25 @@ between its beginning and its end are kept.`,
 		Args: exactly("ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			key.EntityName, key.EntityKey = args[0], args[1]
-			return why(c.Context(), a, key)
+			var told atomic.Bool
+			err := a.over(c.Context(), func(ctx context.Context, a *App) error { return why(ctx, a, key, &told) })
+			if err != nil || told.Load() || a.output == outputJSON {
+				return err
+			}
+			of := ""
+			if key.JobExec+key.ItemKey != "" {
+				of = " of this job and item"
+			}
+			return a.lines(fmt.Sprintf("nothing is known of %s %s: no check%s waits, and none is in history", key.EntityName, key.EntityKey, of))
 		},
-	})
+	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&key.ItemKey, "item", "", "only this `KEY` of those that tell apart two checks of one job on one entity")
 	return c
 }
 
-func why(ctx context.Context, a *App, key jobs.Key) error {
+// why tells the story, if there is one.
+func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		events, err := c.Why(ctx, db, key)
 		if err != nil {
@@ -52,12 +63,9 @@ func why(ctx context.Context, a *App, key jobs.Key) error {
 		}
 		return a.print(views, func() error {
 			if len(views) == 0 {
-				of := ""
-				if key.JobExec+key.ItemKey != "" {
-					of = " of this job and item"
-				}
-				return a.lines(fmt.Sprintf("nothing is known of %s %s: no check%s waits, and none is in history", key.EntityName, key.EntityKey, of))
+				return nil
 			}
+			told.Store(true)
 			return a.lines(story(events, now)...)
 		})
 	})

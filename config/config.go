@@ -57,6 +57,10 @@ type Run struct {
 	// Default: 8.
 	Connections int `mapstructure:"connections"`
 
+	// Stores is how many slots of the stores of one server are run at once, at least 1; each has 5 connections besides those of
+	// Connections, which, like Workers, bounds all stores together. Default: 4.
+	Stores int `mapstructure:"stores"`
+
 	// Page is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.
 	Page int `mapstructure:"page"`
 
@@ -180,6 +184,7 @@ func Default() Config {
 		Run: Run{
 			Workers:     64,
 			Connections: 8,
+			Stores:      4,
 			Page:        2000,
 			Lease:       time.Minute,
 			Grace:       20 * time.Second,

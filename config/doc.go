@@ -20,6 +20,7 @@
 //	run:
 //	  workers: 64          # checks at once
 //	  connections: 8       # checks with a transaction at once
+//	  stores: 4            # slots of the stores of one server at once
 //	  page: 2000           # rows at once
 //	  lease: 1m
 //	  grace: 20s

@@ -59,6 +59,10 @@ var rules = map[string]rule[Config]{
 		"a whole number from 1 to 1000",
 		func(c Config) bool { return 1 <= c.Run.Connections && c.Run.Connections <= 1000 },
 	},
+	"run.stores": {
+		"a whole number, at least 1",
+		func(c Config) bool { return c.Run.Stores >= 1 },
+	},
 	"run.page": {
 		"a whole number of rows from 1 to 10000",
 		func(c Config) bool { return 1 <= c.Run.Page && c.Run.Page <= 10000 },

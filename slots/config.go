@@ -60,8 +60,11 @@ type Config struct {
 	Observer Observer
 }
 
-// Shared are bounds of several runners together, such as those of many stores: what Config bounds for each. Nil: none.
+// Shared are bounds of several runners together, such as those of many stores. Nil: none.
 type Shared struct {
+	// Runs is how many slots are run at once, each of which needs OwnConnections. A run whose turn has not come waits.
+	Runs Bound
+	// Workers and Connections bound what Config bounds for each runner.
 	Workers, Connections Bound
 }
 

@@ -61,6 +61,12 @@ func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (guard.Verdict
 }
 
 func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selection) (Result, error) {
+	if turns := semaphore(r.cfg.Shared.Runs); turns != nil {
+		if !turns.enter(ctx, ctx) {
+			return Result{Slot: slot, Kind: kind}, ErrStopped
+		}
+		defer turns.leave()
+	}
 	started := monotonic()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
 		slog.Time("slot", slot), slog.String("kind", string(kind)), slog.String("runner", r.cfg.Name))

@@ -13,7 +13,7 @@ import (
 // NewConnector wraps a connector of lib/pq: its connections begin transactions of [BeginLazy] as it says, and keep
 // statements prepared where that is wanted. [Open] uses it.
 func NewConnector(base driver.Connector, prepare bool) driver.Connector {
-	return connector{base, prepare}
+	return connector{base, prepare, nil}
 }
 
 // errUnwanted is what connecting ends with where no server is what the URL asks for: in a failover, none is until the
@@ -26,9 +26,22 @@ var unwanted = regexp.MustCompile(`session is (not )?read-only|server is (not )?
 type connector struct {
 	driver.Connector
 	prepare bool
+	share   *Share // nil: none
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.share.enter(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		c.share.leave()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	base, err := c.Connector.Connect(ctx)
 	if err != nil && unwanted.MatchString(err.Error()) {
 		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
@@ -36,7 +49,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrapped := &conn{Conn: base.(pqconn.Conn)}
+	wrapped := &conn{Conn: base.(pqconn.Conn), share: c.share}
 	if c.prepare {
 		wrapped.prepared = map[string]pqconn.Stmt{}
 	}
@@ -56,7 +69,17 @@ type conn struct {
 	pqconn.Conn
 	prepared map[string]pqconn.Stmt // statements with parameters, from their first use on; nil: none is kept
 	tx       *lazyTx                // that is under way; nil: none is, or one that is not lazy
+	share    *Share                 // where it counts; nil: nowhere
 }
+
+// Close closes the connection; database/sql does so once.
+func (c *conn) Close() error {
+	defer c.share.leave()
+	return c.Conn.Close()
+}
+
+// IsValid is asked when the connection goes back to its pool.
+func (c *conn) IsValid() bool { return !c.share.wanted() && c.Conn.IsValid() }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	within, ok := ctx.Value(lazy).(context.Context)

@@ -1,10 +1,26 @@
 package sql
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
+
+	"github.com/lib/pq"
 )
+
+// ServerOf returns which server, or servers, a database URL leads to, so that two URLs can be compared.
+func ServerOf(url string) (string, error) {
+	cfg, err := pq.NewConfig(withPorts(url))
+	if err != nil {
+		return "", ErrURL
+	}
+	text := fmt.Sprintf("%s %s:%d", cfg.Hostaddr, cfg.Host, cfg.Port)
+	for _, m := range cfg.Multi {
+		text += fmt.Sprintf(",%s %s:%d", m.Hostaddr, m.Host, m.Port)
+	}
+	return text, nil
+}
 
 // withPorts writes the ports of a URL of several servers, as libpq takes it (postgres://a:5432,b:5433/shop), where the
 // driver looks for them. Any other it returns as it is.

@@ -32,6 +32,7 @@ type options struct {
 	cfg      pq.Config
 	dialer   dialer
 	prepared bool
+	share    *Share
 	name     string
 }
 
@@ -87,7 +88,8 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 		return nil, ErrURL
 	}
 	base.Dialer(o.dialer)
-	db := sqlx.NewDb(sql.OpenDB(NewConnector(base, o.prepared)), "postgres")
+	db := sqlx.NewDb(sql.OpenDB(connector{base, o.prepared, o.share}), "postgres")
+	o.share.add(db.DB)
 	db.SetMaxIdleConns(math.MaxInt32) // as many as are open
 	db.SetConnMaxIdleTime(maxIdleTime)
 	if err := db.PingContext(ctx); err != nil {

@@ -1,10 +1,13 @@
 package sql
 
 import (
+	"context"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 )
 
@@ -29,6 +32,22 @@ func ParseSchema(name string) (Schema, error) {
 		return "", fmt.Errorf("schema %q: names that begin with pg_ belong to PostgreSQL", name)
 	}
 	return Schema(name), nil
+}
+
+// IsLike tells whether a name is like a pattern, in which * stands for any letters.
+func IsLike(name, pattern string) bool {
+	like, err := path.Match(pattern, name)
+	return like && err == nil
+}
+
+// Schemas returns the schemas that hold the tables and whose names are like a pattern, in which * stands for any letters, by name.
+func Schemas(ctx context.Context, db *sqlx.DB, pattern string) ([]string, error) {
+	var names []string
+	like := strings.NewReplacer(`_`, `\_`, `*`, `%`).Replace(pattern)
+	if err := db.SelectContext(ctx, &names, StoreSchemas.In(""), like); err != nil {
+		return nil, fmt.Errorf("look for schemas like %s: %w", pattern, err)
+	}
+	return names, nil
 }
 
 // String returns the bare name.

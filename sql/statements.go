@@ -141,6 +141,7 @@ var (
 	SchemaVersionIs       = read("schema_version")
 	SetWidth              = read("set_width")
 	SlotClose             = read("slot_close")
+	StoreSchemas          = read("store_schemas")
 	SlotJobs              = read("slot_jobs")
 	SlotList              = read("slot_list")
 	SlotOpen              = read("slot_open")
