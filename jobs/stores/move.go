@@ -110,6 +110,8 @@ func (m *mover) begin(ctx context.Context) (err error) {
 		switch {
 		case err != nil:
 			return err
+		case target.Err != nil:
+			return fmt.Errorf("store %s: %w", name, target.Err)
 		case target == m.source:
 			return fmt.Errorf("store %s is where the rows are", name)
 		case !target.DrainingSince.IsZero():

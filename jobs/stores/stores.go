@@ -18,7 +18,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Store is one schema of one database. Name and DB must be set. A Store that a Set returns is not changed any more.
+// Store is one schema of one database. Name must be set, and DB, or Err where it could not be opened. A Store that a Set returns is not changed any more.
 type Store struct {
 	// Name tells it from the others, and decides which keys it gets: with another name it gets others.
 	Name string
@@ -62,12 +62,12 @@ func New(ctx context.Context, list []Store, cfg jobs.Config) (*Set, error) {
 	var stores []*Store
 	for _, store := range list {
 		switch {
-		case store.Name == "" || store.DB == nil:
+		case store.Name == "" || store.DB == nil && store.Err == nil:
 			return nil, fmt.Errorf("store %d of %d, %q: Name and DB must be set", len(stores)+1, len(list), store.Name)
 		case slices.ContainsFunc(stores, func(other *Store) bool { return other.Name == store.Name }):
 			return nil, fmt.Errorf("two stores have the name %s", store.Name)
 		}
-		stores = append(stores, &Store{Name: store.Name, DB: store.DB, Schema: store.Schema})
+		stores = append(stores, &Store{Name: store.Name, DB: store.DB, Schema: store.Schema, Err: store.Err})
 	}
 	if len(stores) == 0 {
 		return nil, errors.New("there are no stores")
@@ -117,6 +117,9 @@ func (s *Set) Refresh(ctx context.Context) error {
 
 // ask returns a store as it is now.
 func (s *Set) ask(ctx context.Context, store Store) *Store {
+	if store.DB == nil {
+		return &store
+	}
 	store.Err = nil
 	if store.Client == nil {
 		cfg := s.cfg
