@@ -141,10 +141,10 @@ const stateDown = "down"
 
 // where is a database and a schema in it.
 func where(d view.Database) string {
-	if d.Server.Database == "" {
+	if d.Server == (pgsql.Server{}) {
 		return ""
 	}
-	return strings.TrimPrefix(d.Server.Host+"/"+d.Server.Database+"."+d.Schema, "/")
+	return strings.TrimPrefix(d.Host+"/"+d.Server.Database+"."+d.Schema, "/")
 }
 
 func stateOf(ctx context.Context, s *stores.Store) storeState {
