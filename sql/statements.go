@@ -147,6 +147,7 @@ var (
 	SlotOpen              = read("slot_open")
 	SlotUnsettle          = read("slot_unsettle")
 	SlotWaiting           = read("slot_waiting")
+	StoreBatches          = read("store_batches")
 	StoreClaim            = read("store_claim")
 	StoreDrain            = read("store_drain")
 	StoreDrop             = read("store_drop")

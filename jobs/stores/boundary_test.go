@@ -360,6 +360,75 @@ var somebody = map[string]who{
 			return nil
 		}
 	},
+	"change by hand": func(c *trial) func() error {
+		result, err := c.stage.dbs[0].ExecContext(context.Background(), `update prescient.future_job set payload = payload || '{"by": "hand"}' where entity_key = $1`, target)
+		n := int64(0)
+		if err == nil {
+			n, err = result.RowsAffected()
+		}
+		if err != nil {
+			c.t.Error(err)
+		}
+		return func() error {
+			total := int64(0)
+			for s := range c.stage.set.All() {
+				total += get[int64](c.t, s, `select count(*) from prescient.future_job where payload ->> 'by' = 'hand'`)
+			}
+			if total != n {
+				return fmt.Errorf("%d rows were changed, and %d rows have that", n, total)
+			}
+			return nil
+		}
+	},
+	"change what a schedule carries": func(c *trial) func() error {
+		_, err := c.schedule.Update(context.Background(), c.store("a").DB, schedule.Spec{ID: "daily", Crontab: "0 0 * * *", Payload: []byte(`"new"`)}, schedule.AnyVersion)
+		if err != nil && !errors.Is(err, schedule.ErrNotFound) {
+			c.t.Errorf("update: %v", err)
+		}
+		return func() error {
+			total := 0
+			for s := range c.stage.set.All() {
+				total += get[int](c.t, s, `select count(*) from prescient.schedule where payload = '"new"'`)
+			}
+			if (total == 1) != (err == nil) {
+				return fmt.Errorf("%d schedules have what was written (%v)", total, err)
+			}
+			return nil
+		}
+	},
+	"another move, which dies when it has given rows": func(c *trial) func() error {
+		way := pgtest.OpenFaults(c.t, c.stage.urls[0], false)
+		set := newSet(c.t, c.stage.list([2]*sqlx.DB{way.DB, c.stage.dbs[1]})...)
+		gives := func(text string) bool { return strings.Contains(text, "give_rows") }
+		way.Set(pgtest.Fault{At: 2, Of: gives, Kind: pgtest.CrashAfter})
+		_, _ = set.Move(context.Background(), stores.Move{From: "a"})
+		return func() error { return nil }
+	},
+	"pause the job": func(c *trial) func() error {
+		a := c.store("a")
+		if _, err := a.Client.Pause(context.Background(), a.DB, "remind"); err != nil {
+			c.t.Error(err)
+		}
+		left := get[int](c.t, a, "select count(*) from prescient.future_job where entity_name = 'order'")
+		return func() error {
+			paused := 0
+			for s := range c.stage.set.All() {
+				if s.Name != "a" && get[bool](c.t, s, "select exists (select from prescient.job where name = 'remind' and paused_at is not null)") {
+					paused += get[int](c.t, s, "select count(*) from prescient.future_job where entity_name = 'order'")
+				}
+			}
+			if paused < left-1 { // one is replaced
+				return fmt.Errorf("%d rows waited when their job was paused, and %d wait where it is", left, paused)
+			}
+			return nil
+		}
+	},
+	"another move, of schedules alone": func(c *trial) func() error {
+		if _, err := c.stage.set.Move(context.Background(), stores.Move{From: "a", To: []string{"c"}, Field: "nothing"}); err != nil {
+			c.t.Errorf("another move: %v", err)
+		}
+		return func() error { return nil }
+	},
 	"another move": func(c *trial) func() error {
 		if _, err := c.stage.set.Move(context.Background(), stores.Move{From: "a"}); err != nil {
 			c.t.Errorf("another move: %v", err)

@@ -88,9 +88,10 @@ type mover struct {
 	what   Move
 	token  int64
 	source *Store
-	among  []*Store        // that rows go to; the source, where its own rows stay
-	failed map[string]bool // stores that nothing more is moved to, by name
-	errs   []error         // of these
+	among  []*Store           // that rows go to; the source, where its own rows stay
+	copies map[*Store][]int64 // batches that were there before this move, by store
+	failed map[string]bool    // stores that nothing more is moved to, by name
+	errs   []error            // of these
 	moved  Moved
 }
 
@@ -129,6 +130,9 @@ func (m *mover) begin(ctx context.Context) (err error) {
 		if err := m.identify(ctx, store); err != nil {
 			return err
 		}
+	}
+	if err := m.findCopies(ctx); err != nil {
+		return err
 	}
 	return m.source.send(ctx, m.what.By, pgsql.StoreClaim, []any{m.token}, skip)
 }

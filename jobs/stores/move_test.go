@@ -1,6 +1,7 @@
 package stores_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -266,5 +267,43 @@ func TestAMoveThatCannotBeIsRefused(t *testing.T) {
 	}
 	if n := len(w.waiting(w.a)); n != 1 {
 		t.Errorf("%d rows wait", n)
+	}
+}
+
+// waits tells whether a session of the database waits for a lock.
+func waits(t *testing.T, s *stores.Store) bool {
+	t.Helper()
+	return get[bool](t, s, `select exists (select from pg_locks where not granted and database = (select oid from pg_database where datname = current_database()))`)
+}
+
+func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	opening, err := w.a.DB.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opening.Rollback() }()
+	if _, err := opening.ExecContext(t.Context(), `select prescient.lock_slot($1, true)`, slot(5)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
+		ended <- err
+	}()
+	for !waits(t, w.a) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it took the row: %v", err)
+		default:
+		}
+	}
+	if n := len(w.waiting(w.a)); n != 1 {
+		t.Errorf("%d rows wait", n)
+	}
+	if err := errors.Join(opening.Rollback(), <-ended); err != nil || len(w.waiting(w.b)) != 1 {
+		t.Error(err)
 	}
 }

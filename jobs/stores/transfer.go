@@ -137,7 +137,7 @@ type left struct {
 }
 
 // finish settles what an earlier move has left: the batches that the source has given, and the copies of what it has not. Stores that do not
-// answer are left to a later one.
+// answer are left to a later one. Each message of it may come late, when somebody else has taken over.
 func (m *mover) finish(ctx context.Context) error {
 	var all []left
 	err := m.source.send(ctx, m.what.By, pgsql.StoreNotes, nil, func(row *sql.Rows) error {
@@ -161,11 +161,36 @@ func (m *mover) finish(ctx context.Context) error {
 		}
 		m.moved.Finished += int64(len(l.given))
 	}
+	for store, batches := range m.copies {
+		stale := slices.DeleteFunc(batches, func(batch int64) bool {
+			return slices.ContainsFunc(all, func(l left) bool { return l.batch == batch })
+		})
+		if len(stale) == 0 {
+			continue
+		}
+		if err := store.send(ctx, m.what.By, pgsql.StoreDrop, []any{m.source.id, pq.Int64Array(stale)}, skip); err != nil {
+			m.fails(store, err)
+		}
+	}
+	return nil
+}
+
+// findCopies lists the batches of which there are copies before this move may take rows away. Who wrote them can give none of them once it may, and
+// of who comes after that there are none here.
+func (m *mover) findCopies(ctx context.Context) error {
+	m.copies = map[*Store][]int64{}
 	for _, store := range m.stores {
-		if store != m.source && store.Err == nil && !m.failed[store.Name] {
-			if err := store.send(ctx, m.what.By, pgsql.StoreDrop, []any{m.source.id}, skip); err != nil {
-				m.fails(store, err)
-			}
+		if store == m.source || store.Err != nil {
+			continue // of one that is down a later move drops them
+		}
+		err := store.send(ctx, m.what.By, pgsql.StoreBatches, []any{m.source.id}, func(row *sql.Rows) error {
+			var batch int64
+			err := row.Scan(&batch)
+			m.copies[store] = append(m.copies[store], batch)
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

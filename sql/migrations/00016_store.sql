@@ -12,7 +12,8 @@
 --
 -- So a row is to be found at any moment, in the source or after that in the target: cancel in the target finds copies, too.
 -- Whoever moves rows of a source has put a number of his own into its setting, and give_rows fails for who had that place before. A note
--- in store_out is then of a batch to be settled, and copies in store_in without one are of a batch that is never given.
+-- in store_out is then of a batch to be settled, and copies that were there before he did so, and have no note after it, are of a batch that
+-- is never given.
 
 -- +goose Up
 alter table prescient.setting
