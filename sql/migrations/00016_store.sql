@@ -94,17 +94,20 @@ create function prescient.receive_rows(
 )
 returns setof text
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 begin
     insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data, schedule, dropped)
     select
-        receive_rows.source, this, g.nth, g.name, coalesce(g.data ->> 'entity_name', 'schedule'),
-        coalesce(g.data ->> 'entity_key', g.schedule ->> 'id'), g.data ->> 'item_key', g.data, g.schedule, g.dropped
+        receive_rows.source, this, g.nth, g.name, coalesce(k.entity_name, 'schedule'), coalesce(k.entity_key, g.schedule ->> 'id'), k.item_key,
+        g.data, g.schedule, g.dropped
     from (
         select u.nth, u.name, nullif(u.data, '')::json as data, nullif(u.schedule, '')::json as schedule, nullif(u.dropped, '')::json as dropped
         from unnest(names, rows, schedules, drops) with ordinality as u (name, data, schedule, dropped, nth)
+        offset 0 -- each is read once
     ) as g
+    left join lateral json_to_record(g.data) as k (entity_name text, entity_key text, item_key text) on true
     on conflict (source, batch, nth) do nothing;
 
     return query
@@ -251,12 +254,14 @@ create function prescient.settle_rows(
     out cancelled bigint
 )
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare
     grid  interval;
     first timestamptz;
     fresh text[];
+    moved text;
 begin
     lock table prescient.future_job in row exclusive mode;
     -- Whoever cancels a copy waits for this transaction, and then finds the row that waits.
@@ -299,15 +304,15 @@ begin
     )
     select coalesce(array_agg(w.id), '{}') into fresh from written w;
 
+    -- The entry of their traces is made once, but for the slot.
+    moved := rtrim((prescient.trace_entry('moved', null)::jsonb || jsonb_build_object('from', source_name, 'to', target_name))::text, '}');
     with arriving as materialized (
         select
             r.*, i.outcome, i.entry, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
             coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
             case when i.job_exec = '' then r.job else prescient.number_of(i.job_exec) end as number,
             greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
-            prescient.traced(r.trace, (
-                prescient.trace_entry('moved', r.next_check_at)::jsonb || jsonb_build_object('from', source_name, 'to', target_name)
-            )::text) as told
+            prescient.traced(r.trace, moved || ', "slot": ' || extract(epoch from r.next_check_at)::bigint || '}') as told
         from prescient.store_in i
         cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
@@ -327,8 +332,13 @@ begin
     ), ended as (
         select a.*, coalesce(a.outcome, 'replaced') as ends
         from arriving a
-        left join waiting w on w.job = a.number and w.entity_name = a.entity_name and w.entity_key = a.entity_key and w.item_key = a.item_key
-        where a.outcome is not null or not a.may_wait or a.item_key is not null and w.job is null
+        where a.outcome is not null
+            or not a.may_wait
+            or a.item_key is not null and (a.entity_name, a.entity_key, a.number, a.item_key) not in (
+                select w.entity_name, w.entity_key, w.job, w.item_key
+                from waiting w
+                where w.item_key is not null
+            )
     ), kept as (
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
