@@ -36,6 +36,7 @@ var workloads = []workload{
 	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
 	{"forecast", "a forecast of a day out of 1M, 3M and 30M rows; how far the run times that it tells are off", forecasts, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
+	{"stores", "the same rows in 1, 2 and 4 stores, each on a server of its own; 100M rows that wait in four; only where it is named", stores, true, true},
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
 	{"day", "a virtual day of 30M schedules, with an outage and others that are created meanwhile; only where it is named", day, true, true},
 	{"spreading", "what a window of hours costs an enqueue, beside a look for the least loaded slot", spreading, false, false},
@@ -50,6 +51,7 @@ type bench struct {
 	rows      int // due rows of a measured part
 	rounds    int
 	schedules int // of a virtual day
+	waiting   int // rows of the workload stores
 	log       *slog.Logger
 }
 
@@ -59,6 +61,7 @@ type options struct {
 	rows      int
 	rounds    int
 	schedules int
+	waiting   int
 	json      string
 	dir       string
 }
@@ -84,7 +87,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	b := &bench{
-		short: o.short, rows: o.rows, rounds: o.rounds, schedules: o.schedules,
+		short: o.short, rows: o.rows, rounds: o.rounds, schedules: o.schedules, waiting: o.waiting,
 		log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if b.server, err = startServer(ctx, o.dir); err != nil {
@@ -122,6 +125,7 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	flags.IntVar(&o.rows, "rows", 100_000, "due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")
 	flags.IntVar(&o.schedules, "schedules", 30_000_000, "`schedules` of the workload day")
+	flags.IntVar(&o.waiting, "waiting", 100_000_000, "`rows` that wait in the workload stores; 0: that part is left out")
 	flags.StringVar(&o.json, "json", "", "write the results to this `file`, too")
 	flags.StringVar(&o.dir, "dir", "", "where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
 	flags.Func("pg", "a `NAME=VALUE` for the PostgreSQL server, such as wal_compression=lz4; may be given again", func(s string) error {

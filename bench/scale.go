@@ -17,12 +17,12 @@ import (
 
 // scale shows that the cost of a run is the cost of what is due, however many rows wait.
 func scale(ctx context.Context, b *bench) error {
-	return errors.Join(b.waiting(ctx), b.emptySlot(ctx), b.smallSlot(ctx))
+	return errors.Join(b.due(ctx), b.emptySlot(ctx), b.smallSlot(ctx))
 }
 
-// waiting measures runs of due rows out of more and more that wait. Each size has slots of its own, whose rows are
+// due measures runs of due rows out of more and more that wait. Each size has slots of its own, whose rows are
 // scattered over all that was filled in for it.
-func (b *bench) waiting(ctx context.Context) error {
+func (b *bench) due(ctx context.Context) error {
 	s, err := b.server.store(ctx, "scale")
 	if err != nil {
 		return err

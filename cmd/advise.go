@@ -42,6 +42,9 @@ which each has its own delay, it says so. docs/learning.md has more, and how job
 			if o.by != "" && o.job == "" {
 				return usagef("--by tells the rows of one job apart: give --job, too")
 			}
+			if o.learn {
+				a.command += " --learn" // which needs another role
+			}
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return advise(ctx, a, o) })
 		},
 	}))
@@ -175,10 +178,8 @@ func printAdvice(a *App, view advisedView, list []learn.Advice) error {
 	}
 	var lines []string
 	for i := range list {
-		if text := advice(&list[i]); text != "" {
-			lines = append(lines, "", strings.Map(printable, text))
-			lines = append(lines, plot(&list[i])...)
-		}
+		lines = append(lines, "", strings.Map(printable, advice(&list[i])))
+		lines = append(lines, plot(&list[i])...)
 	}
 	return a.lines(append(lines, "", fmt.Sprintf("%d rows of history were read.", view.Read))...)
 }
@@ -205,7 +206,7 @@ func advice(a *learn.Advice) string {
 	}
 	switch {
 	case len(a.Points) == 0:
-		return ""
+		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name, learn.MinRows)
 	case a.Halved == nil:
 		return name + ": nothing would halve the checks, since no row has fewer than one."
 	}
@@ -234,16 +235,25 @@ const (
 	plotWidth = 40
 )
 
-// plot is a bar for what is still open, at ages that are as far from one another as those of the curve are, on the whole.
+// plot is a bar for what is still open, at ages from 0 to that at which hardly anything is. None where no
+// check found nothing, or too little is known.
 func plot(a *learn.Advice) (lines []string) {
+	if len(a.Points) == 0 || a.FoundNothing == 0 {
+		return nil
+	}
 	end, ok := a.At(0.02)
 	if !ok {
 		end = a.Points[len(a.Points)-1].Age
 	}
+	exact := time.Second
+	if end > 10*time.Hour {
+		exact = time.Minute
+	}
+	lines = append(lines, fmt.Sprintf("%10s  %s", "age", "still open"))
 	for i := range plotLines + 1 {
 		age := end * time.Duration(i) / plotLines
 		open := a.OpenAt(age)
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Duration(age.Round(time.Second)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Exact(age.Round(exact)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
 	}
 	return lines
 }

@@ -82,7 +82,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	code := codeOf(err)
 	if err != nil && !a.reached {
 		text := suggestions.ReplaceAllStringFunc(err.Error(), func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
-		code, err = Usage, fmt.Errorf("%s; see %s --help", text, c.CommandPath())
+		code, err = Usage, fmt.Errorf("%s; see %s --help", exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other"), c.CommandPath())
 	}
 	a.complain(ctx, c, args, code, err)
 	return code
@@ -90,6 +90,9 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 
 // suggestions is how an unknown command is told what it may have been meant for, over several lines.
 var suggestions = regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
+
+// exclusive is how two flags are told that exclude each other.
+var exclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{

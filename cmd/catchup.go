@@ -61,7 +61,7 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	fs.Var(&o.limit, "limit", "number of rows to take at the most; default: no limit")
 	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
-	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay")
+	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay", "part")
 	config.EventFlags(fs)
 	config.PingFlags(fs)
 	config.MetricsFlags(fs)

@@ -132,7 +132,7 @@ func printChecked(a *App, view checkedView) error {
 		if len(a.config.Warnings) > 0 {
 			said = "the settings can be used, but look at the warnings of the log"
 		}
-		err = a.lines(said + "; sql_jobs, whose queries would be tried, has none")
+		err = a.lines(said + "; there are no sql_jobs whose queries could be tried, and no slots.width to compare")
 	}
 	return err
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
 func newDaemon(a *App) *cobra.Command {
-	c := &cobra.Command{
+	c := overAll(&cobra.Command{
 		Use:   "daemon",
 		Short: "Run every slot as it begins, and catch up in between: no cron needed",
 		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons, on any machines, share
@@ -44,8 +45,8 @@ and under systemd, with Type=notify, it tells when it is ready and how it is, an
   curl -fsS localhost:8080/healthz`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), a) },
-	}
-	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
+	})
+	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay", "part")
 	config.DaemonFlags(c.Flags())
 	config.EventFlags(c.Flags())
 	config.PingFlags(c.Flags())
@@ -57,25 +58,33 @@ func runDaemon(ctx context.Context, a *App) error {
 	if err != nil {
 		return err
 	}
-	a.metrics = metrics.New()
+	if a.many {
+		return runDaemons(ctx, a, ping)
+	}
+	a.metrics = metrics.NewStore(a.store)
 	defer func() { a.metrics = nil }()
+	return a.daemon(ctx, ping, func(cfg daemon.Config) error {
+		cfg.Listen, cfg.Handler, cfg.Systemd = a.Config().Daemon.Listen, withMetrics(a.metrics.Handler(), cfg.Handler), true
+		return daemon.Run(ctx, cfg)
+	})
+}
+
+// daemon calls run with the configuration of a daemon for the database of the settings. Its handler is that of schedules.
+func (a *App) daemon(ctx context.Context, ping *pinger, run func(cfg daemon.Config) error) error {
 	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		api, err := a.schedulesAPI(ctx, db)
 		if err != nil {
 			return err
 		}
 		cfg := daemon.Config{
-			Runner:  a.runnerConfig(db, registry, nil),
-			Keep:    a.Config().History.Keep,
-			Listen:  a.Config().Daemon.Listen,
-			Handler: a.withMetrics(api),
-			Systemd: true,
-			Begins:  ping.begins,
-			Ran:     ping.ran,
+			Runner: a.runnerConfig(db, registry, nil), Keep: a.Config().History.Keep, Handler: api, Begins: ping.begins,
+			Ran: func(ctx context.Context, result slots.Result, err error) { ping.ran(ctx, a.store, result, err) },
 		}
 		a.watch(db, registry)
-		db.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
-		return daemon.Run(ctx, cfg)
+		if a.fleet == nil {
+			db.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
+		}
+		return run(cfg)
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -37,7 +40,9 @@ func (b *syncBuffer) String() string {
 // serve runs a daemon, or the server, until the test ends, and returns where it listens.
 func serve(t *testing.T, command string) (url string) {
 	t.Helper()
-	t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
+	if os.Getenv("PRESCIENT_DATABASE_URL") == "" {
+		t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
+	}
 	var log syncBuffer
 	app := New(jobs.NewRegistry())
 	app.Out, app.Err = io.Discard, &log
@@ -124,6 +129,65 @@ func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	}
 	if status, text := ask(t, http.MethodGet, url+"/healthz", "", ""); !strings.Contains(text, `"next"`) {
 		t.Errorf("/healthz: %d %s", status, text)
+	}
+}
+
+func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
+	was := findAgain
+	findAgain = 50 * time.Millisecond
+	t.Cleanup(func() { findAgain = was }) // when the daemon has ended
+	const token = "a-token-for-this-test"
+	t.Setenv("PRESCIENT_DAEMON_TOKEN", token)
+	database := pgtest.URL(t)
+	t.Setenv("PRESCIENT_DATABASE_URL", database)
+	file := filepath.Join(t.TempDir(), "prescient.yaml")
+	list := "stores: [{name: shop}, {name: down, url: 'postgres://127.0.0.1:1/shop'}, {name: tenants, schema: tenant_*}]"
+	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PRESCIENT_CONFIG", file)
+	url := serve(t, "daemon")
+	eventually := func(path string, parts ...string) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			_, text := ask(t, http.MethodGet, url+path, token, "")
+			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s lacks one of %q:\n%s", path, parts, text)
+			}
+		}
+	}
+	eventually("/readyz", `"ready":true`)
+	eventually("/healthz", `store down: connect to the database`, `store tenants: no schema like tenant_* holds the tables`, `"shop":{`)
+	eventually("/livez", `"alive":true`)
+
+	// A store that is made later is found.
+	db, err := pgsql.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := pgsql.Migrate(t.Context(), db, "tenant_42"); err != nil {
+		t.Fatal(err)
+	}
+	eventually("/metrics", `prescient_runs_total{kind="run",result="done",store="shop"} 1`,
+		`prescient_runs_total{kind="run",result="done",store="tenants/tenant_42"} 1`, `prescient_database_up{store="shop"} 1`)
+	eventually("/healthz", `"tenants/tenant_42":{`)
+
+	// The schedules of each have a path of their own.
+	report := `{"id": "report-42", "crontab": "0 9 * * mon-fri"}`
+	if status, text := ask(t, http.MethodPost, url+"/stores/tenants/tenant_42/schedules", token, report); status != http.StatusCreated {
+		t.Errorf("create: %d %s", status, text)
+	}
+	if status, text := ask(t, http.MethodGet, url+"/stores/shop/schedules", token, ""); status != http.StatusOK || strings.Contains(text, "report-42") {
+		t.Errorf("list of another store: %d %s", status, text)
+	}
+	for _, path := range []string{"/schedules", "/stores/down/schedules"} {
+		if status, text := ask(t, http.MethodGet, url+path, token, ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
 	}
 }
 

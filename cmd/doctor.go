@@ -26,7 +26,7 @@ func newDoctor(a *App) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for what will hurt before it does, and say what mends it",
 		Long: `Look for what will hurt before it does: settings that cron would not see, secrets that everybody can read, queries of
-sql_jobs that cannot run, a crontab that does not fit the slots, a role
+sql_jobs that cannot run, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
 that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
 missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
 finds. Each finding comes with the

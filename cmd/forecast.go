@@ -47,10 +47,15 @@ is printed, and where nothing is nothing is.`,
   prescient forecast --backtest 7d --lead 24h`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			look := lookAhead
-			if o.past > 0 {
+			look, past := lookAhead, c.Flags().Changed("backtest")
+			switch {
+			case !past && c.Flags().Changed("lead"):
+				return usagef("--lead is for a backtest: give --backtest, too")
+			case past && o.past == 0:
+				return usagef("--backtest 0s: must be positive")
+			case past:
 				look = backtest
-			} else if o.ahead == 0 {
+			case o.ahead == 0:
 				return usagef("--for 0s: must be positive")
 			}
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return look(ctx, a, &o) })

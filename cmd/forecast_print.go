@@ -227,8 +227,11 @@ func (a *App) printTested(v testedView) error {
 	}
 	add("rows of a slot", v.Rows)
 	add("run time of a slot", v.Took)
-	err := a.sentence(fmt.Sprintf("Slots from %s to %s, as they would have been forecast %s before:",
-		v.From.Format(time.RFC3339), v.To.Format(time.RFC3339), duration.Text(v.Lead)))
+	var err error
+	if len(v.Slots) > 0 {
+		err = a.sentence(fmt.Sprintf("Slots from %s to %s, as they would have been forecast %s before:",
+			v.From.Format(time.RFC3339), v.To.Format(time.RFC3339), duration.Text(v.Lead)))
+	}
 	if len(rows) > 0 {
 		err = errors.Join(err, a.lines(""), a.table(table.Row{"", "SLOTS", "MEDIAN ERROR", "9 OF 10 BELOW", "ERROR OF THE SUM"}, rows...))
 	}

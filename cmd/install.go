@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -83,16 +84,16 @@ func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup
 	return s, nil
 }
 
-// knownWidth is the width of the slots and who says so: the database, or else given or the settings.
+// knownWidth is the width of the slots and who says so: the database, or else given or the settings. Of several stores it is the
+// least: where others have wider slots, most runs find nothing new there.
 func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.Duration, from string, err error) {
-	if a.Config().Database.URL.Reveal() == "" {
+	if a.many {
+		width, from, err = a.leastWidth(ctx)
+	} else if a.Config().Database.URL.Reveal() == "" {
 		return a.givenWidth(given, usagef("database.url is not set"))
+	} else {
+		width, from, err = a.databaseWidth(ctx)
 	}
-	err = a.withDB(ctx, func(_ *sqlx.DB, setting pgsql.Setting) error {
-		view, err := a.newDatabaseView(setting)
-		width, from = setting.Grid.Width(), "the database "+strings.Map(printable, view.String())
-		return err
-	})
 	if err == nil && given != 0 && given != width {
 		err = usagef("--width is %s, but %s has slots of %s: leave the flag out, or change the database with: %s slots set-width %s",
 			duration.Format(given), from, duration.Format(width), a.self(), duration.Format(given))
@@ -104,6 +105,40 @@ func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.D
 	width, from, err = a.givenWidth(given, why)
 	if err == nil {
 		a.log.WarnContext(ctx, "the database was not asked for the width of its slots", "error", why)
+	}
+	return width, from, err
+}
+
+// databaseWidth is what the database says.
+func (a *App) databaseWidth(ctx context.Context) (width time.Duration, from string, err error) {
+	err = a.withDB(ctx, func(_ *sqlx.DB, setting pgsql.Setting) error {
+		view, err := a.newDatabaseView(setting)
+		width, from = setting.Grid.Width(), "the database "+strings.Map(printable, view.String())
+		return err
+	})
+	return width, from, err
+}
+
+// leastWidth is that of the stores that can be asked. Where none can the error says why.
+func (a *App) leastWidth(ctx context.Context) (width time.Duration, from string, err error) {
+	var mu sync.Mutex
+	parts, err := a.visitAll(ctx, func(ctx context.Context, a *App) error {
+		w, _, err := a.databaseWidth(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && (width == 0 || w < width) {
+			width, from = w, "store "+a.store
+		}
+		return err
+	})
+	for _, p := range parts {
+		if p.what != "" {
+			err = errors.Join(err, fmt.Errorf("store %s: %s", p.store, p.what))
+		}
+	}
+	if width > 0 && err != nil {
+		a.log.WarnContext(ctx, "not every store was asked for the width of its slots", "error", err)
+		err = nil
 	}
 	return width, from, err
 }

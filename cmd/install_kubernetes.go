@@ -46,10 +46,12 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 	fs.IntSliceVar(&o.ports, "port", nil, "another TCP `PORT` that the checks connect to")
 	o.Replicas = 2
 	countVar(fs, (*count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
+	o.Parts = 1
+	countVar(fs, (*count)(&o.Parts), "parts", 1, "number of parts that the stores are divided into, each with pods of its own")
 	fs.BoolVar(&o.Daemon, "daemon", false, "run daemons instead of a Job for each slot")
 	fs.BoolVar(&o.helm, "helm", false, "print the files of a Helm chart")
 	_ = c.MarkFlagRequired("image")
-	for _, name := range []string{"image", "secret", "port", "replicas"} {
+	for _, name := range []string{"image", "secret", "port", "replicas", "parts"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return c
@@ -66,6 +68,9 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 		s.Config = filepath.Base(s.Config)
 		a.warnUnseen(ctx)
 	}
+	if o.Parts > 1 && (o.Daemon || !a.many) {
+		return usagef("--parts divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
+	}
 	if o.helm {
 		files, err := install.Chart(s)
 		return a.deliver(o, files, err)
@@ -81,6 +86,9 @@ var usualPorts = map[string]int{"http": 80, "https": 443, "nats": 4222, "kafka":
 func (a *App) portsOut(more []int) []int {
 	cfg := a.Config()
 	databases := []string{cfg.Database.URL.Reveal()}
+	for _, store := range cfg.Stores {
+		databases = append(databases, store.URL.Reveal())
+	}
 	for _, job := range cfg.SQLJobs {
 		databases = append(databases, job.Database.Reveal())
 	}

@@ -19,7 +19,7 @@ func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB
 	if path == "" {
 		return a.withChecks(ctx, fn)
 	}
-	a.metrics = metrics.New()
+	a.metrics = metrics.NewStore(a.store)
 	defer func() { a.metrics = nil }()
 	err := a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		a.watch(db, registry)
@@ -39,10 +39,10 @@ func (a *App) watch(db *sqlx.DB, registry *jobs.Registry) {
 	a.metrics.Watch(metrics.Source{DB: db, Schema: a.Config().Database.Schema, Registry: registry, Logger: a.log})
 }
 
-// withMetrics is a handler that serves /metrics, and every other path through next, which may be nil.
-func (a *App) withMetrics(next http.Handler) http.Handler {
+// withMetrics is a handler that serves /metrics by one, and every other path through next, which may be nil.
+func withMetrics(metrics, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", a.metrics.Handler())
+	mux.Handle("GET /metrics", metrics)
 	if next != nil {
 		mux.Handle("/", next)
 	}

@@ -195,7 +195,11 @@ func (a *App) withSchema(ctx context.Context, fn func(db *sqlx.DB, list []pgsql.
 	if err != nil {
 		return err
 	}
-	list, err := pgsql.Migrations(ctx, db, a.schema())
+	err = pgsql.RefuseEngine(ctx, db)
+	var list []pgsql.Migration
+	if err == nil {
+		list, err = pgsql.Migrations(ctx, db, a.schema())
+	}
 	if err == nil {
 		err = fn(db, list)
 	}

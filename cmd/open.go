@@ -109,7 +109,7 @@ func (a *App) address(ctx context.Context) (string, error) {
 	if a.Config().Database.URL.Reveal() == "" && !isTerminal(os.Stdin) && !isTerminal(os.Stderr) {
 		return "", usagef("no database.url is set, and nobody sits at a terminal: set it in a configuration file "+
 			"(--config, ./prescient.yaml, /etc/prescient/prescient.yaml), or by PRESCIENT_DATABASE_URL or --database-url. "+
-			"For the private PostgreSQL it is %s", config.Embedded)
+			"%q is the private PostgreSQL", config.Embedded)
 	}
 	return a.ReplayURL(ctx)
 }

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -23,25 +25,27 @@ type store struct {
 	err      error // why nobody can tell which it is
 }
 
-// overStores annotates a command that works on all stores where none is named.
-const overStores = "over-stores"
-
-// overAll makes a command one that works on all stores. Its work is done by over.
+// overAll tells of a command whose work is done by over.
 func overAll(c *cobra.Command) *cobra.Command {
-	if c.Annotations == nil {
-		c.Annotations = map[string]string{}
-	}
-	c.Annotations[overStores] = "yes"
 	c.Long += "\n\nWhere the settings list stores it works on all of them, or on those of --store, beside each other."
 	return c
 }
 
 // over calls fn for the database of the settings or, where these list stores, for each of them, beside each other, with an App
 // that knows no other. What these print comes in the order of the stores, and the worst of their exit codes is that of the command.
-func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) error) (err error) {
+func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) error) error {
 	if !a.many {
 		return fn(ctx, a)
 	}
+	parts, err := a.visitAll(ctx, fn)
+	if err != nil {
+		return err
+	}
+	return a.join(parts)
+}
+
+// visitAll calls fn for each store, and returns what came of them in the order of the settings.
+func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App) error) (_ []part, err error) {
 	f := newFleet(a)
 	defer func() { err = errors.Join(err, f.close()) }()
 	entries := a.chosenStores()
@@ -59,7 +63,7 @@ func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) err
 		})
 	}
 	work.Wait()
-	return a.join(slices.Concat(parts...))
+	return slices.Concat(parts...), nil
 }
 
 // part is what came of one store.
@@ -231,7 +235,7 @@ func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []st
 	names := []string{database.Schema}
 	if entry.IsPattern() {
 		var err error
-		if names, err = f.schemas(ctx, a, store{entry.Name, database, nil}); err != nil {
+		if names, err = f.schemas(ctx, a, store{entry.Name, database, nil}); err != nil && a.hasPart(entry.Name) {
 			return []store{{entry.Name, database, err}}
 		}
 	}
@@ -244,9 +248,22 @@ func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []st
 		if first := f.claim(a, s); first != s.name {
 			s.err = usagef("it is store %s, too: a store is listed once", first)
 		}
-		list = append(list, s)
+		if a.hasPart(s.name) {
+			list = append(list, s)
+		}
 	}
 	return list
+}
+
+// hasPart tells whether a store is of the part that run.part names.
+func (a *App) hasPart(store string) bool {
+	number, of, divided := strings.Cut(a.Config().Run.Part, "/")
+	if !divided {
+		return true
+	}
+	i, err := strconv.ParseInt(number, 10, 64) // config has checked it
+	n, wrong := strconv.ParseInt(of, 10, 64)
+	return err == nil && wrong == nil && grid.Hash(store)%n == i%n
 }
 
 // schemas returns those that a pattern stands for.

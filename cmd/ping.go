@@ -30,8 +30,9 @@ type pinger struct {
 	http *egress.Client
 
 	mu       sync.Mutex
-	begun    time.Time     // the newest slot of the daemon that has begun
-	starting chan struct{} // closed when the last /start has gone
+	begun    time.Time       // the newest slot of the daemon that has begun
+	starting chan struct{}   // closed when the last /start has gone
+	failing  map[string]bool // stores whose last slot has failed
 }
 
 // pinged calls fn, between two pings where run.ping_url is set. A ping that does not arrive is a warning.
@@ -62,7 +63,7 @@ func (a *App) pinger() (*pinger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ping: %w", err)
 	}
-	p := &pinger{app: a, to: to, http: client, starting: make(chan struct{})}
+	p := &pinger{app: a, to: to, http: client, starting: make(chan struct{}), failing: map[string]bool{}}
 	close(p.starting)
 	return p, nil
 }
@@ -99,14 +100,22 @@ func (p *pinger) begins(ctx context.Context, slot time.Time) {
 	}()
 }
 
-// ran is for daemon.Config.Ran: a slot that is left open to others is no news.
-func (p *pinger) ran(ctx context.Context, result slots.Result, err error) {
+// ran is for daemon.Config.Ran: a slot that is left open to others is no news, nor is that of a store while another fails.
+func (p *pinger) ran(ctx context.Context, store string, result slots.Result, err error) {
 	if p == nil || errors.Is(err, slots.ErrStopped) || err == nil && result.State != slots.StateDone {
 		return
 	}
 	p.mu.Lock()
 	starting := p.starting
+	delete(p.failing, store)
+	if err != nil {
+		p.failing[store] = true
+	}
+	hidden := err == nil && len(p.failing) > 0
 	p.mu.Unlock()
+	if hidden {
+		return
+	}
 	<-starting // so that they arrive in order
 	p.end(ctx, err)
 }

@@ -128,17 +128,19 @@ func TestADaemonsPingsArriveInOrderAndHoldNothingUp(t *testing.T) {
 	p.begins(ctx, slot) // does not wait for the service
 	p.begins(ctx, slot)
 	p.begins(ctx, slot.Add(time.Second)) // left out
-	p.ran(ctx, slots.Result{Slot: slot, State: slots.StateOpen}, nil)
-	p.ran(ctx, slots.Result{Slot: slot}, slots.ErrStopped)
+	p.ran(ctx, "", slots.Result{Slot: slot, State: slots.StateOpen}, nil)
+	p.ran(ctx, "", slots.Result{Slot: slot}, slots.ErrStopped)
 	close(slow)
-	p.ran(ctx, slots.Result{Slot: slot, State: slots.StateDone}, nil)
+	p.ran(ctx, "", slots.Result{Slot: slot, State: slots.StateDone}, nil)
 	p.begins(ctx, slot.Add(2*time.Second))
-	p.ran(ctx, slots.Result{Slot: slot.Add(2 * time.Second)}, errors.New("the database is away"))
-	want := []string{"POST /start", "POST /", "POST /start", "POST /fail"}
-	if diff := cmp.Diff(want, service.told()); diff != "" {
-		t.Error(diff)
-	}
+	p.ran(ctx, "", slots.Result{Slot: slot.Add(2 * time.Second)}, errors.New("the database is away"))
 	if !strings.HasSuffix(service.last, "the database is away\n") {
 		t.Errorf("%q", service.last)
+	}
+	p.ran(ctx, "another store", slots.Result{Slot: slot, State: slots.StateDone}, nil) // which would hide the failure
+	p.ran(ctx, "", slots.Result{Slot: slot.Add(2 * time.Second), State: slots.StateDone}, nil)
+	want := []string{"POST /start", "POST /", "POST /start", "POST /fail", "POST /"}
+	if diff := cmp.Diff(want, service.told()); diff != "" {
+		t.Error(diff)
 	}
 }

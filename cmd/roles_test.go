@@ -29,7 +29,7 @@ func TestItIsKnownOfEveryCommandWhichRoleItNeeds(t *testing.T) {
 	}
 	walk(New(jobs.NewRegistry()).root(), "")
 	for path := range roleOf {
-		if !known[path] {
+		if command, _, _ := strings.Cut(path, " --"); !known[command] {
 			t.Errorf("there is no command %s", path)
 		}
 	}

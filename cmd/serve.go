@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -63,8 +64,11 @@ func serveBoard(ctx context.Context, a *App) error {
 	}
 	private := web.IsLoopback(cfg.Listen) && cfg.Proxy == "off"
 	if !private && len(keys) == 0 {
-		return usagef("%s is not for this machine alone, or a proxy stands before it: set serve.token or serve.read_token, of 16 characters or more, "+
-			"such as PRESCIENT_SERVE_TOKEN=ops:$(openssl rand -hex 16), or listen on localhost", cfg.Listen)
+		why, or := fmt.Sprintf("serve.proxy is %s, so others than this machine may ask", cfg.Proxy), ""
+		if cfg.Proxy == "off" {
+			why, or = fmt.Sprintf("others than this machine may ask on %s", cfg.Listen), ", or listen on localhost"
+		}
+		return usagef("%s: set serve.token or serve.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
 	}
 	return a.withPublished(ctx, func(db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting) error {
 		b, err := a.newBoard(ctx, db, registry, publisher, setting)

@@ -21,6 +21,7 @@
 //	  workers: 64          # checks at once
 //	  connections: 8       # checks with a transaction at once
 //	  stores: 4            # slots of the stores of one server at once
+//	  part: ""             # 0/4: one of four processes that have the stores between them
 //	  page: 2000           # rows at once
 //	  lease: 1m
 //	  grace: 20s

@@ -10,12 +10,14 @@ import (
 func TestEveryFlagSetsItsKey(t *testing.T) {
 	isolate(t)
 	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--log-format=json",
-		"--workers=8", "--connections=20", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--claim-delay=2s",
+		"--workers=8", "--connections=20", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--claim-delay=2s", "--part=1/3",
 		"--job-name=scan-29401665", "--ping-url=https://example.com/ping", "--events-to=stdout:", "--listen=:8080", "--dir=/var/spool/prescient",
 		"--metrics-file=/var/lib/metrics/prescient.prom")
 	want := Default()
 	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
+	stores := want.Run.Stores
 	want.Run = changed.Run
+	want.Run.Stores = stores // which has no flag
 	want.Events.To, want.Daemon.Listen, want.Spool = NewEndpoint("stdout:"), changed.Daemon.Listen, changed.Spool
 	want.Metrics, want.Log = changed.Metrics, changed.Log
 	diff(t, want, loaded.Config)
@@ -31,7 +33,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 		"log.level": "flag --log-level", "log.format": "flag --log-format",
 		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.page": "flag --page",
 		"run.lease": "flag --lease", "run.grace": "flag --grace", "run.early": "flag --early",
-		"run.claim_delay": "flag --claim-delay", "run.job_name": "flag --job-name", "run.ping_url": "flag --ping-url",
+		"run.claim_delay": "flag --claim-delay", "run.job_name": "flag --job-name", "run.part": "flag --part", "run.ping_url": "flag --ping-url",
 		"events.to": "flag --events-to", "daemon.listen": "flag --listen", "spool.dir": "flag --dir",
 		"metrics.file": "flag --metrics-file",
 	}, origins)

@@ -19,7 +19,7 @@ var changed = Config{
 	Slots:    Slots{Width: 5 * time.Minute},
 	Run: Run{
 		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
-		Early: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
+		Early: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, Stores: 3, Part: "1/3", JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
 	},
 	Jobs: Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
 	Events: Events{
@@ -49,6 +49,8 @@ var changedText = map[string]string{
 	"run.grace":         "1m",
 	"run.early":         "1.5s",
 	"run.claim_delay":   "2s",
+	"run.stores":        "3",
+	"run.part":          "1/3",
 	"run.job_name":      "scan-29401665",
 	"run.ping_url":      "https://example.com/ping",
 	"jobs.horizon":      "1d12h",
@@ -76,7 +78,7 @@ var changedFiles = map[string]string{
 	"all.yaml": `
 database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks, prepare: on}
 slots: {width: 5m}
-run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, job_name: scan-29401665, ping_url: "https://example.com/ping"}
+run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, stores: 3, part: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allow: "10.0.0.0/8, ::1"}
 daemon: {listen: ":8080", token: s3cret-s3cret-s3cret s3cret-s3cret-s3cre2, read_token: s3cret-s3cret-s3cre3}
@@ -104,6 +106,8 @@ lease = "90s"
 grace = "1m"
 early = "1.5s"
 claim_delay = "2s"
+stores = 3
+part = "1/3"
 job_name = "scan-29401665"
 ping_url = "https://example.com/ping"
 [events]
@@ -115,7 +119,7 @@ allow = "10.0.0.0/8, ::1"
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks", "prepare": "on"},
 "slots": {"width": "5m"},
-"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
+"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "stores": 3, "part": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"to": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allow": "10.0.0.0/8, ::1"},
 "daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3"},
@@ -290,7 +294,9 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"run.job_name", "scan-29401665"},
 		{"run.lease", "1m30s"},
 		{"run.page", "200"},
+		{"run.part", "1/3"},
 		{"run.ping_url", "https://example.com/ping"},
+		{"run.stores", "3"},
 		{"run.workers", "8"},
 		{"serve.hosts", "board.example.com"},
 		{"serve.listen", ":8089"},

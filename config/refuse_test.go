@@ -20,6 +20,8 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"run.grace":         {"-1s", "20"},
 		"run.early":         {"-1s", "5"},
 		"run.claim_delay":   {"-1s", "2", "busy"},
+		"run.stores":        {"0", "-1", "2.5", "many"},
+		"run.part":          {"1", "1/0", "-1/2", "a/b", "1/2/3"},
 		"jobs.horizon":      {"0", "5y", "-1d"},
 		"jobs.max_payload":  {"0", "64k", "-5"},
 		"events.to":         {"orders", "https://app:s3#cret@db", "http://%zz"},
@@ -84,7 +86,7 @@ func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
 
 func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
-		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, page, lease, grace, early, claim_delay, job_name, ping_url"},
+		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, part, page, lease, grace, early, claim_delay, job_name, ping_url"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
 		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, serve, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},

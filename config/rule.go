@@ -21,6 +21,7 @@ type rule[T any] struct {
 var (
 	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 	hostNames  = regexp.MustCompile(`^[A-Za-z0-9.-]+( *, *[A-Za-z0-9.-]+)*$`)
+	partOf     = regexp.MustCompile(`^([0-9]{1,9}/[1-9][0-9]{0,8})?$`)
 	tokens     = regexp.MustCompile(`^([!-~]{16,}( +[!-~]{16,})*)?$`)
 )
 
@@ -62,6 +63,10 @@ var rules = map[string]rule[Config]{
 	"run.stores": {
 		"a whole number, at least 1",
 		func(c Config) bool { return c.Run.Stores >= 1 },
+	},
+	"run.part": {
+		"empty, or I/N for part I of N, such as 0/4",
+		func(c Config) bool { return partOf.MatchString(c.Run.Part) },
 	},
 	"run.page": {
 		"a whole number of rows from 1 to 10000",

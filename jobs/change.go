@@ -67,7 +67,7 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 	}
 	var probe FutureJob
 	probe.SetCheckAt(c.Grid(), at)
-	return errors.Join(validateTime(probe.nextCheckAt), c.validateHorizon(probe.nextCheckAt))
+	return errors.Join(validateTime(probe.nextCheckAt), c.validateHorizon(probe.nextCheckAt, 0))
 }
 
 func (c *Client) slot(ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any) (time.Time, bool, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -30,7 +31,7 @@ type preparing interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// write writes rows. Where one of them waits, where the grid is not the client's any more, where the role may execute
+// write writes rows. Where one of them waits, where the grid is being changed, where the role may execute
 // functions alone, and where the driver has another COPY, it writes nothing, and ok is false.
 func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, ok bool, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
@@ -94,18 +95,23 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 }
 
 // values are the columns of rows. It asks for the next slot first, by which the transaction gets its number: a run that
-// begins meanwhile knows from it that rows may still come.
+// begins meanwhile knows from it that rows may still come. The grid may be the client's no more.
 func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[[]any], error) {
 	c := w.client
 	var next time.Time
+	var width int64
 	var by string
 	var app, actor, trace sql.NullString // once: as defaults of the columns they would be found out for each row
-	if err := pgsql.One(ctx, tx, pgsql.NextSlot.In(c.schema), []any{c.clock()}, &next, &by, &app, &actor, &trace); err != nil {
+	if err := pgsql.One(ctx, tx, pgsql.NextSlot.In(c.schema), []any{c.clock()}, &next, &width, &by, &app, &actor, &trace); err != nil {
+		return nil, err
+	}
+	g, err := grid.New(time.Duration(width) * time.Second)
+	if err != nil {
 		return nil, err
 	}
 	return func(yield func([]any) bool) {
 		for _, j := range rows {
-			slot := j.place(c.Grid(), next)
+			slot := j.place(g, next)
 			asked := sql.NullTime{Time: j.checkAt()}
 			asked.Valid = !asked.Time.Equal(slot)
 			row := []any{

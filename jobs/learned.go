@@ -10,14 +10,14 @@ const maxLearnBy = 200
 // when so many of the rows like it that were still open at this age have ended that a look is worth it; see package slots/learn.
 //
 // Such a look is a check like any other, so a function tells by job.Slot, and not by how often it was called, whether its alert is
-// due; where it is not, it returns the same instant again. Looks count as checks, and take no more than half of MaxChecks: the
+// due; where it is not, it returns the same instant again. Looks count as checks, and take no more than half of MaxChecks, and never the last one: the
 // fewer are left, the more rows must have ended before the next one, so that of a thousand rows one runs out of them.
 //
 // Without history of the job, or of enough of it, what the function returned is when it is checked. The curve of the job is
 // from its newest rows of history, and is made anew once an hour by a run that has rows of it. Default: not learned.
 func Learned(minimum, maximum time.Duration) Option {
 	return func(d *Definition) {
-		d.must(minimum > 0 && maximum >= minimum, "Learned(%s, %s): want more than 0, and no less", minimum, maximum)
+		d.must(minimum > 0 && maximum >= minimum, "Learned(%s, %s): want a minimum above 0, and a maximum that is no shorter", minimum, maximum)
 		d.LearnMin, d.LearnMax = minimum, maximum
 	}
 }
@@ -27,7 +27,8 @@ func Learned(minimum, maximum time.Duration) Option {
 // by that of the job.
 func LearnedBy(field string) Option {
 	return func(d *Definition) {
-		d.must(field != "" && len(field) <= maxLearnBy, "LearnedBy(%q): want the name of a field, of up to %d bytes", field, maxLearnBy)
+		err := checkName("field", field, 1, maxLearnBy)
+		d.must(err == nil, "LearnedBy(%q): %v", field, err)
 		d.LearnBy = field
 	}
 }

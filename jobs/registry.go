@@ -276,7 +276,7 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
 	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	d.must(!d.Learns() || !d.Untraced, "Learned cannot go with Untraced: the trace is what is learned from")
-	d.must(!d.Learns() || d.MaxChecks >= 2, "Learned needs MaxChecks of at least 2, since looks take no more than half of them")
+	d.must(!d.Learns() || d.MaxChecks >= 3, "Learned needs MaxChecks of at least 3, since a look takes neither the first check nor the last")
 	d.must(d.LearnBy == "" || d.Learns(), "LearnedBy needs Learned")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)

@@ -44,9 +44,11 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"PerSecond":          {func(r *jobs.Registry) { r.Register("job", done, jobs.PerSecond(0)) }, `"job": PerSecond(0)`},
 		"Learned":            {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(time.Hour, time.Minute)) }, `"job": Learned(1h0m0s, 1m0s)`},
 		"Learned, no trace":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.Untraced()) }, "Untraced"},
-		"Learned, one check": {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.MaxChecks(1)) }, "MaxChecks"},
+		"Learned, 2 checks":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.MaxChecks(2)) }, "MaxChecks"},
 		"LearnedBy alone":    {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("carrier")) }, "needs Learned"},
 		"LearnedBy nothing":  {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("")) }, `LearnedBy("")`},
+		"LearnedBy NUL":      {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.LearnedBy("a\x00")) }, "NUL"},
+		"LearnedBy no text":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.LearnedBy("\xff")) }, "UTF-8"},
 		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", done, jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (e *BulkError) Unwrap() []error {
 // validate returns every FieldError of a job, joined.
 func (c *Client) validate(j FutureJob) error {
 	c.warnUnregistered(j.JobExec)
-	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt().Add(min(j.Within, maxWithin))))
+	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt(), min(j.Within, maxWithin)))
 }
 
 // validate returns what the database would refuse of a job that is to be enqueued, and a payload of more than maxPayload bytes.
@@ -110,8 +110,8 @@ func validateTime(at time.Time) error {
 	return nil
 }
 
-func (c *Client) validateHorizon(at time.Time) error {
-	if validateTime(at) == nil && at.Sub(c.now()) > c.cfg.Horizon {
+func (c *Client) validateHorizon(at time.Time, within time.Duration) error {
+	if validateTime(at) == nil && at.Add(within).Sub(c.now()) > c.cfg.Horizon {
 		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", spoken.Duration(c.cfg.Horizon))}
 	}
 	return nil

@@ -219,15 +219,22 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", within, err)
 		}
 	}
-	row := check("1", now.Add(jobs.DefaultHorizon-time.Hour))
-	row.Within = 2 * time.Hour
-	if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); fieldErrors(err)["check_at"] == "" {
-		t.Errorf("a window that ends beyond the horizon: %v", err)
+	for _, at := range []time.Time{now.Add(jobs.DefaultHorizon - time.Hour), grid.Max.Add(-time.Hour)} {
+		row := check("1", at)
+		row.Within = 2 * time.Hour
+		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); fieldErrors(err)["check_at"] == "" {
+			t.Errorf("a window from %s on that ends beyond the horizon: %v", at, err)
+		}
 	}
-	for _, within := range []string{"-1 second", "-1 month", "367 days"} {
-		_, err := w.db.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)", within)
-		if err == nil {
-			t.Errorf("%s is a window for SQL", within)
+	w.enqueue(check("2", slot(4)), jobs.Keep)
+	for _, within := range []string{"-1 second", "-1 month", "367 days", "60 years"} {
+		for _, query := range []string{
+			"select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)",
+			"select prescient.push_back('remind', 'order', '2', '2030-03-02', within => $1)",
+		} {
+			if _, err := w.db.ExecContext(t.Context(), query, within); err == nil || !strings.Contains(err.Error(), "it must be from 0 to 366 days") {
+				t.Errorf("a window of %s for %s: %v", within, query, err)
+			}
 		}
 	}
 }
@@ -302,5 +309,27 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 		if want := row.Key().Place(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
 			t.Errorf("slot %s, want %s, %v", got.Slot, want, err)
 		}
+	}
+}
+
+// A width that divides the one before leaves no row off the grid that says so.
+func TestAStreamGoesByTheWidthThatTheDatabaseHasNow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec("select prescient.set_width('5 minutes', $1)", now)
+	list := windows()
+	for i := range list {
+		list[i].CheckAt = list[i].CheckAt.Add(time.Minute)
+	}
+	if _, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values(list), jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	streamed := w.placed()
+	w.exec("delete from prescient.future_job")
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w.placed(), streamed); diff != "" {
+		t.Error(diff)
 	}
 }

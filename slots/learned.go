@@ -23,7 +23,9 @@ func (r *run) openBook() {
 	if len(names) == 0 {
 		return
 	}
-	book, err := learn.Open(r.work, r.cfg.DB, r.schema, names)
+	ctx, end := context.WithTimeout(r.work, r.cfg.Lease/2) // whoever has locked them does not hold up the slot
+	defer end()
+	book, err := learn.Open(ctx, r.cfg.DB, r.schema, names)
 	if err != nil {
 		r.cfg.Logger.WarnContext(r.work, "no checks are chosen by what was learned", "error", err)
 		return
@@ -49,6 +51,9 @@ func (r *run) learned(d *jobs.Definition, m guard.Moment, row *jobs.FutureJob, v
 	first := row.FirstCheckAt()
 	age := m.Grid.Floor(m.Latest()).Sub(first).Seconds()
 	next := curve.Next(age, learn.Share(looks), d.LearnMin.Seconds(), d.LearnMax.Seconds())
+	if next >= v.Next.Sub(first).Seconds() { // before it becomes a Duration, which a long maximum does not fit into
+		return
+	}
 	slot := m.Grid.Ceil(first.Add(time.Duration(math.Ceil(next)) * time.Second))
 	if !slot.Before(v.Next) {
 		return

@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -174,6 +175,42 @@ func TestLooksTakeHalfOfTheChecksAndTheRestIsForWhatTheFunctionAsksFor(t *testin
 	}
 }
 
+func TestALookIsNeverTheLastCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	alerts := 0
+	due := slot(1).Add(10 * day)
+	w.registry.Register("ship", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if job.Slot.Before(due) {
+			return &due, nil
+		}
+		alerts++
+		return nil, nil
+	}, jobs.Learned(day, 4*day), jobs.MaxChecks(3)) // fewer are refused
+	w.past(100, "ups", 30)
+	w.learn()
+	w.enqueue("ship", slot(1), 1)
+	for range 3 {
+		for _, row := range w.waiting() {
+			w.run(row.NextCheckAt())
+		}
+	}
+	if n := w.outcomes()[jobs.TooManyChecks]; n > 0 || alerts != 1 {
+		t.Errorf("%d alerts, %d rows had too many checks", alerts, n)
+	}
+}
+
+func TestAMaximumMayBeAsLongAsAnyDuration(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.learns(100*day, jobs.Learned(day, math.MaxInt64))
+	w.past(100, "ups", 1)
+	w.learn()
+	if diff := cmp.Diff(days(0, 1, 101, 201), s.order("ups", 4)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAClassHasACurveOfItsOwnAndWhatIsUnknownGoesByThatOfTheJob(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -201,6 +238,24 @@ func TestWhatIsLearnedFollowsAChange(t *testing.T) {
 	w.past(1000, "ups", 6) // half of what is known, and most of what is recent
 	w.learn()
 	if diff := cmp.Diff(days(0, 6), s.order("ups", 2)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What an owner cancels is in no ledger.
+func TestTheNewestRowsOfHistoryAreLearnedFromHoweverTheyEnded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.learns(100*day, jobs.MaxChecks(6))
+	w.past(1000, "ups", 1)
+	w.db.MustExecContext(t.Context(), "update prescient.future_job_history set outcome = 'cancelled', finished_at = finished_at - interval '20 days'")
+	w.past(1000, "ups", 8)
+	d, _ := w.registry.Lookup("ship")
+	_, read, err := learn.Refresh(t.Context(), w.db, "", []*jobs.Definition{d}, w.clock.Now(), w.clock.Now(), learn.Bounds{Rows: 1000})
+	if err != nil || read < 500 || read > 1000 {
+		t.Fatalf("%d rows were read: %v", read, err)
+	}
+	if diff := cmp.Diff(days(0, 8), s.order("ups", 2)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -235,6 +290,25 @@ func TestARunLearnsOnceAnHourAndFailsForNothingThatGoesWrongInIt(t *testing.T) {
 	}
 	if !slices.IsSortedFunc(computed, time.Time.Compare) || computed[0].Equal(computed[3]) {
 		t.Errorf("learned at %s", computed)
+	}
+}
+
+func TestARunDoesNotWaitForCurvesThatAreLocked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.learns(time.Hour)
+	tx := w.db.MustBeginTx(t.Context(), nil)
+	tx.MustExecContext(t.Context(), "lock table prescient.learned_curve in access exclusive mode")
+	w.enqueue("ship", slot(1), 1)
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.Lease = time.Second }).Run(ctx, slot(1))
+	if err != nil || result.State != slots.StateDone || len(s.looks) != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -103,7 +103,17 @@ func TestTheLedgerKnowsHowManyTookPart(t *testing.T) {
 	for _, runner := range []struct{ token, workers int }{{1, 64}, {2, 32}, {2, 32}, {1, 64}} { // a call is repeated where its reply is lost
 		exec(t, db, "select prescient.open_slot('"+noon+"', 'run', $1, 'me', '1 minute', '"+noon+"', $2)", runner.token, runner.workers)
 	}
-	if n := get[string](t, db, "select runners || ' runners, ' || workers || ' workers' from prescient.slot_run"); n != "2 runners, 96 workers" {
+	took := func() string {
+		return get[string](t, db, "select runners || ' runners, ' || workers || ' workers' from prescient.slot_run")
+	}
+	if n := took(); n != "2 runners, 96 workers" {
 		t.Error(n)
+	}
+	for token := 3; token < 20; token++ { // one after another, as where a job waits for a runner that knows it
+		exec(t, db, "delete from prescient.slot_claim")
+		exec(t, db, "select prescient.open_slot('"+noon+"', 'catch_up', $1, 'me', '1 minute', '"+noon+"', 64)", token)
+	}
+	if n := took(); n != "2 runners, 96 workers" {
+		t.Error("after others, one at a time: " + n)
 	}
 }

@@ -46,11 +46,15 @@ const MinMajor = 15
 
 // Migrate brings the schema up to date, creating it first where it is missing, and is nothing to do when it is.
 // A schema of newer code that this code may use is left as it is; of any other it returns ErrNewer. It returns ErrEncoding for
-// a database that is not UTF8, ErrOldServer for a server that is too old, and ErrReadOnly for a standby.
+// a database that is not UTF8, ErrOldServer for a server that is too old, ErrReadOnly for a standby, and an EngineError for
+// an engine that is refused.
 // Where the schema has roles (see MakeRoles), they get what they need of what is new.
 // Any number of processes may call it at once: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
 func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
+	if err := RefuseEngine(ctx, db); err != nil {
+		return err
+	}
 	if err := createSchema(ctx, db, schema); err != nil {
 		return err
 	}

@@ -20,11 +20,14 @@ import (
 // mayRun tells of every statement which role it takes. Whoever is more may run it, too; see contains.
 var mayRun = map[pgsql.Role]string{
 	"anybody": `check_mark check_prepared doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
-		doctor_settings doctor_standby doctor_tables group_try metrics_blocking roles_made schedule_normal schema_check store_schemas`,
+		doctor_settings doctor_standby doctor_tables engine_signs engine_version group_try metrics_blocking roles_made schedule_normal schema_check store_schemas`,
 	// An app, and a reader.
 	"both":    `forecast_blocks read_settings schedule_blocks store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
-	pgsql.Reader: `board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires board_retry board_slot claim_list doctor_jobs doctor_months event_consumers event_lost event_read forecast_history forecast_ledger forecast_slots forecast_traces group_others history_list history_show history_stats job_known job_list job_names job_paused job_related job_show learn_begin learn_curves learn_sample learn_since
+	pgsql.Reader: `action_last board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
+		board_retry board_slot claim_list doctor_jobs doctor_months event_consumers event_lost event_read forecast_history forecast_jobs
+		forecast_ledger forecast_slots forecast_traces group_others history_list history_show history_stats job_known job_list job_names
+		job_paused job_related job_show learn_begin learn_curves learn_sample learn_since
 		ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert

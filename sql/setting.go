@@ -40,21 +40,27 @@ func (s Setting) Now() time.Time {
 var monotonic = time.Now //nolint:forbidigo // measures
 
 // ReadSetting reads the settings. It returns ErrNotMigrated where the schema is older than this code, and ErrNewer where
-// it is newer and says that code of this version must not use it.
+// it is newer and says that code of this version must not use it, and an EngineError as RefuseEngine does.
 func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
 	var s Setting
 	if db == nil {
 		return s, errors.New("there is no database: db is nil")
 	}
 	var seconds, version, usableFrom int64
-	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		err := tx.QueryRowContext(ctx, ReadSettings.In(schema)).Scan(
-			&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version)
+	var m Message
+	err := m.Add(ReadSettings.In(schema), nil, func(row *sql.Rows) error {
+		return row.Scan(&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version)
+	})
+	if err = errors.Join(err, addEngine(&m)); err != nil {
+		return s, err
+	}
+	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		err := m.Send(ctx, tx)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})
 	switch {
-	case errors.Is(err, sql.ErrNoRows) || err == nil && version < SchemaVersion:
+	case err == nil && version < SchemaVersion: // 0: there is no row
 		return s, ErrNotMigrated
 	case err != nil:
 		return s, fmt.Errorf("read settings: %w", ExplainMissing(err))

@@ -34,6 +34,14 @@ func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	})
 }
 
+// SerializableTx is InTx for what is read, judged and then changed: fn sees one moment, and is run anew where somebody has changed
+// a row meanwhile that it changes, or another SerializableTx has written what it has read.
+func SerializableTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	return Retry(func() error {
+		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable}) }, fn)
+	})
+}
+
 // ReadTx is InTx for what only reads, on a hot standby too.
 func ReadTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	return Retry(func() error {

@@ -71,10 +71,15 @@ var (
 	}
 )
 
-// Look makes every check, in order. The error is that of a database that cannot be asked.
+// Look makes every check, in order. An engine that is refused is the one finding: it need not know what the others ask.
+// The error is that of a database that cannot be asked.
 func Look(ctx context.Context, c Config) ([]Finding, error) {
 	c = c.withDefaults()
-	list, err := c.all(ctx, server)
+	list, err := engine(ctx, c)
+	if err != nil || len(list) > 0 {
+		return list, err
+	}
+	list, err = c.all(ctx, server)
 	if err != nil {
 		return nil, err
 	}

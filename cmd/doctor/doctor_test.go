@@ -142,6 +142,22 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 	}
 }
 
+// In the eyes of a session that finds another version() before PostgreSQL's, one that lacks what the other checks ask for.
+func TestAnEngineThatIsRefusedIsTheOneFinding(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`create schema engine;
+		create function engine.version() returns text language sql as $$ select 'CockroachDB CCL v26.2.5 (x86_64-pc-linux-gnu, built 2026/07/28 18:56:00, go1.25.5)' $$;
+		create function engine.pg_is_in_recovery() returns boolean language plpgsql as $$ begin raise exception 'unknown function: pg_is_in_recovery()'; end $$`)
+	if found := w.look(); has(found, "engine", Action, "") {
+		t.Errorf("PostgreSQL is refused: %+v", found)
+	}
+	w.DB = open(t, w.url, pgsql.Param("search_path", "engine, pg_catalog"))
+	if found := w.look(); len(found) != 1 || !has(found, "engine", Action, "the server is CockroachDB") || !has(found, "engine", Action, "docs/engines.md") {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestAnOldTransactionIsFoundUntilItEnds(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -285,6 +301,19 @@ func TestAServerIsToldWhatItLacks(t *testing.T) {
 	w.DB = open(t, server.SuperuserURL())
 	if found := w.look(); !has(found, "standby", Action, "primary") {
 		t.Errorf("a standby: %+v", found)
+	}
+}
+
+func TestTransactionsThatDoNotSeeWhatOthersCommitAreFound(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const part = "set default_transaction_isolation = 'read committed'"
+	if found := w.look(); has(found, "settings", Action, part) {
+		t.Errorf("read committed: %+v", found)
+	}
+	w.DB = open(t, w.url, pgsql.Param("default_transaction_isolation", "repeatable read"))
+	if found := w.look(); !has(found, "settings", Action, part) || !has(found, "settings", Action, "begin at repeatable read") {
+		t.Errorf("repeatable read: %+v", found)
 	}
 }
 

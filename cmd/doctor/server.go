@@ -2,14 +2,27 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/config/duration"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
+
+// engine finds a server of an engine that is known not to keep the promises.
+func engine(ctx context.Context, c Config) ([]Finding, error) {
+	err := pgsql.RefuseEngine(ctx, c.DB)
+	if refused, ok := errors.AsType[*pgsql.EngineError](err); ok {
+		f := action(refused.What(), pgsql.EngineRemedy)
+		f.Name = "engine"
+		return []Finding{f}, nil
+	}
+	return nil, err
+}
 
 func standby(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	recovers, err := get[bool](ctx, tx, c, pgsql.DoctorStandby)
@@ -62,8 +75,9 @@ func connections(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 
 func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	is, err := get[struct {
-		WalCompression string `db:"wal_compression"`
-		Autovacuum     bool
+		WalCompression  string `db:"wal_compression"`
+		Autovacuum      bool
+		Isolation, Name string
 	}](ctx, tx, c, pgsql.DoctorSettings)
 	if err != nil {
 		return nil, err
@@ -75,6 +89,10 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 	if !is.Autovacuum {
 		found = append(found, action("autovacuum is off: each slot leaves as many dead rows as it has had rows",
 			"alter system set autovacuum = on; select pg_reload_conf()"))
+	}
+	if is.Isolation != "read committed" {
+		found = append(found, action("transactions begin at "+is.Isolation+", where runs and those who enqueue beside them fail: could not serialize access",
+			"alter role %s set default_transaction_isolation = 'read committed'", pq.QuoteIdentifier(is.Name)))
 	}
 	return found, nil
 }

@@ -99,6 +99,7 @@ func likeHelm() (*template.Template, error) {
 		"int":   func(n int) int { return n },
 		"mod":   func(n, m int) int { return n % m },
 		"div":   func(n, m int) int { return n / m },
+		"mul":   func(n, m int) int { return n * m },
 		"quote": strconv.Quote,
 		"fail":  func(text string) (string, error) { return "", errors.New(text) },
 		"nindent": func(n int, text string) string {

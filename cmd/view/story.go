@@ -55,7 +55,7 @@ func learned(e jobs.Event) string {
 		like += " of " + l.Class
 	}
 	if l.Percent == 0 {
-		return text + ", since history has next to none " + like + " that was open for so long"
+		return text + ", the longest wait, since of the checks " + like + " that were open for so long next to none has ended by then"
 	}
 	return text + fmt.Sprintf(", because %d %% of the checks %s that were open for so long have ended by then", l.Percent, like)
 }

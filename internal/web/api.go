@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -79,7 +80,8 @@ func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "5")
 	}
-	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil { // else whoever asked has gone
+	_, told := errors.AsType[*Problem](err)
+	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil { // else whoever asked has gone, or is told all there is
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	a.write(w, r, p.Status, ProblemJSON, p)
@@ -101,7 +103,8 @@ func (a API) write(w http.ResponseWriter, r *http.Request, status int, media str
 	text, err := json.Marshal(v)
 	if err != nil {
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "answer cannot be written as JSON", "path", r.URL.Path, "error", err)
-		status, text = http.StatusInternalServerError, []byte("{}")
+		status, media = http.StatusInternalServerError, ProblemJSON
+		text, _ = json.Marshal(NewProblem(status, "something went wrong; the log of the server has it")) // of texts: it does not fail
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)

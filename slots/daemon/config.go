@@ -54,6 +54,7 @@ type daemon struct {
 	schema   pgsql.Schema
 	log      *slog.Logger
 	patience time.Duration // how long the loop may take to come round
+	unit     unit
 	state
 }
 
@@ -76,7 +77,7 @@ func newDaemon(cfg Config) (*daemon, error) {
 		cfg.Ran = func(context.Context, slots.Result, error) {}
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
-	d := &daemon{cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout}
+	d := &daemon{cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout, unit: unit{cfg.Systemd, cfg.Runner.Logger}}
 	d.state = newState()
 	return d, nil
 }

@@ -35,6 +35,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return d.run(ctx)
 }
 
+// run serves, and runs slots.
 func (d *daemon) run(ctx context.Context) error {
 	ctx, d.stop = context.WithCancel(ctx)
 	defer d.stop()
@@ -43,7 +44,11 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	defer closeServer()
-	d.work.Go(func() { d.feedWatchdog(ctx) })
+	return d.runSlots(ctx)
+}
+
+func (d *daemon) runSlots(ctx context.Context) error {
+	d.work.Go(func() { d.unit.feedWatchdog(ctx, func() bool { return d.alive(d.patience) }) })
 
 	for ctx.Err() == nil {
 		pause, err := d.runOnce(ctx)
@@ -51,7 +56,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 
 	d.log.InfoContext(ctx, "daemon is stopping; what runs is given its grace period")
-	d.notifyStopping()
+	d.unit.stopping()
 	d.work.Wait()
 	d.log.InfoContext(ctx, "daemon has stopped")
 	d.mu.Lock()
@@ -104,7 +109,7 @@ func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.
 	}
 	if err == nil && !ready {
 		d.log.InfoContext(ctx, "daemon is ready")
-		d.notifyReady()
+		d.unit.ready()
 	}
 	d.notifyStatus()
 	return pause

@@ -3,50 +3,43 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-func (d *daemon) notifyReady() { d.notify(systemd.SdNotifyReady) }
-
-func (d *daemon) notifyStopping() { d.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping") }
-
-// notifyStatus tells what `systemctl status` shows.
-func (d *daemon) notifyStatus() {
-	h := d.health(false)
-	status := "well"
-	switch {
-	case len(h.Problems) > 0:
-		status = strings.ReplaceAll(strings.Join(h.Problems, "; "), "\n", " ")
-	case h.Last != nil:
-		status = fmt.Sprintf("slot %s is %s, %d checked", h.Last.Slot.Format(time.RFC3339), h.Last.State, h.Last.Checked)
-	}
-	if h.Next != nil {
-		status += "; next slot " + h.Next.Format(time.RFC3339)
-	}
-	d.notify("STATUS=" + status)
+// unit is the process as systemd knows it, where that runs it.
+type unit struct {
+	on  bool
+	log *slog.Logger
 }
 
-// notify tells systemd something, where the process runs under it.
-func (d *daemon) notify(state string) {
-	if !d.cfg.Systemd {
+func (m unit) ready() { m.notify(systemd.SdNotifyReady) }
+
+func (m unit) stopping() { m.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping") }
+
+// status tells what `systemctl status` shows.
+func (m unit) status(text string) { m.notify("STATUS=" + strings.ReplaceAll(text, "\n", " ")) }
+
+func (m unit) notify(state string) {
+	if !m.on {
 		return
 	}
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		d.log.Warn("systemd was not told", "state", state, "error", err)
+		m.log.Warn("systemd was not told", "state", state, "error", err)
 	}
 }
 
-// feedWatchdog keeps systemd's watchdog off until ctx ends, as long as the loop comes round.
-func (d *daemon) feedWatchdog(ctx context.Context) {
-	if !d.cfg.Systemd {
+// feedWatchdog keeps the watchdog off until ctx ends, as long as the process is alive.
+func (m unit) feedWatchdog(ctx context.Context, alive func() bool) {
+	if !m.on {
 		return
 	}
 	limit, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
-		d.log.WarnContext(ctx, "systemd's watchdog is not fed", "error", err)
+		m.log.WarnContext(ctx, "systemd's watchdog is not fed", "error", err)
 	}
 	if limit == 0 {
 		return
@@ -54,8 +47,8 @@ func (d *daemon) feedWatchdog(ctx context.Context) {
 	ticker := time.NewTicker(limit / 2)
 	defer ticker.Stop()
 	for {
-		if d.alive(d.patience) {
-			d.notify(systemd.SdNotifyWatchdog)
+		if alive() {
+			m.notify(systemd.SdNotifyWatchdog)
 		}
 		select {
 		case <-ticker.C:
@@ -63,4 +56,23 @@ func (d *daemon) feedWatchdog(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// notifyStatus tells how the daemon is.
+func (d *daemon) notifyStatus() {
+	if !d.unit.on {
+		return
+	}
+	h := d.health(false)
+	status := "well"
+	switch {
+	case len(h.Problems) > 0:
+		status = strings.Join(h.Problems, "; ")
+	case h.Last != nil:
+		status = fmt.Sprintf("slot %s is %s, %d checked", h.Last.Slot.Format(time.RFC3339), h.Last.State, h.Last.Checked)
+	}
+	if h.Next != nil {
+		status += "; next slot " + h.Next.Format(time.RFC3339)
+	}
+	d.unit.status(status)
 }

@@ -216,6 +216,32 @@ func TestSystemdIsToldHowTheDaemonIs(t *testing.T) {
 	eventually(t, "STOPPING=1", func() bool { return m.heard("STOPPING=1") == 1 })
 }
 
+func TestSystemdIsToldHowTheStoresOfAFleetAre(t *testing.T) {
+	m := newManager(t, "200000")
+	w := setup(t, day)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	f, err := NewFleet(ctx, FleetConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Down("far", errors.New("no route"))
+	eventually(t, "the status of one that is down", func() bool { return m.heard("STATUS=store far: no route") > 0 })
+	if m.heard("READY=1") > 0 {
+		t.Error("it is said to be ready, and runs nothing")
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx, "shop", w.config()) }()
+	eventually(t, "READY=1", func() bool { return m.heard("READY=1") == 1 })
+	eventually(t, "the watchdog to be fed", func() bool { return m.heard("WATCHDOG=1") > 3 })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "STOPPING=1", func() bool { return m.heard("STOPPING=1") == 1 })
+}
+
 func TestSystemdsWatchdogIsFedNoMoreWhenTheLoopHangs(t *testing.T) {
 	m := newManager(t, "100000")
 	w := setup(t, time.Second)

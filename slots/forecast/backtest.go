@@ -100,7 +100,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested
 		if err != nil {
 			return err
 		}
-		r.past = newPast(list)
+		r.past = newPast(list, r.grid, r.since)
 		if lives, err = r.readLives(ctx, tx, begin, r.now); err != nil {
 			return err
 		}
@@ -184,12 +184,22 @@ func (w *window) at(slot time.Time) stage {
 
 func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Tested {
 	t := Tested{From: r.from, To: r.to, Lead: lead, Notes: r.notes}
-	if len(r.past.list) == 0 || !r.past.list[0].slot.Add(day).Before(r.to) {
-		t.Notes = append(t.Notes, "The ledger is younger than two days.")
+	if !t.From.Before(t.To) {
+		t.Notes = append(t.Notes, "No slot is in that time.")
 		return t
 	}
-	if second := r.past.list[0].slot.Add(day + lead); t.From.Before(second) {
-		t.From = r.grid.Ceil(second)
+	if len(r.past.list) == 0 {
+		t.Notes = append(t.Notes, "The ledger has no slot that is done.")
+		return t
+	}
+	first := r.past.list[0].slot
+	if second := r.grid.Ceil(first.Add(day + lead)); t.From.Before(second) {
+		t.From = second
+	}
+	if !t.From.Before(t.To) {
+		t.Notes = append(t.Notes, fmt.Sprintf("There is nothing to compare yet: the ledger begins at %s, and the first slot that can be judged is that of %s.",
+			clock(first), clock(t.From)))
+		return t
 	}
 	windows := map[string]*window{}
 	for job, list := range stages {

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -67,8 +68,8 @@ func (j *judge) violations(s Slot) (list []violation) {
 		list = append(list, violation{Finding{
 			Slot: s.Slot, Condition: TooLong,
 			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %d rows take %s",
-				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), s.Rows, spoken.About(s.Took)),
-			Help: j.help(rows, j.heaviest(rows), width),
+				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), s.Rows, spoken.About(s.Took)) + j.begun(width),
+			Help: j.help(rows, j.heaviest(rows), width, j.cost.took),
 		}, s.Ends().Seconds() / width.Seconds()})
 	}
 	for _, job := range s.Jobs {
@@ -87,9 +88,17 @@ func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limi
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
 		Text: fmt.Sprintf("in slot %s the last of %d rows of %s is reached %s after it began; %s %s",
-			clock(s.Slot), job.Expected, job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)),
-		Help: j.help(rows, job.JobExec, limit),
+			clock(s.Slot), job.Expected, job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)) + j.begun(limit),
+		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by crew) float64 { return j.cost.done(rows, job.JobExec, by) }),
 	}, job.Done.Seconds() / limit.Seconds()}
+}
+
+// begun tells how late runs begin, where that is a good part of a limit.
+func (j *judge) begun(limit time.Duration) string {
+	if j.cost.delay < limit/10 {
+		return ""
+	}
+	return fmt.Sprintf("; runs of the last day began %s after their slots", spoken.About(j.cost.delay))
 }
 
 // deadline is how long after a slot rows of a job are dropped; 0: never. Of schedules it is the shortest there is in the slot.
@@ -125,55 +134,48 @@ const (
 	inBatches   = 100
 )
 
+// ends is after what time what is judged is done: a slot, or a job in it.
+type ends func(rows map[string]float64, by crew) float64
+
 // help returns what lets the rows of a job be done within a limit: more runners, a higher concurrency, batches, or several
-// slots.
-func (j *judge) help(rows map[string]float64, job string, limit time.Duration) (help []string) {
+// slots; where runs begin too late for any of that, that they have to begin earlier.
+func (j *judge) help(rows map[string]float64, job string, limit time.Duration, done ends) (help []string) {
 	left := limit.Seconds() - j.cost.delay.Seconds()
-	done := func(by crew) float64 { return j.ends(rows, job, limit, by) }
+	if left <= 0 {
+		return []string{"begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps"}
+	}
 	by := j.crew
-	for by.runners < mostRunners && done(by) > left {
+	for by.runners < mostRunners && done(rows, by) > left {
 		by.runners++
 	}
 	switch {
-	case done(by) <= left:
-		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.crew.runners, spoken.About(seconds(done(by)))))
+	case done(rows, by) <= left:
+		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.crew.runners, spoken.About(seconds(done(rows, by)))))
 	default:
-		help = append(help, fmt.Sprintf("runners alone do not help: with %d it takes %s", mostRunners, spoken.About(seconds(done(by)))))
+		help = append(help, fmt.Sprintf("runners alone do not help: with %.0f it takes %s", by.runners, spoken.About(seconds(done(rows, by)))))
 	}
-	_, checks := j.cost.row(job, j.crew)
-	all, _ := j.cost.row(job, j.crew)
+	all, checks := j.cost.row(job, j.crew)
 	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.crew.workers*j.crew.runners/2 {
-		n := min(j.crew.workers*j.crew.runners, math.Ceil(atOnce*done(j.crew)/max(left, 1e-3)))
+		n := min(j.crew.workers*j.crew.runners, math.Ceil(atOnce*done(rows, j.crew)/max(left, 1e-3)))
 		help = append(help, fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
-			job, math.Ceil(atOnce), j.crew.workers*j.crew.runners, n, spoken.About(seconds(j.with(rows, job, limit, atOnce/n)))))
+			job, math.Ceil(atOnce), j.crew.workers*j.crew.runners, n, spoken.About(seconds(j.with(rows, job, atOnce/n, done)))))
 	}
 	if !j.batched(job) && checks > all/2 {
 		help = append(help, fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
-			job, inBatches, spoken.About(seconds(j.with(rows, job, limit, 1.0/inBatches)))))
+			job, inBatches, spoken.About(seconds(j.with(rows, job, 1.0/inBatches, done)))))
 	}
-	if n, took := j.spread(rows, job, limit, left); n > 1 {
+	if n, took := j.spread(rows, job, left, done); n > 1 {
 		help = append(help, fmt.Sprintf("%s spread over %d slots: each takes %s of it", job, n, spoken.About(seconds(took))))
 	}
 	return help
 }
 
-// ends is after what time a slot is done, where the limit is its width, or else a job in it.
-func (j *judge) ends(rows map[string]float64, job string, limit time.Duration, by crew) float64 {
-	if limit == j.forecast.Grid.Width() {
-		return j.cost.took(rows, by)
-	}
-	return j.cost.done(rows, job, by)
-}
-
-// with is ends, where the checks of a job take a part of their time.
-func (j *judge) with(rows map[string]float64, job string, limit time.Duration, part float64) float64 {
+// with is when what is judged is done, where the checks of a job take a part of their time.
+func (j *judge) with(rows map[string]float64, job string, part float64, done ends) float64 {
 	all, checks := j.cost.row(job, j.crew)
-	other := make(map[string]float64, len(rows))
-	for name, n := range rows {
-		other[name] = n
-	}
+	other := maps.Clone(rows)
 	other[job] *= (all - checks*(1-part)) / all
-	return j.ends(other, job, limit, j.crew)
+	return done(other, j.crew)
 }
 
 // atOnce is how many checks of a job are under way at once, as the past has it.
@@ -192,14 +194,11 @@ func (j *judge) batched(job string) bool {
 }
 
 // spread returns over how many slots the rows of a job fit, and how long each takes; 0: over none.
-func (j *judge) spread(rows map[string]float64, job string, limit time.Duration, left float64) (int, float64) {
+func (j *judge) spread(rows map[string]float64, job string, left float64, done ends) (int, float64) {
 	for n := 2; n <= mostSpread; n++ {
-		less := map[string]float64{}
-		for name, rows := range rows {
-			less[name] = rows
-		}
+		less := maps.Clone(rows)
 		less[job] /= float64(n)
-		if took := j.ends(less, job, limit, j.crew); took <= left {
+		if took := done(less, j.crew); took <= left {
 			return n, took
 		}
 	}

@@ -56,7 +56,7 @@ func (cfg Config) reader(ctx context.Context) (*reader, error) {
 		now = cfg.Now
 	}
 	return &reader{
-		schema: schema, grid: setting.Grid, now: now().UTC(), sample: int64(cfg.Sample), registry: cfg.Registry, slas: map[string]time.Duration{},
+		schema: schema, grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample), registry: cfg.Registry, slas: map[string]time.Duration{},
 	}, nil
 }
 
@@ -68,10 +68,8 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 	}
 	r.from = r.grid.Next(r.now)
 	r.to = r.grid.Next(r.now.Add(cfg.For))
-	if most := r.grid.Add(r.from, MostSlots); r.to.After(most) {
-		r.to = most
-		r.notes = append(r.notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
-			most.Format(time.RFC3339), MostSlots, spoken.Exact(r.grid.Width())))
+	if most := r.from.Add(MostSlots * min(r.grid.Width(), cmp.Or(cfg.WhatIf.Width, r.grid.Width()))); r.to.After(most) {
+		r.to, r.cut = r.grid.Ceil(most), true
 	}
 	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, "set local jit = off"); err != nil { // it would take longer than what it is to speed up
@@ -80,11 +78,14 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 		if r.waiting, err = r.readSlots(ctx, tx); err != nil {
 			return err
 		}
+		if err := r.readJobs(ctx, tx); err != nil {
+			return err
+		}
 		list, err := r.readLedger(ctx, tx, r.ranges())
 		if err != nil {
 			return err
 		}
-		r.past = newPast(list)
+		r.past = newPast(list, r.grid, r.since)
 		r.habits = r.past.habits()
 		lives, err := r.readLives(ctx, tx, r.now.Add(-lookBack*day), r.now)
 		if err != nil {
@@ -123,8 +124,13 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 		f.Slots = append(f.Slots, Slot{Slot: slot, Jobs: jobsOf(r.expect(slot))})
 	}
 	f.Slots = regrid(f.Slots, r.grid, g, func(job string) float64 { return r.curve(job).exact() })
+	f.Slots = f.Slots[:min(len(f.Slots), MostSlots)]
 	if len(f.Slots) > 0 {
 		f.From, f.To = f.Slots[0].Slot, g.Next(f.Slots[len(f.Slots)-1].Slot)
+	}
+	if r.cut {
+		f.Notes = append(f.Notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
+			f.To.Format(time.RFC3339), MostSlots, spoken.Exact(g.Width())))
 	}
 	c := learn(r.past)
 	by := cfg.WhatIf.crew(c.crew)
@@ -148,7 +154,9 @@ func (r *reader) expect(slot time.Time) map[string]load {
 	for _, name := range r.names() {
 		l, ahead := loads[name], slot.Sub(r.now)
 		if name == schedule.JobExec {
-			l.expected = l.waiting + r.coming[slot.Unix()].later
+			begun, c := r.begun().Unix(), r.coming[slot.Unix()]
+			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0)) // its run has not moved them on yet
+			l.expected = l.waiting + c.later + left*c.next
 		} else {
 			l.expected = r.past.rows(name, r.habits[name], slot, r.curve(name).shares(slot, ahead), l.waiting)
 		}

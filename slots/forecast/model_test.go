@@ -31,7 +31,7 @@ func ledger(n int, noise float64) past {
 		r.took = time.Duration(atEight(r) * math.Exp(noise*random.NormFloat64()) * float64(time.Second))
 		list = append(list, r)
 	}
-	return newPast(list)
+	return newPast(list, grid.Default, time.Time{})
 }
 
 // Checks of slow run 8 at once, though there are 64 workers, and rows cost the server three times what is assumed.
@@ -100,6 +100,36 @@ func TestAJobWithFewRowsIsDoneEarly(t *testing.T) {
 	rows := map[string]float64{"few": 2, "many": 10}
 	if few, many := c.done(rows, "few", c.crew), c.done(rows, "many", c.crew); math.Abs(few-5) > 1e-6 || math.Abs(many-13) > 1e-6 {
 		t.Errorf("few is done after %g s, many after %g s; want 5 and 13", few, many)
+	}
+}
+
+// a has few rows beside b, so what helps its SLA is not what helps the slot, though both have the same limit.
+func TestWhatIsToHelpIsJudgedByWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		runners    float64
+		delay, sla time.Duration
+		condition  Condition
+		want       string
+	}{
+		"an SLA as long as a slot":          {1, 0, 15 * time.Minute, SLA, "3 runners instead of 1: it takes 10m"},
+		"a slot":                            {1, 0, time.Hour, TooLong, "runners alone do not help: with 64 it takes 23m49s"},
+		"a slot that 100 runners work on":   {100, 0, time.Hour, TooLong, "runners alone do not help: with 100 it takes 15m18s"},
+		"an SLA that is over before it all": {1, 20 * time.Second, 10 * time.Second, SLA, "begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps"},
+	} {
+		c := cost{factor: map[string]float64{}, check: map[string]float64{"a": 0.1, "b": 0.1}, crew: crew{test.runners, 1}, delay: test.delay}
+		s := Slot{Slot: at(0), Jobs: []Job{{JobExec: "a", Expected: 9000}, {JobExec: "b", Expected: 900_000}}}
+		s.time(c, c.crew)
+		j := judge{forecast: &Forecast{Grid: grid.Default}, cost: c, crew: c.crew, slas: map[string]time.Duration{"a": test.sla}}
+		got := ""
+		for _, v := range j.violations(s) {
+			if v.finding.Condition == test.condition {
+				got = v.finding.Help[0]
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
 	}
 }
 
@@ -177,12 +207,35 @@ func TestADayCountsTheMoreTheMoreItIsLikeThoseThatFollowIt(t *testing.T) {
 		}
 		list = append(list, &ran{slot: at(time.Duration(days-21)*day + 9*time.Hour), rows: map[string]float64{"job": rows}})
 	}
-	p := newPast(list)
+	p := newPast(list, grid.Default, time.Time{})
 	h := p.habits()["job"]
 	for days, want := range map[int]float64{0: 1000, 4: 1000, 5: 0, 6: 0} {
 		slot := at(time.Duration(days)*day + 9*time.Hour)
 		if got := p.usual("job", slot, h); math.Abs(got-want) > 150 {
 			t.Errorf("on day %d %.0f rows are usual, want %.0f", days, got, want)
+		}
+	}
+}
+
+func TestWhatIsUsualOutlivesAChangeOfTheWidth(t *testing.T) {
+	t.Parallel()
+	for _, days := range []int{3, 0} {
+		var list []*ran // 90 rows in each quarter of an hour
+		for n := range 4 + days*96 {
+			list = append(list, &ran{slot: at(-time.Duration(n) * 15 * time.Minute), rows: map[string]float64{"job": 90}})
+		}
+		slices.Reverse(list)
+		for width, want := range map[time.Duration]float64{5 * time.Minute: 30, 15 * time.Minute: 90, 40 * time.Minute: 240, time.Hour: 360} {
+			g, err := grid.New(width)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newPast(list, g, at(time.Second))
+			for slot := range g.Between(at(2*time.Hour), at(6*time.Hour)) {
+				if got := p.usual("job", slot, p.habits()["job"]); math.Abs(got-want) > want/2 || days == 0 && math.Abs(got-want) > 1 {
+					t.Errorf("after %d days, width %s: %.0f rows are usual in slot %s, want %.0f", days, width, got, slot, want)
+				}
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // ran is a slot of the past that is done.
@@ -18,20 +19,53 @@ type ran struct {
 	workers int           // of all of them
 	rows    map[string]float64
 	spent   map[string]time.Duration // run time of the checks
+	parts   float64                  // how many slots of the grid it is as long as
 }
 
 // past is what the ledger has of the past.
 type past struct {
-	bySlot map[int64]*ran
-	list   []*ran // oldest first
+	bySlot map[int64]map[string]float64 // rows of jobs, by slot of the grid
+	list   []*ran                       // oldest first
 }
 
-func newPast(list []*ran) past {
-	p := past{bySlot: map[int64]*ran{}, list: list}
-	for _, r := range list {
-		p.bySlot[r.slot.Unix()] = r
+// newPast puts the rows of the past into slots of a grid. Those of before an instant may have had another width.
+func newPast(list []*ran, g grid.Grid, since time.Time) past {
+	p := past{bySlot: map[int64]map[string]float64{}, list: list}
+	for i, r := range list {
+		r.parts = 1
+		if r.slot.Before(since) {
+			r.parts = distance(list, i, g.Width()).Seconds() / g.Width().Seconds()
+		}
+		for at, end := g.Ceil(r.slot), r.slot.Add(-time.Duration(r.parts*float64(g.Width()))); at.After(end); at = g.Add(at, -1) {
+			rows := p.bySlot[at.Unix()]
+			if rows == nil {
+				rows = map[string]float64{}
+				p.bySlot[at.Unix()] = rows
+			}
+			for job, n := range r.rows {
+				rows[job] += n / max(r.parts, 1)
+			}
+			if r.parts <= 1 {
+				break
+			}
+		}
 	}
 	return p
+}
+
+// distance is that to the nearest of the slots before and after one, which was its width then; otherwise: there is none.
+func distance(list []*ran, i int, otherwise time.Duration) time.Duration {
+	nearest := time.Duration(math.MaxInt64)
+	if i > 0 {
+		nearest = list[i].slot.Sub(list[i-1].slot)
+	}
+	if i+1 < len(list) {
+		nearest = min(nearest, list[i+1].slot.Sub(list[i].slot))
+	}
+	if nearest <= 0 || nearest > day {
+		return otherwise
+	}
+	return nearest
 }
 
 // before is the past as it was known at an instant.
@@ -132,11 +166,12 @@ func (p past) usual(job string, slot time.Time, h habit) float64 {
 	var sum, weights float64
 	last := p.last()
 	for days := 1; days <= lookBack; days++ {
-		r := p.bySlot[slot.Add(-time.Duration(days)*day).Unix()]
-		if r == nil || r.slot.After(last) || r.slot.Before(h.began) {
+		at := slot.Add(-time.Duration(days) * day)
+		rows, ok := p.bySlot[at.Unix()]
+		if !ok || at.After(last) || at.Before(h.began) {
 			continue
 		}
-		sum += h.weights[days] * r.rows[job]
+		sum += h.weights[days] * rows[job]
 		weights += h.weights[days]
 	}
 	if weights > 0 {
@@ -145,10 +180,10 @@ func (p past) usual(job string, slot time.Time, h habit) float64 {
 	for _, r := range p.list {
 		if last.Sub(r.slot) < day {
 			sum += r.rows[job]
-			weights++
+			weights += r.parts
 		}
 	}
-	return sum / max(weights, 1)
+	return ratio(sum, weights, 0)
 }
 
 // confidence is how many rows what is usual counts for, beside those that are there already.

@@ -21,13 +21,16 @@ import (
 type reader struct {
 	schema   pgsql.Schema
 	grid     grid.Grid
+	since    time.Time // the first slot of this width
 	now      time.Time
 	sample   int64 // blocks
 	registry *jobs.Registry
 	from, to time.Time
+	cut      bool // it was to go on beyond to
 	notes    []string
 
 	waiting   map[int64]map[string]load // by slot and job
+	waits     map[string]bool           // jobs that have rows in them
 	paused    map[string]bool
 	known     map[string]bool // by a run of the last 7 days
 	slas      map[string]time.Duration
@@ -38,27 +41,25 @@ type reader struct {
 	coming    map[int64]coming
 }
 
-// readSlots counts what waits.
+// begun is the slot before the first one to come.
+func (r *reader) begun() time.Time { return r.grid.Previous(r.from) }
+
+// readSlots counts what waits, in the slot that has begun, too.
 func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[string]load, error) {
 	waiting := map[int64]map[string]load{}
-	r.paused, r.known = map[string]bool{}, map[string]bool{}
-	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.from, r.to}, func(row *sql.Rows, _ *struct{}) error {
+	r.waits = map[string]bool{}
+	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.begun(), r.to}, func(row *sql.Rows, _ *struct{}) error {
 		var slot time.Time
 		var name string
 		var rows int64
-		var paused, known bool
-		var sla sql.NullInt64
-		if err := row.Scan(&slot, &name, &rows, &paused, &known, &sla); err != nil {
+		if err := row.Scan(&slot, &name, &rows); err != nil {
 			return err
 		}
 		if waiting[slot.Unix()] == nil {
 			waiting[slot.Unix()] = map[string]load{}
 		}
 		waiting[slot.Unix()][name] = load{waiting: float64(rows)}
-		r.paused[name], r.known[name] = paused, known
-		if sla.Valid {
-			r.slas[name] = time.Duration(sla.Int64) * time.Microsecond
-		}
+		r.waits[name] = true
 		return nil
 	})
 	if err != nil {
@@ -67,20 +68,42 @@ func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[stri
 	return waiting, nil
 }
 
+// readJobs reads what is known of each job, of one whose rows are all to come, too.
+func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
+	r.paused, r.known = map[string]bool{}, map[string]bool{}
+	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastJobs.In(r.schema), nil, func(row *sql.Rows, _ *struct{}) error {
+		var name string
+		var paused, known bool
+		var sla sql.NullInt64
+		if err := row.Scan(&name, &paused, &known, &sla); err != nil {
+			return err
+		}
+		r.paused[name], r.known[name] = paused, known
+		if sla.Valid {
+			r.slas[name] = time.Duration(sla.Int64) * time.Microsecond
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the jobs: %w", err)
+	}
+	return nil
+}
+
 // state tells whether rows of a job are left alone: it is paused, or nobody knows it. One that only the past has is known.
 func (r *reader) state(name string) (paused, unregistered bool) {
-	known, waits := r.known[name]
+	known := r.known[name]
 	if r.registry != nil && !known {
 		_, known = r.registry.Lookup(name)
 		known = known || name == schedule.JobExec // every run has it
 	}
-	return r.paused[name], waits && !known
+	return r.paused[name], r.waits[name] && !known
 }
 
 // names returns the jobs that a slot may have rows of.
 func (r *reader) names() []string {
 	names := map[string]bool{}
-	for name := range r.known {
+	for name := range r.waits {
 		names[name] = true
 	}
 	for name := range r.curves {
@@ -102,10 +125,10 @@ func (r *reader) ranges() (list [][2]time.Time) {
 		last[0] = r.now.Add(-MostSlots * width)
 	}
 	list = append(list, last)
-	length := min(r.to.Sub(r.from), day)
+	length := min(r.to.Sub(r.begun()), day)
 	read := int64(last[1].Sub(last[0]) / r.grid.Width())
 	for days := 1; days <= lookBack && read < mostRead; days++ {
-		from := r.from.Add(-time.Duration(days) * day)
+		from := r.begun().Add(-time.Duration(days) * day)
 		to := from.Add(length)
 		if !from.Before(last[0]) { // it is in the last day
 			continue

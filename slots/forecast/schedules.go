@@ -13,6 +13,7 @@ import (
 type coming struct {
 	all   float64 // schedules that have an instant in it
 	later float64 // of them, those that do not wait in it yet: an earlier instant of theirs is to come
+	next  float64 // of them, those that may still wait in the slot that has begun
 }
 
 // mostInstants bounds how many slots of schedules are looked at; more are estimated from these.
@@ -66,12 +67,13 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 	return found, nil
 }
 
-// addTimeline adds the slots of a timeline, and returns how many. One that this binary cannot read has none.
+// addTimeline adds the slots of a timeline, from the one that has begun on, and returns how many. One that this binary cannot read has none.
 func (r *reader) addTimeline(to map[int64]coming, t *timeline) (looked int) {
-	slots, err := schedule.Slots(t.spec, r.grid, r.from, r.to)
+	slots, err := schedule.Slots(t.spec, r.grid, r.begun(), r.to)
 	if err != nil {
 		return 0
 	}
+	begun := false
 	for slot := range slots {
 		if slot.Before(t.since) {
 			continue
@@ -79,10 +81,16 @@ func (r *reader) addTimeline(to map[int64]coming, t *timeline) (looked int) {
 		at := slot.Unix()
 		c := to[at]
 		c.all += t.schedules
-		if looked > 0 { // the first one waits already
+		switch { // the first one to come waits already
+		case looked > 0:
 			c.later += t.schedules
+		case begun:
+			c.next += t.schedules
 		}
 		to[at] = c
+		if begun = slot.Before(r.from); begun {
+			continue
+		}
 		if d := r.deadlines[at]; t.deadline > 0 && (d == 0 || t.deadline < d) {
 			r.deadlines[at] = t.deadline
 		}
@@ -93,6 +101,6 @@ func (r *reader) addTimeline(to map[int64]coming, t *timeline) (looked int) {
 
 func scale(found map[int64]coming, by float64) {
 	for at, c := range found {
-		found[at] = coming{c.all * by, c.later * by}
+		found[at] = coming{c.all * by, c.later * by, c.next * by}
 	}
 }

@@ -32,7 +32,8 @@ type Advice struct {
 	// Points are how many were open, from 1 to 0, at which ages: none where there is too little history.
 	Points []Point
 	// Past is what was done, Halved what would need no more than half the checks, and Fixed has as many as that, at a fixed
-	// interval from the same first check as now. Halved and Fixed are nil where there is nothing to halve.
+	// interval from the same first check as now. Halved and Fixed are nil where there is nothing to halve, and Fixed where each
+	// interval has more.
 	Past          Plan
 	Halved, Fixed *Plan
 }
@@ -102,10 +103,7 @@ func advise(c *Curve, rows []row, width float64) Advice {
 	var waited []int64
 	for _, r := range rows {
 		a.Checks += r.checks
-		a.FoundNothing += r.checks
-		if r.finished.Valid && r.checks > 0 {
-			a.FoundNothing--
-		}
+		a.FoundNothing += r.vain
 		waited = append(waited, max(0, r.waited))
 	}
 	slices.Sort(waited)
@@ -125,7 +123,9 @@ func advise(c *Curve, rows []row, width float64) Advice {
 	a.Past.Delay = c.delays(rows)
 	if looks := c.halve(a.Past.Checks/2, width); looks != nil {
 		a.Halved = c.plan(looks, ahead)
-		a.Fixed = c.plan(c.fixed(a.Halved.Checks, width), ahead)
+		if looks := c.fixed(a.Halved.Checks, width); looks != nil {
+			a.Fixed = c.plan(looks, ahead)
+		}
 	}
 	return a
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// minRows is how many rows must have been found finished for a curve.
-	minRows = 30
+	// MinRows is how many rows must have been found finished for a curve.
+	MinRows = 30
 	// maxAges is how many points a curve has, at the most.
 	maxAges = 256
 	// maxSteps bounds the steps of expectation and maximization; they end when no point moves by more than still.
@@ -34,7 +34,7 @@ func fit(known []interval) *Curve {
 		}
 	}
 	c := &Curve{Ages: []int64{}, Finished: []float64{}, Sampled: int64(len(known))}
-	if finished < minRows {
+	if finished < MinRows {
 		return c
 	}
 	c.Ages = agesOf(known)

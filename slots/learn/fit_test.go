@@ -77,10 +77,10 @@ func TestWhatIsOpenAtItsLastLookIsNotFinishedThere(t *testing.T) {
 func TestTooLittleHistoryMakesNoCurve(t *testing.T) {
 	t.Parallel()
 	var known []interval
-	for range minRows - 1 {
+	for range MinRows - 1 {
 		known = append(known, interval{from: 0, to: hour})
 	}
-	if c := fit(append(known, interval{from: 0, to: forever})); len(c.Ages) > 0 || c.Sampled != minRows {
+	if c := fit(append(known, interval{from: 0, to: forever})); len(c.Ages) > 0 || c.Sampled != MinRows {
 		t.Errorf("%+v", c)
 	}
 	if c := fit(append(known, interval{from: 0, to: hour})); len(c.Ages) != 2 {
@@ -114,6 +114,8 @@ func TestTheClassOfARow(t *testing.T) {
 		`{"carrier": null}`:          "",
 		`{"carrier": ["UPS"]}`:       "",
 		`{"carrier": {"id": 1}}`:     "",
+		`{"carrier": "{a}"}`:         "{a}", // as the database has it
+		` {"carrier": "[a]"}`:        "[a]",
 		`{"to": {"carrier": "DHL"}}`: "",
 		`["carrier"]`:                "",
 		``:                           "",

@@ -15,7 +15,7 @@ func (c *Curve) shares(share, width float64) (looks []float64) {
 	age := float64(c.Ages[0])
 	for open := 1 - c.At(age); open > 0.01 && len(looks) < mostLooks; open = 1 - c.At(age) {
 		next, ok := c.reach(1-open*(1-share), width)
-		if !ok || next >= c.last() {
+		if !ok || max(next, age+width) > c.last()-width {
 			break
 		}
 		age = max(next, age+width)
@@ -88,7 +88,7 @@ func (c *Curve) halve(checks, width float64) []float64 {
 	return nil
 }
 
-// fixed returns the looks at the shortest interval that needs no more checks than that.
+// fixed returns the looks at the shortest interval that needs no more checks than that; nil: there is none.
 func (c *Curve) fixed(checks, width float64) []float64 {
 	short, long := width, max(2*width, c.last())
 	for range 40 {
@@ -99,7 +99,11 @@ func (c *Curve) fixed(checks, width float64) []float64 {
 			long = middle
 		}
 	}
-	return c.every(long)
+	looks := c.every(long)
+	if n, _ := c.cost(looks); n > checks {
+		return nil
+	}
+	return looks
 }
 
 // planned is how many of the next looks a plan names.

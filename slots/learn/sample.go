@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ type row struct {
 	job, class     string
 	open, finished sql.NullInt64
 	waited         int64
-	checks         int64
+	checks, vain   int64 // vain: those that found nothing
 }
 
 // interval returns what is known of when a row was finished; false: nothing.
@@ -56,22 +57,18 @@ func (r row) interval() (interval, bool) {
 // read reads the newest rows of history of jobs, the newest first, and how many rows that took. No jobs: all of them. by has
 // the field of each that tells its classes.
 func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, jobs, by []string, b Bounds) (rows []row, taken int64, err error) {
-	var since sql.NullTime
 	var m pgsql.Message
 	m.Do(fmt.Sprintf("set local statement_timeout = %d", cmp.Or(b.Time, DefaultTime).Milliseconds()))
 	m.Do("set local jit = off; set local enable_seqscan = off") // BRIN finds the end of a partition, whatever the statistics say
+	if err := m.Send(ctx, tx); err != nil {
+		return nil, 0, fmt.Errorf("read history: %w", err)
+	}
 	rowsMost := cmp.Or(b.Rows, DefaultRows)
-	err = m.Add(pgsql.LearnSince.In(schema), []any{rowsMost}, func(row *sql.Rows) error { return row.Scan(&since) })
-	if err == nil {
-		err = m.Send(ctx, tx)
-	}
+	age, err := newest(ctx, tx, schema, rowsMost)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the ledger: %w", err)
+		return nil, 0, fmt.Errorf("count the newest rows of history: %w", err)
 	}
-	args := []any{since.Time, nil, nil, cmp.Or(b.PerJob, DefaultPerJob), rowsMost}
-	if !since.Valid {
-		args[0] = time.Unix(0, 0)
-	}
+	args := []any{age, nil, nil, cmp.Or(b.PerJob, DefaultPerJob), rowsMost}
 	if jobs != nil {
 		args[1], args[2] = pq.StringArray(jobs), pq.Array(nulls(by))
 	}
@@ -79,7 +76,7 @@ func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, jobs, by []stri
 	err = sample.Add(pgsql.LearnSample.In(schema), args, func(line *sql.Rows) error {
 		var r row
 		var waited sql.NullInt64
-		err := line.Scan(&r.job, &r.class, &r.open, &r.finished, &waited, &r.checks, &taken)
+		err := line.Scan(&r.job, &r.class, &r.open, &r.finished, &waited, &r.checks, &r.vain, &taken)
 		r.waited = waited.Int64
 		rows = append(rows, r)
 		return err
@@ -92,6 +89,36 @@ func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, jobs, by []stri
 	}
 	return rows, taken, nil
 }
+
+// newest returns in how many of the last microseconds no more rows have ended than that and, where there are so many, at least half of
+// them. History is read in the order in which rows ended: of more than that the newest would be left out.
+func newest(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, rows int64) (age int64, err error) {
+	within, beyond := int64(1e6), int64(longest)
+	age = beyond
+	for range maxCounts {
+		var n int64
+		if err := pgsql.One(ctx, tx, pgsql.LearnSince.In(schema), []any{age, rows + 1}, &n); err != nil {
+			return 0, err
+		}
+		switch {
+		case n > rows:
+			beyond = age
+		case 2*n >= rows || age == longest:
+			return age, nil
+		default:
+			within = age
+		}
+		age = int64(math.Sqrt(float64(within) * float64(beyond)))
+	}
+	return beyond, nil // so many have ended at once
+}
+
+const (
+	// maxCounts bounds the counts of newest, of which five or six are enough, but for bursts.
+	maxCounts = 16
+	// longest is an age, in microseconds, that no history has, a replayed one either: 300 years.
+	longest = 1e16
+)
 
 func nulls(list []string) []sql.NullString {
 	out := make([]sql.NullString, len(list))
@@ -118,7 +145,7 @@ func curves(job string, rows []row, now time.Time) []*Curve {
 	}
 	names := []string{}
 	for name, known := range classes {
-		if len(known) >= minRows {
+		if len(known) >= MinRows {
 			names = append(names, name)
 		}
 	}

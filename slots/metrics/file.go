@@ -24,7 +24,7 @@ import (
 // directory locked, which must be on a local file system. A file that holds anything but metrics is not touched.
 func (m *Metrics) WriteFile(path string) error {
 	registry := prometheus.NewRegistry()
-	err := registry.Register(m)
+	err := m.register(registry)
 	if err == nil {
 		err = m.writeFile(path, registry)
 	}

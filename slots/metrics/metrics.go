@@ -3,7 +3,9 @@ package metrics
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ var wall = time.Now //nolint:forbidigo // not what slots are compared with
 // Metrics is the metrics of one process: a slots.Observer, and a prometheus.Collector for a registry of the caller's
 // own. It is safe for concurrent use.
 type Metrics struct {
+	store string
 	reads singleflight.Group
 
 	mu     sync.Mutex
@@ -72,8 +75,11 @@ var (
 )
 
 // New returns the metrics of a process that has done nothing yet.
-func New() *Metrics {
-	return &Metrics{jobs: map[string]*job{}, runs: map[slots.Kind]*runs{}}
+func New() *Metrics { return NewStore("") }
+
+// NewStore is New for one of several stores, whose name is a label of all that Handler and WriteFile tell.
+func NewStore(store string) *Metrics {
+	return &Metrics{store: store, jobs: map[string]*job{}, runs: map[slots.Kind]*runs{}}
 }
 
 // Recorded counts rows.
@@ -175,14 +181,61 @@ func (m *Metrics) Publisher(p event.Publisher) event.Publisher {
 	})
 }
 
+// register adds the metrics to a registry.
+func (m *Metrics) register(registry prometheus.Registerer) error {
+	if m.store != "" {
+		registry = prometheus.WrapRegistererWith(prometheus.Labels{"store": m.store}, registry)
+	}
+	return registry.Register(m)
+}
+
 // Handler serves the metrics, and those of the Go runtime and the process. What the database knows is read for each
 // request.
 func (m *Metrics) Handler() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	serve := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	g := NewGroup()
+	g.Add(m)
+	return g.Handler()
+}
+
+// Group is the metrics of several stores of one process. It is safe for concurrent use.
+type Group struct {
+	registry *prometheus.Registry
+
+	mu   sync.Mutex
+	list map[string]*Metrics // by store
+}
+
+// NewGroup returns a group of none.
+func NewGroup() *Group {
+	g := &Group{registry: prometheus.NewRegistry(), list: map[string]*Metrics{}}
+	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return g
+}
+
+// Add adds the metrics of a store, in place of those that it had.
+func (g *Group) Add(m *Metrics) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list[m.store] = m
+}
+
+// Handler serves the metrics of all, and those of the Go runtime and the process. What the databases know is read for each
+// request.
+func (g *Group) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.Read(r.Context())
-		serve.ServeHTTP(w, r)
+		g.mu.Lock()
+		list := slices.Collect(maps.Values(g.list))
+		g.mu.Unlock()
+		of := prometheus.NewRegistry()
+		var reading sync.WaitGroup
+		for _, m := range list {
+			if err := m.register(of); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			reading.Go(func() { m.Read(r.Context()) })
+		}
+		reading.Wait()
+		promhttp.HandlerFor(prometheus.Gatherers{g.registry, of}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	})
 }

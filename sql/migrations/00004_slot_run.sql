@@ -405,7 +405,11 @@ begin
     values (own, at, run_kind, '{}', 0, 0, who, statement_timestamp() + lease)
     on conflict (token) do nothing;
     if found and not first then
-        update prescient.slot_run r set runners = r.runners + 1, workers = r.workers + able where r.slot = at;
+        update prescient.slot_run r
+        set runners = r.runners + 1,
+            workers = r.workers + able
+        where r.slot = at
+            and r.runners < (select count(*) from prescient.slot_claim c where c.slot = at and c.jobs = '{}' and c.allocated_until >= statement_timestamp());
     end if;
     state := 'open';
 end

@@ -170,6 +170,10 @@ begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
+    if prescient.within_seconds(within) not between 1 and 31622400 then
+        raise exception 'within is %; it must be from 0 to 366 days', within
+            using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
+    end if;
     lock table prescient.future_job in row exclusive mode;
     select
         f.next_check_at, f.job, f.id,
@@ -263,6 +267,10 @@ begin
     end if;
     if within is not null then
         seconds := prescient.within_seconds(within);
+        if seconds not between 1 and 31622400 then
+            raise exception 'within is %; it must be from 0 to 366 days', within
+                using errcode = 'invalid_parameter_value';
+        end if;
         key := prescient.place_key(job_exec, entity_name, entity_key, item_key);
     end if;
     -- Each turn either ends or finds the conflicting row gone, ended by somebody else between two statements.

@@ -5,7 +5,7 @@ alter table prescient.slot_run
     add column runners integer not null default 0,
     add column workers integer not null default 0;
 
-comment on column prescient.slot_run.runners is 'how many runners were at the slot; 0: it had nothing to do, or is from before this was counted';
+comment on column prescient.slot_run.runners is 'how many runners were at the slot at once, at the most; 0: it had nothing to do, or is from before this was counted';
 comment on column prescient.slot_run.workers is 'how many checks all of them together did at once, at the most';
 
 update prescient.setting

@@ -1,12 +1,9 @@
 -- What waits in the slots from $1 up to but not including $2, by job: counted up to 1,000, above that an estimate, see
--- rows_in_slot. known: a run of the last 7 days has registered the job.
+-- rows_in_slot.
 select
     s.slot,
     coalesce(j.name, '#' || number) as name,
-    prescient.rows_in_slot(s.slot, number) as waiting,
-    j.paused_at is not null as paused,
-    coalesce(j.registered_at >= clock_timestamp() - interval '7 days', false) as known,
-    (extract(epoch from j.sla) * 1000000)::bigint as sla
+    prescient.rows_in_slot(s.slot, number) as waiting
 from (
     select generate_series($1, $2::timestamptz - interval '1 microsecond', width) as slot
     from (select width from prescient.setting limit 1) as setting

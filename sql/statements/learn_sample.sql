@@ -1,7 +1,8 @@
 -- What is known of when the newest rows of history were finished, at most $4 of each of the jobs $2 (null: all), the newest first; and
--- how many rows were read, of those that ended since $1, at most $5. Ages are in seconds after the first slot of a row:
+-- how many rows were read, of those that ended in the last $1 microseconds, at most $5. Ages are in seconds after the first slot of a row:
 -- open: when a check found last that it was not finished; null: none did
 -- finished: when one found that it was, or its owner ended it; null: neither
+-- found_nothing: checks that asked for another
 -- waited: since it was enqueued, at its first slot. $3: the field of the payload of each job that tells its classes.
 with read as materialized (
     select
@@ -12,7 +13,7 @@ with read as materialized (
         end as class
     from prescient.future_job_history h
     left join unnest($2::text[], $3::text[]) as k (job_exec, field) on k.job_exec = h.job_exec
-    where h.finished_at >= $1::timestamptz
+    where h.finished_at >= now() - $1::double precision * interval '1 microsecond'
     limit $5
 ), newest as (
     select r.*, row_number() over (partition by r.job_exec order by r.finished_at desc, r.id desc) as nth
@@ -48,6 +49,7 @@ select
     end - k.first_check_at)::bigint as finished,
     extract(epoch from k.first_check_at - k.enqueued_at)::bigint as waited,
     k.check_count,
+    k.check_count - (k.outcome = 'done')::integer as found_nothing,
     (select count(*) from read) as read
 from known k
 order by k.job_exec, k.nth

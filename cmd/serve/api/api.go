@@ -96,8 +96,8 @@ var description json.RawMessage
 
 // statuses are those of errors that clients are told.
 var statuses = map[error]int{
-	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound, board.ErrBusy: http.StatusServiceUnavailable,
-	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden, board.ErrCatchingUp: http.StatusConflict, slots.ErrStopped: http.StatusServiceUnavailable,
+	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
+	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden, board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict, slots.ErrStopped: http.StatusServiceUnavailable,
 }
 
 func problemOf(err error) *web.Problem {
@@ -106,8 +106,7 @@ func problemOf(err error) *web.Problem {
 	}
 	switch {
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
-		return web.NewProblem(http.StatusForbidden, "the database role of this server may not do that: actions need the role of an operator, "+
-			"which prescient migrate roles makes")
+		return web.NewProblem(http.StatusForbidden, board.NoRights)
 	case pgsql.HasState(err, pqerror.QueryCanceled):
 		return web.NewProblem(http.StatusServiceUnavailable, "it would take the database too long: ask for less, such as one job, or a shorter time")
 	}

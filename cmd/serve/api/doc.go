@@ -35,7 +35,7 @@
 //	404  there is no such thing, or path
 //	405  the path has no such method
 //	408  the body did not come in time
-//	409  it would do something else by now, "plan" has what; or a catch-up goes on already
+//	409  it would do something else by now, "plan" has what; a catch-up goes on already; or somebody else holds what it changes
 //	413  the body is too large
 //	415  the body is not application/json
 //	422  it makes no sense, or a field is wrong; "errors" lists each with its rule

@@ -35,6 +35,9 @@ func read[T any](path, id, summary string, query []string, get func(ctx context.
 			return nil, err
 		}
 		v, err := get(r.Context(), q)
+		if errors.Is(err, board.ErrBusy) { // many may be told so, and nobody needs it in the log
+			return nil, web.NewProblem(http.StatusServiceUnavailable, err.Error())
+		}
 		if err = cmp.Or(q.err, err); err != nil {
 			return nil, err
 		}

@@ -93,6 +93,9 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if m.At.IsZero() {
 		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
 	}
+	if err := checkInstant("at", m.At); err != nil {
+		return plan, err
+	}
 	_, places, err := p.waiting(ctx, m.JobExec, m.EntityName, m.EntityKey, m.ItemKey)
 	if err != nil {
 		return plan, err
@@ -154,7 +157,7 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if f.Limit < 1 || f.Limit > maxRetry {
 		return plan, &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxRetry)}
 	}
-	if err := checkWords(a.JobExec, a.EntityName, a.EntityKey); err != nil {
+	if err := cmp.Or(checkWords(a.JobExec, a.EntityName, a.EntityKey), checkInstant("since", a.Since), checkInstant("at", a.At)); err != nil {
 		return plan, err
 	}
 	since := grid.Later(f.Since, time.Unix(0, 0))

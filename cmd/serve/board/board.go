@@ -56,8 +56,10 @@ type Board struct {
 	busy  chan struct{} // has room for the one catch-up
 	plans chan struct{} // has room for maxPlans
 
-	mu    sync.Mutex
-	tools *tools
+	mu     sync.Mutex
+	tools  *tools
+	failed error     // why there were none the last time; nil: there were
+	tried  time.Time // when
 }
 
 // ErrBusy is returned where a read would cost more than all reads together may; in a moment it may be had.
@@ -112,8 +114,9 @@ type tools struct {
 const (
 	// toolsFor is how soon a change of the width is noticed.
 	toolsFor = time.Minute
-	// toolStatements is what making them costs.
+	// toolStatements is what making them costs, and toolsAgain how soon it is tried again where it has failed.
 	toolStatements = 4
+	toolsAgain     = 2 * time.Second
 )
 
 // current returns tools that are not too old.
@@ -123,8 +126,15 @@ func (b *Board) current(ctx context.Context) (*tools, error) {
 	if b.tools != nil && monotonic().Sub(b.tools.made) < toolsFor {
 		return b.tools, nil
 	}
+	if b.failed != nil && monotonic().Sub(b.tried) < toolsAgain {
+		return nil, b.failed
+	}
 	t, err := b.newTools(ctx)
 	b.shelf.spend(toolStatements)
+	if err != nil && ctx.Err() != nil { // whoever asked has gone, which is nobody else's error
+		return nil, err
+	}
+	b.failed, b.tried = err, monotonic()
 	if err == nil {
 		b.tools = t
 	}

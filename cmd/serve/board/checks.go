@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 const (
@@ -58,7 +59,7 @@ var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 
 // History returns ended checks, the latest first. By entity it looks at all of history, else a month back.
 func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey), checkInstant("until", f.Until)); err != nil {
 		return History{}, err
 	}
 	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
@@ -99,7 +100,7 @@ type WaitingFilter struct {
 
 // Waiting returns checks that wait, in the order of their slots.
 func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Waiting, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName), checkInstant("from", f.From), checkInstant("to", f.To)); err != nil {
 		return Waiting{}, err
 	}
 	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano), f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
@@ -140,6 +141,14 @@ func checkPage(limit *int) error {
 func checkText(field, text string) error {
 	if text == "" || len(text) > maxText || strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 		return &jobs.FieldError{Field: field, Rule: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL", maxText)}
+	}
+	return nil
+}
+
+// checkInstant refuses what no check can be asked for, and neither JSON nor PostgreSQL may have; zero: it was left out.
+func checkInstant(field string, at time.Time) error {
+	if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max)) {
+		return &jobs.FieldError{Field: field, Rule: fmt.Sprintf("must be from %s to %s", grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
 	}
 	return nil
 }

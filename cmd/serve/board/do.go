@@ -20,6 +20,9 @@ import (
 // ErrReader is returned to those who may only read.
 var ErrReader = errors.New("this token may read, and change nothing")
 
+// NoRights is what to tell who has asked for something that the database has refused the server.
+const NoRights = "the database role of this server may not do that: actions need the role of an operator, which prescient migrate roles makes"
+
 // ErrCatchingUp is returned where a catch-up goes on already.
 var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
 
@@ -33,7 +36,14 @@ type planner struct {
 // of a command has more than these.
 const maxPlans = slots.OwnConnections - 1
 
-// transact runs fn in a transaction, when it is its turn.
+// ErrLocked is returned where somebody else's transaction holds what an action changes for longer than it waits, or changes it time and
+// again.
+var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: try again when that has ended")
+
+// lockTimeout is how long an action waits for what somebody else holds; who has asked for it waits, too.
+const lockTimeout = "set local lock_timeout = '5s'"
+
+// transact runs fn in a transaction, when it is its turn: what it does is what it has planned, whatever is enqueued, run and done meanwhile.
 func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	select {
 	case b.plans <- struct{}{}:
@@ -41,7 +51,7 @@ func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return pgsql.InTx(ctx, b.cfg.DB, fn)
+	return pgsql.SerializableTx(ctx, b.cfg.DB, fn)
 }
 
 // Preview says what an action would do.
@@ -66,15 +76,22 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
 		return Plan{}, err
 	}
-	plan, err := a.plan(ctx, &planner{&reader{tools: t, tx: tx, schema: b.schema}, b})
+	r := &reader{tools: t, tx: tx, schema: b.schema}
+	plan, err := a.plan(ctx, &planner{r, b})
 	if err != nil {
 		return plan, fmt.Errorf("%s: %w", a.name(), err)
+	}
+	var last int64
+	if _, is := a.(long); is { // what it has done is not seen by its plan, as that of a short one is: who confirms it twice would have it done twice
+		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(b.schema), []any{a.name(), cut(a.target())}, &last); err != nil {
+			return plan, fmt.Errorf("find the last action: %w", err)
+		}
 	}
 	plan.What, plan.Target = a.name(), a.target()
 	if plan.Warnings == nil {
 		plan.Warnings = []string{}
 	}
-	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.bound})
+	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.bound, last})
 	sum := sha256.Sum256(text)
 	plan.Confirm = hex.EncodeToString(sum[:12])
 	return plan, err
@@ -99,6 +116,9 @@ func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done
 	log := b.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
 	if err != nil {
 		log.WarnContext(ctx, "action was not done", "error", err)
+		if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
+			err = ErrLocked
+		}
 		return done, pgsql.ExplainMissing(err)
 	}
 	log.InfoContext(ctx, "action", "id", done.ID, "plan", done.Text, "outcome", done.Outcome, "result", done.Result)
@@ -142,6 +162,7 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm st
 	})
 	if err == nil && b.going.Err() != nil {
 		err = slots.ErrStopped
+		b.ended(done.ID, a, "", err)
 	}
 	if err != nil {
 		if alone {
@@ -199,7 +220,7 @@ func (b *Board) confirmed(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a
 	case plan.Nothing:
 		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
 	}
-	_, err = tx.ExecContext(ctx, "set local statement_timeout = default")
+	_, err = tx.ExecContext(ctx, "set local statement_timeout = default; "+lockTimeout)
 	return plan, err
 }
 

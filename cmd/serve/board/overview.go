@@ -28,7 +28,7 @@ const (
 
 // Overview answers "is it all right?". acted is the number of the action of whoever asks; 0: none.
 func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
-	v, err := read(ctx, b, "overview", acted, overviewAge, b.readOverview)
+	v, err := read(ctx, b, first, acted, overviewAge, b.readOverview)
 	if f, is := b.forecast(ctx); err == nil && is {
 		v.addForecast(f)
 	}

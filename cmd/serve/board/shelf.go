@@ -26,6 +26,9 @@ const (
 	readTimeout = time.Minute
 	// queueTimeout is how long somebody waits for leave to ask the database.
 	queueTimeout = 5 * time.Second
+	// first is the key of what is read when it is time, ahead of the budget: whatever else is asked for, "is it all right?" is answered
+	// with what is so.
+	first = "overview"
 )
 
 // monotonic is for measuring ages, and never says what time it is.
@@ -49,6 +52,7 @@ type entry struct {
 	began  time.Time // when reading it began
 	tried  time.Time // when it was read last, whether or not there was a value
 	acted  int64     // the last action before that
+	forced int64     // the last action that it was read for whatever was left of the budget
 	used   time.Time
 	minAge time.Duration
 	cost   int           // statements that reading it took the last time
@@ -79,8 +83,9 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 			return value, age, nil
 		}
 		if e.flight == nil {
-			forced := value != nil && e.acted < want // once for each action
-			if left := s.budget(now); !forced && (left <= 0 || left < burst/2 && have && s.othersFirst(e, now)) {
+			forced := value != nil && max(e.acted, e.forced) < want // once for each action
+			due := key == first && now.Sub(e.tried) >= minAge
+			if left := s.budget(now); !forced && !due && (left <= 0 || left < burst/2 && have && s.othersFirst(e, now)) {
 				err := e.err
 				wait := time.Duration((1 - s.left) / s.rate * float64(time.Second))
 				s.mu.Unlock()
@@ -94,6 +99,9 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 					return nil, 0, err
 				}
 				continue
+			}
+			if forced {
+				e.forced = s.acted
 			}
 			s.begin(ctx, e, read)
 		}
@@ -180,9 +188,11 @@ func (s *shelf) entry(key string) *entry {
 	if e == nil {
 		var oldest string
 		for key, e := range s.entries {
-			if e.flight == nil && now.Sub(e.used) > keepUnused {
+			switch {
+			case e.flight != nil || key == first: // which would else be due at once
+			case now.Sub(e.used) > keepUnused:
 				delete(s.entries, key)
-			} else if e.flight == nil && (oldest == "" || e.used.Before(s.entries[oldest].used)) {
+			case oldest == "" || e.used.Before(s.entries[oldest].used):
 				oldest = key
 			}
 		}

@@ -116,6 +116,53 @@ func TestAnActionIsSeenByWhoeverKnowsItsNumberAndCostsOneRead(t *testing.T) {
 	})
 }
 
+func TestAReadThatFailsAfterAnActionKeepsTheBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newShelf(), &counting{statements: 4}
+		_, _, _ = s.get(t.Context(), "page", 0, time.Second, c.read)
+		n := s.act()
+		c.err = errors.New("no database")
+		for range 1000 {
+			if _, _, err := s.get(t.Context(), "page", n, time.Second, c.read); !errors.Is(err, c.err) {
+				t.Fatal(err)
+			}
+		}
+		if n := c.calls.Load() * 4; n > burst+4 {
+			t.Errorf("%d statements", n)
+		}
+	})
+}
+
+func TestTheOverviewIsReadHoweverManyAskForOtherThings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, others, overview := newShelf(), &counting{statements: 4}, &counting{statements: 10}
+		ctx, stop := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		for range 2 * maxEntries {
+			work.Go(func() {
+				for ctx.Err() == nil {
+					_, _, _ = s.get(ctx, fmt.Sprint(rand.Int64()), 0, pageAge, others.read)
+					_ = sleep(ctx, time.Second)
+				}
+			})
+		}
+		const turns = 60
+		for range turns {
+			if _, age, err := s.get(ctx, first, 0, overviewAge, overview.read); err != nil || age > overviewAge {
+				t.Errorf("it is %s old, %v", age, err)
+			}
+			_ = sleep(ctx, 2*time.Second)
+		}
+		stop()
+		work.Wait()
+		if n := overview.calls.Load(); n > turns/4+1 || others.calls.Load() == 0 {
+			t.Errorf("it was read %d times, and others %d", n, others.calls.Load())
+		}
+	})
+}
+
 func TestAnActionDuringAReadIsNotInIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,9 @@ const maxSlotJobs = 200
 
 // Slot returns one slot; a RefusedError where the instant is none.
 func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, error) {
+	if err := checkInstant("slot", slot); err != nil {
+		return Slot{}, err
+	}
 	t, err := b.current(ctx)
 	if err != nil {
 		return Slot{}, err

@@ -141,14 +141,15 @@ type input struct {
 	wrong  map[string]string // by field
 }
 
-func (in *input) text(name string) string { return strings.TrimSpace(in.values.Get(name)) }
+// text is exactly what was given: a key may begin or end with a space, and is another one without it.
+func (in *input) text(name string) string { return in.values.Get(name) }
 
 func (in *input) past(name string) time.Time  { return in.time(name, -1) }
 func (in *input) ahead(name string) time.Time { return in.time(name, 1) }
 
 // time takes an instant, or a duration before or after now.
 func (in *input) time(name string, sign time.Duration) time.Time {
-	text := in.text(name)
+	text := strings.TrimSpace(in.text(name))
 	if text == "" {
 		return time.Time{}
 	}
@@ -174,7 +175,7 @@ func parseInstant(text string) (time.Time, bool) {
 }
 
 func (in *input) number(name string, least, most int64) int64 {
-	text := strings.ReplaceAll(in.text(name), ",", "")
+	text := strings.ReplaceAll(strings.TrimSpace(in.text(name)), ",", "")
 	if text == "" {
 		return least
 	}

@@ -83,8 +83,8 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d deed, in *input
 		p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, refused.Reason)
 	case isField:
 		p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, field.Error())
-	case errors.Is(err, board.ErrCatchingUp):
-		p.showDeed(w, r, d, in, http.StatusConflict, board.ErrCatchingUp.Error())
+	case errors.Is(err, board.ErrCatchingUp), errors.Is(err, board.ErrLocked):
+		p.showDeed(w, r, d, in, http.StatusConflict, err.Error())
 	default:
 		p.failed(w, r, err)
 	}

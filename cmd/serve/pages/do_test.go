@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/prescient-go/prescient/cmd/serve/internal/story"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -115,6 +117,21 @@ func TestWhatHasChangedSinceThePreviewIsNotDone(t *testing.T) {
 	s.has(b.get("/entity?name=order&key=1", http.StatusOK), "2 checks wait.")
 	b.submit(again, nil, http.StatusOK)
 	s.has(b.get("/entity?name=order&key=1&acted=1", http.StatusOK), "cancelled")
+}
+
+func TestAKeyWithSpacesIsNotThatWithoutThem(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for _, key := range []string{"42", " 42 "} {
+		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: key}, s.Now().Add(2*time.Hour))
+	}
+	b := s.browser().login(story.OperatorToken)
+	b.submit(b.get("/do/cancel?name=order&key=+42+", http.StatusOK), nil, http.StatusOK)
+	var waits []string
+	s.must(s.DB.Select(&waits, "select entity_key from prescient.future_job"))
+	if diff := cmp.Diff([]string{"42"}, waits); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestWhatIsWrongWithAFormIsSaidBesideTheField(t *testing.T) {

@@ -16,10 +16,13 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 //go:embed templates
@@ -210,6 +213,8 @@ func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, board.ErrBusy):
 		w.Header().Set("Retry-After", "2")
 		p.fail(w, r, http.StatusServiceUnavailable, "So much is asked for at once that the database is spared. Load the page again in a moment.")
+	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+		p.fail(w, r, http.StatusForbidden, board.NoRights)
 	default:
 		p.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
 		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or what was asked for cannot be read. The log of prescient serve has the error.")

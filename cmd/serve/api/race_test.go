@@ -1,0 +1,153 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// while sends a request that waits for what a transaction has changed, commits that when it does, and returns the answer.
+func (w *world) while(tx *sqlx.Tx, send func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+	w.t.Helper()
+	answered := make(chan *httptest.ResponseRecorder)
+	go func() { answered <- send() }()
+	for waits := false; !waits && w.t.Context().Err() == nil; {
+		w.must(w.DB.GetContext(w.t.Context(), &waits, "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database())"))
+	}
+	w.must(tx.Commit())
+	return <-answered
+}
+
+func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		action, body string
+		change       func(w *world, tx *sqlx.Tx) error
+		want         string // of the new plan
+	}{
+		"cancelled, and asked for anew": {"cancel", `{"entity_name": "order", "entity_key": "1"}`, func(w *world, tx *sqlx.Tx) error {
+			j := jobs.FutureJob{JobExec: "ok", EntityName: "order", EntityKey: "1"}
+			j.SetCheckAt(w.Ledger.Grid(), w.Now().Add(3*time.Hour))
+			_, err := w.Client.Enqueue(t.Context(), tx, j, jobs.Replace)
+			return err
+		}, "T12:00"},
+		"cancelled, and done": {"cancel", `{"entity_name": "order", "entity_key": "1"}`, func(w *world, tx *sqlx.Tx) error {
+			_, err := w.Client.CancelEntity(t.Context(), tx, "order", "1")
+			return err
+		}, "ends 0 waiting checks"},
+		"moved, and moved": {"reschedule", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, func(w *world, tx *sqlx.Tx) error {
+			_, _, err := w.Client.Reschedule(t.Context(), tx, jobs.Key{JobExec: "ok", EntityName: "order", EntityKey: "1"}, w.Now().Add(10*time.Hour))
+			return err
+		}, "T19:00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.enqueue("ok", w.Now().Add(time.Hour), "1")
+			plan := w.preview(test.action, test.body)
+			tx := w.DB.MustBegin()
+			w.must(test.change(w, tx))
+			answer := w.while(tx, func() *httptest.ResponseRecorder { return w.post(test.action, "confirm="+plan.Confirm, test.body) })
+			var now changed
+			w.must(json.Unmarshal(answer.Body.Bytes(), &now))
+			if answer.Code != http.StatusConflict || now.Plan == nil || !strings.Contains(now.Plan.Text, test.want) {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+			if n := w.count("select count(*) from prescient.action"); n != 0 {
+				t.Errorf("%d actions are recorded", n)
+			}
+		})
+	}
+}
+
+func TestAnActionWaitsForNobodyForLong(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(time.Hour), "1")
+	const body = `{"entity_name": "order", "entity_key": "1"}`
+	plan := w.preview("cancel", body)
+	tx := w.DB.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	_, err := tx.Exec("update prescient.future_job set payload = '{}'")
+	w.must(err)
+	if answer := w.post("cancel", "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), board.ErrLocked.Error()) {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if n := w.count("select count(*) from prescient.future_job"); n != 1 {
+		t.Errorf("%d checks wait", n)
+	}
+}
+
+func TestWhatIsConfirmedTwiceIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, err := w.schedules.Create(t.Context(), w.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
+	w.must(err)
+	plan := w.preview("trigger-schedule", `{"id": "feed"}`)
+	var clicks sync.WaitGroup
+	var taken atomic.Int64
+	for range 5 {
+		clicks.Go(func() {
+			if w.post("trigger-schedule", "confirm="+plan.Confirm, `{"id": "feed"}`).Code == http.StatusAccepted {
+				taken.Add(1)
+			}
+		})
+	}
+	clicks.Wait()
+	w.board.Close()
+	if n := w.count("select count(*) from prescient.event_outbox"); n != 1 || taken.Load() != 1 {
+		t.Errorf("%d events are published, %d answers say so", n, taken.Load())
+	}
+}
+
+func TestWhatAStoppedServerIsAskedForIsRecordedAsStopped(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(10*time.Minute), "1")
+	w.Clock.Set(w.Now().Add(time.Hour))
+	plan := w.preview("catch-up", `{"mode": "run"}`)
+	w.board.Close()
+	if answer := w.post("catch-up", "confirm="+plan.Confirm, `{"mode": "run"}`); answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if n := w.count("select count(*) from prescient.action where outcome = 'stopped'"); n != 1 {
+		t.Errorf("%d actions are recorded as stopped", n)
+	}
+}
+
+func TestWhoAsksForTooMuchDoesNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.log.Reset()
+	var asking sync.WaitGroup
+	var busy atomic.Int64
+	for i := range 200 {
+		asking.Go(func() {
+			if w.send(http.MethodGet, fmt.Sprint(Prefix, "/jobs/", i), nil).Code == http.StatusServiceUnavailable {
+				busy.Add(1)
+			}
+		})
+	}
+	asking.Wait()
+	if text := w.log.String(); busy.Load() == 0 || strings.Contains(text, "request failed") {
+		t.Errorf("%d are told to come again; the log: %.500s", busy.Load(), text)
+	}
+}
+
+func (w *world) count(query string) (n int) {
+	w.t.Helper()
+	w.must(w.DB.GetContext(w.t.Context(), &n, query))
+	return n
+}

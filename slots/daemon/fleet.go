@@ -1,0 +1,223 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/web"
+)
+
+// Fleet is the daemons of many stores in one process, and the one server that they have. It is safe for concurrent use.
+type Fleet struct {
+	cfg  FleetConfig
+	unit unit
+	end  func()
+
+	mu      sync.Mutex
+	members map[string]*member
+}
+
+// FleetConfig is the configuration of a Fleet. Every zero field means its default.
+type FleetConfig struct {
+	// Listen is as in Config.
+	Listen string
+	// Handler serves every path but /healthz, /readyz, /livez and those below /stores/. Default: 404.
+	Handler http.Handler
+	// Systemd is as in Config.
+	Systemd bool
+	// Logger gets warnings. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// member is a store of a fleet.
+type member struct {
+	daemon  *daemon // nil: it could not be begun
+	serving http.Handler
+	down    error // why it could not
+}
+
+// FleetHealth is how the stores of a fleet are, as /healthz tells it in JSON.
+type FleetHealth struct {
+	// Problems are those of all stores, each after the name of its store.
+	Problems []string `json:"problems"`
+	// Stores are how the daemons of the stores are that could be begun.
+	Stores map[string]Health `json:"stores"`
+}
+
+// fleetEvery is how often systemd is told how a fleet is.
+const fleetEvery = time.Second
+
+// NewFleet begins to serve, until ctx ends and Close is called. An address that cannot be listened on is an error.
+func NewFleet(ctx context.Context, cfg FleetConfig) (*Fleet, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	f := &Fleet{cfg: cfg, unit: unit{cfg.Systemd, cfg.Logger}, members: map[string]*member{}, end: func() {}}
+	if cfg.Listen != "" {
+		var err error
+		if _, f.end, err = web.Listen(ctx, cfg.Listen, f.handler(ctx), cfg.Logger); err != nil {
+			return nil, fmt.Errorf("serve health: %w", err)
+		}
+	}
+	go f.unit.feedWatchdog(ctx, f.alive)
+	go f.tell(ctx)
+	return f, nil
+}
+
+// Close ends the server.
+func (f *Fleet) Close() { f.end() }
+
+// Run is the function Run for a store, without a server and without systemd, which are the fleet's. Config.Handler is served below
+// /stores/STORE/.
+func (f *Fleet) Run(ctx context.Context, store string, cfg Config) error {
+	cfg.Listen, cfg.Systemd = "", false
+	d, err := newDaemon(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, d.stop = context.WithCancel(ctx)
+	defer d.stop()
+	f.mu.Lock()
+	f.members[store] = &member{daemon: d, serving: cfg.Handler}
+	f.mu.Unlock()
+	return d.runSlots(ctx)
+}
+
+// Down says why a store cannot be run.
+func (f *Fleet) Down(store string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members[store] = &member{down: err}
+}
+
+// list returns the stores by name, and the members.
+func (f *Fleet) list() (names []string, members map[string]*member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.members)), maps.Clone(f.members)
+}
+
+// health tells how all are; looked at, or as far as it is known.
+func (f *Fleet) health(ctx context.Context, look bool) FleetHealth {
+	h := FleetHealth{Problems: []string{}, Stores: map[string]Health{}}
+	names, members := f.list()
+	found := make([]Health, len(names))
+	var looking sync.WaitGroup
+	for i, name := range names {
+		if d := members[name].daemon; d != nil {
+			looking.Go(func() {
+				found[i] = d.health(false)
+				if look {
+					d.findings(ctx, &found[i])
+				}
+			})
+		}
+	}
+	looking.Wait()
+	for i, name := range names {
+		if m := members[name]; m.daemon == nil {
+			h.Problems = append(h.Problems, fmt.Sprintf("store %s: %v", name, m.down))
+			continue
+		}
+		h.Stores[name] = found[i]
+		for _, problem := range found[i].Problems {
+			h.Problems = append(h.Problems, "store "+name+": "+problem)
+		}
+	}
+	return h
+}
+
+// ready tells whether slots of any store are run: those of a database that is away are no reason to take the others from here.
+func (f *Fleet) ready() bool {
+	return f.any(func(d *daemon) bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.ready && d.down == nil
+	})
+}
+
+// alive tells whether no daemon hangs.
+func (f *Fleet) alive() bool {
+	return !f.any(func(d *daemon) bool { return !d.alive(d.patience) })
+}
+
+func (f *Fleet) any(is func(d *daemon) bool) bool {
+	_, members := f.list()
+	for _, m := range members {
+		if m.daemon != nil && is(m.daemon) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell tells systemd how all are, until ctx ends.
+func (f *Fleet) tell(ctx context.Context) {
+	if !f.unit.on {
+		return
+	}
+	ticker := time.NewTicker(fleetEvery)
+	defer ticker.Stop()
+	for ready := false; ; {
+		if !ready && f.ready() {
+			ready = true
+			f.unit.ready()
+		}
+		if h := f.health(ctx, false); len(h.Problems) > 0 {
+			f.unit.status(strings.Join(h.Problems, "; "))
+		} else {
+			f.unit.status(fmt.Sprintf("well, %d stores", len(h.Stores)))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			f.unit.stopping()
+			return
+		}
+	}
+}
+
+// handler serves /healthz, /readyz, /livez, the handlers of the stores below /stores/STORE/, and FleetConfig.Handler.
+func (f *Fleet) handler(ctx context.Context) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		h := f.health(r.Context(), true)
+		if ctx.Err() != nil {
+			h.Problems = append(h.Problems, "the daemon is stopping")
+		}
+		web.WriteHealth(w, len(h.Problems) == 0, h)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		ready := f.ready() && ctx.Err() == nil
+		web.WriteHealth(w, ready, map[string]bool{"ready": ready})
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		alive := ctx.Err() != nil || f.alive()
+		web.WriteHealth(w, alive, map[string]bool{"alive": alive})
+	})
+	mux.HandleFunc("/stores/", f.serveStore)
+	if f.cfg.Handler != nil {
+		mux.Handle("/", f.cfg.Handler)
+	}
+	return mux
+}
+
+// serveStore gives a request to the handler of its store. The name of a store may have a slash.
+func (f *Fleet) serveStore(w http.ResponseWriter, r *http.Request) {
+	_, members := f.list()
+	rest := strings.TrimPrefix(r.URL.Path, "/stores/")
+	for name, m := range members {
+		if m.serving != nil && strings.HasPrefix(rest, name+"/") {
+			http.StripPrefix("/stores/"+name, m.serving).ServeHTTP(w, r)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}

@@ -1,0 +1,12 @@
+-- Signs of engines whose version is that of PostgreSQL: an extension, or a view of their own.
+select coalesce(string_agg(sign, ' '), '')
+from (
+    select 'extension ' || extname as sign
+    from pg_extension
+    where extname in ('bdr', 'aurora_limitless_fdw')
+    union all
+    select 'view sys.' || c.relname
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'sys' and c.relname = 'iam_pg_role_mappings'
+) as signs
