@@ -90,7 +90,7 @@ func migrateRoles(ctx context.Context, a *App) error {
 		named(pgsql.App, "ask for checks, cancel and move them"),
 		named(pgsql.Reader, "read everything: status, list, show, stats"),
 		named(pgsql.Runner, "run, catch-up, daemon, schedules; is an app and a reader, too"),
-		named(pgsql.Operator, "pause, retry, prune, ack, set-width; is a runner, too"),
+		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move; is a runner, too"),
 		named(pgsql.Owner, "migrate; owns it all"),
 	}
 	return printList(a, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row { return table.Row{v.Role, v.May} })

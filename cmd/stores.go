@@ -141,10 +141,11 @@ const stateDown = "down"
 
 // where is a database and a schema in it.
 func where(d view.Database) string {
-	if d.Server == (pgsql.Server{}) {
+	name := d.Server.Database
+	if name == "" {
 		return ""
 	}
-	return strings.TrimPrefix(d.Host+"/"+d.Server.Database+"."+d.Schema, "/")
+	return strings.TrimPrefix(d.Host+"/"+name+"."+d.Schema, "/")
 }
 
 func stateOf(ctx context.Context, s *stores.Store) storeState {

@@ -163,7 +163,7 @@ func (c *trial) play(database int, fault pgtest.Fault) [2][]string {
 	case <-ways[database].Died():
 		ways[1-database].Kill() // all of the process has died
 		kill()
-		<-ended
+		_ = <-ended // whatever a dead process says
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		c.t.Errorf("the move has not returned after %s", returnsWithin)
@@ -391,7 +391,7 @@ var somebody = map[string]who{
 				total += get[int](c.t, s, `select count(*) from prescient.schedule where payload = '"new"'`)
 			}
 			if (total == 1) != (err == nil) {
-				return fmt.Errorf("%d schedules have what was written (%v)", total, err)
+				return fmt.Errorf("%d schedules have what was written: %w", total, err)
 			}
 			return nil
 		}
