@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// batchRows and batchBytes bound what is read, and moved, at once.
+	// batchRows, batchBytes and batchSlots bound what is read, and moved, at once. Each slot is a lock, of which a server has some thousands for
+	// everybody.
 	batchRows  = 5000
 	batchBytes = 8 << 20
+	batchSlots = 500
 )
 
 // item is what is moved: a row of future_job, or a schedule with its row, if it waits. Rows are JSON; empty: there is none.
@@ -60,17 +62,19 @@ func (s *Store) schedulesAfter(ctx context.Context, id string) ([]item, error) {
 // scheduleJob is the job of the rows of schedules; package schedule is not linked for that.
 const scheduleJob = "schedule"
 
-// items reads a page, of batchBytes and one item at the most.
+// items reads a page, which goes beyond the bounds by one item at the most.
 func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, i *item) error) (list []item, err error) {
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		list = nil
 		var m pgsql.Message
 		m.Do(pgsql.SlotIndexOnly)
-		bytes := 0
+		bytes, slots := 0, map[time.Time]bool{}
 		err := m.Add(s.in(stmt), args, func(row *sql.Rows) error {
-			list = append(list, item{})
-			err := scan(row, &list[len(list)-1])
-			if bytes += list[len(list)-1].size(); err == nil && bytes > batchBytes {
+			var i item
+			err := scan(row, &i)
+			list = append(list, i)
+			bytes, slots[i.slot] = bytes+i.size(), true
+			if err == nil && (bytes > batchBytes || len(slots) > batchSlots) {
 				return pgsql.ErrEnough
 			}
 			return err
