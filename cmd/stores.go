@@ -141,7 +141,7 @@ const stateDown = "down"
 
 // where is a database and a schema in it.
 func where(d view.Database) string {
-	name := d.Server.Database
+	name := d.Database
 	if name == "" {
 		return ""
 	}

@@ -163,7 +163,7 @@ func (c *trial) play(database int, fault pgtest.Fault) [2][]string {
 	case <-ways[database].Died():
 		ways[1-database].Kill() // all of the process has died
 		kill()
-		_ = <-ended // whatever a dead process says
+		c.t.Logf("what has died says: %v", <-ended)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		c.t.Errorf("the move has not returned after %s", returnsWithin)
