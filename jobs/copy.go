@@ -44,7 +44,7 @@ func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, 
 	switch {
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
-	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege):
+	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege, pqerror.InternalError): // the last is what Citus makes of the others
 		then = "rollback to savepoint prescient_copy"
 	default:
 		return n, false, err

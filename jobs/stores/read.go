@@ -67,7 +67,7 @@ func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, sca
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		list = nil
 		var m pgsql.Message
-		m.Do(pgsql.SlotIndexOnly)
+		m.Do(pgsql.SlotIndexOnly.In(pgsql.Schema(s.Schema)))
 		bytes, slots := 0, map[time.Time]bool{}
 		err := m.Add(s.in(stmt), args, func(row *sql.Rows) error {
 			var i item

@@ -53,14 +53,14 @@ create table prescient.store_in (
     schedule    json,
     dropped     json,
     outcome     text,
-    entry       text,
+    told        text,
     constraint store_in_pkey primary key (source, batch, nth)
 );
 
 comment on table prescient.store_in is 'copies of rows of other stores, which are to wait here when they were given';
 comment on column prescient.store_in.data is 'the row of future_job; null: a schedule that does not wait';
 comment on column prescient.store_in.schedule is 'the row of schedule that it stands for, and of schedule_drop; null: none';
-comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; entry: that, for its trace';
+comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; told: that, for its trace';
 
 -- end_by_key: a copy that is cancelled.
 create index store_in_key on prescient.store_in (entity_name, entity_key);
@@ -304,15 +304,15 @@ begin
     )
     select coalesce(array_agg(w.id), '{}') into fresh from written w;
 
-    -- The entry of their traces is made once, but for the slot.
-    moved := rtrim((prescient.trace_entry('moved', null)::jsonb || jsonb_build_object('from', source_name, 'to', target_name))::text, '}');
+    moved := rtrim(prescient.trace_entry('moved', timestamptz 'epoch'), '}')
+        || ',"from":' || to_json(source_name) || ',"to":' || to_json(target_name) || '}';
     with arriving as materialized (
         select
-            r.*, i.outcome, i.entry, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
+            r.*, i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
             coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
             case when i.job_exec = '' then r.job else prescient.number_of(i.job_exec) end as number,
             greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
-            prescient.traced(r.trace, moved || ', "slot": ' || extract(epoch from r.next_check_at)::bigint || '}') as told
+            prescient.traced(r.trace, prescient.trace_in(moved, r.next_check_at)) as traced
         from prescient.store_in i
         cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
@@ -323,7 +323,7 @@ begin
         )
         select
             a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count, a.error_count, a.last_error,
-            a.spent, a.told, a.payload, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
+            a.spent, a.traced, a.payload, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
         from arriving a
         where a.outcome is null and a.may_wait
         order by a.entity_name, a.entity_key, a.name, a.item_key
@@ -348,7 +348,7 @@ begin
             e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
             e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.payload, e.enqueued_at, e.enqueued_by,
             e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within,
-            prescient.traced(e.told, coalesce(e.entry, prescient.trace_entry('replaced', e.target))), e.ends
+            prescient.traced(e.traced, coalesce(e.told, prescient.trace_entry('replaced', e.target))), e.ends
         from ended e
         returning outcome
     )
