@@ -124,7 +124,7 @@ func (a *App) root() *cobra.Command {
 	root.InitDefaultHelpFlag() // else what follows --help would be taken for its value
 	root.AddCommand(
 		newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newStatus(a), newForecast(a), newWhy(a), newAdvise(a),
-		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
+		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a), newStores(a),
 		newSpool(a),
 		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a),
 		newDoctor(a), newDB(a), newConfig(a), newDemo(a), newVersion(a), newFlagsTopic(),

@@ -171,23 +171,34 @@ func (a *App) chooseStores(c *cobra.Command) error {
 	if a.chosen == "" {
 		return nil
 	}
-	for _, s := range stores {
-		name, schema, _ := strings.Cut(a.chosen, "/")
+	one, all, err := a.findStore(a.chosen)
+	if err != nil {
+		return usagef("--store %w", err)
+	}
+	if !all && c.Annotations[ofStores] == "" {
+		a.enter(one)
+		a.many = false
+	}
+	return nil
+}
+
+// findStore returns the store with a name, which may be one that a pattern of the settings stands for; all: it is the name of a pattern.
+func (a *App) findStore(name string) (one store, all bool, err error) {
+	for _, s := range a.Config().Stores {
+		of, schema, _ := strings.Cut(name, "/")
 		database := s.Database(a.Config())
 		switch {
-		case name != s.Name || schema != "" && !pgsql.IsLike(schema, s.Schema):
+		case of != s.Name || schema != "" && !pgsql.IsLike(schema, s.Schema):
 		case schema != "":
 			database.Schema = schema
 			fallthrough
 		case !s.IsPattern():
-			a.enter(store{name: a.chosen, database: database})
-			a.many = false
-			return nil
+			return store{name: name, database: database}, false, nil
 		default:
-			return nil // all of the pattern
+			return store{}, true, nil
 		}
 	}
-	return usagef("--store %s: there is none; the settings list %s", a.chosen, a.storeNames())
+	return store{}, false, fmt.Errorf("%s: there is none; the settings list %s", name, a.storeNames())
 }
 
 // storeNames are the stores of the settings, for messages.

@@ -120,11 +120,12 @@ func fill(n int, slot string) string {
 
 // due is rows of a slot that a runner has claimed.
 type due struct {
-	slot  string
-	job   int64
-	ids   pq.Int64Array
-	group sql.NullString
-	all   int64 // rows in the slot
+	slot     string
+	job      int64
+	ids      pq.Int64Array
+	versions pq.StringArray // of these, as store_give knows them
+	group    sql.NullString
+	all      int64 // rows in the slot
 }
 
 func dueIn(t *testing.T, db *sqlx.DB, slot string) due {
@@ -132,6 +133,8 @@ func dueIn(t *testing.T, db *sqlx.DB, slot string) due {
 	d := due{slot: slot, job: get[int64](t, db, "select prescient.job_number('remind')")}
 	d.ids = get[pq.Int64Array](t, db, `select coalesce(array_agg(id), '{1}')
 		from (select id from prescient.future_job where next_check_at = $1 and job = $2 order by id limit 500) as x`, slot, d.job)
+	d.versions = get[pq.StringArray](t, db, `select array_agg(coalesce(f.xmin::text, '') order by u.nth)
+		from unnest($3::bigint[]) with ordinality as u (id, nth) left join prescient.future_job f on f.next_check_at = $1 and f.job = $2 and f.id = u.id`, slot, d.job, d.ids)
 	d.group = get[sql.NullString](t, db, "select min(group_key) from prescient.future_job where next_check_at = $1", slot)
 	d.all = get[int64](t, db, "select count(*) from prescient.future_job where next_check_at = $1", slot)
 	return d
@@ -159,6 +162,9 @@ func (d due) statements() map[string]statement {
 	claimed := fmt.Sprintf("select prescient.claim_rows('%s', 'run', 2, 'me', '1 minute', '{%d}', %d)", d.slot, d.job, n)
 	drained := "update prescient.slot_job set drained = true"
 	page, look, whole := int64(n+few), 2*int64(min(d.all, 2026)+few), int64(200*few)
+	empty, theSlot := repeat(n, ""), repeat(n, d.slot)
+	received := fmt.Sprintf(`select prescient.receive_rows('s', 1, array_agg(text 'remind'), array_agg(row_to_json(f)::text), array_agg(text ''), array_agg(text ''), '{}')
+		from prescient.future_job f where next_check_at = '%s' and job = %d and id between %d and %d`, d.slot, d.job, first, last)
 	return map[string]statement{
 		"slot_open":         {nil, pgsql.SlotOpen.In(""), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64}, slotIndex(look)},
 		"claim_rows":        {[]string{opened}, pgsql.ClaimRows.In(""), []any{d.slot, "run", 2, "me", 1_000_000, jobs, n}, slotIndex(page)},
@@ -199,6 +205,24 @@ func (d due) statements() map[string]statement {
 		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},
 		"ledger_prune":   {nil, pgsql.LedgerPrune.In(""), []any{noon}, slotIndex(few)},
+
+		"store_read":      {nil, pgsql.StoreRead.In(""), nil, nil},
+		"store_rows":      {nil, pgsql.StoreRows.In(""), []any{d.slot, d.job, first - 1, n, nil}, slotIndex(2 * page)},
+		"store_schedules": {nil, pgsql.StoreSchedules.In(""), []any{"", n}, nil},
+		"store_receive":   {nil, pgsql.StoreReceive.In(""), []any{"s", 1, names, repeat(1, `{"entity_key":"1"}`), repeat(1, ""), repeat(1, ""), "{}"}, nil},
+		"store_give": {
+			[]string{"update prescient.setting set mover = 1"},
+			pgsql.StoreGive.In(""),
+			[]any{1, 1, "t", "a", "b", theSlot, slices.Repeat(jobs, n), d.ids, d.versions, empty, empty, "{}", noon},
+			slotIndex(2 * page),
+		},
+		"store_settle": {
+			[]string{received},
+			pgsql.StoreSettle.In(""),
+			[]any{"s", 1, consecutive(n), "a", "b", nil},
+			map[string]int64{"future_job_key": 2 * page},
+		},
+		"store_state": {nil, pgsql.StoreState.In(""), []any{few}, slotIndex(few)},
 	}
 }
 
@@ -219,6 +243,14 @@ func (d due) check(outcome, move any) []any {
 }
 
 func slotIndex(most int64) map[string]int64 { return map[string]int64{"future_job_pkey": most} }
+
+// consecutive is 1 to n.
+func consecutive(n int) (list pq.Int64Array) {
+	for i := range n {
+		list = append(list, int64(i+1))
+	}
+	return list
+}
 
 func repeat(n int, s string) pq.StringArray { return slices.Repeat(pq.StringArray{s}, n) }
 

@@ -4,7 +4,7 @@
 --   app       may call the functions that ask for checks, cancel and move them; no table at all
 --   reader    may read everything
 --   runner    runs slots, catches up, publishes events and changes schedules; is an app and a reader, too
---   operator  pauses, retries, prunes, acknowledges events and changes the width; is a runner, too
+--   operator  pauses, retries, prunes, acknowledges events, changes the width and moves rows to other stores; is a runner, too
 --
 -- It may be run again, and says what is allowed anew. It needs CREATEROLE where a role is missing, and a member of the
 -- owner, or whoever made the schema and may create in the database. The roles are those of the whole server.
@@ -65,13 +65,14 @@ grant usage on schema prescient to prescient_app, prescient_reader;
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
     prescient.enqueue, prescient.enqueue_many, prescient.cancel, prescient.cancel_entity, prescient.reschedule,
-    prescient.push_back, prescient.lock_group
+    prescient.push_back, prescient.lock_group, prescient.store
 to prescient_app;
 
 grant select on all tables in schema prescient to prescient_reader;
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.ended_before, prescient.read_events
+    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.ended_before, prescient.read_events,
+    prescient.store
 to prescient_reader;
 
 grant execute on procedure prescient.slot_index_only to prescient_reader;
@@ -95,11 +96,15 @@ grant execute on function
 to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
-grant update (since) on prescient.setting to prescient_operator;
+grant update (since, store, draining_since, draining_by, mover) on prescient.setting to prescient_operator;
+grant insert, update, delete on prescient.store_out, prescient.store_in to prescient_operator;
 grant insert, update on prescient.action to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_removed to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
-grant execute on function prescient.drop_history_months, prescient.set_width, prescient.retry_failed, prescient.prune_events to prescient_operator;
+grant execute on function
+    prescient.drop_history_months, prescient.set_width, prescient.retry_failed, prescient.prune_events, prescient.receive_rows, prescient.give_rows,
+    prescient.settle_rows
+to prescient_operator;

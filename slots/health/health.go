@@ -23,6 +23,7 @@ type Report struct {
 	// Slowest is the slot that took longest of the newest four that were run in their time, or are being run; Took is how long.
 	Slowest  time.Time
 	Took     time.Duration
+	leaving  []slots.Leaving
 	unopened int64 // rows of the current slot, which no run has opened yet
 	knows    func(job string) bool
 	// Findings are what is wrong. None: all is well.
@@ -65,6 +66,9 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, 
 		return r, err
 	}
 	if r.Slowest, r.Took, err = l.Took(ctx, day); err != nil {
+		return r, err
+	}
+	if r.leaving, err = l.Leaving(ctx); err != nil {
 		return r, err
 	}
 	for _, c := range Conditions {
@@ -209,6 +213,19 @@ func sla(r *Report, limit float64) (list []Finding) {
 			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked, clock(j.LastSlot), clock(j.LastAt))...)
 	}
 	return list
+}
+
+func betweenStores(r *Report, limit float64) (list []Finding) {
+	rows := int64(0)
+	for _, l := range r.leaving {
+		rows += l.Rows
+	}
+	if rows == 0 {
+		return nil
+	}
+	first := r.leaving[0]
+	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move --from "+first.From, "%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
+		plural(rows, "row is", "rows are"), first.To, clock(first.Since))
 }
 
 // found is a list of one finding, or of none.

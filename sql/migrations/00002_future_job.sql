@@ -94,9 +94,9 @@ $$;
 -- +goose StatementEnd
 
 -- The trace of a row is what has happened to it since it was enqueued, oldest first: a line of JSON for each check that did
--- not end it, and for each change. Somebody's change is an object: what (rescheduled, pushed_back, kept, width, retried,
--- cancelled, replaced), at in milliseconds, slot (the one that the row was in) in seconds since 1970, by, app and actor. What a
--- run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
+-- not end it, and for each change. Somebody's change is an object: what (rescheduled, pushed_back, kept, width, retried, moved,
+-- cancelled, replaced), at in milliseconds, slot (the one that the row was in) in seconds since 1970, by, app and actor; of moved, the stores from
+-- and to. What a run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
 -- milliseconds, how long it took in microseconds, and its error; of what was not checked, when; and where the next slot was chosen
 -- by what was learned, that slot, the one that the check had asked for, how many of a hundred rows like it have ended by the former, and
 -- the class that it is of.

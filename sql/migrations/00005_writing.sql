@@ -8,7 +8,8 @@
 -- +goose Up
 
 -- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity,
--- a null item_key every item. Anonymous rows are never found.
+-- a null item_key every item. Anonymous rows are never found. Rows that are on their way from another store end so when they
+-- are here.
 -- +goose StatementBegin
 create function prescient.end_by_key(
     outcome     text,
@@ -22,9 +23,26 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    ended bigint;
-    entry text := prescient.trace_entry(outcome, timestamptz 'epoch');
+    ended    bigint;
+    arriving bigint;
+    entry    text := prescient.trace_entry(outcome, timestamptz 'epoch');
 begin
+    -- First: whoever lets them wait has locked them, and is waited for. One whose slot has begun may be a copy of a row that was never
+    -- given, and has been checked where it was: it does not count.
+    with marked as (
+        update prescient.store_in i
+        set outcome = end_by_key.outcome,
+            told = prescient.trace_in(entry, (i.data ->> 'next_check_at')::timestamptz)
+        where i.entity_name = end_by_key.entity_name
+            and i.entity_key = end_by_key.entity_key
+            and (end_by_key.job_exec is null or i.job_exec = end_by_key.job_exec)
+            and (end_by_key.item_key is null or i.item_key = end_by_key.item_key)
+            and i.item_key is not null
+            and i.outcome is null
+        returning (i.data ->> 'next_check_at')::timestamptz as slot
+    )
+    select count(*) into arriving from marked where slot > clock_timestamp();
+
     with gone as (
         delete from prescient.future_job f
         where f.entity_name = end_by_key.entity_name
@@ -45,7 +63,7 @@ begin
         prescient.traced(trace, prescient.trace_in(entry, next_check_at)), end_by_key.outcome
     from gone;
     get diagnostics ended = row_count;
-    return ended;
+    return ended + arriving;
 end
 $$;
 -- +goose StatementEnd
