@@ -102,7 +102,7 @@ func document(t *testing.T) object {
 	t.Helper()
 	s := &schemas{t: t, all: object{}, comments: comments(t)}
 	paths := map[string]object{}
-	for _, r := range new(api).routes() {
+	for _, r := range slices.Concat(new(api).storeRoutes(), new(api).routes()) {
 		if paths[r.path] == nil {
 			paths[r.path] = object{}
 		}

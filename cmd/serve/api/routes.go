@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -157,11 +159,31 @@ func (a *api) routes() []route {
 			}
 			return b.Actions(ctx, limit, q.acted)
 		}),
-		route{http.MethodGet, "/openapi.json", "describe", "This document", nil, nil, map[string]any{}, func(http.ResponseWriter, *http.Request) (any, error) {
-			return description, nil
-		}},
+		a.describe(),
 	)
 }
+
+// storeRoutes are those for all stores, where there are several.
+func (a *api) storeRoutes() []route {
+	return []route{
+		{http.MethodGet, "/stores", "stores", "How each store is, the worst first: at the root of a server of several alone", nil, nil, board.StoreList{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
+			defer cancel()
+			return a.Stores.Look(ctx), nil
+		}},
+		a.describe(),
+	}
+}
+
+// describe is the route of the document, whose paths are those that clients ask for.
+func (a *api) describe() route {
+	return route{http.MethodGet, "/openapi.json", "describe", "This document", nil, nil, map[string]any{}, func(http.ResponseWriter, *http.Request) (any, error) {
+		return json.RawMessage(bytes.Replace(description, []byte(`"url": "`+Prefix), []byte(`"url": "`+a.Base+Prefix), 1)), nil
+	}}
+}
+
+// lookTimeout is how long a store that does not answer is waited for.
+const lookTimeout = 5 * time.Second
 
 // actions are the routes that change something.
 func (a *api) actions() []route {

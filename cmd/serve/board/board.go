@@ -35,6 +35,8 @@ type Config struct {
 	Private string
 	// MaxPayload limits the payload of a schedule. Default jobs.DefaultMaxPayload.
 	MaxPayload int
+	// Plans has room for the actions that are planned at once; boards that share a pool share it. Default: for those that one board may.
+	Plans slots.Bound
 	// Statements is how many all reads together ask of the database in a second. Default 2.
 	Statements int
 	// Logger is told of every action. Default: slog.Default().
@@ -54,7 +56,6 @@ type Board struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 	busy  chan struct{} // has room for the one catch-up
-	plans chan struct{} // has room for maxPlans
 
 	mu     sync.Mutex
 	tools  *tools
@@ -80,7 +81,10 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	cfg.Schema = schema.String()
 	cfg.Runner.DB, cfg.Runner.Schema = cfg.DB, cfg.Schema
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1), plans: make(chan struct{}, maxPlans)}
+	if cfg.Plans == nil {
+		cfg.Plans = NewPlans()
+	}
+	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1)}
 	if cfg.Statements > 0 {
 		b.shelf.rate = float64(cfg.Statements)
 	}
