@@ -14,6 +14,7 @@
 //	GET  /api/v1/events               the outbox and who reads it; ?before and ?limit
 //	GET  /api/v1/actions              what operators have done; ?limit
 //	POST /api/v1/actions/{action}     does something: see below
+//	GET  /api/v1/stores               how each store is: of a server of several alone, whose other paths are below /stores/NAME
 //	GET  /api/v1/openapi.json         describes all of it
 //
 // An answer says when it was read from the database, as_of, and how long ago that was, age: those who look share what was read,

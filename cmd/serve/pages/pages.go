@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -60,7 +59,7 @@ type Pages struct {
 	sections  []section
 	state     func(ctx context.Context) verdict
 	handler   http.Handler
-	templates map[string]*template.Template
+	templates *templates
 	version   string // of the files in static
 	sessions  *sessions
 	failures  *web.Failures
@@ -88,21 +87,29 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Board == nil || cfg.Whose == nil {
 		return nil, errors.New("pages.Config: Board and Whose must be set")
 	}
-	return newPages(cfg).ofBoard()
+	p, err := newPages(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.ofBoard()
 }
 
-func newPages(cfg Config) *Pages {
+func newPages(cfg Config) (*Pages, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Address == nil {
 		cfg.Address = web.Address
 	}
-	return &Pages{
-		cfg: cfg, sessions: newSessions(cfg.Secure, monotonic), failures: web.NewFailures(monotonic), origin: http.NewCrossOriginProtection(),
+	all, err := newTemplates()
+	if err != nil {
+		return nil, fmt.Errorf("parse the pages: %w", err)
 	}
+	return &Pages{
+		cfg: cfg, templates: all, sessions: newSessions(cfg.Secure, monotonic), failures: web.NewFailures(monotonic), origin: http.NewCrossOriginProtection(),
+	}, nil
 }
 
 // ofBoard makes them the pages of their Board.
-func (p *Pages) ofBoard() (*Pages, error) {
+func (p *Pages) ofBoard() error {
 	p.sections = sections
 	p.state = func(ctx context.Context) verdict { return p.readOverview(ctx, 0).Verdict }
 	return p.ready(p.fragments, func(mux *http.ServeMux) {
@@ -122,21 +129,17 @@ func (p *Pages) ofBoard() (*Pages, error) {
 }
 
 // ready makes the handler of what routes adds, and of what every page needs; those who watch are told what render returns.
-func (p *Pages) ready(render func(ctx context.Context) fragments, routes func(mux *http.ServeMux)) (*Pages, error) {
+func (p *Pages) ready(render func(ctx context.Context) fragments, routes func(mux *http.ServeMux)) error {
 	p.hub = newHub(render)
-	var err error
-	if p.templates, err = p.parse(); err != nil {
-		return nil, fmt.Errorf("parse the pages: %w", err)
-	}
 	static, err := fs.Sub(staticFiles, "static")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.version = digest(static)
 	mux := p.shared(static)
 	routes(mux)
 	p.handler = p.guard(mux)
-	return p, nil
+	return nil
 }
 
 // ServeHTTP answers a request.
@@ -160,24 +163,6 @@ func (p *Pages) shared(static fs.FS) *http.ServeMux {
 		p.fail(w, r, http.StatusNotFound, "There is no such page.")
 	})
 	return mux
-}
-
-// parse returns the templates by name: each page with the layout and what they share.
-func (p *Pages) parse() (map[string]*template.Template, error) {
-	names, err := fs.Glob(templateFiles, "templates/page_*.html")
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]*template.Template{}
-	for _, name := range names {
-		t, err := template.New("").Funcs(functions).Funcs(template.FuncMap{"url": p.link}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html",
-			"templates/chart.html", "templates/overview.html", name)
-		if err != nil {
-			return nil, err
-		}
-		all[name[len("templates/page_"):len(name)-len(".html")]] = t
-	}
-	return all, nil
 }
 
 // digest names a version of files.
@@ -218,7 +203,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 
 func (p *Pages) render(name, part string, data any) (string, error) {
 	var html bytes.Buffer
-	if err := p.templates[name].ExecuteTemplate(&html, part, data); err != nil {
+	if err := p.templates.execute(&html, p.base, name, part, data); err != nil {
 		return "", err
 	}
 	return visible(html.String()), nil

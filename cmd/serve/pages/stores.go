@@ -21,10 +21,13 @@ func NewStores(cfg Config) (*Pages, error) {
 	if cfg.Stores == nil || cfg.Whose == nil {
 		return nil, errors.New("pages.Config: Stores and Whose must be set")
 	}
-	p := newPages(cfg)
+	p, err := newPages(cfg)
+	if err != nil {
+		return nil, err
+	}
 	p.sections = []section{{"/", "Stores"}}
 	p.state = func(ctx context.Context) verdict { return p.readStores(ctx).Verdict }
-	return p.ready(p.storeFragments, func(mux *http.ServeMux) {
+	return p, p.ready(p.storeFragments, func(mux *http.ServeMux) {
 		mux.Handle("GET /{$}", p.need(Reader, p.stores))
 		mux.Handle("GET /entity", p.need(Reader, p.whichStore))
 	})
@@ -33,9 +36,9 @@ func NewStores(cfg Config) (*Pages, error) {
 // Of returns the handler of the pages of one store, whose paths begin with those that StorePath returns, after those of NewStores: who is
 // logged in there is here, too. Close it before the server is.
 func (p *Pages) Of(store string, b *board.Board) (*Pages, error) {
-	one := &Pages{cfg: p.cfg, store: store, base: StorePath(store), sessions: p.sessions, failures: p.failures, origin: p.origin}
+	one := &Pages{cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store), sessions: p.sessions, failures: p.failures, origin: p.origin}
 	one.cfg.Board = b
-	return one.ofBoard()
+	return one, one.ofBoard()
 }
 
 // StorePath is what the paths of a store's pages begin with.
