@@ -13,7 +13,7 @@
 -- left open), straggler (it came after its slot was closed). learned: of a check whose next slot was chosen by what was learned:
 -- next, latest (the slot that it had asked for), percent (of the rows like it that have ended by next), class (empty: all rows of the job).
 -- +goose StatementBegin
-create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null)
+create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
 returns table (
     id         bigint,
     job        text,
@@ -43,7 +43,7 @@ as $$
 begin
     return query
     with story as materialized (
-        select
+        (select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key, f.enqueued_at, f.enqueued_by, f.enqueued_app, f.enqueued_actor,
             f.asked_for, f.asked_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
             null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job
@@ -54,8 +54,10 @@ begin
             and (why.job_exec is null or f.job = prescient.number_of(why.job_exec))
             and (why.item_key is null or f.item_key = why.item_key)
             and f.item_key is not null
+        order by f.enqueued_at desc, f.id desc
+        limit why.most)
         union all
-        select
+        (select
             h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
             h.asked_for, h.asked_within, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
             h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null
@@ -64,6 +66,8 @@ begin
             and h.entity_key = why.entity_key
             and (why.job_exec is null or h.job_exec = why.job_exec)
             and (why.item_key is null or h.item_key = why.item_key)
+        order by h.enqueued_at desc, h.id desc
+        limit why.most)
     ), entry as (
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
@@ -130,4 +134,4 @@ set schema_version = 8;
 -- +goose Down
 update prescient.setting
 set schema_version = 7;
-drop function prescient.why(text, text, text, text);
+drop function prescient.why(text, text, text, text, integer);

@@ -62,6 +62,7 @@ var parameters = map[string]object{
 	acted:         {"type": "integer", "format": "int64", "minimum": 0, "description": "The acted of an action: what is answered is not from before it."},
 	"days":        {"type": "integer", "minimum": 1, "maximum": 31, "default": 30},
 	"limit":       {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
+	"skip":        {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0, "description": "So many are left out first."},
 	"job_exec":    {"type": "string"},
 	"entity_name": {"type": "string"},
 	"entity_key":  {"type": "string"},

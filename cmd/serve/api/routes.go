@@ -66,6 +66,12 @@ func newRequest(r *http.Request, known []string) (request, error) {
 
 func (q *request) limit() int { return int(q.number("limit", 0, 200)) }
 
+func (q *request) skip() int64 {
+	n, err := q.Number("skip", 0, 0, 1_000_000)
+	q.err = cmp.Or(q.err, err)
+	return n
+}
+
 func (q *request) number(name string, fallback, most int64) int64 {
 	n, err := q.Number(name, fallback, 1, most)
 	q.err = cmp.Or(q.err, err)
@@ -108,9 +114,9 @@ func (a *api) routes() []route {
 			func(ctx context.Context, q request) (board.Entity, error) {
 				return b.Entity(ctx, jobs.Key{EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"), JobExec: q.Get("job_exec"), ItemKey: q.Get("item_key")}, q.acted)
 			}),
-		read("/checks", "checks", "What waits, in the order of the slots", []string{"job_exec", "entity_name", "from", "to", "limit"},
+		read("/checks", "checks", "What waits, in the order of the slots", []string{"job_exec", "entity_name", "from", "to", "limit", "skip"},
 			func(ctx context.Context, q request) (board.Waiting, error) {
-				f := board.WaitingFilter{JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"), From: q.instant("from"), To: q.instant("to"), Limit: q.limit()}
+				f := board.WaitingFilter{JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"), From: q.instant("from"), To: q.instant("to"), Limit: q.limit(), Skip: int(q.skip())}
 				if q.err != nil {
 					return board.Waiting{}, q.err
 				}

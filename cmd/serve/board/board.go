@@ -27,6 +27,8 @@ type Config struct {
 	Schema string
 	// Runner is what catch-up runs with. Its Registry has the jobs of the binary; its DB and Schema are those above.
 	Runner slots.Config
+	// Horizon is how far ahead checks may be moved. Default jobs.DefaultHorizon.
+	Horizon time.Duration
 	// Publishing is where trigger and backfill publish.
 	Publishing *schedule.Publishing
 	// Self is how to call the binary, in what findings advise.
@@ -154,7 +156,7 @@ func (b *Board) newTools(ctx context.Context) (*tools, error) {
 	if t.ledger, err = slots.NewLedger(ctx, b.cfg.DB, b.cfg.Schema, b.cfg.Now); err != nil {
 		return nil, err
 	}
-	if t.client, err = jobs.NewClient(ctx, b.cfg.DB, jobs.Config{Schema: b.cfg.Schema, Now: b.cfg.Now}); err != nil {
+	if t.client, err = jobs.NewClient(ctx, b.cfg.DB, jobs.Config{Schema: b.cfg.Schema, Horizon: b.cfg.Horizon, Now: b.cfg.Now}); err != nil {
 		return nil, err
 	}
 	t.store, err = schedule.NewStore(ctx, b.cfg.DB, schedule.Config{Schema: b.cfg.Schema, MaxPayload: b.cfg.MaxPayload, Now: b.cfg.Now})
@@ -208,22 +210,22 @@ func (s *Seen) see(v Seen) { *s = v }
 // read returns what fn reads, or has read lately; see shelf.get.
 func read[T any, P seen[T]](ctx context.Context, b *Board, key string, acted int64, minAge time.Duration, fn func(ctx context.Context, r *reader) (T, error)) (T, error) {
 	type kept struct {
-		value T
-		asOf  time.Time
+		Value T // both are counted by size
+		AsOf  time.Time
 	}
 	got, age, err := b.shelf.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
 		t, err := b.current(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		k := kept{asOf: t.now()}
+		k := kept{AsOf: t.now()}
 		var n int
 		err = pgsql.ReadTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
 				return err
 			}
 			r := &reader{tools: t, tx: tx, schema: b.schema}
-			k.value, err = fn(ctx, r)
+			k.Value, err = fn(ctx, r)
 			n += r.statements
 			return err
 		})
@@ -234,8 +236,8 @@ func read[T any, P seen[T]](ctx context.Context, b *Board, key string, acted int
 		return none, err
 	}
 	k := got.(kept)
-	P(&k.value).see(Seen{AsOf: k.asOf, Age: duration.Text(age.Round(time.Millisecond))})
-	return k.value, nil
+	P(&k.Value).see(Seen{AsOf: k.AsOf, Age: duration.Text(age.Round(time.Millisecond))})
+	return k.Value, nil
 }
 
 func micros(n int64) duration.Text { return duration.Text(time.Duration(n) * time.Microsecond) }

@@ -35,7 +35,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 		p.showLogin(w, r, http.StatusForbidden, v)
 		return
 	}
-	p.sessions.begin(w, visitorOf(who))
+	p.sessions.begin(w, r, visitorOf(who))
 	http.Redirect(w, r, v.Next, http.StatusSeeOther)
 }
 
