@@ -36,7 +36,7 @@ var roleOf = map[string]pgsql.Role{
 // refusal says what to do about an error of the server that the role may not do what the command does.
 func (a *App) refusal(err error) string {
 	role, known := roleOf[strings.TrimPrefix(a.command, a.Name+" ")]
-	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known {
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) {
 		return ""
 	}
 	user := "LOGIN"

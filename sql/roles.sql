@@ -49,7 +49,7 @@ begin
         from pg_class c
         where c.relnamespace = 'prescient'::regnamespace and c.relkind in ('r', 'p') and c.relowner <> 'prescient_owner'::regrole
         union all
-        select 'function ' || p.oid::regprocedure
+        select 'routine ' || p.oid::regprocedure
         from pg_proc p
         where p.pronamespace = 'prescient'::regnamespace and p.proowner <> 'prescient_owner'::regrole
     loop
@@ -58,7 +58,7 @@ begin
 end
 $$;
 
-revoke all on all functions in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
+revoke all on all routines in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
 revoke all on all tables in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
 grant usage on schema prescient to prescient_app, prescient_reader;
 
@@ -71,8 +71,11 @@ to prescient_app;
 grant select on all tables in schema prescient to prescient_reader;
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why
+    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.ended_before, prescient.read_events
 to prescient_reader;
+
+grant execute on procedure prescient.slot_index_only to prescient_reader;
+grant execute on procedure prescient.wait_for_locks to prescient_runner;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
 grant insert, update, delete
@@ -86,8 +89,9 @@ grant execute on function
     prescient.job_number, prescient.slot_target, prescient.lock_slot, prescient.look_into_slot,
     prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
     prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
+    prescient.move_rows, prescient.move_rows_alike, prescient.finish_rows_apart,
     prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
-    prescient.traced, prescient.trace_entry, prescient.take_places, prescient.take_pace
+    prescient.traced, prescient.trace_entry, prescient.trace_in, prescient.take_places, prescient.take_pace
 to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
@@ -98,4 +102,4 @@ grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_removed to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
-grant execute on function prescient.drop_history_months, prescient.set_width to prescient_operator;
+grant execute on function prescient.drop_history_months, prescient.set_width, prescient.retry_failed, prescient.prune_events to prescient_operator;

@@ -93,7 +93,7 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 
 func missed(r *Report, limit float64) []Finding {
 	n, rows, first := r.inState(slots.StateMissed)
-	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in them", plural(n, "slot was", "slots were")+" missed", clock(first), plural(rows, "row waits", "rows wait"))
+	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s", plural(n, "slot was", "slots were")+" missed", clock(first), plural(rows, "row waits", "rows wait"), them(n))
 }
 
 func stranded(r *Report, limit float64) []Finding {
@@ -224,6 +224,13 @@ func plural(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+func them(n int64) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
