@@ -68,7 +68,7 @@ func newJobsShow(a *App) *cobra.Command {
 		Use:   "show ENTITY KEY",
 		Short: "Show what waits for one entity, and then its history",
 		Long: `Show what waits for one entity, but not anonymous checks, and then everything that ended for it,
-the oldest first.`,
+the oldest first: of each 1,000 at the most, those that are next and those that ended last.`,
 		Example: `  prescient jobs show order 42`,
 		Args:    exactly("ENTITY", "KEY"),
 		RunE:    func(c *cobra.Command, args []string) error { return showJobs(c.Context(), a, args[0], args[1]) },
@@ -88,6 +88,9 @@ func showJobs(ctx context.Context, a *App, entity, key string) error {
 		ended, err := c.Trace(ctx, db, entity, key)
 		if err != nil {
 			return err
+		}
+		if max(len(list), len(ended)) >= jobs.MostRows {
+			a.log.WarnContext(ctx, "there may be more rows than are shown", "waiting", len(list), "ended", len(ended))
 		}
 		v := struct {
 			Waiting []view.Check `json:"waiting"`

@@ -19,11 +19,12 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 func newServe(a *App) *cobra.Command {
-	c := &cobra.Command{
+	c := overAll(&cobra.Command{
 		Use:   "serve",
 		Short: "Serve what is so, and what to do about it, over HTTP",
 		Long: `Serve what is so, and what to do about it, over HTTP, until SIGTERM: the slots of the last and the next day, what is
@@ -39,24 +40,42 @@ It listens on this machine alone, where everybody may read who reaches it. On an
 a token: serve.read_token is what readers have, and serve.token what operators have, without whom nobody may act. A
 token may have a name before it, by which its actions are recorded: ops:0123456789abcdef.
 
-The database is asked two statements a second at the most, however many look. It needs the role of a reader; actions
+The database is asked two statements a second on average, and at first 40 at once, however many look. It needs the role of a reader; actions
 need that of an operator, and are refused where the server has not got it. Catch-up runs the checks of the jobs that this binary
 has registered, and leaves those of others.
 
-It runs no slots: that is the daemon's, or cron's, to do.`,
+It runs no slots: that is the daemon's, or cron's, to do.
+
+Of several stores / is a page of all, each has its own pages and its API below /stores/NAME, and /api/v1/stores lists them.`,
 		Example: `  prescient serve
   prescient serve --listen :8088   # with serve.token or serve.read_token
   curl -fsS localhost:8088/api/v1/overview | jq .findings`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return serveBoard(c.Context(), a) },
-	}
+		RunE: func(c *cobra.Command, _ []string) error { return runServer(c.Context(), a) },
+	})
 	config.ServeFlags(c.Flags())
 	config.EventFlags(c.Flags())
 	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
 	return c
 }
 
-func serveBoard(ctx context.Context, a *App) error {
+// door is who may come in.
+type door struct {
+	keys web.Keys
+	open bool // everybody may read
+}
+
+// api is the configuration of an API but for what it shows.
+func (d door) api(a *App) api.Config {
+	return api.Config{Whose: whose(d.keys), OpenReading: d.open, Address: a.addressOf(), Logger: a.log}
+}
+
+// pages is the configuration of pages but for what they show.
+func (d door) pages(a *App) pages.Config {
+	return pages.Config{Whose: whose(d.keys), OpenReading: d.open, Secure: a.Config().Serve.Proxy == "https", Address: a.addressOf(), Logger: a.log}
+}
+
+func runServer(ctx context.Context, a *App) error {
 	cfg := a.Config().Serve
 	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
 	if err != nil {
@@ -70,26 +89,34 @@ func serveBoard(ctx context.Context, a *App) error {
 		}
 		return usagef("%s: set serve.token or serve.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
 	}
+	door := door{keys: keys, open: private && cfg.ReadToken == config.Secret{}}
+	if a.many {
+		return serveBoards(ctx, a, door)
+	}
+	return serveBoard(ctx, a, door)
+}
+
+// serveBoard serves one store, until ctx ends.
+func serveBoard(ctx context.Context, a *App, door door) error {
 	return a.withPublished(ctx, func(db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting) error {
-		b, err := a.newBoard(ctx, db, registry, publisher, setting)
+		b, err := a.newBoard(ctx, db, registry, publisher, setting, nil)
 		if err != nil {
 			return err
 		}
 		defer b.Close()
-		handler, err := api.New(api.Config{
-			Board: b, Whose: whose(keys), OpenReading: private && cfg.ReadToken == config.Secret{}, Address: a.addressOf(), Logger: a.log,
-		})
+		answers := door.api(a)
+		answers.Board = b
+		handler, err := api.New(answers)
 		if err != nil {
 			return err
 		}
-		shown, err := pages.New(pages.Config{
-			Board: b, Whose: whose(keys), OpenReading: private && cfg.ReadToken == config.Secret{}, Secure: cfg.Proxy == "https",
-			Address: a.addressOf(), Logger: a.log,
-		})
+		looks := door.pages(a)
+		looks.Board = b
+		shown, err := pages.New(looks)
 		if err != nil {
 			return err
 		}
-		_, end, err := web.Listen(ctx, cfg.Listen, a.guarded(serveHandler(b, handler, shown)), a.log)
+		_, end, err := web.Listen(ctx, a.Config().Serve.Listen, a.guarded(serveHandler(b, handler, shown)), a.log)
 		if err != nil {
 			return err
 		}
@@ -101,15 +128,15 @@ func serveBoard(ctx context.Context, a *App) error {
 	})
 }
 
-// newBoard returns what is served.
-func (a *App) newBoard(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting) (*board.Board, error) {
+// newBoard returns what is served of a store; plans is for boards that share a pool.
+func (a *App) newBoard(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting, plans slots.Bound) (*board.Board, error) {
 	database, err := a.newDatabaseView(setting)
 	if err != nil {
 		return nil, err
 	}
 	return board.New(ctx, board.Config{
 		DB: db, Schema: a.Config().Database.Schema, Runner: a.runnerConfig(db, registry, nil), Self: a.self(), Private: database.Private,
-		MaxPayload: a.Config().Jobs.MaxPayload, Logger: a.log,
+		Horizon: a.Config().Jobs.Horizon, MaxPayload: a.Config().Jobs.MaxPayload, Plans: plans, Logger: a.log,
 		Publishing: &schedule.Publishing{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()},
 	})
 }

@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -87,5 +92,105 @@ func refusesToServe(t *testing.T, args []string) {
 	app.Out, app.Err = io.Discard, &log
 	if code := app.Run(context.WithoutCancel(t.Context()), append([]string{"serve"}, args...)); code != Usage || !strings.Contains(log.String(), "serve.token") {
 		t.Errorf("exit code %d\n%s", code, &log)
+	}
+}
+
+// writeStores has the settings list a store, one that is down, and a pattern; it returns the URL of the database.
+func writeStores(t *testing.T) string {
+	t.Helper()
+	was := findAgain
+	findAgain = 50 * time.Millisecond
+	t.Cleanup(func() { findAgain = was }) // when whatever looks has ended
+	database := pgtest.URL(t)
+	t.Setenv("PRESCIENT_DATABASE_URL", database)
+	file := filepath.Join(t.TempDir(), "prescient.yaml")
+	list := "stores: [{name: shop}, {name: down, url: 'postgres://127.0.0.1:1/shop'}, {name: tenants, schema: tenant_*}]"
+	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PRESCIENT_CONFIG", file)
+	return database
+}
+
+// eventually asks until an answer has these parts, and lacks one.
+func eventually(t *testing.T, url, token, lacks string, parts ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, text := ask(t, http.MethodGet, url, token, "")
+		if (lacks == "" || !strings.Contains(text, lacks)) && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s lacks one of %q, or has %q:\n%s", url, parts, lacks, text)
+		}
+	}
+}
+
+func TestEveryStoreIsServedThatCanBeReached(t *testing.T) {
+	const operator = "0123456789abcdef"
+	t.Setenv("PRESCIENT_SERVE_TOKEN", "ops:"+operator)
+	database := writeStores(t)
+	url := serve(t, "serve")
+	eventually(t, url+"/healthz", "", "", `"store down: the database cannot be read"`, `"store tenants: the database cannot be read"`)
+	eventually(t, url+"/api/v1/stores", "", "", `"name":"shop"`, "connect to the database", "no schema like tenant_* holds the tables")
+	eventually(t, url+"/", "", "", `href="/stores/shop/"`, "no schema like tenant_* holds the tables", "2 stores cannot be read.")
+
+	// A store that is made later is found, and the pattern is no problem any more.
+	db, err := pgsql.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := pgsql.Migrate(t.Context(), db, "tenant_42"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, url+"/healthz", "", "store tenants:", `"store down: the database cannot be read"`)
+	eventually(t, url+"/", "", "no schema like", `href="/stores/tenants/tenant_42/"`)
+	const tenant = "/stores/tenants/tenant_42"
+	for path, want := range map[string]string{
+		tenant + "/": `href="` + tenant + `/jobs"`, tenant + "/static/app.js": "EventSource", tenant + "/api/v1/overview": `"schema":"tenant_42"`,
+		"/stores/shop/api/v1/overview": `"schema":"prescient"`, tenant + "/api/v1/openapi.json": `"/stores/tenants/tenant_42/api/v1"`,
+	} {
+		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusOK || !strings.Contains(strings.ReplaceAll(text, " ", ""), strings.ReplaceAll(want, " ", "")) {
+			t.Errorf("%s: %d, and it lacks %s\n%.2000s", path, status, want, text)
+		}
+	}
+	const key = `{"entity_name": "order", "entity_key": "1"}`
+	if status, text := ask(t, http.MethodPost, url+tenant+"/api/v1/actions/cancel?preview=true", operator, key); status != http.StatusOK || !strings.Contains(text, `"nothing":true`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, path := range []string{"/api/v1/overview", "/stores/down/", "/stores/down/api/v1/overview", "/jobs"} {
+		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
+
+func TestWrongTokensAreCountedOverAllStores(t *testing.T) {
+	t.Setenv("PRESCIENT_SERVE_READ_TOKEN", "fedcba9876543210")
+	writeStores(t)
+	url := serve(t, "serve")
+	eventually(t, url+"/stores/shop/api/v1/overview", "fedcba9876543210", "", `"as_of"`)
+	for range 3 {
+		for _, path := range []string{"/api/v1/stores", "/stores/shop/api/v1/overview"} {
+			ask(t, http.MethodGet, url+path, "guessed-guessed-guessed", "")
+		}
+	}
+	if status, _ := ask(t, http.MethodGet, url+"/api/v1/stores", "fedcba9876543210", ""); status != http.StatusTooManyRequests {
+		t.Errorf("the sixth token of an address: %d", status)
+	}
+}
+
+func TestOneStoreOfSeveralIsServedAsIfItWereTheOnlyOne(t *testing.T) {
+	writeStores(t)
+	url := serve(t, "serve", "--store", "shop")
+	if status, text := ask(t, http.MethodGet, url+"/api/v1/overview", "", ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := ask(t, http.MethodGet, url+"/", "", ""); status != http.StatusOK || !strings.Contains(text, `href="/jobs"`) || strings.Contains(text, "All stores") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _ := ask(t, http.MethodGet, url+"/api/v1/stores", "", ""); status != http.StatusNotFound {
+		t.Errorf("the list of stores: %d", status)
 	}
 }

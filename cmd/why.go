@@ -23,6 +23,7 @@ func newWhy(a *App) *cobra.Command {
 or cancelled them; each check with its runner, how late it was, how long it took and its error; how they ended; and of what waits
 when it is due, and what stands in its way. All instants are in UTC.
 
+Of an entity with more rows the newest 1,000 of those that wait, and of those that have ended, are told of.
 Who is the role, the application_name and, where the application has set one, the actor. Of a row the newest 20 entries
 between its beginning and its end are kept.`,
 		Example: `  prescient why order 42
@@ -58,8 +59,13 @@ func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 			a.warnNoSuchJob(ctx, db, c, key.JobExec)
 		}
 		views := []view.Event{}
+		rows := map[int64]bool{}
 		for _, e := range events {
 			views = append(views, view.NewEvent(e))
+			rows[e.ID] = true
+		}
+		if len(rows) >= jobs.MostRows {
+			a.log.WarnContext(ctx, "only the newest rows are told of, and there may be more: narrow them with --job and --item", "rows", len(rows))
 		}
 		return a.print(views, func() error {
 			if len(views) == 0 {

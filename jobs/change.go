@@ -65,6 +65,12 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 	if err := key.validate(); err != nil {
 		return err
 	}
+	return c.CheckInstant(at)
+}
+
+// CheckInstant returns a FieldError for an instant that no check can be moved to, or put back into: the zero time, and one beyond the
+// horizon.
+func (c *Client) CheckInstant(at time.Time) error {
 	var probe FutureJob
 	probe.SetCheckAt(c.Grid(), at)
 	return errors.Join(validateTime(probe.nextCheckAt), c.validateHorizon(probe.nextCheckAt, 0))

@@ -17,12 +17,13 @@ type Filter struct {
 	EntityName string
 	From, To   time.Time // slots from From up to but not including To
 	Limit      int       // default 100
+	Skip       int       // so many of them are left out first: a page may end within a slot
 }
 
 // List returns waiting checks in the order of their slots.
 func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error) {
 	from, to := span(f.From, f.To)
-	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100)}
+	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100), f.Skip}
 	jobs, err := list(ctx, c, db, pgsql.JobList, args, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
@@ -30,9 +31,9 @@ func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error)
 	return jobs, nil
 }
 
-// Show returns the waiting checks of one entity, but not the anonymous ones.
+// Show returns the waiting checks of one entity, but not the anonymous ones: the first MostRows.
 func (c *Client) Show(ctx context.Context, db DB, entityName, entityKey string) ([]FutureJob, error) {
-	jobs, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey}, scanJob)
+	jobs, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MostRows}, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("show the jobs of %s %s: %w", entityName, entityKey, err)
 	}
@@ -81,9 +82,9 @@ func (c *Client) History(ctx context.Context, db DB, f HistoryFilter) ([]Ended, 
 	return ended, nil
 }
 
-// Trace returns what ended for one entity, the oldest first.
+// Trace returns what ended for one entity, the oldest first: the last MostRows.
 func (c *Client) Trace(ctx context.Context, db DB, entityName, entityKey string) ([]Ended, error) {
-	ended, err := list(ctx, c, db, pgsql.HistoryShow, []any{entityName, entityKey}, scanEnded)
+	ended, err := list(ctx, c, db, pgsql.HistoryShow, []any{entityName, entityKey, MostRows}, scanEnded)
 	if err != nil {
 		return nil, fmt.Errorf("show the history of %s %s: %w", entityName, entityKey, err)
 	}
@@ -152,18 +153,33 @@ type RetryFilter struct {
 }
 
 // Retry puts failed checks back, with a clean error count, into the first slot at or after at; the zero time is the
-// next slot. They leave history. A key that waits already stays as it is, and so does its failed row: waiting counts
+// next slot. It is a FieldError where at is beyond the horizon. They leave history. A key that waits already stays as it is, and so does its failed row: waiting counts
 // those.
 func (c *Client) Retry(ctx context.Context, db DB, f RetryFilter, at time.Time) (retried, waiting int64, err error) {
-	since, _ := span(f.Since, time.Time{})
 	if at.IsZero() {
 		at = c.now()
 	}
-	args := []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, cmp.Or(f.Limit, 1000), at, c.clock()}
-	if err := c.row(ctx, db, pgsql.HistoryRetry, args, &retried, &waiting); err != nil {
+	if err := c.CheckInstant(at); err != nil {
+		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
+	}
+	if err := c.row(ctx, db, pgsql.HistoryRetry, append(f.args(), at, c.clock()), &retried, &waiting); err != nil {
 		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
 	}
 	return retried, waiting, nil
+}
+
+// CountRetry tells how many checks Retry would find, and how many of these would stay, since their key waits already.
+func (c *Client) CountRetry(ctx context.Context, db DB, f RetryFilter) (found, waiting int64, err error) {
+	if err := c.row(ctx, db, pgsql.BoardRetry, f.args(), &found, &waiting); err != nil {
+		return 0, 0, fmt.Errorf("count failed jobs: %w", err)
+	}
+	return found, waiting, nil
+}
+
+// args are the parameters of statements that choose failed checks.
+func (f RetryFilter) args() []any {
+	since, _ := span(f.Since, time.Time{})
+	return []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, cmp.Or(f.Limit, 1000)}
 }
 
 // span replaces zero instants by ones that narrow nothing.

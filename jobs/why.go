@@ -62,11 +62,14 @@ type Look struct {
 	Class   string    `json:"class"`   // the value of the field of LearnedBy; empty: all rows of the job
 }
 
+// MostRows is how many rows of one entity Why, Show and Trace return of those that wait, and as many of those that have ended.
+const MostRows = 1000
+
 // Why returns all that is known of the checks of an entity, row by row, in order: the newest 20 entries between the
-// beginning of a row and its end are kept. Empty JobExec and ItemKey of the key take every job and item. Anonymous rows
+// beginning of a row and its end are kept, and the newest MostRows rows are told of. Empty JobExec and ItemKey of the key take every job and item. Anonymous rows
 // are found once they have ended.
 func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
-	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey)}
+	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MostRows}
 	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *Event) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64

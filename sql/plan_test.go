@@ -84,7 +84,7 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 	exec(t, db, fill(20_000, "timestamptz '"+noon+"'"))
 	exec(t, db, "analyze")
 	for _, query := range []string{
-		pgsql.JobShow.In(""),
+		strings.ReplaceAll(pgsql.JobShow.In(""), "$3", "1000"),
 		strings.ReplaceAll(pgsql.JobRelated.In(""), "$3", "'no group'"),
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep')",
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep', clock => '2030-03-05')", // its slot has begun
@@ -197,7 +197,8 @@ func (d due) statements() map[string]statement {
 		"past_slots":     {nil, pgsql.PastSlots.In(""), []any{noon, afterAll}, slotIndex(whole)},
 		"ledger_trouble": {[]string{recorded}, pgsql.LedgerTrouble.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"ledger_jobs":    {[]string{recorded}, pgsql.LedgerJobs.In(""), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},
-		"why":            {nil, pgsql.Why.In(""), []any{"order", "1", nil, nil}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
+		"board_waiting":  {nil, pgsql.BoardWaiting.In(""), []any{"order", "1", nil, nil}, map[string]int64{"future_job_key": few}},
+		"why":            {nil, pgsql.Why.In(""), []any{"order", "1", nil, nil, 1000}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
 		"metrics_slots":  {[]string{recorded}, pgsql.MetricsSlots.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"metrics_rows":   {nil, pgsql.MetricsRows.In(""), []any{pq.StringArray{d.slot}, pq.StringArray{"missed"}}, slotIndex(2*1000 + few)},
 		"forecast_slots": {nil, pgsql.ForecastSlots.In(""), []any{d.slot, strings.Replace(d.slot, "12:00", "12:15", 1)}, slotIndex(look)},

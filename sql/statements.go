@@ -29,6 +29,7 @@ var (
 	BoardMisfires         = read("board_misfires")
 	BoardRetry            = read("board_retry")
 	BoardSlot             = read("board_slot")
+	BoardWaiting          = read("board_waiting")
 	Cancel                = read("cancel")
 	CancelEntity          = read("cancel_entity")
 	CheckBegin            = read("check_begin")

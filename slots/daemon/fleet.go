@@ -90,11 +90,13 @@ func (f *Fleet) Run(ctx context.Context, store string, cfg Config) error {
 	return d.runSlots(ctx)
 }
 
-// Down says why a store cannot be run.
+// Down says why a store cannot be run; nil: it is none any more.
 func (f *Fleet) Down(store string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.members[store] = &member{down: err}
+	if f.members[store] = (&member{down: err}); err == nil {
+		delete(f.members, store)
+	}
 }
 
 // list returns the stores by name, and the members.

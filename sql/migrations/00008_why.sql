@@ -14,7 +14,7 @@
 -- next, latest (the slot that it had asked for), percent (of the rows like it that have ended by next), class (empty: all rows of the job).
 -- moved_from, moved_to: the stores, of moved.
 -- +goose StatementBegin
-create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null)
+create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
 returns table (
     id         bigint,
     job        text,
@@ -46,7 +46,7 @@ as $$
 begin
     return query
     with story as materialized (
-        select
+        (select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key, f.enqueued_at, f.enqueued_by, f.enqueued_app, f.enqueued_actor,
             f.asked_for, f.asked_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
             null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job
@@ -57,8 +57,10 @@ begin
             and (why.job_exec is null or f.job = prescient.number_of(why.job_exec))
             and (why.item_key is null or f.item_key = why.item_key)
             and f.item_key is not null
+        order by f.enqueued_at desc, f.id desc
+        limit why.most)
         union all
-        select
+        (select
             h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
             h.asked_for, h.asked_within, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
             h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null
@@ -67,6 +69,8 @@ begin
             and h.entity_key = why.entity_key
             and (why.job_exec is null or h.job_exec = why.job_exec)
             and (why.item_key is null or h.item_key = why.item_key)
+        order by h.enqueued_at desc, h.id desc
+        limit why.most)
         union all
         select
             r.id, i.job_exec, r.item_key, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor,
@@ -146,4 +150,4 @@ set schema_version = 8;
 -- +goose Down
 update prescient.setting
 set schema_version = 7;
-drop function prescient.why(text, text, text, text);
+drop function prescient.why(text, text, text, text, integer);

@@ -1,4 +1,4 @@
--- The trace of one entity.
+-- The trace of one entity: the latest $3, the oldest of them first.
 select
     id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,
@@ -13,6 +13,11 @@ select
         cross join lateral (select t.line::jsonb as value) as e
         where e.value ->> 0 = 'retry'
     ), '[]') as attempts
-from prescient.future_job_history
-where entity_name = $1 and entity_key = $2
+from (
+    select h.*
+    from prescient.future_job_history h
+    where entity_name = $1 and entity_key = $2
+    order by finished_at desc, id desc
+    limit $3
+) as h
 order by finished_at, id

@@ -11,3 +11,4 @@ where next_check_at >= $3
     and ($2::text is null or entity_name = $2)
 order by next_check_at, job, id
 limit $5
+offset $6

@@ -1,4 +1,4 @@
--- The waiting checks of one entity, through the natural key.
+-- The waiting checks of one entity, through the natural key, at most $3.
 select
     id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count, error_count,
@@ -7,3 +7,4 @@ select
 from prescient.future_job f
 where entity_name = $1 and entity_key = $2 and item_key is not null
 order by next_check_at, id
+limit $3

@@ -29,9 +29,15 @@ const maxBody = 64 << 10
 // monotonic measures how long wrong tokens are remembered.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// Config of the handler. Board and Whose must be set.
+// Config of the handler. Board and Whose must be set, and Stores for that of NewStores.
 type Config struct {
 	Board *board.Board
+	// Base is what the paths begin with as clients ask for them, where they are below another: it is for the description alone.
+	Base string
+	// Stores are those that NewStores lists.
+	Stores *board.Stores
+	// Failures remembers wrong tokens. Default: those of this handler alone.
+	Failures *web.Failures
 	// Whose says who a token belongs to, in a time that does not depend on the token.
 	Whose func(token string) (who board.Who, known bool)
 	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
@@ -44,20 +50,34 @@ type Config struct {
 
 type api struct {
 	Config
-	web      web.API
-	failures *web.Failures
+	web web.API
 }
 
-// New returns the handler of everything below Prefix.
+// New returns the handler of everything below Prefix, but for the list of stores.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Board == nil || cfg.Whose == nil {
 		return nil, errors.New("api.Config: Board and Whose must be set")
 	}
+	return newHandler(cfg, (*api).routes), nil
+}
+
+// NewStores returns the handler of the list of several stores. Each of them has a handler of New.
+func NewStores(cfg Config) (http.Handler, error) {
+	if cfg.Stores == nil || cfg.Whose == nil {
+		return nil, errors.New("api.Config: Stores and Whose must be set")
+	}
+	return newHandler(cfg, (*api).storeRoutes), nil
+}
+
+func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Address == nil {
 		cfg.Address = web.Address
 	}
-	a := &api{Config: cfg, failures: web.NewFailures(monotonic)}
+	if cfg.Failures == nil {
+		cfg.Failures = NewFailures()
+	}
+	a := &api{Config: cfg}
 	a.web = web.API{
 		Who: func(r *http.Request) (web.Who, bool, error) {
 			who, known, err := a.who(r)
@@ -66,12 +86,15 @@ func New(cfg Config) (http.Handler, error) {
 		Problem: problemOf, Logger: cfg.Logger,
 	}
 	mux := http.NewServeMux()
-	for path, methods := range byPath(a.routes()) {
+	for path, methods := range byPath(routes(a)) {
 		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
 	}
 	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
-	return mux, nil
+	return mux
 }
+
+// NewFailures remembers wrong tokens, for several handlers.
+func NewFailures() *web.Failures { return web.NewFailures(monotonic) }
 
 // who is who sends a request. Too many wrong tokens from one address are not even looked at.
 func (a *api) who(r *http.Request) (board.Who, bool, error) {
@@ -80,12 +103,12 @@ func (a *api) who(r *http.Request) (board.Who, bool, error) {
 	if !given {
 		return board.Who{Name: "anybody", Remote: address.String()}, a.OpenReading && r.Header.Get("Authorization") == "", nil
 	}
-	if a.failures.TooMany(address) {
+	if a.Failures.TooMany(address) {
 		return board.Who{}, false, web.NewProblem(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
 	}
 	who, known := a.Whose(token)
 	if !known {
-		a.failures.Wrong(address)
+		a.Failures.Wrong(address)
 	}
 	who.Remote = address.String()
 	return who, known, nil

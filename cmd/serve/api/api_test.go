@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -38,6 +40,24 @@ func (w *world) aDay() (noon time.Time) {
 	w.RunUntil(noon)
 	w.Clock.Set(noon.Add(31 * time.Minute))
 	return noon
+}
+
+// listsStores looks at the list of a server of several, of which one is down.
+func (w *world) listsStores() {
+	w.t.Helper()
+	one := w.handler
+	defer func() { w.handler = one }()
+	var stores board.Stores
+	stores.Put("shop", w.board)
+	stores.Down("billing", errors.New("connection refused"))
+	keys, err := web.NewNamedKeys([]string{operator}, nil)
+	w.must(err)
+	w.handler, err = NewStores(Config{Stores: &stores, Whose: func(token string) (board.Who, bool) { _, known := keys.Find(token); return board.Who{}, known }})
+	w.must(err)
+	list := get[board.StoreList](w, "/stores").Stores
+	if len(list) != 2 || list[0].Error != "connection refused" || list[1].Name != "shop" || list[1].OK || list[1].Missed != 1 || list[1].Next == nil {
+		w.t.Errorf("%+v", list)
+	}
 }
 
 func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
@@ -113,6 +133,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	get[map[string]any](w, "/openapi.json")
+	w.listsStores()
 	w.do("cancel", `{"entity_name": "order", "entity_key": "6"}`)
 	d, err := described()
 	w.must(err)

@@ -7,13 +7,14 @@
 //	GET  /api/v1/jobs                 every job
 //	GET  /api/v1/jobs/{job}           one job
 //	GET  /api/v1/entity               the story of an entity; ?entity_name, ?entity_key, ?job_exec and ?item_key
-//	GET  /api/v1/checks               what waits; ?job_exec, ?entity_name, ?from, ?to and ?limit
+//	GET  /api/v1/checks               what waits; ?job_exec, ?entity_name, ?from, ?to, ?limit and ?skip
 //	GET  /api/v1/history              what ended; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until and ?limit
 //	GET  /api/v1/schedules            a page of schedules; ?prefix, ?state, ?after and ?limit
 //	GET  /api/v1/schedules/{id}       one schedule, and its next instants
 //	GET  /api/v1/events               the outbox and who reads it; ?before and ?limit
 //	GET  /api/v1/actions              what operators have done; ?limit
 //	POST /api/v1/actions/{action}     does something: see below
+//	GET  /api/v1/stores               how each store is: of a server of several alone, whose other paths are below /stores/NAME
 //	GET  /api/v1/openapi.json         describes all of it
 //
 // An answer says when it was read from the database, as_of, and how long ago that was, age: those who look share what was read,

@@ -62,6 +62,7 @@ var parameters = map[string]object{
 	acted:         {"type": "integer", "format": "int64", "minimum": 0, "description": "The acted of an action: what is answered is not from before it."},
 	"days":        {"type": "integer", "minimum": 1, "maximum": 31, "default": 30},
 	"limit":       {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
+	"skip":        {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0, "description": "So many are left out first."},
 	"job_exec":    {"type": "string"},
 	"entity_name": {"type": "string"},
 	"entity_key":  {"type": "string"},
@@ -102,7 +103,7 @@ func document(t *testing.T) object {
 	t.Helper()
 	s := &schemas{t: t, all: object{}, comments: comments(t)}
 	paths := map[string]object{}
-	for _, r := range new(api).routes() {
+	for _, r := range slices.Concat(new(api).storeRoutes(), new(api).routes()) {
 		if paths[r.path] == nil {
 			paths[r.path] = object{}
 		}

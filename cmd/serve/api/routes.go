@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -64,6 +66,12 @@ func newRequest(r *http.Request, known []string) (request, error) {
 
 func (q *request) limit() int { return int(q.number("limit", 0, 200)) }
 
+func (q *request) skip() int64 {
+	n, err := q.Number("skip", 0, 0, 1_000_000)
+	q.err = cmp.Or(q.err, err)
+	return n
+}
+
 func (q *request) number(name string, fallback, most int64) int64 {
 	n, err := q.Number(name, fallback, 1, most)
 	q.err = cmp.Or(q.err, err)
@@ -106,9 +114,9 @@ func (a *api) routes() []route {
 			func(ctx context.Context, q request) (board.Entity, error) {
 				return b.Entity(ctx, jobs.Key{EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"), JobExec: q.Get("job_exec"), ItemKey: q.Get("item_key")}, q.acted)
 			}),
-		read("/checks", "checks", "What waits, in the order of the slots", []string{"job_exec", "entity_name", "from", "to", "limit"},
+		read("/checks", "checks", "What waits, in the order of the slots", []string{"job_exec", "entity_name", "from", "to", "limit", "skip"},
 			func(ctx context.Context, q request) (board.Waiting, error) {
-				f := board.WaitingFilter{JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"), From: q.instant("from"), To: q.instant("to"), Limit: q.limit()}
+				f := board.WaitingFilter{JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"), From: q.instant("from"), To: q.instant("to"), Limit: q.limit(), Skip: int(q.skip())}
 				if q.err != nil {
 					return board.Waiting{}, q.err
 				}
@@ -157,11 +165,31 @@ func (a *api) routes() []route {
 			}
 			return b.Actions(ctx, limit, q.acted)
 		}),
-		route{http.MethodGet, "/openapi.json", "describe", "This document", nil, nil, map[string]any{}, func(http.ResponseWriter, *http.Request) (any, error) {
-			return description, nil
-		}},
+		a.describe(),
 	)
 }
+
+// storeRoutes are those for all stores, where there are several.
+func (a *api) storeRoutes() []route {
+	return []route{
+		{http.MethodGet, "/stores", "stores", "How each store is, the worst first: at the root of a server of several alone", nil, nil, board.StoreList{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
+			defer cancel()
+			return a.Stores.Look(ctx), nil
+		}},
+		a.describe(),
+	}
+}
+
+// describe is the route of the document, whose paths are those that clients ask for.
+func (a *api) describe() route {
+	return route{http.MethodGet, "/openapi.json", "describe", "This document", nil, nil, map[string]any{}, func(http.ResponseWriter, *http.Request) (any, error) {
+		return json.RawMessage(bytes.Replace(description, []byte(`"url": "`+Prefix), []byte(`"url": "`+a.Base+Prefix), 1)), nil
+	}}
+}
+
+// lookTimeout is how long a store that does not answer is waited for.
+const lookTimeout = 5 * time.Second
 
 // actions are the routes that change something.
 func (a *api) actions() []route {

@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -13,25 +14,31 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// place is where a check waits.
-type place struct {
-	ID   int64
-	Slot time.Time
+// wait is the checks of a key that wait, however many.
+type wait struct {
+	Rows  int64
+	First time.Time // slot
+	job   string    // of one of them
+	Mark  int64     // another where these are others, or in other slots
 }
 
-// waiting returns the checks of a key that wait.
-func (p *planner) waiting(ctx context.Context, job, entity, key, item string) (found []jobs.FutureJob, places []place, err error) {
-	if err := cmp.Or(checkText("entity_name", entity), checkText("entity_key", key), checkWords(job, item)); err != nil {
-		return nil, nil, err
+// waiting returns the check of a key that waits, or where it has no job those of its entity.
+func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error) {
+	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
+		return w, err
 	}
-	list, err := p.client.Show(ctx, p, entity, key)
-	for _, j := range list {
-		if job == "" || j.JobExec == job && j.ItemKey == item {
-			found = append(found, j)
-			places = append(places, place{j.ID, j.NextCheckAt()})
-		}
+	return p.reader.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.JobExec != ""})
+}
+
+// waiting returns the checks of a key that wait: of every job where it has none, and of one item or, where that is null, of all.
+func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString) (w wait, err error) {
+	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
+	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema), []any{key.EntityName, key.EntityKey, job, item}, &w.Rows, &w.First, &w.job, &w.Mark)
+	if err != nil {
+		return w, fmt.Errorf("count what waits of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
-	return found, places, err
+	w.First = w.First.UTC()
+	return w, nil
 }
 
 func (c Cancel) name() string { return "cancel" }
@@ -46,22 +53,19 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if c.ItemKey != "" && c.JobExec == "" {
 		return plan, &jobs.FieldError{Field: "item_key", Rule: "needs job_exec"}
 	}
-	found, places, err := p.waiting(ctx, c.JobExec, c.EntityName, c.EntityKey, c.ItemKey)
+	w, err := p.waiting(ctx, jobs.Key(c))
 	if err != nil {
 		return plan, err
 	}
-	plan.Rows, plan.Nothing = int64(len(found)), len(found) == 0
+	plan.Rows, plan.Nothing = w.Rows, w.Rows == 0
 	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled", plural(plan.Rows, "waiting check", "waiting checks"), c.target())
 	if plan.Rows == 1 {
-		plan.Text += ": " + found[0].JobExec + " in slot " + clock(places[0].Slot)
+		plan.Text += ": " + w.job + " in slot " + clock(w.First)
 	}
-	for _, at := range places {
-		if !at.Slot.After(p.now()) {
-			plan.Warnings = append(plan.Warnings, "A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.")
-			break
-		}
+	if w.Rows > 0 && !w.First.After(p.now()) {
+		plan.Warnings = append(plan.Warnings, "A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.")
 	}
-	plan.bound = places
+	plan.bound = w
 	return plan, nil
 }
 
@@ -93,23 +97,23 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if m.At.IsZero() {
 		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
 	}
-	if err := checkInstant("at", m.At); err != nil {
+	if err := cmp.Or(checkInstant("at", m.At), p.client.CheckInstant(m.At)); err != nil {
 		return plan, err
 	}
-	_, places, err := p.waiting(ctx, m.JobExec, m.EntityName, m.EntityKey, m.ItemKey)
+	w, err := p.waiting(ctx, m.key())
 	if err != nil {
 		return plan, err
 	}
-	if len(places) == 0 {
+	if w.Rows == 0 {
 		return plan, &RefusedError{"no such check waits: it has ended, or was never asked for"}
 	}
 	to := grid.Later(p.grid().Ceil(m.At), p.grid().Next(p.now()))
-	plan.Rows, plan.Nothing = 1, to.Equal(places[0].Slot)
-	plan.Text = fmt.Sprintf("It moves the check %s from slot %s to slot %s", m.target(), clock(places[0].Slot), clock(to))
+	plan.Rows, plan.Nothing = 1, to.Equal(w.First)
+	plan.Text = fmt.Sprintf("It moves the check %s from slot %s to slot %s", m.target(), clock(w.First), clock(to))
 	if m.At.Before(p.now()) {
 		plan.Warnings = append(plan.Warnings, "The instant has passed: the next slot is the first that can be.")
 	}
-	plan.bound = []any{places, to}
+	plan.bound = []any{w, to}
 	return plan, nil
 }
 
@@ -160,11 +164,14 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if err := cmp.Or(checkWords(a.JobExec, a.EntityName, a.EntityKey), checkInstant("since", a.Since), checkInstant("at", a.At)); err != nil {
 		return plan, err
 	}
-	since := grid.Later(f.Since, time.Unix(0, 0))
-	var found, waits int64
-	args := []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, f.Limit}
-	if err := pgsql.One(ctx, p, pgsql.BoardRetry.In(p.schema), args, &found, &waits); err != nil {
-		return plan, fmt.Errorf("count failed checks: %w", err)
+	if !a.At.IsZero() {
+		if err := p.client.CheckInstant(a.At); err != nil {
+			return plan, err
+		}
+	}
+	found, waits, err := p.client.CountRetry(ctx, p, f)
+	if err != nil {
+		return plan, err
 	}
 	plan.Rows, plan.Nothing = found-waits, found == waits
 	to := grid.Later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
@@ -186,11 +193,4 @@ func (a Retry) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 		text += fmt.Sprintf(", and %d stayed in history, since their keys wait already", waiting)
 	}
 	return text, err
-}
-
-func nullable(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
 }

@@ -152,7 +152,7 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		plan.Rows = min(plan.Rows, c.Limit)
 	}
 	plan.Nothing = plan.Slots == 0
-	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does, atLeast(plan.Rows, w.more && plan.Rows == w.rows),
+	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does, c.howMany(plan.Rows, w.more && plan.Rows == w.rows),
 		plural(w.slots, "slot", "slots"), plural(caught.Empty, "missed slot", "missed slots"))
 	plan.Warnings = w.warnings(c)
 	plan.bound = []any{w.slots, caught.Empty, w.foreign}
@@ -203,10 +203,22 @@ func (w left) warnings(c CatchUp) (list []string) {
 	if w.live > 0 {
 		list = append(list, plural(w.live, "slot is", "slots are")+" left to the run that is at it.")
 	}
+	if c.Mode == slots.ModeExpire && w.rows > 0 {
+		list = append(list, "The number of rows is an upper bound: it is of all that are late, and only those past their deadline are archived.")
+	}
 	if c.Mode == slots.ModeRun && w.rows > 0 {
 		list = append(list, "The checks run in this server.")
 	}
 	return list
+}
+
+// howMany says how many rows it does that to. Which are past their deadline is found when they are looked at, row by row.
+func (c CatchUp) howMany(rows int64, more bool) string {
+	text := atLeast(rows, more)
+	if c.Mode == slots.ModeExpire && rows > 0 {
+		text = "those of " + text
+	}
+	return text
 }
 
 func atLeast(rows int64, more bool) string {

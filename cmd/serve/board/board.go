@@ -27,6 +27,8 @@ type Config struct {
 	Schema string
 	// Runner is what catch-up runs with. Its Registry has the jobs of the binary; its DB and Schema are those above.
 	Runner slots.Config
+	// Horizon is how far ahead checks may be moved. Default jobs.DefaultHorizon.
+	Horizon time.Duration
 	// Publishing is where trigger and backfill publish.
 	Publishing *schedule.Publishing
 	// Self is how to call the binary, in what findings advise.
@@ -35,6 +37,8 @@ type Config struct {
 	Private string
 	// MaxPayload limits the payload of a schedule. Default jobs.DefaultMaxPayload.
 	MaxPayload int
+	// Plans has room for the actions that are planned at once; boards that share a pool share it. Default: for those that one board may.
+	Plans slots.Bound
 	// Statements is how many all reads together ask of the database in a second. Default 2.
 	Statements int
 	// Logger is told of every action. Default: slog.Default().
@@ -54,7 +58,6 @@ type Board struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 	busy  chan struct{} // has room for the one catch-up
-	plans chan struct{} // has room for maxPlans
 
 	mu     sync.Mutex
 	tools  *tools
@@ -80,7 +83,10 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	cfg.Schema = schema.String()
 	cfg.Runner.DB, cfg.Runner.Schema = cfg.DB, cfg.Schema
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1), plans: make(chan struct{}, maxPlans)}
+	if cfg.Plans == nil {
+		cfg.Plans = NewPlans()
+	}
+	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1)}
 	if cfg.Statements > 0 {
 		b.shelf.rate = float64(cfg.Statements)
 	}
@@ -150,7 +156,7 @@ func (b *Board) newTools(ctx context.Context) (*tools, error) {
 	if t.ledger, err = slots.NewLedger(ctx, b.cfg.DB, b.cfg.Schema, b.cfg.Now); err != nil {
 		return nil, err
 	}
-	if t.client, err = jobs.NewClient(ctx, b.cfg.DB, jobs.Config{Schema: b.cfg.Schema, Now: b.cfg.Now}); err != nil {
+	if t.client, err = jobs.NewClient(ctx, b.cfg.DB, jobs.Config{Schema: b.cfg.Schema, Horizon: b.cfg.Horizon, Now: b.cfg.Now}); err != nil {
 		return nil, err
 	}
 	t.store, err = schedule.NewStore(ctx, b.cfg.DB, schedule.Config{Schema: b.cfg.Schema, MaxPayload: b.cfg.MaxPayload, Now: b.cfg.Now})
@@ -204,22 +210,22 @@ func (s *Seen) see(v Seen) { *s = v }
 // read returns what fn reads, or has read lately; see shelf.get.
 func read[T any, P seen[T]](ctx context.Context, b *Board, key string, acted int64, minAge time.Duration, fn func(ctx context.Context, r *reader) (T, error)) (T, error) {
 	type kept struct {
-		value T
-		asOf  time.Time
+		Value T // both are counted by size
+		AsOf  time.Time
 	}
 	got, age, err := b.shelf.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
 		t, err := b.current(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		k := kept{asOf: t.now()}
+		k := kept{AsOf: t.now()}
 		var n int
 		err = pgsql.ReadTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
 				return err
 			}
 			r := &reader{tools: t, tx: tx, schema: b.schema}
-			k.value, err = fn(ctx, r)
+			k.Value, err = fn(ctx, r)
 			n += r.statements
 			return err
 		})
@@ -230,8 +236,8 @@ func read[T any, P seen[T]](ctx context.Context, b *Board, key string, acted int
 		return none, err
 	}
 	k := got.(kept)
-	P(&k.value).see(Seen{AsOf: k.asOf, Age: duration.Text(age.Round(time.Millisecond))})
-	return k.value, nil
+	P(&k.Value).see(Seen{AsOf: k.AsOf, Age: duration.Text(age.Round(time.Millisecond))})
+	return k.Value, nil
 }
 
 func micros(n int64) duration.Text { return duration.Text(time.Duration(n) * time.Microsecond) }

@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ const (
 	// maxPage is how many checks, schedules or events a page has at the most, and defaultPage where nobody says how many.
 	maxPage     = 200
 	defaultPage = 50
+	maxSkip     = 1_000_000
 	maxText     = 500 // bytes of a name or a key
 )
 
@@ -36,10 +38,12 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 		}
 		for _, e := range events {
 			v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now())})
-			if e.What == "waiting" {
-				v.Waiting++
-			}
 		}
+		if err != nil {
+			return v, err
+		}
+		wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""})
+		v.Waiting = wait.Rows
 		return v, err
 	})
 }
@@ -96,6 +100,7 @@ type WaitingFilter struct {
 	EntityName string
 	From, To   time.Time // slots from From up to but not including To; zero From: now
 	Limit      int       // default 50, at most 200
+	Skip       int       // so many of these are left out first, up to 1,000,000
 }
 
 // Waiting returns checks that wait, in the order of their slots.
@@ -103,7 +108,10 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName), checkInstant("from", f.From), checkInstant("to", f.To)); err != nil {
 		return Waiting{}, err
 	}
-	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano), f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
+	if f.Skip < 0 || f.Skip > maxSkip {
+		return Waiting{}, &jobs.FieldError{Field: "skip", Rule: fmt.Sprintf("must be 0 to %d", maxSkip)}
+	}
+	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano), f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.Skip))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
 		v.Checks = []view.Check{}
 		paused, err := r.client.Paused(ctx, r)
@@ -113,7 +121,7 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 		if err := r.slotIndexOnly(ctx); err != nil {
 			return v, err
 		}
-		list, err := r.client.List(ctx, r, jobs.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit})
+		list, err := r.client.List(ctx, r, jobs.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit, Skip: f.Skip})
 		for _, j := range list {
 			v.Checks = append(v.Checks, view.NewCheck(j, paused))
 		}

@@ -36,6 +36,9 @@ type planner struct {
 // of a command has more than these.
 const maxPlans = slots.OwnConnections - 1
 
+// NewPlans returns room for maxPlans.
+func NewPlans() slots.Bound { return make(slots.Bound, maxPlans) }
+
 // ErrLocked is returned where somebody else's transaction holds what an action changes for longer than it waits, or changes it time and
 // again.
 var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: try again when that has ended")
@@ -46,8 +49,8 @@ const lockTimeout = "set local lock_timeout = '5s'"
 // transact runs fn in a transaction, when it is its turn: what it does is what it has planned, whatever is enqueued, run and done meanwhile.
 func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	select {
-	case b.plans <- struct{}{}:
-		defer func() { <-b.plans }()
+	case b.cfg.Plans <- struct{}{}:
+		defer func() { <-b.cfg.Plans }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -2,7 +2,10 @@ package board
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,6 +17,8 @@ const (
 	burst = 40
 	// maxEntries is how many different reads are kept.
 	maxEntries = 100
+	// maxBytes is how large all of them together may be: one with the payloads of a page of checks has megabytes.
+	maxBytes = 64 << 20
 	// keepUnused is for how long one is kept that nobody asks for.
 	keepUnused = 5 * time.Minute
 	// lookedAt is how long ago something was asked for that is still looked at.
@@ -56,6 +61,7 @@ type entry struct {
 	used   time.Time
 	minAge time.Duration
 	cost   int           // statements that reading it took the last time
+	size   int           // bytes of the value, about
 	flight chan struct{} // closed when the read that is under way ends; nil: none is
 }
 
@@ -159,14 +165,16 @@ func (s *shelf) begin(ctx context.Context, e *entry, read load) {
 	s.work.Go(func() {
 		defer cancel()
 		value, statements, err := safely(ctx, read)
+		large := size(value)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.left -= float64(max(1, statements) - cost)
 		e.cost = statements
 		if e.err = err; err == nil {
-			e.value, e.began, e.acted = value, began, acted
+			e.value, e.began, e.acted, e.size = value, began, acted, large
 		}
 		e.flight = nil
+		s.makeRoom(e)
 		close(flight)
 	})
 }
@@ -179,6 +187,37 @@ func safely(ctx context.Context, read load) (value any, statements int, err erro
 		}
 	}()
 	return read(ctx)
+}
+
+// makeRoom forgets what was asked for longest ago, but not an entry that was just read, until all that is kept has no more than maxBytes.
+// Call it with mu held.
+func (s *shelf) makeRoom(keep *entry) {
+	all := 0
+	for _, e := range s.entries {
+		all += e.size
+	}
+	keys := slices.SortedFunc(maps.Keys(s.entries), func(a, b string) int { return s.entries[a].used.Compare(s.entries[b].used) })
+	for _, key := range keys {
+		if e := s.entries[key]; all > maxBytes && e != keep && e.flight == nil && key != first {
+			all -= e.size
+			delete(s.entries, key)
+		}
+	}
+}
+
+// size is about how many bytes a value has: those of its JSON.
+func size(value any) int {
+	var n counter
+	_ = json.NewEncoder(&n).Encode(value) // what cannot be counted is not large
+	return int(n)
+}
+
+// counter counts what is written to it.
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // entry returns the entry of a key, and forgets others that nobody has asked for. Call it with mu held.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,33 @@ func TestManyWhoLookAtOnceCostOneRead(t *testing.T) {
 		work.Wait()
 		if n := c.calls.Load(); n != 1 {
 			t.Errorf("%d reads", n)
+		}
+	})
+}
+
+func TestWhatIsKeptIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		s.rate = 1000
+		page := func(context.Context) (any, int, error) { return strings.Repeat("x", maxBytes/8), 1, nil }
+		look := func(key string, read load) {
+			if _, _, err := s.get(t.Context(), key, 0, time.Hour, read); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		look(first, page)
+		for i := range 20 {
+			look(fmt.Sprint(i), page)
+		}
+		s.work.Wait()
+		all := 0
+		for _, e := range s.entries {
+			all += e.size
+		}
+		if all > maxBytes || all < maxBytes/2 || s.entries[first] == nil || s.entries["19"] == nil || s.entries["0"] != nil {
+			t.Errorf("%d bytes are kept, in %d entries", all, len(s.entries))
 		}
 	})
 }

@@ -5,6 +5,7 @@ package browsertest
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -54,16 +55,22 @@ type browser struct {
 	base string // address of the server
 }
 
-// open starts a Chromium, with a profile of its own, that looks at a world.
+// open starts a Chromium that looks at a world.
 func open(t *testing.T, w *story.World) *browser {
+	t.Helper()
+	return openHandler(t, w.Pages, w.Pages.Close)
+}
+
+// openHandler starts a Chromium, with a profile of its own, that looks at what a handler serves.
+func openHandler(t *testing.T, handler http.Handler, stop func()) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("chromium is not installed: run cmd/serve/browsertest/install.sh, which make test does")
 	}
-	server := httptest.NewServer(w.Pages)
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	t.Cleanup(w.Pages.Close) // first
+	t.Cleanup(stop) // first
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))

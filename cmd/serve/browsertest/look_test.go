@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -40,7 +41,45 @@ func TestEveryPageCanBeUsedByEverybody(t *testing.T) {
 	w.Trouble()
 	b := open(t, w)
 	b.login(story.OperatorToken)
-	for name, path := range seen(w) {
+	b.suit(program, seen(w))
+}
+
+func TestThePagesOfSeveralStoresCanBeUsedByEverybody(t *testing.T) {
+	t.Parallel()
+	program := axe(t)
+	quiet, wrong := story.New(t, nil), story.New(t, nil)
+	quiet.Live(12)
+	wrong.Live(12)
+	wrong.Trouble()
+	for _, w := range []*story.World{quiet, wrong} {
+		if err := w.Board.Expect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	down := errors.New("connect to the database billing on billing.example.com: connection refused")
+	s := story.Stores(t, map[string]*story.World{"shop": quiet, "tenants/tenant_42": wrong}, map[string]error{"billing": down})
+	b := openHandler(t, s, s.Close)
+	b.login(story.OperatorToken)
+	b.suit(program, map[string]string{
+		"stores": "/", "stores-find": "/entity?name=order&key=91", "stores-now": "/stores/tenants/tenant_42/", "stores-cancel": "/stores/tenants/tenant_42/do/cancel?name=order&key=91",
+	})
+
+	// The page of all, and one of a store, are told what changes.
+	for _, path := range []string{"/", "/stores/tenants/tenant_42/"} {
+		b.goes(path)
+		ask[bool](b, `new Promise(resolve => {
+			const live = document.getElementById("live"), told = () => live.textContent === "live" && resolve(true);
+			new MutationObserver(told).observe(live, {childList: true});
+			told();
+		})`)
+	}
+}
+
+// suit looks at pages, by the names of their pictures, in every way that there is.
+func (b *browser) suit(program string, paths map[string]string) {
+	b.t.Helper()
+	t := b.t
+	for name, path := range paths {
 		b.goes(path)
 		ask[any](b, program+"; true")
 		for _, l := range looks {

@@ -71,7 +71,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, d deed, in *input, a
 		p.refuse(w, r, d, in, err)
 		return
 	}
-	http.Redirect(w, r, link("/actions", "acted", done.Acted, "id", done.ID), http.StatusSeeOther)
+	http.Redirect(w, r, p.link("/actions", "acted", done.Acted, "id", done.ID), http.StatusSeeOther)
 }
 
 // refuse tells what is wrong with an action, by its form.

@@ -17,7 +17,7 @@ import (
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"when": when, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur, "rate": rate, "percent": percent,
-	"cut": cut, "words": words, "url": link, "add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
+	"cut": cut, "words": words, "add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
 	"slotMark": func(s slots.State) string { return stateMarks[s] }, "slotWord": func(s slots.State) string { return stateWords[s] },
 	"jobMark": jobMark, "scheduleMark": scheduleMark, "endMark": endMark, "outcomeMark": outcomeMark,
 }
@@ -126,7 +126,10 @@ func cut(n int, text string) string {
 // words is a name of the database as people write it.
 func words(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
-// link is an address of these pages with its parameters, those without a value left out.
+// link is an address of these pages as a browser asks for it; templates write no other.
+func (p *Pages) link(path string, pairs ...any) string { return p.base + link(path, pairs...) }
+
+// link is a path with its parameters, those without a value left out.
 func link(path string, pairs ...any) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

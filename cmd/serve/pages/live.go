@@ -161,20 +161,29 @@ func (p *Pages) mayRead(r *http.Request) bool {
 // fragments are the parts of pages that change.
 func (p *Pages) fragments(ctx context.Context) fragments {
 	v := p.readOverview(ctx, 0)
-	parts := fragments{}
-	for id, part := range map[string]struct {
-		template string
-		data     any
-	}{"state": {"state", v.Verdict}, "verdict": {"verdict", v}, "axis": {"axis-part", v}, "figures": {"figures", v}, "trouble": {"trouble", v}} {
-		if v.Failed != nil && id != "state" && id != "verdict" {
-			continue // what was seen last stays
-		}
-		html, err := p.render("overview", part.template, part.data)
+	list := map[string]part{"state": {"state", v.Verdict}, "verdict": {"verdict", v}}
+	if v.Failed == nil { // else what was seen last stays
+		list["axis"], list["figures"], list["trouble"] = part{"axis-part", v}, part{"figures", v}, part{"trouble", v}
+	}
+	return p.parts(ctx, "overview", list)
+}
+
+// part is a template of a page, and what it shows.
+type part struct {
+	template string
+	data     any
+}
+
+// parts renders parts of a page, by their id in it.
+func (p *Pages) parts(ctx context.Context, page string, list map[string]part) fragments {
+	found := fragments{}
+	for id, part := range list {
+		html, err := p.render(page, part.template, part.data)
 		if err != nil {
 			p.cfg.Logger.ErrorContext(ctx, "a part of a page cannot be shown", "part", part.template, "error", err)
 			continue
 		}
-		parts[id] = html
+		found[id] = html
 	}
-	return parts
+	return found
 }

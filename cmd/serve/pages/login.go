@@ -15,7 +15,7 @@ type loginPage struct {
 
 // login shows the form, and takes it.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
-	v := loginPage{Open: p.cfg.OpenReading, Next: local(r.URL.Query().Get("next"))}
+	v := loginPage{Open: p.cfg.OpenReading, Next: p.local(r.URL.Query().Get("next"))}
 	if r.Method != http.MethodPost {
 		p.showLogin(w, r, http.StatusOK, v)
 		return
@@ -35,7 +35,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 		p.showLogin(w, r, http.StatusForbidden, v)
 		return
 	}
-	p.sessions.begin(w, visitorOf(who))
+	p.sessions.begin(w, r, visitorOf(who))
 	http.Redirect(w, r, v.Next, http.StatusSeeOther)
 }
 
@@ -51,14 +51,14 @@ func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, status int, v 
 
 func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	p.sessions.end(w, r)
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, p.link("/"), http.StatusSeeOther)
 }
 
-// local is an address of these pages, whatever somebody has put into a link: the first page where it is another's.
-func local(next string) string {
+// local is an address of this server, whatever somebody has put into a link: the first page where it is another's.
+func (p *Pages) local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.Contains(next, `\`) {
-		return "/"
+		return p.link("/")
 	}
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
 }
@@ -71,7 +71,7 @@ func (p *Pages) need(role Role, next http.HandlerFunc) http.HandlerFunc {
 		case who.Role >= role:
 			next(w, r)
 		case r.Method == http.MethodGet && who.Role == Nobody || r.Method == http.MethodGet && p.cfg.OpenReading && who.Name == anybody:
-			http.Redirect(w, r, link("/login", "next", r.URL.RequestURI()), http.StatusSeeOther)
+			http.Redirect(w, r, p.link("/login", "next", p.base+r.URL.RequestURI()), http.StatusSeeOther)
 		default:
 			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role.article()+"; you are logged in as "+who.Role.article()+".")
 		}

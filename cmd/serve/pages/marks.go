@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"net/http"
 	"strconv"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
@@ -70,12 +69,4 @@ func rate(r float64) string {
 		return num(int64(r))
 	}
 	return strconv.FormatFloat(r, 'f', 1, 64)
-}
-
-// state is how things are, for the foot of every page.
-func (p *Pages) state(r *http.Request) *verdict {
-	if visitor(r.Context()).Role == Nobody {
-		return nil
-	}
-	return new(p.readOverview(r.Context(), 0).Verdict)
 }

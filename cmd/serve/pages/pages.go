@@ -3,12 +3,12 @@ package pages
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -34,9 +34,11 @@ var staticFiles embed.FS
 // monotonic measures how long log-ins hold and sending takes.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// Config of the pages. Board must be set.
+// Config of the pages. Board must be set, or Stores where there are several.
 type Config struct {
 	Board *board.Board
+	// Stores are those that NewStores shows.
+	Stores *board.Stores
 	// Whose says who a token belongs to, in a time that does not depend on the token; see board.Who.
 	Whose func(token string) (who board.Who, known bool)
 	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
@@ -52,8 +54,12 @@ type Config struct {
 // Pages is the handler. It is safe for concurrent use.
 type Pages struct {
 	cfg       Config
+	store     string // that they are of; empty: there is only one, or they are of all
+	base      string // that the paths of it begin with
+	sections  []section
+	state     func(ctx context.Context) verdict
 	handler   http.Handler
-	templates map[string]*template.Template
+	templates *templates
 	version   string // of the files in static
 	sessions  *sessions
 	failures  *web.Failures
@@ -81,25 +87,59 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Board == nil || cfg.Whose == nil {
 		return nil, errors.New("pages.Config: Board and Whose must be set")
 	}
+	p, err := newPages(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.ofBoard()
+}
+
+func newPages(cfg Config) (*Pages, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Address == nil {
 		cfg.Address = web.Address
 	}
-	p := &Pages{
-		cfg: cfg, sessions: newSessions(cfg.Secure, monotonic), failures: web.NewFailures(monotonic), origin: http.NewCrossOriginProtection(),
-	}
-	p.hub = newHub(p.fragments)
-	var err error
-	if p.templates, err = parse(); err != nil {
+	all, err := newTemplates()
+	if err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)
 	}
+	return &Pages{
+		cfg: cfg, templates: all, sessions: newSessions(cfg.Secure, monotonic), failures: web.NewFailures(monotonic), origin: http.NewCrossOriginProtection(),
+	}, nil
+}
+
+// ofBoard makes them the pages of their Board.
+func (p *Pages) ofBoard() error {
+	p.sections = sections
+	p.state = func(ctx context.Context) verdict { return p.readOverview(ctx, 0).Verdict }
+	return p.ready(p.fragments, func(mux *http.ServeMux) {
+		for path, handle := range map[string]http.HandlerFunc{
+			"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger), "/jobs": p.read("jobs", p.jobs),
+			"/job": p.read("job", p.job), "/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
+			"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events), "/actions": p.read("actions", p.actions),
+			"/waiting": p.read("checks", p.waiting), "/ended": p.read("checks", p.ended),
+		} {
+			mux.Handle("GET "+path, p.need(Reader, handle))
+		}
+		for _, d := range deeds {
+			mux.Handle("GET /do/"+d.Path, p.need(Operator, p.do(d)))
+			mux.Handle("POST /do/"+d.Path, p.need(Operator, p.do(d)))
+		}
+	})
+}
+
+// ready makes the handler of what routes adds, and of what every page needs; those who watch are told what render returns.
+func (p *Pages) ready(render func(ctx context.Context) fragments, routes func(mux *http.ServeMux)) error {
+	p.hub = newHub(render)
 	static, err := fs.Sub(staticFiles, "static")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.version = digest(static)
-	p.handler = p.guard(p.routes(static))
-	return p, nil
+	mux := p.shared(static)
+	routes(mux)
+	p.handler = p.guard(mux)
+	return nil
 }
 
 // ServeHTTP answers a request.
@@ -108,20 +148,10 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.Se
 // Close ends the streams of those who watch, which would go on for ever.
 func (p *Pages) Close() { p.hub.close() }
 
-func (p *Pages) routes(static fs.FS) http.Handler {
+// shared are the routes that the pages of a store and that of all have.
+func (p *Pages) shared(static fs.FS) *http.ServeMux {
 	mux := http.NewServeMux()
-	for path, handle := range map[string]http.HandlerFunc{
-		"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger), "/jobs": p.read("jobs", p.jobs),
-		"/job": p.read("job", p.job), "/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
-		"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events), "/actions": p.read("actions", p.actions),
-		"/waiting": p.read("checks", p.waiting), "/ended": p.read("checks", p.ended), livePath: p.live,
-	} {
-		mux.Handle("GET "+path, p.need(Reader, handle))
-	}
-	for _, d := range deeds {
-		mux.Handle("GET /do/"+d.Path, p.need(Operator, p.do(d)))
-		mux.Handle("POST /do/"+d.Path, p.need(Operator, p.do(d)))
-	}
+	mux.Handle("GET "+livePath, p.need(Reader, p.live))
 	mux.HandleFunc("GET /login", p.login)
 	mux.HandleFunc("POST /login", p.login)
 	mux.HandleFunc("POST /logout", p.logout)
@@ -133,24 +163,6 @@ func (p *Pages) routes(static fs.FS) http.Handler {
 		p.fail(w, r, http.StatusNotFound, "There is no such page.")
 	})
 	return mux
-}
-
-// parse returns the templates by name: each page with the layout and what they share.
-func parse() (map[string]*template.Template, error) {
-	names, err := fs.Glob(templateFiles, "templates/page_*.html")
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]*template.Template{}
-	for _, name := range names {
-		t, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html",
-			"templates/chart.html", "templates/overview.html", name)
-		if err != nil {
-			return nil, err
-		}
-		all[name[len("templates/page_"):len(name)-len(".html")]] = t
-	}
-	return all, nil
 }
 
 // digest names a version of files.
@@ -172,8 +184,11 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 	who := visitor(r.Context())
 	_, loggedIn := p.sessions.find(p.sessions.id(r), false)
 	data := map[string]any{
-		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": sections, "Visitor": who, "LoggedIn": loggedIn,
-		"FormToken": p.sessions.formToken(p.sessions.id(r)), "Path": r.URL.RequestURI(), "Version": p.version, "State": p.state(r),
+		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": p.sections, "Visitor": who, "LoggedIn": loggedIn,
+		"FormToken": p.sessions.formToken(p.sessions.id(r)), "Path": p.base + r.URL.RequestURI(), "Version": p.version, "Store": p.store, "Top": "/",
+	}
+	if who.Role != Nobody {
+		data["State"] = p.state(r.Context())
 	}
 	html, err := p.render(name, "layout", data)
 	if err != nil {
@@ -188,7 +203,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 
 func (p *Pages) render(name, part string, data any) (string, error) {
 	var html bytes.Buffer
-	if err := p.templates[name].ExecuteTemplate(&html, part, data); err != nil {
+	if err := p.templates.execute(&html, p.base, name, part, data); err != nil {
 		return "", err
 	}
 	return visible(html.String()), nil

@@ -238,10 +238,16 @@ type checksPage struct {
 func (p *Pages) waiting(r *http.Request) (page, error) {
 	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: listed}
 	f.From, _ = parseInstant(r.URL.Query().Get("from"))
+	f.Skip, _ = strconv.Atoi(r.URL.Query().Get("skip"))
 	w, err := p.cfg.Board.Waiting(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Waiting: w.Checks}
-	if n := len(w.Checks); n == listed && w.Checks[n-1].NextCheckAt.After(w.Checks[0].NextCheckAt) {
-		v.More = link("/waiting", "job", f.JobExec, "from", w.Checks[n-1].NextCheckAt)
+	if n := len(w.Checks); n == listed {
+		last := w.Checks[n-1].NextCheckAt
+		skip := n - slices.IndexFunc(w.Checks, func(c view.Check) bool { return c.NextCheckAt.Equal(last) })
+		if last.Equal(f.From) {
+			skip += f.Skip
+		}
+		v.More = link("/waiting", "job", f.JobExec, "from", last, "skip", skip)
 	}
 	return page{Title: "What waits", Section: "Jobs", Content: v}, err
 }

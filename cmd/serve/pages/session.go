@@ -73,12 +73,14 @@ func (s *sessions) id(r *http.Request) string {
 	return c.Value
 }
 
-// begin logs somebody in under a new id, so that nobody knows it who has given the browser one before.
-func (s *sessions) begin(w http.ResponseWriter, v Visitor) {
+// begin logs somebody in under a new id, so that nobody knows it who has given the browser one before; a log-in that the browser had
+// ends.
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
 	id := base64.RawURLEncoding.EncodeToString(random(32))
 	s.set(w, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.open, sha256.Sum256([]byte(s.id(r))))
 	now := s.now()
 	if len(s.open) >= maxSessions {
 		s.makeRoom()

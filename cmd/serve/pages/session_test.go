@@ -16,7 +16,7 @@ func (s *stopwatch) forward(d time.Duration) { s.Time = s.Add(d) }
 // loggedIn begins a session, and returns its cookie.
 func loggedIn(s *sessions, v Visitor) *http.Cookie {
 	w := httptest.NewRecorder()
-	s.begin(w, v)
+	s.begin(w, httptest.NewRequest(http.MethodPost, "/login", nil), v)
 	return w.Result().Cookies()[0]
 }
 
@@ -40,6 +40,21 @@ func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
 	}
 	if len(s.open) != 0 {
 		t.Errorf("%d sessions are kept", len(s.open))
+	}
+}
+
+func TestWhoLogsInAgainEndsTheLogInBefore(t *testing.T) {
+	t.Parallel()
+	s := newSessions(false, monotonic)
+	before, other := loggedIn(s, Visitor{Reader, "ann"}), loggedIn(s, Visitor{Reader, "ann"})
+	r := httptest.NewRequest(http.MethodPost, "/login", nil)
+	r.AddCookie(before)
+	s.begin(httptest.NewRecorder(), r, Visitor{Operator, "otto"})
+	if _, known := s.find(before.Value, true); known {
+		t.Error("the log-in before goes on")
+	}
+	if _, known := s.find(other.Value, true); !known || len(s.open) != 2 {
+		t.Errorf("that of another browser has ended; %d are kept", len(s.open))
 	}
 }
 

@@ -1,7 +1,13 @@
 package pages_test
 
 import (
+	"fmt"
+	"html"
 	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,4 +36,85 @@ func TestACountThatWasNotFinishedSaysSo(t *testing.T) {
 		insert into prescient.event_consumer (name, mark, position) values ('mailer', '3', 0)`)
 	s.must(err)
 	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "1,000 or more")
+}
+
+// enqueueItems asks for checks of one entity, in the slot of an instant.
+func (s *shop) enqueueItems(n int, at time.Time) {
+	s.t.Helper()
+	list := make([]jobs.FutureJob, n)
+	for i := range list {
+		list[i] = jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: fmt.Sprint(i), CheckAt: at}
+	}
+	for part := range slices.Chunk(list, 1000) {
+		_, err := s.Client.EnqueueMany(s.t.Context(), s.DB, part, jobs.Keep)
+		s.must(err)
+	}
+}
+
+func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	const many = 3*jobs.MostRows + 7
+	s.enqueueItems(many, s.Now().Add(2*time.Hour))
+	b := s.browser().login(story.OperatorToken)
+	page := b.get("/entity?name=order&key=1", http.StatusOK)
+	s.has(page, "3,007 checks wait.", "The story is longer; this is its end.")
+	if n := strings.Count(page, `<ol class="story">`); n > 1000 {
+		t.Errorf("%d rows are shown", n)
+	}
+	plan := b.get("/do/cancel?name=order&key=1", http.StatusOK)
+	s.has(plan, "It ends 3007 waiting checks of order 1 as cancelled")
+
+	// Another row is another plan, although the number is the same.
+	_, err := s.DB.Exec(`delete from prescient.future_job where item_key = '17'`)
+	s.must(err)
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: "new"}, s.Now().Add(2*time.Hour))
+	plan = b.submit(plan, nil, http.StatusConflict)
+	s.has(plan, "Things have changed since the preview", "It ends 3007 waiting checks")
+	s.has(b.submit(plan, nil, http.StatusOK), "3007 checks were cancelled")
+}
+
+func TestEveryRowOfASlotCanBePagedTo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.enqueueItems(120, s.Now().Add(2*time.Hour))
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "2"}, s.Now().Add(time.Hour))
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "3"}, s.Now().Add(3*time.Hour))
+	b := s.browser().login(story.ReadToken)
+	rows, more := 0, regexp.MustCompile(`<a href="([^"]+)">Those that follow`)
+	for path := "/waiting?job=order.unshipped"; path != ""; {
+		page := b.get(path, http.StatusOK)
+		rows += strings.Count(page, "<tr>") - 1
+		path = ""
+		if m := more.FindStringSubmatch(page); m != nil {
+			path = html.UnescapeString(m[1])
+		}
+		if rows > 122 {
+			break
+		}
+	}
+	if rows != 122 {
+		t.Errorf("%d rows are shown, want 122", rows)
+	}
+}
+
+func TestAPreviewRefusesWhatIsBeyondTheHorizon(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
+	b := s.browser().login(story.OperatorToken)
+	for _, path := range []string{"/do/retry?since=24h", "/do/reschedule?job=order.unshipped&name=order&key=1"} {
+		form := b.get(path, http.StatusOK)
+		s.has(b.submit(form, url.Values{"at": {"9990-01-01"}}, http.StatusUnprocessableEntity), "must be within the horizon")
+	}
+}
+
+func TestExpireSaysThatItsNumberIsAnUpperBound(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.enqueueItems(3, s.Now().Add(time.Hour))
+	s.Clock.Set(s.Now().Add(2 * time.Hour)) // nobody runs anything
+	b := s.browser().login(story.OperatorToken)
+	plan := b.submit(b.get("/do/catch-up", http.StatusOK), url.Values{"mode": {"expire"}}, http.StatusOK)
+	s.has(plan, "those of 3 rows", "The number of rows is an upper bound")
 }

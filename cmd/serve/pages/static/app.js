@@ -23,7 +23,7 @@
     source?.close();
     source = undefined;
     if (document.hidden) return;
-    source = new EventSource("/live");
+    source = new EventSource(document.body.dataset.live);
     source.addEventListener("swap", (event) => {
       for (const [id, html] of Object.entries(JSON.parse(event.data))) swap(id, html);
       say("live");

@@ -1,0 +1,160 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Stores are the boards of several stores, by name. Its zero value has none. It is safe for concurrent use.
+type Stores struct {
+	mu  sync.Mutex
+	all map[string]member
+}
+
+// member is a store that has a board, or the reason why it has none.
+type member struct {
+	board *Board
+	down  error
+}
+
+// Put adds the board of a store, or takes the place of what was known of it.
+func (s *Stores) Put(store string, b *Board) { s.put(store, member{board: b}) }
+
+// Down says why a store has no board; nil: it is none any more.
+func (s *Stores) Down(store string, err error) { s.put(store, member{down: err}) }
+
+func (s *Stores) put(store string, m member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]member{}
+	}
+	if s.all[store] = m; m == (member{}) {
+		delete(s.all, store)
+	}
+}
+
+// StoreList is all stores.
+type StoreList struct {
+	Stores []StoreStatus `json:"stores"` // the worst first
+}
+
+// StoreStatus is how one of several stores is.
+type StoreStatus struct {
+	Name     string         `json:"name"`
+	OK       bool           `json:"ok"`       // it was read, and there are no findings
+	Error    string         `json:"error"`    // why it cannot be read; empty: it can
+	Findings []view.Finding `json:"findings"` // what is wrong
+	Missed   int            `json:"missed"`   // slots that no run has opened
+	Overdue  int64          `json:"overdue"`  // rows
+	Failing  int            `json:"failing"`  // jobs with checks that failed in their last slot
+	// CurrentSlot is the slot that has begun last; null: the store cannot be read.
+	CurrentSlot *time.Time    `json:"current_slot"`
+	Current     *Cell         `json:"current"` // that slot on the axis of the overview, and the next one
+	Next        *Cell         `json:"next"`
+	Age         duration.Text `json:"age"` // how long ago all this was read
+}
+
+// Look tells how each store is, as far as that can be read before ctx ends: one that does not answer is told of, and holds up no other for
+// longer.
+func (s *Stores) Look(ctx context.Context) StoreList {
+	list := ask(s, func(name string, m member) StoreStatus {
+		v := StoreStatus{Name: name, Findings: []view.Finding{}}
+		if m.down != nil {
+			v.Error = m.down.Error()
+			return v
+		}
+		o, err := m.board.Overview(ctx, 0)
+		if err != nil {
+			v.Error = reason(err)
+			return v
+		}
+		v.add(o)
+		return v
+	})
+	slices.SortFunc(list, func(a, b StoreStatus) int {
+		return cmp.Or(cmp.Compare(b.wrong(), a.wrong()), cmp.Compare(a.Name, b.Name))
+	})
+	return StoreList{Stores: list}
+}
+
+// wrong is how much is: more than anything where nobody can tell.
+func (s *StoreStatus) wrong() int {
+	if s.Error != "" {
+		return math.MaxInt
+	}
+	return len(s.Findings)
+}
+
+// add adds what the overview of the store has.
+func (s *StoreStatus) add(o Overview) {
+	s.OK, s.Findings, s.Missed, s.Overdue, s.Age = o.OK, o.Findings, len(o.Missed), o.Overdue, o.Age
+	s.CurrentSlot = &o.CurrentSlot
+	for _, j := range o.Jobs {
+		if j.LastFailed > 0 {
+			s.Failing++
+		}
+	}
+	for i, c := range o.Axis {
+		if c.Slot.After(o.CurrentSlot) {
+			s.Next = &o.Axis[i]
+			break
+		}
+		s.Current = &o.Axis[i]
+	}
+}
+
+// reason says why a store cannot be read.
+func reason(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "the database does not answer"
+	}
+	return err.Error()
+}
+
+// Found is what one of several stores knows of an entity.
+type Found struct {
+	Name   string
+	Entity Entity
+	Error  string // why it cannot be asked; empty: it was
+}
+
+// Find returns the stores that know an entity, and those that cannot be asked, by name.
+func (s *Stores) Find(ctx context.Context, key jobs.Key) []Found {
+	list := ask(s, func(name string, m member) Found {
+		if m.down != nil {
+			return Found{Name: name, Error: m.down.Error()}
+		}
+		e, err := m.board.Entity(ctx, key, 0)
+		if err != nil {
+			return Found{Name: name, Error: reason(err)}
+		}
+		return Found{Name: name, Entity: e}
+	})
+	return slices.DeleteFunc(list, func(f Found) bool { return f.Error == "" && len(f.Entity.Story) == 0 })
+}
+
+// ask calls fn for each store, beside each other, and returns the answers by name.
+func ask[T any](s *Stores, fn func(store string, m member) T) []T {
+	s.mu.Lock()
+	members := maps.Clone(s.all)
+	s.mu.Unlock()
+	names := slices.Sorted(maps.Keys(members))
+	answers := make([]T, len(names))
+	var work sync.WaitGroup
+	for i, name := range names {
+		work.Go(func() { answers[i] = fn(name, members[name]) })
+	}
+	work.Wait()
+	return answers
+}

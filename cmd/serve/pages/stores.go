@@ -1,0 +1,165 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// How long the page of all stores waits for one that does not answer.
+const (
+	lookTimeout = 2 * time.Second
+	findTimeout = 10 * time.Second // for the story of an entity in each
+)
+
+// NewStores returns the handler of the page of all stores, where people log in for all of them. Close it before the server is.
+func NewStores(cfg Config) (*Pages, error) {
+	if cfg.Stores == nil || cfg.Whose == nil {
+		return nil, errors.New("pages.Config: Stores and Whose must be set")
+	}
+	p, err := newPages(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p.sections = []section{{"/", "Stores"}}
+	p.state = func(ctx context.Context) verdict { return p.readStores(ctx).Verdict }
+	return p, p.ready(p.storeFragments, func(mux *http.ServeMux) {
+		mux.Handle("GET /{$}", p.need(Reader, p.stores))
+		mux.Handle("GET /entity", p.need(Reader, p.whichStore))
+	})
+}
+
+// Of returns the handler of the pages of one store, whose paths begin with those that StorePath returns, after those of NewStores: who is
+// logged in there is here, too. Close it before the server is.
+func (p *Pages) Of(store string, b *board.Board) (*Pages, error) {
+	one := &Pages{cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store), sessions: p.sessions, failures: p.failures, origin: p.origin}
+	one.cfg.Board = b
+	return one, one.ofBoard()
+}
+
+// StorePath is what the paths of a store's pages begin with.
+func StorePath(store string) string { return "/stores/" + store }
+
+// storesPage answers "are they all right?".
+type storesPage struct {
+	Verdict verdict
+	Stores  []storeLine
+}
+
+// storeLine is a store in the list of all.
+type storeLine struct {
+	board.StoreStatus
+	Path  string
+	State verdict
+	Wrong []string // in words
+}
+
+func (p *Pages) stores(w http.ResponseWriter, r *http.Request) {
+	p.show(w, r, http.StatusOK, "stores", page{Section: "Stores", Content: p.readStores(r.Context())})
+}
+
+func (p *Pages) readStores(ctx context.Context) (v storesPage) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	for _, s := range p.cfg.Stores.Look(ctx).Stores {
+		v.Stores = append(v.Stores, newStoreLine(s))
+	}
+	v.Verdict = v.judge()
+	return v
+}
+
+func newStoreLine(s board.StoreStatus) storeLine {
+	v := storeLine{StoreStatus: s, Path: StorePath(s.Name) + "/", State: verdict{Mark: "ok", Text: "all is well"}}
+	for _, f := range s.Findings {
+		v.Wrong = append(v.Wrong, f.Text)
+	}
+	switch n := len(s.Findings); {
+	case s.Error != "":
+		v.State, v.Wrong = verdict{Mark: "bad", Text: "cannot be read"}, []string{s.Error}
+	case n > 0:
+		v.State = verdict{Mark: "bad", Text: plural(int64(n), "thing is wrong", "things are wrong")}
+	case time.Duration(s.Age) > tooOld:
+		v.State = verdict{Mark: "warn", Text: "was well " + dur(s.Age) + " ago"}
+	}
+	return v
+}
+
+// Expected says what the slot is expected to be like that comes next.
+func (s storeLine) Expected() string {
+	if s.Next == nil || s.Next.Forecast == nil {
+		return "nothing is forecast"
+	}
+	return says(*s.Next)
+}
+
+// judge is the answer for all of them.
+func (v storesPage) judge() verdict {
+	var wrong, unread int
+	for _, s := range v.Stores {
+		switch s.State.Mark {
+		case "bad":
+			wrong++
+			unread += int(one(s.Error != ""))
+		}
+	}
+	all := plural(int64(len(v.Stores)), "store", "stores")
+	switch {
+	case len(v.Stores) == 0:
+		return verdict{"warn", "No store is known yet", "Those of the settings are being looked for."}
+	case wrong == 0:
+		return verdict{"ok", "All is well", "In " + all + "."}
+	case unread == 0:
+		return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, "Each store has the button or the command that mends it on its own page."}
+	}
+	return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, plural(int64(unread), "store", "stores") + " cannot be read. The others are shown as they are."}
+}
+
+// storeFragments are the parts of the page of all stores that change.
+func (p *Pages) storeFragments(ctx context.Context) fragments {
+	v := p.readStores(ctx)
+	return p.parts(ctx, "stores", map[string]part{"state": {"state", v.Verdict}, "verdict": {"stores-verdict", v}, "stores": {"store-table", v}})
+}
+
+// whichPage is which stores know an entity.
+type whichPage struct {
+	Name, Key string
+	Known     []knownIn
+	Unasked   []board.Found
+}
+
+// knownIn is a store that knows it.
+type knownIn struct {
+	board.Found
+	Path string // of its story
+}
+
+// Told is how long the story is.
+func (k knownIn) Told() int64 { return int64(len(k.Entity.Story)) }
+
+// whichStore finds the store that knows an entity, and goes there where there is no other.
+func (p *Pages) whichStore(w http.ResponseWriter, r *http.Request) {
+	v := whichPage{Name: r.URL.Query().Get("name"), Key: r.URL.Query().Get("key")}
+	shown := page{Title: "Find an entity", Search: search{v.Name, v.Key}}
+	if v.Name != "" && v.Key != "" {
+		ctx, cancel := context.WithTimeout(r.Context(), findTimeout)
+		defer cancel()
+		for _, f := range p.cfg.Stores.Find(ctx, jobs.Key{EntityName: v.Name, EntityKey: v.Key}) {
+			if f.Error != "" {
+				v.Unasked = append(v.Unasked, f)
+				continue
+			}
+			v.Known = append(v.Known, knownIn{f, link(StorePath(f.Name)+"/entity", "name", v.Name, "key", v.Key)})
+		}
+		if len(v.Known) == 1 && len(v.Unasked) == 0 {
+			http.Redirect(w, r, p.link(v.Known[0].Path), http.StatusSeeOther)
+			return
+		}
+		shown.Title = cut(60, v.Name+" "+v.Key)
+	}
+	shown.Content = v
+	p.show(w, r, http.StatusOK, "which", shown)
+}

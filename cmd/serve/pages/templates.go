@@ -1,0 +1,61 @@
+package pages
+
+import (
+	"html/template"
+	"io"
+	"io/fs"
+	"runtime"
+)
+
+// templates are those of all pages, of every store. It is safe for concurrent use.
+type templates struct {
+	// idle has a set for each processor, nil until it is needed: the links of a store begin with what no other's do, and a set for
+	// each of a thousand stores would take 3 GB.
+	idle chan *set
+}
+
+// set is the templates by name, each page with the layout and what they share, for links that begin with base.
+type set struct {
+	base string
+	all  map[string]*template.Template
+}
+
+func newTemplates() (*templates, error) {
+	first, err := parse()
+	t := &templates{make(chan *set, runtime.GOMAXPROCS(0))}
+	for t.idle <- first; len(t.idle) < cap(t.idle); {
+		t.idle <- nil
+	}
+	return t, err
+}
+
+// execute writes a part of a page, whose links begin with base.
+func (t *templates) execute(w io.Writer, base, name, part string, data any) (err error) {
+	s := <-t.idle
+	defer func() { t.idle <- s }()
+	if s == nil {
+		if s, err = parse(); err != nil {
+			return err
+		}
+	}
+	s.base = base
+	return s.all[name].ExecuteTemplate(w, part, data)
+}
+
+func parse() (*set, error) {
+	names, err := fs.Glob(templateFiles, "templates/page_*.html")
+	if err != nil {
+		return nil, err
+	}
+	s := &set{all: map[string]*template.Template{}}
+	own := template.FuncMap{"url": func(path string, pairs ...any) string { return s.base + link(path, pairs...) }}
+	for _, name := range names {
+		t, err := template.New("").Funcs(functions).Funcs(own).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html",
+			"templates/chart.html", "templates/overview.html", name)
+		if err != nil {
+			return nil, err
+		}
+		s.all[name[len("templates/page_"):len(name)-len(".html")]] = t
+	}
+	return s, nil
+}

@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/serve/api"
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/serve/pages"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// boards are the stores that are served.
+type boards struct {
+	stores board.Stores
+	plans  slots.Bound
+	api    api.Config
+	pages  *pages.Pages // of all
+
+	mu      sync.Mutex
+	serving map[string]serving // by store
+}
+
+// serving is what serves a store.
+type serving struct {
+	http.Handler
+	pages *pages.Pages
+}
+
+// serveBoards serves every store, until ctx ends. One that cannot be read is tried again.
+func serveBoards(ctx context.Context, a *App, door door) (err error) {
+	f := newFleet(a)
+	defer func() { err = errors.Join(err, f.close()) }()
+	b := &boards{plans: board.NewPlans(), serving: map[string]serving{}}
+	b.api = door.api(a)
+	b.api.Stores, b.api.Failures = &b.stores, api.NewFailures()
+	list, err := api.NewStores(b.api)
+	if err != nil {
+		return err
+	}
+	cfg := door.pages(a)
+	cfg.Stores = &b.stores
+	if b.pages, err = pages.NewStores(cfg); err != nil {
+		return err
+	}
+	_, end, err := web.Listen(ctx, a.Config().Serve.Listen, a.guarded(b.handler(list)), a.log)
+	if err != nil {
+		return err
+	}
+	k := keeper{App: a, fleet: f, run: b.run}
+	k.failed = func(store string, err error) {
+		if err != nil && ctx.Err() == nil {
+			err = errors.New(a.named(err.Error() + hint(err)))
+			a.log.ErrorContext(ctx, "the store cannot be served; trying again", "store", store, "error", err)
+		}
+		b.stores.Down(store, err)
+	}
+	going, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var work sync.WaitGroup
+	work.Go(func() { k.keep(going) })
+	<-ctx.Done()
+	a.log.InfoContext(ctx, "server is stopping")
+	b.close()
+	end()
+	stop() // nobody asks any more
+	work.Wait()
+	return nil
+}
+
+// close ends the streams of those who watch.
+func (b *boards) close() {
+	b.pages.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.serving {
+		s.pages.Close()
+	}
+}
+
+// run serves a store until ctx ends.
+func (b *boards) run(ctx context.Context, a *App) error {
+	return a.withPublished(ctx, func(db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting) error {
+		read, err := a.newBoard(ctx, db, registry, publisher, setting, b.plans)
+		if err != nil {
+			return err
+		}
+		defer read.Close()
+		cfg := b.api
+		cfg.Board, cfg.Base, cfg.Logger = read, pages.StorePath(a.store), a.log
+		answers, err := api.New(cfg)
+		if err != nil {
+			return err
+		}
+		shown, err := b.pages.Of(a.store, read)
+		if err != nil {
+			return err
+		}
+		defer shown.Close()
+		mux := http.NewServeMux()
+		mux.Handle("/", shown)
+		mux.Handle("/api/", answers)
+		b.mu.Lock()
+		b.serving[a.store] = serving{mux, shown}
+		b.mu.Unlock()
+		b.stores.Put(a.store, read)
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// handler is all that is served.
+func (b *boards) handler(list http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", b.pages)
+	mux.Handle("/api/", list)
+	mux.HandleFunc("/stores/", b.serveStore)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+		defer cancel()
+		problems := []string{}
+		for _, s := range b.stores.Look(ctx).Stores {
+			if s.Error != "" {
+				problems = append(problems, "store "+s.Name+": the database cannot be read")
+			}
+			for _, f := range s.Findings {
+				problems = append(problems, "store "+s.Name+": "+f.Condition)
+			}
+		}
+		web.WriteHealth(w, len(problems) == 0, map[string]any{"problems": problems})
+	})
+	return mux
+}
+
+// serveStore gives a request to the handler of its store. The name of a store may have a slash.
+func (b *boards) serveStore(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, "/stores/")
+	b.mu.Lock()
+	var store string
+	for name := range b.serving {
+		if path == name || strings.HasPrefix(path, name+"/") {
+			store = name
+		}
+	}
+	handler, known := b.serving[store]
+	b.mu.Unlock()
+	switch {
+	case !known:
+		b.pages.ServeHTTP(w, r) // which has no such page
+	case path == store:
+		http.Redirect(w, r, pages.StorePath(store)+"/", http.StatusSeeOther)
+	default:
+		http.StripPrefix(pages.StorePath(store), handler).ServeHTTP(w, r)
+	}
+}
