@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -84,6 +85,9 @@ func (f *fleet) visit(ctx context.Context, a *App, s store, fn func(ctx context.
 		a.log = a.log.With("store", s.name)
 		p.err = fn(ctx, a)
 	}
+	if ctx.Err() != nil && errors.Is(p.err, context.Canceled) && !errors.Is(p.err, slots.ErrAbandoned) {
+		p.err = &ExitError{Code: Stopped, Err: p.err} // before it had begun
+	}
 	if exit, ok := errors.AsType[*ExitError](p.err); p.err != nil && (!ok || exit.Err != nil) {
 		p.what = a.named(p.err.Error() + hint(p.err) + a.refusal(p.err))
 	}
@@ -107,7 +111,7 @@ type storeView struct {
 // join prints what came of the stores, and returns the worst that happened.
 func (a *App) join(parts []part) error {
 	views := []storeView{}
-	var codes []Code
+	codes := []Code{Done} // of a part that has no store, too
 	var texts []string
 	for i := range parts {
 		p := &parts[i]
@@ -171,11 +175,14 @@ func (a *App) chooseStores(c *cobra.Command) error {
 	if a.chosen == "" {
 		return nil
 	}
+	name, schema, one := strings.Cut(a.chosen, "/")
+	if _, err := pgsql.ParseSchema(schema); err != nil {
+		return usagef("--store %s: %w", a.chosen, err)
+	}
 	for _, s := range stores {
-		name, schema, _ := strings.Cut(a.chosen, "/")
 		database := s.Database(a.Config())
 		switch {
-		case name != s.Name || schema != "" && !pgsql.IsLike(schema, s.Schema):
+		case name != s.Name || one && (schema == "" || !pgsql.IsLike(schema, s.Schema)):
 		case schema != "":
 			database.Schema = schema
 			fallthrough
