@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,16 +25,17 @@ type daemons struct {
 	ping    *pinger
 	end     context.CancelCauseFunc // of all of them
 
-	work sync.WaitGroup
-	mu   sync.Mutex
-	runs map[string]bool // stores that have a daemon
+	work   sync.WaitGroup
+	mu     sync.Mutex
+	runs   map[string]context.CancelFunc // ends the daemon of a store that has one
+	failed error                         // what could not be recorded when they were stopped
 }
 
 // runDaemons runs a daemon for each store, until ctx ends. One that cannot be used is tried again.
 func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	d := &daemons{App: a, fleet: newFleet(a), metrics: metrics.NewGroup(), ping: ping, end: end, runs: map[string]bool{}}
+	d := &daemons{App: a, fleet: newFleet(a), metrics: metrics.NewGroup(), ping: ping, end: end, runs: map[string]context.CancelFunc{}}
 	defer func() { err = errors.Join(err, d.fleet.close()) }()
 	d.group, err = daemon.NewFleet(ctx, daemon.FleetConfig{
 		Listen: a.Config().Daemon.Listen, Handler: withMetrics(d.metrics.Handler(), nil), Systemd: true, Logger: a.log,
@@ -48,18 +50,28 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	<-ctx.Done()
 	d.work.Wait()
 	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
-		return cause
+		return errors.Join(cause, d.failed)
 	}
-	return nil
+	return d.failed
 }
 
-// keep finds the stores of an entry of the settings again and again, and runs those that are not run.
+// keep finds the stores of an entry of the settings again and again, runs those that are not run, and ends those that are gone.
 func (d *daemons) keep(ctx context.Context, entry config.Store) {
 	ticker := time.NewTicker(findAgain)
 	defer ticker.Stop()
+	were := map[string]bool{}
 	for {
-		for _, s := range d.fleet.find(ctx, d.App, entry) {
+		list, known := d.fleet.find(ctx, d.App, entry)
+		are := map[string]bool{}
+		for _, s := range list {
+			are[s.name], were[s.name] = true, true
 			d.begin(ctx, s)
+		}
+		for name := range were {
+			if known && !are[name] {
+				delete(were, name)
+				d.gone(name)
+			}
 		}
 		select {
 		case <-ticker.C:
@@ -73,36 +85,64 @@ func (d *daemons) keep(ctx context.Context, entry config.Store) {
 func (d *daemons) begin(ctx context.Context, s store) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.runs[s.name] {
+	if d.runs[s.name] != nil {
 		return
 	}
-	d.runs[s.name] = true
+	own, end := context.WithCancel(ctx)
+	d.runs[s.name] = end
 	d.work.Go(func() {
-		err := d.run(ctx, s)
+		defer end()
+		begun, err := d.run(own, s)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.runs, s.name)
 		switch {
 		case errors.Is(err, slots.ErrAbandoned):
 			d.end(err) // only the end of the process ends such a check
-		case err != nil && ctx.Err() == nil:
+		case ctx.Err() != nil:
+			if begun && err != nil {
+				d.failed = errors.Join(d.failed, fmt.Errorf("store %s: %w", s.name, err))
+			}
+		case own.Err() != nil:
+			d.forget(s.name)
+		case err != nil:
 			d.log.ErrorContext(ctx, "the store cannot be run; trying again", "store", s.name, "error", d.named(err.Error()+hint(err)))
 			d.group.Down(s.name, err)
 		}
 	})
 }
 
-// run runs the daemon of a store until it ends.
-func (d *daemons) run(ctx context.Context, s store) error {
+// gone ends the daemon of a store that is there no more.
+func (d *daemons) gone(store string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if end := d.runs[store]; end != nil {
+		end()
+		return
+	}
+	d.forget(store)
+}
+
+// forget no longer tells how a store is.
+func (d *daemons) forget(store string) {
+	d.group.Gone(store)
+	d.metrics.Remove(store)
+	d.ping.gone(store)
+}
+
+// run runs the daemon of a store until it ends. begun: it has tried to run slots.
+func (d *daemons) run(ctx context.Context, s store) (begun bool, err error) {
 	if s.err != nil {
-		return s.err
+		return false, s.err
 	}
 	one := *d.App
 	one.enter(s)
 	one.many, one.fleet = false, d.fleet
 	one.log, one.metrics = d.log.With("store", s.name), metrics.NewStore(s.name)
-	return one.daemon(ctx, d.ping, func(cfg daemon.Config) error {
+	err = one.daemon(ctx, d.ping, func(cfg daemon.Config) error {
+		begun = true
 		d.metrics.Add(one.metrics)
 		return d.group.Run(ctx, s.name, cfg)
 	})
+	return begun, err
 }

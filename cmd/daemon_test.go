@@ -175,6 +175,19 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	eventually("/metrics", `prescient_runs_total{kind="run",result="done",store="shop"} 1`,
 		`prescient_runs_total{kind="run",result="done",store="tenants/tenant_42"} 1`, `prescient_database_up{store="shop"} 1`)
 	eventually("/healthz", `"tenants/tenant_42":{`)
+	without := func(path, part string) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			_, text := ask(t, http.MethodGet, url+path, token, "")
+			if !strings.Contains(text, part) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s still has %q:\n%s", path, part, text)
+			}
+		}
+	}
+	without("/healthz", `no schema like`)
 
 	// The schedules of each have a path of their own.
 	report := `{"id": "report-42", "crontab": "0 9 * * mon-fri"}`
@@ -189,6 +202,14 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
+
+	// One that is taken away is gone, and no problem.
+	if _, err := db.ExecContext(t.Context(), "drop schema tenant_42 cascade"); err != nil {
+		t.Fatal(err)
+	}
+	eventually("/healthz", `store tenants: no schema like`)
+	without("/healthz", `tenants/tenant_42`)
+	without("/metrics", `tenants/tenant_42`)
 }
 
 func TestADaemonServesItsMetrics(t *testing.T) {

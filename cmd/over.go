@@ -54,7 +54,7 @@ func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App)
 	var work sync.WaitGroup
 	for i, entry := range entries {
 		work.Go(func() { // a server that is down holds up no other, nor finding out which schemas that has
-			list := f.find(ctx, a, entry)
+			list, _ := f.find(ctx, a, entry)
 			parts[i] = make([]part, len(list))
 			for j, s := range list {
 				one := *a
@@ -225,14 +225,20 @@ func (a *App) chosenStores() (list []config.Store) {
 	return list
 }
 
-// find returns the stores that an entry of the settings stands for.
-func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []store) {
+// find returns the stores that an entry of the settings stands for. Where nobody can tell which those are, or there is none, that is
+// the error of one with the name of the entry; known is false in the first case.
+func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []store, known bool) {
 	database := entry.Database(a.Config())
 	names := []string{database.Schema}
 	if entry.IsPattern() {
 		var err error
-		if names, err = f.schemas(ctx, a, store{entry.Name, database, nil}); err != nil && a.hasPart(entry.Name) {
-			return []store{{entry.Name, database, err}}
+		names, err = f.schemas(ctx, a, store{entry.Name, database, nil})
+		known = err == nil
+		if known && len(names) == 0 {
+			err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", database.Schema, entry.Name)
+		}
+		if err != nil && a.hasPart(entry.Name) {
+			return []store{{entry.Name, database, err}}, known
 		}
 	}
 	for _, schema := range names {
@@ -248,7 +254,7 @@ func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []st
 			list = append(list, s)
 		}
 	}
-	return list
+	return list, known
 }
 
 // hasPart tells whether a store is of the part that run.part names.
@@ -271,11 +277,7 @@ func (f *fleet) schemas(ctx context.Context, a *App, s store) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	names, err := pgsql.Schemas(ctx, db, s.database.Schema)
-	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", s.database.Schema, s.name)
-	}
-	return names, err
+	return pgsql.Schemas(ctx, db, s.database.Schema)
 }
 
 // claim returns the store that a schema is known as: the one that the settings name, or else the one that was found first.

@@ -97,6 +97,13 @@ func (f *Fleet) Down(store string, err error) {
 	f.members[store] = &member{down: err}
 }
 
+// Gone forgets a store.
+func (f *Fleet) Gone(store string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, store)
+}
+
 // list returns the stores by name, and the members.
 func (f *Fleet) list() (names []string, members map[string]*member) {
 	f.mu.Lock()
