@@ -18,6 +18,7 @@ type fleet struct {
 	connections, stores int // run.connections, run.stores
 	workers             slots.Bound
 
+	writing sync.Mutex // a file for all
 	opening singleflight.Group
 	mu      sync.Mutex
 	pools   map[string]*sqlx.DB // by URL
@@ -102,6 +103,15 @@ func (f *fleet) bounds(db *sqlx.DB) slots.Shared {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.of[db].bounds
+}
+
+// write lets one store at a time write a file: so many are not to lose patience with each other.
+func (f *fleet) write(fn func() error) error {
+	if f != nil {
+		f.writing.Lock()
+		defer f.writing.Unlock()
+	}
+	return fn()
 }
 
 func (f *fleet) close() (err error) {

@@ -136,8 +136,12 @@ func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.Metric
 		if family.GetType() != was.GetType() {
 			continue // of another version
 		}
+		own := map[string]*dto.Metric{}
+		for _, metric := range family.GetMetric() {
+			own[labels(metric)] = metric
+		}
 		for _, metric := range was.GetMetric() {
-			m.mergeMetric(family, metric)
+			m.mergeMetric(family, own, metric)
 		}
 		if len(family.GetMetric()) > 0 {
 			merged[name] = family
@@ -153,19 +157,19 @@ func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.Metric
 
 // mergeMetric adds what a file says of one metric. Gauges say how things are and not how they were, but for those of a
 // kind of run that this process has not done, and of stores that others write.
-func (m *Metrics) mergeMetric(family *dto.MetricFamily, was *dto.Metric) {
+func (m *Metrics) mergeMetric(family *dto.MetricFamily, own map[string]*dto.Metric, was *dto.Metric) {
 	of := labels(was)
-	i := slices.IndexFunc(family.GetMetric(), func(m *dto.Metric) bool { return labels(m) == of })
+	is := own[of]
 	gauge := family.GetType() == dto.MetricType_GAUGE
 	others := strings.Contains(of, "kind=") || strings.Contains(of, "store=") && !strings.Contains(of, fmt.Sprintf("store=%q", m.store))
 	switch {
-	case i < 0 && (!gauge || others):
+	case is == nil && (!gauge || others):
 		family.Metric = append(family.Metric, was)
-	case i < 0 || gauge:
+	case is == nil || gauge:
 	case was.Counter != nil:
-		*family.Metric[i].Counter.Value += was.Counter.GetValue()
+		*is.Counter.Value += was.Counter.GetValue()
 	case was.Histogram != nil:
-		addHistogram(family.Metric[i].Histogram, was.Histogram)
+		addHistogram(is.Histogram, was.Histogram)
 	}
 }
 
