@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long test-pooler test-failover test-versions lint check-release deploy learn clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy learn clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,11 @@ test-versions: postgres ## every test on each PostgreSQL from 15 to 18, whose pr
 test-pooler: postgres ## what uses the database in production, through PgBouncer in transaction mode
 	PRESCIENT_TEST_POOLER=1 go test -race -count 1 -timeout 30m ./jobs ./jobs/event/outbox ./jobs/schedule/... ./jobs/sqljob \
 		./slots ./slots/daemon ./slots/delayq ./slots/metrics ./testkit ./examples/...
+
+test-citus: ## what reads and writes the database, on the Citus cluster whose coordinator PRESCIENT_TEST_CITUS_URL names
+	@test -n "$$PRESCIENT_TEST_CITUS_URL" || { echo "PRESCIENT_TEST_CITUS_URL names no coordinator: docker compose -f deploy/citus/compose.yaml up -d, then" \
+		"PRESCIENT_TEST_CITUS_URL='postgres://postgres@127.0.0.1:9700/postgres?sslmode=disable' make test-citus" >&2; exit 1; }
+	go test -count 1 -p 1 -timeout 1h ./sql ./jobs ./jobs/event/outbox ./slots -parallel 2
 
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots

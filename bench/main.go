@@ -35,6 +35,7 @@ var workloads = []workload{
 	{"serve", "browsers that look at every page, with rows that wait and a year of ledger", serve, true, false},
 	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
 	{"forecast", "a forecast of a day out of 1M, 3M and 30M rows; how far the run times that it tells are off", forecasts, false, false},
+	{"learned", "checks that history chooses against those that it does not; advise out of 100k, 1M and 10M rows of history", learned, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
 	{"stores", "the same rows in 1, 2 and 4 stores, each on a server of its own; 100M rows that wait in four; only where it is named", stores, true, true},
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
@@ -125,7 +126,7 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	flags.IntVar(&o.rows, "rows", 100_000, "due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")
 	flags.IntVar(&o.schedules, "schedules", 30_000_000, "`schedules` of the workload day")
-	flags.IntVar(&o.waiting, "waiting", 100_000_000, "`rows` that wait in the workload stores")
+	flags.IntVar(&o.waiting, "waiting", 100_000_000, "`rows` that wait in the workload stores; 0: that part is left out")
 	flags.StringVar(&o.json, "json", "", "write the results to this `file`, too")
 	flags.StringVar(&o.dir, "dir", "", "where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
 	flags.Func("pg", "a `NAME=VALUE` for the PostgreSQL server, such as wal_compression=lz4; may be given again", func(s string) error {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,9 +124,15 @@ func newAdviceView(a *learn.Advice) adviceView {
 
 func advise(ctx context.Context, a *App, o adviseOptions) error {
 	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
+		c, err := a.client(ctx, db)
+		if err == nil {
+			err = a.known(ctx, db, c, o.job)
+		}
+		if err != nil {
+			return err
+		}
 		var view advisedView
 		if o.learn {
-			var err error
 			if view.Learned, err = relearn(ctx, a, db, setting.Now()); err != nil {
 				return err
 			}
@@ -134,6 +141,9 @@ func advise(ctx context.Context, a *App, o adviseOptions) error {
 		list, read, err := learn.Advise(ctx, db, a.schema(), learn.Question{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
 		if err != nil {
 			return err
+		}
+		if o.by != "" && !slices.ContainsFunc(list, func(l learn.Advice) bool { return l.Class != "" }) {
+			a.log.WarnContext(ctx, "no class has enough rows: is the name of the field right?", "job", o.job, "by", o.by, "rows", learn.MinRows)
 		}
 		view.Read, view.Jobs = read, []adviceView{}
 		for i := range list {
@@ -207,8 +217,10 @@ func advice(a *learn.Advice) string {
 	switch {
 	case len(a.Points) == 0:
 		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name, learn.MinRows)
+	case a.Checks == 0:
+		return name + ": its rows were ended before their first check."
 	case a.Halved == nil:
-		return name + ": nothing would halve the checks, since no row has fewer than one."
+		return name + ": nothing would halve the checks, since a row has one at the least, unless its owner cancels it before."
 	}
 	next := []string{}
 	for _, d := range a.Halved.Next {

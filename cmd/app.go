@@ -82,6 +82,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	code := codeOf(err)
 	if err != nil && !a.reached {
 		text := suggestions.ReplaceAllStringFunc(err.Error(), func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
+		text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
 		code, err = Usage, fmt.Errorf("%s; see %s --help", exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other"), c.CommandPath())
 	}
 	a.complain(ctx, c, args, code, err)
@@ -93,6 +94,18 @@ var suggestions = regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
 
 // exclusive is how two flags are told that exclude each other.
 var exclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
+
+// required is how flags are told of which one must be given.
+var required = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
+
+// oneOf is flags with commas between, and "or" before the last one.
+func oneOf(flags []string) string {
+	last := len(flags) - 1
+	if last == 0 {
+		return "--" + flags[0]
+	}
+	return "--" + strings.Join(flags[:last], ", --") + " or --" + flags[last]
+}
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
@@ -111,7 +124,7 @@ func (a *App) root() *cobra.Command {
 	root.InitDefaultHelpFlag() // else what follows --help would be taken for its value
 	root.AddCommand(
 		newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newStatus(a), newForecast(a), newWhy(a), newAdvise(a),
-		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a),
+		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a), newStores(a),
 		newSpool(a),
 		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a),
 		newDoctor(a), newDB(a), newConfig(a), newDemo(a), newVersion(a), newFlagsTopic(),

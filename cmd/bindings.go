@@ -47,7 +47,7 @@ func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publish
 	}
 	for i, job := range a.Config().SQLJobs {
 		queries[i].Publisher = publisher
-		if err := sqljob.Register(registry, queries[i], jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry), jobs.Within(job.Within)); err != nil {
+		if err := sqljob.Register(registry, queries[i], options(job.Options)...); err != nil {
 			return &ExitError{Code: Usage, Err: err}
 		}
 	}
@@ -103,7 +103,25 @@ func (a *App) bindHTTP(registry *jobs.Registry, job config.HTTPJob) error {
 	return httpjob.Register(registry, httpjob.Config{
 		Name: job.Name, URL: job.URL.Reveal(), Secret: secret.Reveal(), Allow: events.Allow,
 		Timeout: job.Timeout, Rows: job.Rows, Concurrency: job.Concurrency,
-	}, jobs.MaxChecks(job.MaxChecks), jobs.Retry(job.Retry), jobs.Within(job.Within))
+	}, options(job.Options)...)
+}
+
+// options is what a job of the settings is registered with.
+func options(o config.Options) []jobs.Option {
+	list := []jobs.Option{jobs.MaxChecks(o.MaxChecks), jobs.Retry(o.Retry), jobs.Within(o.Within)}
+	if o.Deadline > 0 {
+		list = append(list, jobs.Deadline(o.Deadline))
+	}
+	if o.SLA > 0 {
+		list = append(list, jobs.SLA(o.SLA))
+	}
+	if o.Learned != (config.Span{}) {
+		list = append(list, jobs.Learned(o.Learned.Min, o.Learned.Max))
+	}
+	if o.LearnedBy != "" {
+		list = append(list, jobs.LearnedBy(o.LearnedBy))
+	}
+	return list
 }
 
 // queries returns the jobs that the settings bind to a query, without a publisher. Those on one database share a pool.

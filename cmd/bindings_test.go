@@ -52,13 +52,13 @@ func setupBound(t *testing.T) *bound {
 // query binds a job to a query, http to a service.
 func (b *bound) query(name, query string) *config.SQLJob {
 	cfg := &b.config.Config
-	cfg.SQLJobs = append(cfg.SQLJobs, config.SQLJob{Name: name, Query: query, Timeout: time.Minute, Concurrency: 2, MaxChecks: 2, Retry: 1})
+	cfg.SQLJobs = append(cfg.SQLJobs, config.SQLJob{Name: name, Query: query, Timeout: time.Minute, Concurrency: 2, Options: config.Options{MaxChecks: 2, Retry: 1}})
 	return &cfg.SQLJobs[len(cfg.SQLJobs)-1]
 }
 
 func (b *bound) http(name, url string) *config.HTTPJob {
 	cfg := &b.config.Config
-	cfg.HTTPJobs = append(cfg.HTTPJobs, config.HTTPJob{Name: name, URL: config.NewEndpoint(url), Timeout: time.Minute, Rows: 10, Concurrency: 3, MaxChecks: 4, Retry: 0})
+	cfg.HTTPJobs = append(cfg.HTTPJobs, config.HTTPJob{Name: name, URL: config.NewEndpoint(url), Timeout: time.Minute, Rows: 10, Concurrency: 3, Options: config.Options{MaxChecks: 4}})
 	return &cfg.HTTPJobs[len(cfg.HTTPJobs)-1]
 }
 

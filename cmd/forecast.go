@@ -109,7 +109,7 @@ func (w *whatIf) Set(text string) error {
 		}
 	}
 	w.text = text
-	return nil
+	return w.Validate()
 }
 
 func lookAhead(ctx context.Context, a *App, o *forecastOptions) error {

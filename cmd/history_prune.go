@@ -23,8 +23,8 @@ func newHistoryPrune(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "prune",
 		Short: "Drop the months of history, and forget the slots, that are old",
-		Long: `Drop the months (UTC) of history that ended longer ago than --keep, and forget the slots from before. Nothing that
-was missed is forgotten. The numbers of rows in months are those of the table statistics.
+		Long: `Drop the months (UTC) of history that ended longer ago than --keep, and forget the slots from before, and what
+operators did (table action). Nothing that was missed is forgotten. The numbers of rows in months are those of the table statistics.
 
 It waits for nobody: while a dump or a long query reads history, it gives up after a few seconds, with nothing dropped.`,
 		Example: `  prescient history prune --keep 90d --dry-run

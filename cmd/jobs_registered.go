@@ -3,10 +3,12 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -30,8 +32,13 @@ type definitionView struct {
 	Horizon     duration.Text `json:"horizon"`
 	Retry       int           `json:"retry"`
 	Deadline    duration.Text `json:"deadline"`    // 0s: none
+	SLA         duration.Text `json:"sla"`         // 0s: none
+	Within      duration.Text `json:"within"`      // 0s: the first slot
 	Concurrency int           `json:"concurrency"` // 0: no limit of its own
 	Misfire     jobs.Misfire  `json:"misfire"`
+	LearnMin    duration.Text `json:"learn_min"`
+	LearnMax    duration.Text `json:"learn_max"` // 0s: not learned
+	LearnBy     string        `json:"learn_by"`
 }
 
 func listRegistered(ctx context.Context, a *App) error {
@@ -51,11 +58,30 @@ func listRegistered(ctx context.Context, a *App) error {
 	for d := range registry.All() {
 		views = append(views, definitionView{
 			d.Name, cmp.Or(from[d.Name], "go"), d.MaxChecks, duration.Text(d.Timeout), duration.Text(d.Horizon), d.Retry,
-			duration.Text(d.Deadline), d.Concurrency, d.Misfire,
+			duration.Text(d.Deadline), duration.Text(d.SLA), duration.Text(d.Within), d.Concurrency, d.Misfire,
+			duration.Text(d.LearnMin), duration.Text(d.LearnMax), d.LearnBy,
 		})
 	}
-	header := table.Row{"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", "DEADLINE", optional("CONCURRENCY"), "MISFIRE", optional("FROM")}
+	header := table.Row{
+		"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", "DEADLINE", "SLA", optional("WITHIN"), optional("CONCURRENCY"), "MISFIRE",
+		"LEARNED", optional("FROM"),
+	}
 	return printList(a, views, header, func(v definitionView) table.Row {
-		return table.Row{v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, v.Deadline.String(), v.Concurrency, string(v.Misfire), v.From}
+		return table.Row{
+			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, v.Deadline.String(), v.SLA.String(), v.Within.String(), v.Concurrency,
+			string(v.Misfire), v.learned(), v.From,
+		}
 	})
+}
+
+// learned is how history chooses the next check, for a person.
+func (v definitionView) learned() string {
+	if v.LearnMax == 0 {
+		return ""
+	}
+	text := config.Span{Min: time.Duration(v.LearnMin), Max: time.Duration(v.LearnMax)}.String()
+	if v.LearnBy != "" {
+		text += " by " + v.LearnBy
+	}
+	return text
 }

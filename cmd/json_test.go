@@ -37,6 +37,8 @@ var printing = []string{
 	"events ack --consumer billing --up-to 0-0", "events consumers", "events prune",
 	"spool add --dir DIR --in 1h DIR/check", "spool list --dir DIR", "spool list --history --dir DIR", "spool run --dir DIR",
 	"spool catch-up --dir DIR",
+	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
+	"stores move --from a --config DIR/stores.yaml",
 }
 
 // elsewhere is what prints the same as another command, what prints lines, and what makes roles of the whole server: of
@@ -83,7 +85,7 @@ func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 func printedTypes(t *testing.T) map[string]reflect.Type {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n"} {
+	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n", "stores.yaml": "stores: [{name: a}, {name: b, schema: b}]\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
 		}

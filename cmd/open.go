@@ -217,11 +217,13 @@ func (a *App) client(ctx context.Context, db *sqlx.DB) (*jobs.Client, error) {
 	})
 }
 
+// actor is who is logged in.
+func actor() string { return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("LOGNAME"), os.Getenv("USER")) }
+
 // change does something in a transaction whose actor is who is logged in.
 func change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
-	actor := cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("LOGNAME"), os.Getenv("USER"))
 	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
-		if err := jobs.SetActor(ctx, tx, actor); err != nil {
+		if err := jobs.SetActor(ctx, tx, actor()); err != nil {
 			return err
 		}
 		return fn(tx)

@@ -175,26 +175,37 @@ func (a *App) chooseStores(c *cobra.Command) error {
 	if a.chosen == "" {
 		return nil
 	}
-	name, schema, one := strings.Cut(a.chosen, "/")
-	if _, err := pgsql.ParseSchema(schema); err != nil {
-		return usagef("--store %s: %w", a.chosen, err)
+	one, all, err := a.findStore(a.chosen)
+	if err != nil {
+		return usagef("--store %w", err)
 	}
-	for _, s := range stores {
+	if !all && c.Annotations[ofStores] == "" {
+		a.enter(one)
+		a.many = false
+	}
+	return nil
+}
+
+// findStore returns the store with a name, which may be one that a pattern of the settings stands for; all: it is the name of a pattern.
+func (a *App) findStore(name string) (one store, all bool, err error) {
+	of, schema, single := strings.Cut(name, "/")
+	if _, err := pgsql.ParseSchema(schema); err != nil {
+		return store{}, false, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, s := range a.Config().Stores {
 		database := s.Database(a.Config())
 		switch {
-		case name != s.Name || one && (schema == "" || !pgsql.IsLike(schema, s.Schema)):
+		case of != s.Name || single && (schema == "" || !pgsql.IsLike(schema, s.Schema)):
 		case schema != "":
 			database.Schema = schema
 			fallthrough
 		case !s.IsPattern():
-			a.enter(store{name: a.chosen, database: database})
-			a.many = false
-			return nil
+			return store{name: name, database: database}, false, nil
 		default:
-			return nil // all of the pattern
+			return store{}, true, nil
 		}
 	}
-	return usagef("--store %s: there is none; the settings list %s", a.chosen, a.storeNames())
+	return store{}, false, fmt.Errorf("%s: there is none; the settings list %s", name, a.storeNames())
 }
 
 // storeNames are the stores of the settings, for messages.

@@ -30,13 +30,14 @@ var roleOf = map[string]pgsql.Role{
 	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
 	"schedules trigger": pgsql.Runner, "schedules backfill": pgsql.Runner,
 	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events prune": pgsql.Operator,
+	"stores list": pgsql.Reader, "stores drain": pgsql.Operator, "stores move": pgsql.Operator, "stores add": pgsql.Owner,
 	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
 }
 
 // refusal says what to do about an error of the server that the role may not do what the command does.
 func (a *App) refusal(err error) string {
 	role, known := roleOf[strings.TrimPrefix(a.command, a.Name+" ")]
-	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known {
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) {
 		return ""
 	}
 	user := "LOGIN"
@@ -89,7 +90,7 @@ func migrateRoles(ctx context.Context, a *App) error {
 		named(pgsql.App, "ask for checks, cancel and move them"),
 		named(pgsql.Reader, "read everything: status, list, show, stats"),
 		named(pgsql.Runner, "run, catch-up, daemon, schedules; is an app and a reader, too"),
-		named(pgsql.Operator, "pause, retry, prune, ack, set-width; is a runner, too"),
+		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move; is a runner, too"),
 		named(pgsql.Owner, "migrate; owns it all"),
 	}
 	return printList(a, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row { return table.Row{v.Role, v.May} })

@@ -26,15 +26,7 @@ type HTTPJob struct {
 	// Concurrency is how many requests one runner has open at once, at least 1. Default: 4.
 	Concurrency int `mapstructure:"concurrency"`
 
-	// MaxChecks is how many checks a row gets, at least 1. Default: 5.
-	MaxChecks int `mapstructure:"max_checks"`
-
-	// Retry is how many errors in a row are tried again. Default: 5.
-	Retry int `mapstructure:"retry"`
-
-	// Within says that any slot will do for the next check that is this much after the instant asked for at the most, in
-	// whole seconds, up to 366 days. Default: 0, the first slot.
-	Within time.Duration `mapstructure:"within"`
+	Options
 }
 
 // SQLJob binds a job to a query, which finds the rows that need something done; see package jobs/sqljob.
@@ -60,20 +52,39 @@ type SQLJob struct {
 	// Concurrency is how many pages one runner has in hand at once, at least 1. Default: 2.
 	Concurrency int `mapstructure:"concurrency"`
 
+	Options
+}
+
+// Options are what a job is registered with, however it is bound; see package jobs.
+type Options struct {
 	// MaxChecks is how many checks a row gets, at least 1. Default: 5.
 	MaxChecks int `mapstructure:"max_checks"`
 
 	// Retry is how many errors in a row are tried again. Default: 5.
 	Retry int `mapstructure:"retry"`
 
+	// Deadline ends a row unchecked when its check cannot start within that long after its slot. Default: 0, never.
+	Deadline time.Duration `mapstructure:"deadline"`
+
+	// SLA is how long after its slot a check is to begin at the latest. Default: 0, none.
+	SLA time.Duration `mapstructure:"sla"`
+
 	// Within says that any slot will do for the next check that is this much after the instant asked for at the most, in
 	// whole seconds, up to 366 days. Default: 0, the first slot.
 	Within time.Duration `mapstructure:"within"`
+
+	// Learned lets history choose when a row is looked at again, between these two after a check and no later than it asked
+	// for; see jobs.Learned. It needs MaxChecks of at least 3. Default: empty, it does not.
+	Learned Span `mapstructure:"learned"`
+
+	// LearnedBy is the field of the payload by which Learned tells rows apart. Default: empty, none.
+	LearnedBy string `mapstructure:"learned_by"`
 }
 
 var (
-	defaultHTTPJob = HTTPJob{Timeout: 30 * time.Second, Rows: 500, Concurrency: 4, MaxChecks: 5, Retry: 5}
-	defaultSQLJob  = SQLJob{Timeout: 30 * time.Second, Concurrency: 2, MaxChecks: 5, Retry: 5}
+	defaultHTTPJob = HTTPJob{Timeout: 30 * time.Second, Rows: 500, Concurrency: 4, Options: defaultOptions}
+	defaultSQLJob  = SQLJob{Timeout: 30 * time.Second, Concurrency: 2, Options: defaultOptions}
+	defaultOptions = Options{MaxChecks: 5, Retry: 5}
 )
 
 const (
@@ -81,12 +92,15 @@ const (
 	wantTimeout = "a duration of more than 0, such as 30s"
 	wantCount   = "a whole number, at least 1"
 	wantRetry   = "a whole number, 0 for none"
+	wantLimit   = "a duration, such as 30m; 0 for none"
 	wantWithin  = "a duration of whole seconds, such as 1h, up to 366 days (8784h); 0 for the first slot"
+	wantLearned = "the shortest and the longest time to the next check, such as 1h..7d, with max_checks of at least 3"
+	wantField   = "the name of a field of the payload, up to 200 bytes, beside learned"
 )
 
 // httpRules has one entry for every setting of an HTTPJob.
-var httpRules = map[string]rule[HTTPJob]{
-	"name": {wantName, func(j HTTPJob) bool { return isJobName(j.Name) }},
+var httpRules = withOptions(map[string]rule[HTTPJob]{
+	"name": {wantName, func(j HTTPJob) bool { return isName(j.Name) }},
 	"url": {
 		"an http:// or https:// URL of the service (with : / ? # @ in names and passwords percent-encoded)",
 		func(j HTTPJob) bool {
@@ -98,29 +112,42 @@ var httpRules = map[string]rule[HTTPJob]{
 	"timeout":     {wantTimeout, func(j HTTPJob) bool { return j.Timeout > 0 }},
 	"rows":        {"a whole number from 1 to 10000", func(j HTTPJob) bool { return 1 <= j.Rows && j.Rows <= 10000 }},
 	"concurrency": {wantCount, func(j HTTPJob) bool { return j.Concurrency >= 1 }},
-	"max_checks":  {wantCount, func(j HTTPJob) bool { return j.MaxChecks >= 1 }},
-	"retry":       {wantRetry, func(j HTTPJob) bool { return j.Retry >= 0 }},
-	"within":      {wantWithin, func(j HTTPJob) bool { return isWithin(j.Within) }},
-}
+}, func(j HTTPJob) Options { return j.Options })
 
 // sqlRules has one entry for every setting of an SQLJob.
-var sqlRules = map[string]rule[SQLJob]{
-	"name":        {wantName, func(j SQLJob) bool { return isJobName(j.Name) }},
+var sqlRules = withOptions(map[string]rule[SQLJob]{
+	"name":        {wantName, func(j SQLJob) bool { return isName(j.Name) }},
 	"query":       {"a query that takes $1::text[]", func(j SQLJob) bool { return strings.TrimSpace(j.Query) != "" }},
 	"database":    {rules["database.url"].want, func(j SQLJob) bool { return isDatabase(j.Database) }},
 	"role":        {"a role of the database", always[SQLJob]},
 	"type":        {"a text", always[SQLJob]},
 	"timeout":     {wantTimeout, func(j SQLJob) bool { return j.Timeout > 0 }},
 	"concurrency": {wantCount, func(j SQLJob) bool { return j.Concurrency >= 1 }},
-	"max_checks":  {wantCount, func(j SQLJob) bool { return j.MaxChecks >= 1 }},
-	"retry":       {wantRetry, func(j SQLJob) bool { return j.Retry >= 0 }},
-	"within":      {wantWithin, func(j SQLJob) bool { return isWithin(j.Within) }},
+}, func(j SQLJob) Options { return j.Options })
+
+// optionRules has one entry for every setting of Options. The settings are read in the order of its fields.
+var optionRules = map[string]rule[Options]{
+	"max_checks": {wantCount, func(o Options) bool { return o.MaxChecks >= 1 }},
+	"retry":      {wantRetry, func(o Options) bool { return o.Retry >= 0 }},
+	"deadline":   {wantLimit, always[Options]},
+	"sla":        {wantLimit, always[Options]},
+	"within":     {wantWithin, func(o Options) bool { return isWithin(o.Within) }},
+	"learned":    {wantLearned, func(o Options) bool { return o.Learned == Span{} || o.MaxChecks >= 3 }},
+	"learned_by": {wantField, func(o Options) bool { return o.LearnedBy == "" || o.Learned != Span{} && isName(o.LearnedBy) }},
+}
+
+// withOptions adds the rules of the options of a job to its own.
+func withOptions[T any](rules map[string]rule[T], of func(T) Options) map[string]rule[T] {
+	for name, r := range optionRules {
+		rules[name] = rule[T]{r.want, func(job T) bool { return r.holds(of(job)) }}
+	}
+	return rules
 }
 
 func isWithin(window time.Duration) bool {
 	return 0 <= window && window <= 366*24*time.Hour && window%time.Second == 0
 }
 
-func isJobName(name string) bool {
+func isName(name string) bool {
 	return 1 <= len(name) && len(name) <= 200 && utf8.ValidString(name) && !strings.Contains(name, "\x00")
 }

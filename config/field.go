@@ -32,6 +32,10 @@ func fields(c *Config) iter.Seq2[string, any] {
 func settings(section any) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for setting, value := range reflect.ValueOf(section).Elem().Fields() {
+			if setting.Anonymous {
+				settings(value.Addr().Interface())(yield) // the last one: whether it stopped does not matter
+				return
+			}
 			if !yield(setting.Tag.Get("mapstructure"), value.Addr().Interface()) {
 				return
 			}
@@ -54,6 +58,8 @@ func set(target, value any) bool {
 		*target, err = strconv.Atoi(written)
 	case *time.Duration:
 		*target, err = duration.Parse(written)
+	case *Span:
+		*target, err = parseSpan(written)
 	case *Prefixes:
 		*target, err = parsePrefixes(written)
 	case *URL:

@@ -99,6 +99,8 @@ var given = map[string]string{
 	"libraries.md":                    "pool *pgxpool.Pool",
 	"../jobs/schedule/crontab/doc.go": "from, to, after time.Time, publish func(time.Time)",
 	"../jobs/schedule/httpapi/doc.go": "store *schedule.Store, token string",
+	"../jobs/stores/doc.go":           "a, b *sqlx.DB, set *stores.Set, customer string, check jobs.FutureJob, key jobs.Key",
+	"stores.md":                       "north, south *sqlx.DB, set *stores.Set, customer string, check jobs.FutureJob, key jobs.Key",
 	"../sql/pgtest/doc.go":            "t *testing.T",
 	"../slots/delayq/doc.go":          "remind func(time.Time, []byte) error, remindOnce func(context.Context, string, []byte) error",
 	"testing.md":                      "t *testing.T",
@@ -192,7 +194,7 @@ const module = "github.com/prescient-go/prescient/"
 // Packages of this module are named as they are, but for sql.
 func init() {
 	for _, path := range strings.Fields(`cmd cmd/serve/board cmd/serve/pages config jobs jobs/egress jobs/event jobs/event/file jobs/event/kafka jobs/event/nats
-		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/pgxjobs jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob slots slots/daemon
+		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/pgxjobs jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob jobs/stores slots slots/daemon
 		slots/delayq slots/grid slots/metrics slots/replay slots/spool sql/embedded sql/pgtest testkit`) {
 		imports[filepath.Base(path)] = module + path
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // asking is a way to ask for a check of order 1, beside one of an order that nothing waits for.
@@ -332,6 +333,7 @@ func (w *world) awaitWaiting(most int) {
 // has chosen the slot, and writes nothing for a while, must have its number.
 func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	const old = 4 // slot of the rows that are moved
 	calls := map[string]func(w *world) error{
 		"Reschedule": func(w *world) error {

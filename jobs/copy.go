@@ -44,7 +44,7 @@ func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, 
 	switch {
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
-	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege):
+	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege, pqerror.InternalError): // the last is what Citus makes of the others
 		then = "rollback to savepoint prescient_copy"
 	default:
 		return n, false, err
@@ -95,9 +95,12 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 }
 
 // values are the columns of rows. It asks for the next slot first, by which the transaction gets its number: a run that
-// begins meanwhile knows from it that rows may still come. The grid may be the client's no more.
+// begins meanwhile knows from it that rows may still come. The grid may be the client's no more, and stays as it is then.
 func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[[]any], error) {
 	c := w.client
+	if _, err := tx.ExecContext(ctx, pgsql.EnqueueLock.In(c.schema)); err != nil {
+		return nil, err
+	}
 	var next time.Time
 	var width int64
 	var by string

@@ -20,13 +20,14 @@ const (
 	prunePause = 700 * time.Millisecond
 )
 
-// Pruned is a part of history that was dropped.
+// Pruned is a part of history that was dropped, or the rows of table action that were deleted.
 type Pruned struct {
 	Partition string
-	Rows      int64 // by the table statistics
+	Rows      int64 // of months by the table statistics
 }
 
-// Prune drops the months (UTC) of history that ended before an instant; with dryRun it only tells which.
+// Prune drops the months (UTC) of history that ended before an instant, and deletes what operators did, as table action has it,
+// that ended before it; with dryRun it only tells which.
 //
 // It never waits for those who read history, since whoever ends a check would wait behind it: a pool is tried for a few
 // seconds, a transaction once. After that it returns ErrHistoryInUse, and has dropped nothing.

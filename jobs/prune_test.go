@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +44,35 @@ func (w *world) reading() (end func()) {
 		w.t.Fatal(err)
 	}
 	return sync.OnceFunc(func() { _ = tx.Rollback() })
+}
+
+func TestPruneForgetsWhatOperatorsDidBeforeThatAndNothingThatGoesOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
+	w.exec(`insert into prescient.action (at, ended_at, actor, what, target, plan, row_count, slots, schedules, events, outcome)
+		select '2020-02-01', ended_at, 'ops', 'retry', target, '', 0, 0, 0, 0, outcome
+		from (values
+			('ended', timestamptz '2020-02-28 23:59Z', 'done'), ('ended later', '2027-03-01 00:00Z', 'failed'), ('goes on', null, 'running')
+		) as a (target, ended_at, outcome)`)
+	for _, test := range []struct {
+		dryRun bool
+		want   []jobs.Pruned
+		left   string
+	}{
+		{true, []jobs.Pruned{{Partition: "action", Rows: 1}}, "ended, ended later, goes on"},
+		{false, []jobs.Pruned{{Partition: "action", Rows: 1}}, "ended later, goes on"},
+		{false, nil, "ended later, goes on"},
+	} {
+		list, err := w.client.Prune(t.Context(), w.db, before, test.dryRun)
+		var left string
+		if err == nil {
+			err = w.db.GetContext(t.Context(), &left, "select string_agg(target, ', ' order by id) from prescient.action")
+		}
+		if err != nil || left != test.left || !slices.Equal(list, test.want) {
+			t.Errorf("dry run %t: %+v, left: %s, %v", test.dryRun, list, left, err)
+		}
+	}
 }
 
 func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {

@@ -19,7 +19,8 @@ type Event struct {
 
 	// What: "enqueued"; "next" and "retry" (a check that asked for another, or failed), "deferred" (by catch-up, unchecked);
 	// "rescheduled", "pushed_back", "kept" (moved to the next slot, since an enqueue came when its slot had begun), "width"
-	// (the grid was changed), "retried" (put back from history); an Outcome; or "waiting".
+	// (the grid was changed), "retried" (put back from history), "moved" (from another store); an Outcome; "waiting"; or "arriving" (on its way here
+	// from another store).
 	What string
 	At   time.Time // when; zero: it waits, or began before times were kept
 	Slot time.Time // the slot the row was in; of enqueued, its first
@@ -35,6 +36,9 @@ type Event struct {
 	Runner             string
 	Lateness, Duration time.Duration
 	Error              string
+
+	// Of moved: the stores, by the names of who moved it.
+	MovedFrom, MovedTo string
 
 	// Learned is, of a check, why its next slot is one that was learned; nil: it is the one that the check asked for.
 	Learned *Look
@@ -68,7 +72,8 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 		var lateness, duration, within *int64
 		var learned []byte
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
-			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within, &learned)
+			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within, &learned,
+			&e.MovedFrom, &e.MovedTo)
 		e.At, e.Slot, e.For = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)

@@ -1,6 +1,8 @@
 package jobs_test
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,10 +12,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // windows are jobs for which some slots will do: on slots and off, before now, around it and after it, with and without a key.
@@ -231,6 +235,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 		for _, query := range []string{
 			"select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)",
 			"select prescient.push_back('remind', 'order', '2', '2030-03-02', within => $1)",
+			"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-02}', '{null}', '{\"\"}', '{null}', withins => array[$1]::interval[])",
 		} {
 			if _, err := w.db.ExecContext(t.Context(), query, within); err == nil || !strings.Contains(err.Error(), "it must be from 0 to 366 days") {
 				t.Errorf("a window of %s for %s: %v", within, query, err)
@@ -309,6 +314,47 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 		if want := row.Key().Place(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
 			t.Errorf("slot %s, want %s, %v", got.Slot, want, err)
 		}
+	}
+}
+
+// narrowing is a transaction in which somebody else wants narrower slots while a stream is about to be copied.
+type narrowing struct {
+	*sqlx.Tx
+	narrow func()
+}
+
+func (n narrowing) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	n.narrow()
+	return n.Tx.PrepareContext(ctx, query)
+}
+
+// A row in a slot of the grid before would be on the new one, too, and late.
+func TestAWidthThatIsChangedWhileAStreamBeginsMakesNoRowLate(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	tried := 0
+	db := narrowing{tx, func() {
+		_, err := w.db.ExecContext(t.Context(), "set local lock_timeout = '100ms'; select prescient.set_width('5 minutes')")
+		if err != nil && !pgsql.IsLockTimeout(err) {
+			t.Error(err)
+		}
+		tried++
+	}}
+	list := []jobs.FutureJob{check("1", slot(2).Add(time.Minute))}
+	if _, err := w.client.EnqueueAll(t.Context(), db, slices.Values(list), jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	var late int
+	if err := w.db.GetContext(t.Context(), &late, "select count(*) from prescient.future_job where next_check_at > prescient.slot_ceil(asked_for)"); err != nil {
+		t.Fatal(err)
+	}
+	if tried != 1 || late > 0 {
+		t.Errorf("%d of 1 row is later than its slot, tried %d times", late, tried)
 	}
 }
 

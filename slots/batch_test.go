@@ -343,7 +343,7 @@ func TestABatchThatLosesItsLeaseIsNotRecordedAndCheckedAgain(t *testing.T) {
 			steal := func() {
 				w.db.MustExecContext(t.Context(), `
 					update prescient.slot_claim
-					set token = token + 1, allocated_until = clock_timestamp() - interval '1 second'
+					set token = token + 1, allocated_until = statement_timestamp() - interval '1 second'
 					where jobs <> '{}'`)
 			}
 			check := func(batch []jobs.FutureJob) []jobs.Result {

@@ -157,7 +157,7 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	}
 	var first, last sql.NullTime
 	var m pgsql.Message
-	m.Do(pgsql.SlotIndexOnly)
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	err := m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
 		return row.Scan(&caught.Empty, &first, &last)
 	})
@@ -174,7 +174,7 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	if err == nil {
 		err = r.retry(ctx, passes, func() error {
 			caught = Caught{}
-			return m.Commit(ctx, r.cfg.DB, settings(r.cfg.Lease, ownTimeout))
+			return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
 		})
 	}
 	if err != nil && ctx.Err() != nil {

@@ -128,7 +128,7 @@ func (rd *round) lock(ctx context.Context, tx *sqlx.Tx, u *unit, mark string) er
 	var m pgsql.Message
 	idle := u.def.Timeout + r.cfg.Grace
 	if u.def.Batched() {
-		m.Do(settings(idle, lockTimeout))
+		m.Do(r.settings(idle, lockTimeout))
 		m.Do(nameSession(rd.claim))
 		err := m.Add(pgsql.CheckMark.In(r.schema), []any{mark}, func(row *sql.Rows) error { return row.Scan(&u.transaction, new(string)) })
 		if err != nil {

@@ -217,7 +217,7 @@ func (r *run) enqueue(c *claim, rows int64) {
 // read reads rows of a claim that are still in the slot, as units of work; more tells that there are others.
 func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	var m pgsql.Message
-	m.Do(pgsql.SlotIndexOnly)
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	var rows []jobs.FutureJob
 	var numbers []int64
 	var bytes int64
@@ -296,7 +296,7 @@ func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(ro
 
 // commit sends a message of the engine as one transaction.
 func (r *run) commit(ctx context.Context, m *pgsql.Message) error {
-	return m.Commit(ctx, r.cfg.DB, settings(r.cfg.Lease, ownTimeout))
+	return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
 }
 
 // ask sends a statement that is a transaction of its own, and reads what it returns; again while the database cannot do it.

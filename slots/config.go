@@ -177,7 +177,7 @@ func (r *Runner) register(ctx context.Context) error {
 		return err
 	})
 	if err == nil {
-		err = m.Commit(ctx, r.cfg.DB, settings(r.cfg.Lease, ownTimeout))
+		err = m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
 	}
 	if err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))

@@ -282,7 +282,7 @@ func list[T any](ctx context.Context, l *Ledger, stmt pgsql.Statement, args []an
 		return pgsql.Collect(ctx, l.reads, stmt.In(l.schema), args, scan)
 	}
 	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly); err != nil {
+		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(l.schema)); err != nil {
 			return err
 		}
 		rows, err = pgsql.Collect(ctx, tx, stmt.In(l.schema), args, scan)

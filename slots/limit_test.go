@@ -421,7 +421,7 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 	running := w.background(slot(1))
 	w.eventually("the check waits for the connection", func() bool { return own.Stats().WaitCount == 1 })
 	// Others have taken the instants of the next seconds.
-	if _, err := w.db.ExecContext(t.Context(), `update prescient.job_pace set free_at = clock_timestamp() + interval '6 seconds'`); err != nil {
+	if _, err := w.db.ExecContext(t.Context(), `update prescient.job_pace set free_at = statement_timestamp() + interval '6 seconds'`); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond) // longer than a check may begin late

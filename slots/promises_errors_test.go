@@ -133,6 +133,7 @@ func TestSessionsThatAreEndedAreNoErrorsOfRows(t *testing.T) {
 
 func TestAServerWithoutRoomEndsTheRunWithAnErrorWithinALease(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setup(t)
 	w.db.MustExec(`
 		create function refuse() returns trigger language plpgsql as $$

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // held is a job whose checks go on until they are released.
@@ -63,6 +64,7 @@ func TestAStopBeforeAnyMessageOfARunLosesAndStrandsNothing(t *testing.T) {
 // The records of the run fail from one of its messages on.
 func TestARunThatFailsStrandsNothing(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setup(t)
 	w.db.MustExec(`
 		create table broken ();

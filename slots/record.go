@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -31,13 +30,9 @@ const (
 
 // settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
 // process was stopped in its middle.
-func settings(idle, lock time.Duration) string {
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", waitFor(lock), idle.Milliseconds())
-}
-
-// waitFor sets how long the statements after it wait for a lock.
-func waitFor(lock time.Duration) string {
-	return "set local lock_timeout = " + strconv.FormatInt(lock.Milliseconds(), 10)
+func (r *Runner) settings(idle, lock time.Duration) string {
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0",
+		pgsql.WaitForLocks(lock).In(r.schema), idle.Milliseconds())
 }
 
 // record records outcomes of a claim, and ends it with the last. It returns those whose rows somebody else has locked.
@@ -89,9 +84,9 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	var m pgsql.Message
 	var n tally
 	var end string
-	m.Do(waitFor(lockTimeout))
+	m.Do(pgsql.WaitForLocks(lockTimeout).In(r.schema))
 	err := r.message(&m, c, batch, &n)
-	m.Do(waitFor(ownTimeout))
+	m.Do(pgsql.WaitForLocks(ownTimeout).In(r.schema))
 	part := r.parts.Add(1)
 	if err == nil {
 		err = m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends}, nothing)
@@ -228,10 +223,10 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 		n = tally{}
 		return pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			var m pgsql.Message
-			m.Do(settings(r.cfg.Lease, lockTimeout))
-			m.Do(pgsql.SlotIndexOnly)
+			m.Do(r.settings(r.cfg.Lease, lockTimeout))
+			m.Do(pgsql.SlotIndexOnly.In(r.schema))
 			if patient {
-				m.Do(waitFor(patientFor))
+				m.Do(pgsql.WaitForLocks(patientFor).In(r.schema))
 				if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
 					return err
 				}
@@ -272,7 +267,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 
 // message adds the statements that record outcomes, which are in the order of their ids, and count in n what they did.
 func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
-	m.Do(pgsql.SlotIndexOnly)
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	return r.statements(m, c, batch, n)
 }
 
@@ -389,6 +384,9 @@ func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally)
 			nullable(r.trace(&o)), micros(o.lateness, o.ran))
 		return m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
 	}
+	if r.setting.Citus {
+		return r.finishRows(m, c, batch, n)
+	}
 	args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
 	return m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
 }
@@ -404,7 +402,11 @@ func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 		pq.Array(column(batch, latenessOf)),
 		pq.Array(column(batch, durationOf)),
 		r.cfg.Name, r.namesOf(batch))
-	return m.Add(pgsql.RowsFinish.In(r.schema), args, counts(n))
+	finish := pgsql.RowsFinish
+	if r.setting.Citus {
+		finish = pgsql.RowsFinishApart
+	}
+	return m.Add(finish.In(r.schema), args, counts(n))
 }
 
 // moveRows adds the statement for outcomes that move their rows.

@@ -35,6 +35,7 @@ func withRole(t *testing.T, url string, role pgsql.Role) *sqlx.DB {
 // rolesOf makes roleSchema with its roles, which are gone at the end.
 func rolesOf(t *testing.T, url string) {
 	t.Helper()
+	pgtest.NotOnCitus(t, "the owner of functions has other connections to a worker than their caller")
 	db, err := pgsql.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -150,7 +150,7 @@ func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
 	<-started
 	w.db.MustExecContext(t.Context(), `
 		update prescient.slot_claim
-		set token = token + 1, allocated_until = clock_timestamp() - interval '1 second'
+		set token = token + 1, allocated_until = statement_timestamp() - interval '1 second'
 		where jobs <> '{}'`)
 	w.eventually("the rows to be claimed again", func() bool {
 		var again bool

@@ -19,6 +19,8 @@
 // events they dropped; event_outbox holds the events that were published to it, event_consumer how far each consumer has
 // read, and event_removed how far it was pruned.
 //
+// store_out and store_in have rows on their way to another store and from one, for the moment that takes.
+//
 // setting holds the width of the grid. The functions enqueue, enqueue_many, cancel, cancel_entity, reschedule and
 // push_back are for every client that speaks SQL, and why for whoever asks; package jobs calls the same ones. The others are for runs: open_slot,
 // claim_rows, take_over, fence and close_slot, begin_check and record_row.

@@ -24,7 +24,7 @@ var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this code works with: its last migration, and what the setting table
 // states. A schema of a higher one will do as long as its usable_from is not higher, too.
-const SchemaVersion = 15
+const SchemaVersion = 16
 
 // Migration is one step of the schema and whether a database has it.
 type Migration struct {

@@ -43,7 +43,7 @@ func TestStatementsOfTheEngineReadTheSlotIndexAlone(t *testing.T) {
 			for name, s := range dueIn(t, db, test.slot).statements() {
 				// More than five times, so that the plans in functions are those for any parameters, too.
 				for range 7 {
-					if r := s.reads(t, db, pgsql.SlotIndexOnly); !r.within(s.most) {
+					if r := s.reads(t, db, pgsql.SlotIndexOnly.In("")); !r.within(s.most) {
 						t.Errorf("%s reads %v, and %v is enough", name, r, s.most)
 						break
 					}
@@ -58,7 +58,7 @@ func TestNoStatementThatReadsFutureJobIsForgottenHere(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, fill(100, inSlots))
 	known := dueIn(t, db, noon).statements()
-	ofApplications := regexp.MustCompile(`^(cancel|doctor|enqueue|forecast_(blocks|traces)|history|job|limit|next_slot|push_back|read_settings|reschedule|schedule|set_width)`)
+	ofApplications := regexp.MustCompile(`^(cancel|doctor|enqueue|event|forecast_(blocks|traces)|history|job|limit|next_slot|push_back|read_settings|reschedule|schedule|set_width)`)
 	reads := regexp.MustCompile(`prescient\.(future_job\b[^_]|[a-z_]+\()`)
 	files, err := os.ReadDir("statements")
 	if err != nil {
@@ -120,11 +120,12 @@ func fill(n int, slot string) string {
 
 // due is rows of a slot that a runner has claimed.
 type due struct {
-	slot  string
-	job   int64
-	ids   pq.Int64Array
-	group sql.NullString
-	all   int64 // rows in the slot
+	slot     string
+	job      int64
+	ids      pq.Int64Array
+	versions pq.StringArray // of these, as store_give knows them
+	group    sql.NullString
+	all      int64 // rows in the slot
 }
 
 func dueIn(t *testing.T, db *sqlx.DB, slot string) due {
@@ -132,6 +133,8 @@ func dueIn(t *testing.T, db *sqlx.DB, slot string) due {
 	d := due{slot: slot, job: get[int64](t, db, "select prescient.job_number('remind')")}
 	d.ids = get[pq.Int64Array](t, db, `select coalesce(array_agg(id), '{1}')
 		from (select id from prescient.future_job where next_check_at = $1 and job = $2 order by id limit 500) as x`, slot, d.job)
+	d.versions = get[pq.StringArray](t, db, `select array_agg(coalesce(f.xmin::text, '') order by u.nth)
+		from unnest($3::bigint[]) with ordinality as u (id, nth) left join prescient.future_job f on f.next_check_at = $1 and f.job = $2 and f.id = u.id`, slot, d.job, d.ids)
 	d.group = get[sql.NullString](t, db, "select min(group_key) from prescient.future_job where next_check_at = $1", slot)
 	d.all = get[int64](t, db, "select count(*) from prescient.future_job where next_check_at = $1", slot)
 	return d
@@ -159,6 +162,9 @@ func (d due) statements() map[string]statement {
 	claimed := fmt.Sprintf("select prescient.claim_rows('%s', 'run', 2, 'me', '1 minute', '{%d}', %d)", d.slot, d.job, n)
 	drained := "update prescient.slot_job set drained = true"
 	page, look, whole := int64(n+few), 2*int64(min(d.all, 2026)+few), int64(200*few)
+	empty, theSlot := repeat(n, ""), repeat(n, d.slot)
+	received := fmt.Sprintf(`select prescient.receive_rows('s', 1, array_agg(text 'remind'), array_agg(row_to_json(f)::text), array_agg(text ''), array_agg(text ''), '{}')
+		from prescient.future_job f where next_check_at = '%s' and job = %d and id between %d and %d`, d.slot, d.job, first, last)
 	return map[string]statement{
 		"slot_open":         {nil, pgsql.SlotOpen.In(""), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64}, slotIndex(look)},
 		"claim_rows":        {[]string{opened}, pgsql.ClaimRows.In(""), []any{d.slot, "run", 2, "me", 1_000_000, jobs, n}, slotIndex(page)},
@@ -168,6 +174,7 @@ func (d due) statements() map[string]statement {
 		"rows_lock":         {nil, pgsql.RowsLock.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
 		"rows_finish":       {nil, pgsql.RowsFinish.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names}, slotIndex(page)},
 		"rows_finish_alike": {nil, pgsql.RowsFinishAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, "done", 0, nil, "me", names}, slotIndex(page)},
+		"rows_finish_apart": {nil, pgsql.RowsFinishApart.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names}, slotIndex(page)},
 		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
 		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
 		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{d.slot, d.job, first, "a", true, "100", "1000", "check"}, slotIndex(few)},
@@ -198,6 +205,24 @@ func (d due) statements() map[string]statement {
 		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},
 		"ledger_prune":   {nil, pgsql.LedgerPrune.In(""), []any{noon}, slotIndex(few)},
+
+		"store_read":      {nil, pgsql.StoreRead.In(""), nil, nil},
+		"store_rows":      {nil, pgsql.StoreRows.In(""), []any{d.slot, d.job, first - 1, n, nil}, slotIndex(2 * page)},
+		"store_schedules": {nil, pgsql.StoreSchedules.In(""), []any{"", n}, nil},
+		"store_receive":   {nil, pgsql.StoreReceive.In(""), []any{"s", 1, names, repeat(1, `{"entity_key":"1"}`), repeat(1, ""), repeat(1, ""), "{}"}, nil},
+		"store_give": {
+			[]string{"update prescient.setting set mover = 1"},
+			pgsql.StoreGive.In(""),
+			[]any{1, 1, "t", "a", "b", theSlot, slices.Repeat(jobs, n), d.ids, d.versions, empty, empty, "{}", noon},
+			slotIndex(2 * page),
+		},
+		"store_settle": {
+			[]string{received},
+			pgsql.StoreSettle.In(""),
+			[]any{"s", 1, consecutive(n), "a", "b", nil},
+			map[string]int64{"future_job_key": 2 * page},
+		},
+		"store_state": {nil, pgsql.StoreState.In(""), []any{few}, slotIndex(few)},
 	}
 }
 
@@ -218,6 +243,14 @@ func (d due) check(outcome, move any) []any {
 }
 
 func slotIndex(most int64) map[string]int64 { return map[string]int64{"future_job_pkey": most} }
+
+// consecutive is 1 to n.
+func consecutive(n int) (list pq.Int64Array) {
+	for i := range n {
+		list = append(list, int64(i+1))
+	}
+	return list
+}
 
 func repeat(n int, s string) pq.StringArray { return slices.Repeat(pq.StringArray{s}, n) }
 

@@ -4,7 +4,7 @@
 --   app       may call the functions that ask for checks, cancel and move them; no table at all
 --   reader    may read everything
 --   runner    runs slots, catches up, publishes events and changes schedules; is an app and a reader, too
---   operator  pauses, retries, prunes, acknowledges events and changes the width; is a runner, too
+--   operator  pauses, retries, prunes, acknowledges events, changes the width and moves rows to other stores; is a runner, too
 --
 -- It may be run again, and says what is allowed anew. It needs CREATEROLE where a role is missing, and a member of the
 -- owner, or whoever made the schema and may create in the database. The roles are those of the whole server.
@@ -49,7 +49,7 @@ begin
         from pg_class c
         where c.relnamespace = 'prescient'::regnamespace and c.relkind in ('r', 'p') and c.relowner <> 'prescient_owner'::regrole
         union all
-        select 'function ' || p.oid::regprocedure
+        select 'routine ' || p.oid::regprocedure
         from pg_proc p
         where p.pronamespace = 'prescient'::regnamespace and p.proowner <> 'prescient_owner'::regrole
     loop
@@ -58,21 +58,25 @@ begin
 end
 $$;
 
-revoke all on all functions in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
+revoke all on all routines in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
 revoke all on all tables in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
 grant usage on schema prescient to prescient_app, prescient_reader;
 
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
     prescient.enqueue, prescient.enqueue_many, prescient.cancel, prescient.cancel_entity, prescient.reschedule,
-    prescient.push_back, prescient.lock_group
+    prescient.push_back, prescient.lock_group, prescient.store
 to prescient_app;
 
 grant select on all tables in schema prescient to prescient_reader;
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why
+    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.ended_before, prescient.read_events,
+    prescient.store
 to prescient_reader;
+
+grant execute on procedure prescient.slot_index_only to prescient_reader;
+grant execute on procedure prescient.wait_for_locks to prescient_runner;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
 grant insert, update, delete
@@ -86,16 +90,21 @@ grant execute on function
     prescient.job_number, prescient.slot_target, prescient.lock_slot, prescient.look_into_slot,
     prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
     prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
+    prescient.move_rows, prescient.move_rows_alike, prescient.finish_rows_apart,
     prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
-    prescient.traced, prescient.trace_entry, prescient.take_places, prescient.take_pace
+    prescient.traced, prescient.trace_entry, prescient.trace_in, prescient.take_places, prescient.take_pace
 to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
-grant update (since) on prescient.setting to prescient_operator;
+grant update (since, store, draining_since, draining_by, mover) on prescient.setting to prescient_operator;
+grant insert, update, delete on prescient.store_out, prescient.store_in to prescient_operator;
 grant insert, update on prescient.action to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_removed to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
-grant execute on function prescient.drop_history_months, prescient.set_width to prescient_operator;
+grant execute on function
+    prescient.drop_history_months, prescient.set_width, prescient.retry_failed, prescient.prune_events, prescient.receive_rows, prescient.give_rows,
+    prescient.settle_rows
+to prescient_operator;

@@ -18,6 +18,7 @@ type Setting struct {
 	Since time.Time // first slot of this width: the ledger has no gaps before it
 
 	Server Server // that it was read from
+	Citus  bool   // the database is one of a Citus cluster
 
 	clock   time.Time // the database's clock when the setting was read
 	elapsed time.Time // a local instant, to measure the time since
@@ -49,7 +50,7 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	var seconds, version, usableFrom int64
 	var m Message
 	err := m.Add(ReadSettings.In(schema), nil, func(row *sql.Rows) error {
-		return row.Scan(&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version)
+		return row.Scan(&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version, &s.Citus)
 	})
 	if err = errors.Join(err, addEngine(&m)); err != nil {
 		return s, err

@@ -38,7 +38,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		"claim_list":     {query: pgsql.ClaimList.In(""), args: []any{nil}},
 	} {
 		err := pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error {
-			if _, err := tx.ExecContext(t.Context(), pgsql.SlotIndexOnly); err != nil {
+			if _, err := tx.ExecContext(t.Context(), pgsql.SlotIndexOnly.In("")); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(t.Context(), stmt.query, stmt.args...)

@@ -2,7 +2,9 @@ package sql
 
 import (
 	"embed"
+	"fmt"
 	"strings"
+	"time"
 )
 
 //go:embed statements/*.sql
@@ -53,6 +55,7 @@ var (
 	EngineVersion         = read("engine_version")
 	Enqueue               = read("enqueue")
 	EnqueueCopy           = read("enqueue_copy")
+	EnqueueLock           = read("enqueue_lock")
 	EnqueueMany           = read("enqueue_many")
 	EventAck              = read("event_ack")
 	EventConsumers        = read("event_consumers")
@@ -122,6 +125,7 @@ var (
 	RowWait               = read("row_wait")
 	RowsFinish            = read("rows_finish")
 	RowsFinishAlike       = read("rows_finish_alike")
+	RowsFinishApart       = read("rows_finish_apart")
 	RowsLock              = read("rows_lock")
 	RowsMove              = read("rows_move")
 	RowsMoveAlike         = read("rows_move_alike")
@@ -151,8 +155,34 @@ var (
 	SlotOpen              = read("slot_open")
 	SlotUnsettle          = read("slot_unsettle")
 	SlotWaiting           = read("slot_waiting")
+	StoreBatches          = read("store_batches")
+	StoreClaim            = read("store_claim")
+	StoreDrain            = read("store_drain")
+	StoreDrop             = read("store_drop")
+	StoreForget           = read("store_forget")
+	StoreGive             = read("store_give")
+	StoreIdentify         = read("store_identify")
+	StoreNotes            = read("store_notes")
+	StoreRead             = read("store_read")
+	StoreReceive          = read("store_receive")
+	StoreRows             = read("store_rows")
+	StoreSchedules        = read("store_schedules")
+	StoreSettle           = read("store_settle")
+	StoreState            = read("store_state")
+	StoreUndrain          = read("store_undrain")
 	Why                   = read("why")
 )
+
+// SlotIndexOnly makes the planner of a transaction go through the slot index in its order. What is in a slot is no
+// matter of statistics: for one that they have not seen, or a filter they misjudge, it would rather collect and sort
+// a whole job for every page, or the table where most of it is due at once, at ten times the cost and more, and step
+// over dead entries without marking them. It is not for a transaction that runs statements of the application, too.
+const SlotIndexOnly Statement = "call prescient.slot_index_only()"
+
+// WaitForLocks is how long the statements after it wait for a lock, in whole milliseconds.
+func WaitForLocks(most time.Duration) Statement {
+	return Statement(fmt.Sprintf("call prescient.wait_for_locks('%d')", most.Milliseconds()))
+}
 
 // In returns the statement for a schema.
 func (s Statement) In(schema Schema) string { return schema.qualify(string(s)) }

@@ -86,13 +86,6 @@ func Commit[T interface {
 	return nil
 }
 
-// SlotIndexOnly makes the planner of a transaction go through the slot index in its order. What is in a slot is no
-// matter of statistics: for one that they have not seen, or a filter they misjudge, it would rather collect and sort
-// a whole job for every page, or the table where most of it is due at once, at ten times the cost and more, and step
-// over dead entries without marking them. It is not for a transaction that runs statements of the application, too.
-const SlotIndexOnly = "set local enable_bitmapscan = off; set local enable_seqscan = off; set local enable_sort = off; " +
-	"set local max_parallel_workers_per_gather = 0; set local jit = off"
-
 // IsRetryable tells whether err ended a transaction that may succeed when repeated as a whole.
 func IsRetryable(err error) bool {
 	return HasState(err, pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected)

@@ -25,6 +25,7 @@ var rowsOf = map[int]string{
 	7:  `insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a'); insert into prescient.event_consumer values ('desk', '1', 1)`,
 	11: `insert into prescient.event_removed (mark, position, written_at) values ('1', 1, '2030-03-01')`,
 	13: `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, asked_within) values (7, 'order', '3', '2030-03-01', '2030-03-01', 3600)`,
+	16: `insert into prescient.store_out (batch, target, source_name, target_name, given) values (1, 'b-id', 'a', 'b', '{1}')`,
 }
 
 // content is every row of every table, as JSON.

@@ -58,7 +58,7 @@ func TestTheCheckOfTheGridFollowsTheWidth(t *testing.T) {
 	refused(t, db, pqerror.CheckViolation, plainInsert, insert("2030-03-01 12:06:00Z")...)
 	exec(t, db, "select prescient.set_width('1 hour')")
 	e := refused(t, db, pqerror.CheckViolation, plainInsert, insert("2030-03-01 12:05:00Z")...)
-	if e.Constraint != "future_job_on_grid" {
+	if e.Constraint != "future_job_on_grid" && !pgtest.OnCitus() { // which keeps the name to itself
 		t.Errorf("refused by %s", e.Constraint)
 	}
 	if got := get[string](t, db, "select "+utc("slot")+" from prescient.enqueue('remind', 'order', '2', '2030-03-01 12:05:00Z')"); got != "2030-03-01 13:00:00" {
@@ -135,7 +135,7 @@ func TestTheWidthStaysWhileASlotIsOpen(t *testing.T) {
 	if e.Message != "slot 2030-03-01T12:00:00Z is open" || !strings.Contains(e.Hint, "catch-up") {
 		t.Errorf("%q, hint %q", e.Message, e.Hint)
 	}
-	exec(t, db, "update prescient.slot_run set state = 'done', finished_at = clock_timestamp()")
+	exec(t, db, "update prescient.slot_run set state = 'done', finished_at = statement_timestamp()")
 	exec(t, db, "select prescient.set_width('1 hour')")
 }
 
@@ -150,7 +150,7 @@ func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 			t.Errorf("%q, hint %q", e.Message, e.Hint)
 		}
 	}
-	exec(t, db, "update prescient.job set registered_at = clock_timestamp()")
+	exec(t, db, "update prescient.job set registered_at = statement_timestamp()")
 	if e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour', '2030-03-01 12:07:00Z')"); e.Hint != "Run them first, with: prescient catch-up" {
 		t.Errorf("hint %q", e.Hint)
 	}
@@ -163,7 +163,7 @@ func TestWhoChangesTheWidthIsToldToResumeAPausedJobFirst(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, "select prescient.enqueue('order.remind', 'order', '1', '2030-03-01 12:00:00Z')")
 	exec(t, db, "select prescient.enqueue('alert', 'order', '1', '2030-03-01 12:15:00Z')")
-	exec(t, db, "update prescient.job set paused_at = clock_timestamp(), paused_by = 'me' where name = 'order.remind'")
+	exec(t, db, "update prescient.job set paused_at = statement_timestamp(), paused_by = 'me' where name = 'order.remind'")
 	change := "select prescient.set_width('1 hour', '2030-03-01 12:20:00Z')"
 	e := refused(t, db, pqerror.ObjectInUse, change)
 	if !strings.Contains(e.Message, "order.remind") || !strings.Contains(e.Hint, "paused") || !strings.Contains(e.Hint, "prescient jobs resume order.remind") ||

@@ -31,6 +31,8 @@ type Event struct {
 	OpenedAt  *time.Time     `json:"opened_at"`
 	ClosedAt  *time.Time     `json:"closed_at"`
 	Hindrance string         `json:"hindrance"`
+	MovedFrom string         `json:"moved_from"` // the store; empty: it was not moved to another
+	MovedTo   string         `json:"moved_to"`
 }
 
 // NewEvent returns an event as JSON.
@@ -39,6 +41,7 @@ func NewEvent(e jobs.Event) Event {
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: TimeOrNil(e.At), Slot: e.Slot,
 		For: TimeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Learned: e.Learned,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
+		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo,
 	}
 	if e.Within > 0 {
 		v.Within = new(duration.Text(e.Within))

@@ -33,6 +33,10 @@ func Sentence(e jobs.Event, now time.Time) string {
 		return fmt.Sprintf("moved out of %s onto a grid of another width%s", slot, who(e))
 	case "retried":
 		return fmt.Sprintf("put back from history%s", who(e))
+	case "moved":
+		return fmt.Sprintf("moved from store %s to store %s%s", e.MovedFrom, e.MovedTo, who(e))
+	case "arriving":
+		return "on its way here from another store, for slot " + slot
 	case "waiting":
 		return "waits for slot " + slot + due(e, now)
 	}

@@ -54,7 +54,7 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 			a.Fail(w, r, err)
 		case !known:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
-			a.Fail(w, r, NewProblem(http.StatusUnauthorized, "send the header Authorization: Bearer, and the token"))
+			a.Fail(w, r, NewProblem(http.StatusUnauthorized, unknown(r)))
 		case handlers == nil:
 			a.Fail(w, r, NewProblem(http.StatusNotFound, "there is no such path"))
 		case handle == nil:
@@ -109,4 +109,12 @@ func (a API) write(w http.ResponseWriter, r *http.Request, status int, media str
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // a client that has gone is told nothing
+}
+
+// unknown says what to send instead.
+func unknown(r *http.Request) string {
+	if token, given := Bearer(r); given && strings.Contains(token, ":") {
+		return "nobody has this token: send it without the name and the colon that are before it in the settings"
+	}
+	return "send the header Authorization: Bearer, and the token"
 }

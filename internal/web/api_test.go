@@ -17,3 +17,27 @@ func TestWhatCannotBeWrittenIsAProblem(t *testing.T) {
 		t.Errorf("%d %v %s", answer.Code, answer.Header(), answer.Body)
 	}
 }
+
+func TestATokenThatIsSentWithItsNameIsToldSo(t *testing.T) {
+	t.Parallel()
+	keys, err := NewNamedKeys([]string{"ops:0123456789abcdef"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := API{Problem: func(err error) *Problem { return ProblemOf(err, nil) }, Who: func(r *http.Request) (Who, bool, error) {
+		token, _ := Bearer(r)
+		who, known := keys.Find(token)
+		return who, known, nil
+	}}
+	for token, want := range map[string]string{
+		"ops:0123456789abcdef": "send it without the name and the colon",
+		"0123456789abcdee":     "send the header Authorization: Bearer, and the token",
+	} {
+		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		api.Serve(0, nil)(answer, request)
+		if answer.Code != http.StatusUnauthorized || !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("%s: %d %s", token, answer.Code, answer.Body)
+		}
+	}
+}

@@ -358,7 +358,7 @@ func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
 func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid, now time.Time, err error) {
 	var width int64
 	var ignored any
-	if err = pgsql.One(ctx, tx, pgsql.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &now, &ignored, &ignored, &ignored); err == nil {
+	if err = pgsql.One(ctx, tx, pgsql.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &now, &ignored, &ignored, &ignored, &ignored); err == nil {
 		g, err = grid.New(time.Duration(width) * time.Second)
 	}
 	if err != nil {

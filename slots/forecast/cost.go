@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ type cost struct {
 	slot    float64            // seconds
 	factor  map[string]float64 // of a job; 1: it takes what was assumed
 	check   map[string]float64 // seconds that a check of a row takes
-	crew    crew               // of the last day
+	crew    crew               // the usual one
 	delay   time.Duration      // from a slot to its opening
 	learned int
 }
@@ -73,6 +74,9 @@ func (c cost) done(rows map[string]float64, job string, by crew) float64 {
 func learn(p past) cost {
 	c := cost{slot: perSlot.Seconds(), factor: map[string]float64{}, check: map[string]float64{}, crew: crew{1, slots.DefaultWorkers}}
 	c.meet(p)
+	if by, ok := p.usualCrew(); ok {
+		c.crew = by
+	}
 	var samples []sample
 	column := map[string]int{}
 	for _, r := range p.list {
@@ -89,7 +93,7 @@ func learn(p past) cost {
 	return c
 }
 
-// meet learns what the checks of each job take, who ran the slots of the last day, and how late they were opened.
+// meet learns what the checks of each job take, and how late the slots of the last day were opened.
 func (c *cost) meet(p past) {
 	spent, rows := map[string]float64{}, map[string]float64{}
 	var delays []time.Duration
@@ -101,9 +105,6 @@ func (c *cost) meet(p past) {
 		}
 		if r.kind != slots.KindRun || p.last().Sub(r.slot) >= day && len(p.list)-i > 20 {
 			continue
-		}
-		if r.runners > 0 && r.workers > 0 {
-			c.crew = crew{max(c.crew.runners, float64(r.runners)), float64(r.workers) / float64(r.runners)}
 		}
 		if r.delay >= 0 && r.delay < day {
 			delays = append(delays, r.delay)
@@ -118,6 +119,45 @@ func (c *cost) meet(p past) {
 	}
 }
 
+// usualCrew is the one that half of the rows have had at the least: a slot with few is done before others take part. A slot counts
+// half a day later, and none for more than half of all others, so that who helped once is not counted on.
+func (p past) usualCrew() (by crew, ok bool) {
+	type turn struct {
+		crew
+		weight float64
+	}
+	var turns []turn
+	sum := 0.0
+	for _, r := range p.list {
+		t := turn{r.crew(), math.Exp2(-p.last().Sub(r.slot).Hours() / 24)}
+		if r.kind != slots.KindRun || t.runners == 0 || t.workers == 0 {
+			continue
+		}
+		rows := 1.0
+		for _, n := range r.rows {
+			rows += n
+		}
+		t.weight *= rows
+		sum += t.weight
+		turns = append(turns, t)
+	}
+	half := 0.0
+	for i := range turns {
+		turns[i].weight = min(turns[i].weight, (sum-turns[i].weight)/2)
+		half += turns[i].weight / 2
+	}
+	slices.SortFunc(turns, func(a, b turn) int {
+		return cmp.Or(cmp.Compare(a.runners, b.runners), cmp.Compare(a.workers, b.workers))
+	})
+	for _, t := range turns {
+		by = t.crew
+		if half -= t.weight; half <= 0 {
+			break
+		}
+	}
+	return by, len(turns) > 0
+}
+
 // weightOf is what a slot counts, beside the last one.
 func weightOf(slot, last time.Time) float64 {
 	return math.Exp2(-last.Sub(slot).Hours() / halfLife.Hours())
@@ -129,7 +169,7 @@ func (c *cost) sample(r *ran, last time.Time, column map[string]int) (s sample, 
 	if r.kind != slots.KindRun || r.took <= 0 || r.runners == 0 || r.workers == 0 || len(r.rows) == 0 {
 		return s, false
 	}
-	by := crew{float64(r.runners), float64(r.workers) / float64(r.runners)}
+	by := r.crew()
 	s.terms = append(s.terms, term{0, perSlot.Seconds()})
 	for job, n := range r.rows {
 		if n == 0 {

@@ -24,8 +24,11 @@ func Look(ctx context.Context, cfg Config) (Forecast, error) {
 		return Forecast{}, errors.New("forecast.Config: DB must be set")
 	}
 	cfg.For, cfg.Sample = cmp.Or(cfg.For, defaultFor), cmp.Or(cfg.Sample, defaultSample)
-	if cfg.For < 0 || cfg.Sample < 0 || cfg.WhatIf.Runners < 0 || cfg.WhatIf.Workers < 0 {
-		return Forecast{}, errors.New("forecast.Config: For, Sample, Runners and Workers must not be negative")
+	if cfg.For < 0 || cfg.Sample < 0 {
+		return Forecast{}, errors.New("forecast.Config: For and Sample must not be negative")
+	}
+	if err := cfg.WhatIf.Validate(); err != nil {
+		return Forecast{}, fmt.Errorf("forecast.Config: WhatIf: %w", err)
 	}
 	grid, err := grid.New(cmp.Or(cfg.WhatIf.Width, time.Second))
 	if err != nil {

@@ -5,10 +5,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -83,6 +85,54 @@ func TestMoreRunnersHelpWhereChecksWaitAndNotWhereTheServerDoes(t *testing.T) {
 	}
 	if c.delay != 2*time.Second || c.crew != (crew{1, 64}) {
 		t.Errorf("slots are opened after %s, by %v", c.delay, c.crew)
+	}
+}
+
+func TestRunnersAreThoseThatRowsUsuallyHave(t *testing.T) {
+	t.Parallel()
+	// 14 days: a slot at nine has nearly all rows of a day, and the others are so small that one runner has them done at once.
+	days := func(atNine func(ago int) int) past {
+		var list []*ran
+		for i := range 14 * 96 {
+			slot := at(time.Duration(i) * 15 * time.Minute)
+			r := &ran{slot: slot, kind: slots.KindRun, runners: 1, workers: 64, rows: map[string]float64{"a": 5}}
+			if i%96 == 36 {
+				r.runners, r.rows["a"] = atNine(13-i/96), 100_000
+				r.workers = 64 * r.runners
+			}
+			list = append(list, r)
+		}
+		return newPast(list, grid.Default, time.Time{})
+	}
+	for name, test := range map[string]struct {
+		atNine func(ago int) int
+		want   float64
+	}{
+		"four for many rows, and one for few": {func(int) int { return 4 }, 4},
+		"ten once, to help":                   {func(ago int) int { return max(1, 10*int(one(ago == 0))) }, 1},
+		"more since three days":               {func(ago int) int { return 1 + int(one(ago < 3)) }, 2},
+		"fewer since three days":              {func(ago int) int { return 2 - int(one(ago < 3)) }, 1},
+	} {
+		if c := learn(days(test.atNine)); c.crew != (crew{test.want, 64}) {
+			t.Errorf("%s: %v", name, c.crew)
+		}
+	}
+	once := ledger(96, 0.1) // of which one is larger than all others together
+	once.list[50].rows["fast"], once.list[50].runners, once.list[50].workers = 1e7, 10, 640
+	if c := learn(once); c.crew != (crew{1, 64}) {
+		t.Errorf("once so many rows: %v", c.crew)
+	}
+}
+
+func TestWhatIfIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, w := range []WhatIf{{Runners: -1}, {Workers: -1}, {Runners: math.MaxInt}, {Workers: math.MaxInt}} {
+		if _, err := Look(t.Context(), Config{DB: new(sqlx.DB), WhatIf: w}); err == nil || !strings.Contains(err.Error(), "want a whole number up to 1000000") {
+			t.Errorf("%+v: %v", w, err)
+		}
+	}
+	if err := (WhatIf{Runners: mostAtOnce, Workers: mostAtOnce}).Validate(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -164,12 +214,13 @@ func TestTheVisitsOfARowFollowFromItsTrace(t *testing.T) {
 		"it is moved, kept and deferred": {
 			life{
 				enqueuedAt: at(0), firstSlot: at(5 * hour), slot: at(8 * hour), endedAt: at(8 * hour),
-				trace: change("rescheduled", 5*hour, hour) + "\n" + change("kept", 6*hour, 2*hour) + "\n" +
-					entry("deferred", 6*hour, fmt.Sprintf(",null,null,null,%d", at(7*hour).UnixMilli())),
+				trace: change("rescheduled", 5*hour, hour) + "\n" + change("kept", 6*hour, 6*hour+time.Minute) + "\n" +
+					entry("deferred", 6*hour+15*time.Minute, fmt.Sprintf(",null,null,null,%d", at(7*hour).UnixMilli())),
 			},
 			[]visit{
 				{slot: at(5 * hour), arrived: at(0), left: at(hour)},
-				{slot: at(6 * hour), arrived: at(hour), left: at(7 * hour), exact: true},
+				{slot: at(6 * hour), arrived: at(hour), left: at(6*hour + time.Minute), exact: true},
+				{slot: at(6*hour + 15*time.Minute), arrived: at(6*hour + time.Minute), left: at(7 * hour), exact: true},
 				{slot: at(8 * hour), arrived: at(7 * hour), exact: true},
 			},
 		},

@@ -22,6 +22,14 @@ type ran struct {
 	parts   float64                  // how many slots of the grid it is as long as
 }
 
+// crew is who ran it; the zero value: that is not known.
+func (r *ran) crew() crew {
+	if r.runners == 0 {
+		return crew{}
+	}
+	return crew{float64(r.runners), float64(r.workers) / float64(r.runners)}
+}
+
 // past is what the ledger has of the past.
 type past struct {
 	bySlot map[int64]map[string]float64 // rows of jobs, by slot of the grid

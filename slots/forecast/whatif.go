@@ -1,16 +1,29 @@
 package forecast
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// WhatIf is what the slots to come are run with, other than those of the last day. The zero value changes nothing.
+// WhatIf is what the slots to come are run with, other than usual. The zero value changes nothing.
 type WhatIf struct {
-	Runners int           // 0: as many as there were
-	Workers int           // of each; 0: as many as there were
+	Runners int           // 0 to 1,000,000; 0: as many as there were
+	Workers int           // of each, 0 to 1,000,000; 0: as many as there were
 	Width   time.Duration // of the slots; 0: as it is
+}
+
+const mostAtOnce = 1_000_000
+
+// Validate returns what of it makes no sense.
+func (w WhatIf) Validate() error {
+	for name, n := range map[string]int{"runners": w.Runners, "workers": w.Workers} {
+		if n < 0 || n > mostAtOnce {
+			return fmt.Errorf("%s is %d: want a whole number up to %d", name, n, mostAtOnce)
+		}
+	}
+	return nil
 }
 
 // crew is who runs the slots, where others ran those of the past.

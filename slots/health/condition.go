@@ -31,6 +31,7 @@ var Conditions = []Condition{
 	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
 	{"slow", "one of the newest four runs took more than LIMIT of the width", "%", 100, slow},
 	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, and some of the slot that was run last", "%", 1, sla},
+	{"between-stores", "rows on their way to another store for longer than LIMIT", "duration", (10 * time.Minute).Seconds(), betweenStores},
 }
 
 // Limits are those that differ from the defaults. The zero value has none.

@@ -23,6 +23,7 @@ type Report struct {
 	// Slowest is the slot that took longest of the newest four that were run in their time, or are being run; Took is how long.
 	Slowest  time.Time
 	Took     time.Duration
+	leaving  []slots.Leaving
 	unopened int64 // rows of the current slot, which no run has opened yet
 	knows    func(job string) bool
 	// Findings are what is wrong. None: all is well.
@@ -67,6 +68,9 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, 
 	if r.Slowest, r.Took, err = l.Took(ctx, day); err != nil {
 		return r, err
 	}
+	if r.leaving, err = l.Leaving(ctx); err != nil {
+		return r, err
+	}
 	for _, c := range Conditions {
 		if limit, on := limits.of(c); on {
 			for _, f := range c.judge(&r, limit) {
@@ -93,7 +97,7 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 
 func missed(r *Report, limit float64) []Finding {
 	n, rows, first := r.inState(slots.StateMissed)
-	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in them", plural(n, "slot was", "slots were")+" missed", clock(first), plural(rows, "row waits", "rows wait"))
+	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s", plural(n, "slot was", "slots were")+" missed", clock(first), plural(rows, "row waits", "rows wait"), them(n))
 }
 
 func stranded(r *Report, limit float64) []Finding {
@@ -211,6 +215,19 @@ func sla(r *Report, limit float64) (list []Finding) {
 	return list
 }
 
+func betweenStores(r *Report, limit float64) (list []Finding) {
+	rows := int64(0)
+	for _, l := range r.leaving {
+		rows += l.Rows
+	}
+	if rows == 0 {
+		return nil
+	}
+	first := r.leaving[0]
+	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move --from "+first.From, "%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
+		plural(rows, "row is", "rows are"), first.To, clock(first.Since))
+}
+
 // found is a list of one finding, or of none.
 func (r *Report) found(is bool, remedy, format string, args ...any) []Finding {
 	if !is {
@@ -224,6 +241,13 @@ func plural(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+func them(n int64) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

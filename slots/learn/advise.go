@@ -101,7 +101,14 @@ func ofClass(rows []row, class string) []row {
 func advise(c *Curve, rows []row, width float64) Advice {
 	a := Advice{Job: c.Job, Class: c.Class, Rows: int64(len(rows))}
 	var waited []int64
+	finished, cancelled := 0.0, 0.0
 	for _, r := range rows {
+		if r.finished.Valid {
+			finished++
+		}
+		if r.cancelled() {
+			cancelled++
+		}
 		a.Checks += r.checks
 		a.FoundNothing += r.vain
 		waited = append(waited, max(0, r.waited))
@@ -120,11 +127,12 @@ func advise(c *Curve, rows []row, width float64) Advice {
 			a.Points = append(a.Points, Point{seconds(float64(age) + ahead), open})
 		}
 	}
-	a.Past.Delay = c.delays(rows)
-	if looks := c.halve(a.Past.Checks/2, width); looks != nil {
-		a.Halved = c.plan(looks, ahead)
-		if looks := c.fixed(a.Halved.Checks, width); looks != nil {
-			a.Fixed = c.plan(looks, ahead)
+	p := planner{c, cancelled / finished, width, ahead} // of which there are MinRows at least
+	a.Past.Delay = p.delays(rows)
+	if looks := p.halve(a.Past.Checks / 2); looks != nil {
+		a.Halved = p.plan(looks)
+		if looks := p.fixed(a.Halved.Checks); looks != nil {
+			a.Fixed = p.plan(looks)
 		}
 	}
 	return a

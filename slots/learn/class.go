@@ -2,14 +2,17 @@ package learn
 
 import (
 	"encoding/json"
+	"math/big"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
 // maxClass is how many bytes a class has that is one of its own.
 const maxClass = 200
 
-// ClassOf returns the class of a row with a payload, by a field of it: a text as it is, a number or a boolean as in JSON. It is
-// empty where there is none.
+// ClassOf returns the class of a row with a payload, by a field of it: a text as it is, a boolean as in JSON, and a number
+// as the database writes it, where 1e2 is 100. It is empty where there is none.
 func ClassOf(payload json.RawMessage, field string) string {
 	if field == "" || len(payload) == 0 {
 		return ""
@@ -24,10 +27,30 @@ func ClassOf(payload json.RawMessage, field string) string {
 	}
 	var text string
 	if json.Unmarshal(fields[field], &text) != nil {
-		text = value
+		text = plain(value)
 	}
 	if len(text) > maxClass {
 		return ""
 	}
 	return text
+}
+
+var number = regexp.MustCompile(`^-?[0-9]+\.?([0-9]*)([eE][+-]?[0-9]+)?$`)
+
+// plain writes a number without an exponent, with as many digits after the point as it has, and anything else as it is. Of one
+// that is too long for a class it returns nothing.
+func plain(text string) string {
+	parts := number.FindStringSubmatch(text)
+	if parts == nil {
+		return text
+	}
+	power := 0
+	if parts[2] != "" {
+		var err error
+		if power, err = strconv.Atoi(parts[2][1:]); err != nil || power < -maxClass || power > maxClass {
+			return ""
+		}
+	}
+	value, _ := new(big.Rat).SetString(text)
+	return value.FloatString(max(0, len(parts[1])-power))
 }

@@ -199,6 +199,29 @@ func (f figures) line(name string, base figures) string {
 		name, f.checks, float64(f.checks)/float64(f.orders), 100*(base.checks-f.checks)/base.checks, f.delay.Hours())
 }
 
+// longest is the maximum of Learned, which choose finds out from the orders that are learned from alone.
+const longest = 4 * day
+
+// choose returns the shortest maximum that saves half of the checks where a half of some orders is judged by what the other half, before it,
+// tells: the shorter it is, the sooner an order is found shipped.
+func choose(t *testing.T, orders []order) (shortest time.Duration) {
+	t.Helper()
+	from := orders[len(orders)/2].placed
+	daily := &watch{interval: day}
+	daily.play(t, orders)
+	base := daily.figures(from)
+	for most := 10 * day; most > day; most -= day {
+		w := &watch{interval: day, alone: from, opts: []jobs.Option{jobs.Learned(day, most)}}
+		w.play(t, orders)
+		got := w.figures(from)
+		t.Log(got.line(fmt.Sprintf("learned from a quarter, no later than %d days", most/day), base))
+		if 2*got.checks <= base.checks {
+			shortest = most
+		}
+	}
+	return shortest
+}
+
 // The first half of the orders is what is learned from, by a check that looks once a day; the second is what it is judged on.
 // Whatever a run knows of an order, it knows from slots before its own.
 func TestHalfOfTheChecksOfRealOrdersAreSavedAndNoAlertIsLate(t *testing.T) {
@@ -206,7 +229,12 @@ func TestHalfOfTheChecksOfRealOrdersAreSavedAndNoAlertIsLate(t *testing.T) {
 	orders := readOrders(t)
 	from := orders[len(orders)/2].placed
 	later := orders[slices.IndexFunc(orders, func(o order) bool { return !o.placed.Before(from) }):]
-	learned := []jobs.Option{jobs.Learned(day, 4*day)}
+	if *update {
+		if got := choose(t, orders[:len(orders)-len(later)]); got != longest {
+			t.Errorf("the orders that are learned from say that the maximum should be %s", got)
+		}
+	}
+	learned := []jobs.Option{jobs.Learned(day, longest)}
 	daily, judged := &watch{name: "a fixed interval of a day", interval: day}, &watch{name: "learned", interval: day, alone: from, opts: learned}
 	ways := []*watch{daily, judged}
 	if *update {

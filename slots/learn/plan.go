@@ -7,21 +7,30 @@ import (
 // mostLooks bounds the looks of a plan.
 const mostLooks = 1000
 
+// planner weighs looks at the rows of a curve.
+type planner struct {
+	*Curve
+	// cancelled is which part of the rows that were finished their owner has ended: at once, and without another check.
+	cancelled float64
+	width     float64 // of the slots
+	ahead     float64 // from when a row was enqueued to its first slot
+}
+
 // last is the age after which history knows nothing.
 func (c *Curve) last() float64 { return float64(c.Ages[len(c.Ages)-1]) }
 
 // shares are the ages at which a share of those that were still open have ended, each time, as far as history knows.
-func (c *Curve) shares(share, width float64) (looks []float64) {
-	age := float64(c.Ages[0])
-	for open := 1 - c.At(age); open > 0.01 && len(looks) < mostLooks; open = 1 - c.At(age) {
-		next, ok := c.reach(1-open*(1-share), width)
-		if !ok || max(next, age+width) > c.last()-width {
+func (p planner) shares(share float64) (looks []float64) {
+	age := float64(p.Ages[0])
+	for open := 1 - p.At(age); open > 0.01 && len(looks) < mostLooks; open = 1 - p.At(age) {
+		next, ok := p.reach(1-open*(1-share), p.width)
+		if !ok || max(next, age+p.width) > p.last()-p.width {
 			break
 		}
-		age = max(next, age+width)
+		age = max(next, age+p.width)
 		looks = append(looks, age)
 	}
-	return append(looks, c.last())
+	return append(looks, p.last())
 }
 
 // every are ages from the first slot on, at an interval.
@@ -33,15 +42,15 @@ func (c *Curve) every(interval float64) (looks []float64) {
 }
 
 // cost is how many checks a row has with looks at ages, on average, and how long after it is finished that is found.
-func (c *Curve) cost(looks []float64) (checks, delay float64) {
-	before := float64(c.Ages[0])
+func (p planner) cost(looks []float64) (checks, delay float64) {
+	before := float64(p.Ages[0])
 	for _, look := range looks {
-		checks += 1 - c.At(before)
-		delay += c.late(before, look)
+		checks += 1 - (1-p.cancelled)*p.At(before) - p.cancelled*p.At(look)
+		delay += p.late(before, look)
 		before = look
 	}
-	if finished := c.At(before); finished > 0 {
-		delay /= finished
+	if finished := p.At(before); finished > 0 {
+		delay *= (1 - p.cancelled) / finished
 	}
 	return checks, delay
 }
@@ -61,15 +70,18 @@ func (c *Curve) late(from, to float64) (sum float64) {
 	return sum
 }
 
-// delays is how long after they were finished rows were found so, on average.
-func (c *Curve) delays(rows []row) time.Duration {
+// delays is how long after they were finished rows were found so, or ended by their owner, on average.
+func (p planner) delays(rows []row) time.Duration {
 	sum, n := 0.0, 0.0
 	for _, r := range rows {
 		if k, ok := r.interval(); ok && k.to < forever {
 			from, to := float64(k.from), float64(k.to)
 			late := (to - from) / 2
-			if part := c.At(to) - c.At(from); part > 0 {
-				late = c.late(from, to) / part
+			if part := p.At(to) - p.At(from); part > 0 {
+				late = p.late(from, to) / part
+			}
+			if r.cancelled() {
+				late = 0
 			}
 			sum, n = sum+late, n+1
 		}
@@ -78,10 +90,10 @@ func (c *Curve) delays(rows []row) time.Duration {
 }
 
 // halve returns the looks by the lowest share that need no more checks than that; nil: there are none.
-func (c *Curve) halve(checks, width float64) []float64 {
+func (p planner) halve(checks float64) []float64 {
 	for share := 0.02; share < 0.985; share += 0.02 {
-		looks := c.shares(share, width)
-		if n, _ := c.cost(looks); n <= checks {
+		looks := p.shares(share)
+		if n, _ := p.cost(looks); n <= checks {
 			return looks
 		}
 	}
@@ -89,18 +101,18 @@ func (c *Curve) halve(checks, width float64) []float64 {
 }
 
 // fixed returns the looks at the shortest interval that needs no more checks than that; nil: there is none.
-func (c *Curve) fixed(checks, width float64) []float64 {
-	short, long := width, max(2*width, c.last())
+func (p planner) fixed(checks float64) []float64 {
+	short, long := p.width, max(2*p.width, p.last())
 	for range 40 {
 		middle := (short + long) / 2
-		if n, _ := c.cost(c.every(middle)); n > checks {
+		if n, _ := p.cost(p.every(middle)); n > checks {
 			short = middle
 		} else {
 			long = middle
 		}
 	}
-	looks := c.every(long)
-	if n, _ := c.cost(looks); n > checks {
+	looks := p.every(long)
+	if n, _ := p.cost(looks); n > checks {
 		return nil
 	}
 	return looks
@@ -109,11 +121,11 @@ func (c *Curve) fixed(checks, width float64) []float64 {
 // planned is how many of the next looks a plan names.
 const planned = 5
 
-func (c *Curve) plan(looks []float64, ahead float64) *Plan {
-	checks, delay := c.cost(looks)
-	p := &Plan{First: seconds(max(0, ahead+looks[0])), Checks: checks, Delay: seconds(delay)}
+func (p planner) plan(looks []float64) *Plan {
+	checks, delay := p.cost(looks)
+	plan := &Plan{First: seconds(max(0, p.ahead+looks[0])), Checks: checks, Delay: seconds(delay)}
 	for i := 1; i < min(len(looks), planned+1); i++ {
-		p.Next = append(p.Next, seconds(looks[i]-looks[i-1]))
+		plan.Next = append(plan.Next, seconds(looks[i]-looks[i-1]))
 	}
-	return p
+	return plan
 }

@@ -41,6 +41,9 @@ type row struct {
 	checks, vain   int64 // vain: those that found nothing
 }
 
+// cancelled tells whether its owner has ended it.
+func (r row) cancelled() bool { return r.finished.Valid && r.checks == r.vain }
+
 // interval returns what is known of when a row was finished; false: nothing.
 func (r row) interval() (interval, bool) {
 	k := interval{from: min(-1, -r.waited), to: forever}

@@ -124,7 +124,7 @@ func TestEventsOfTheOutboxWaitForTheirConsumers(t *testing.T) {
 	// Ack waits for transactions of other tests on this server.
 	w.exec(`insert into prescient.event_consumer (name, mark, position) select 'mailer', min(mark::text::bigint)::text::xid8, min(position) from prescient.event_outbox`)
 	w.exec(`insert into prescient.event_consumer (name, mark, position) select 'warehouse', max(mark::text::bigint)::text::xid8, max(position) from prescient.event_outbox`)
-	w.exec(`update prescient.event_outbox set written_at = clock_timestamp() - interval '1 hour'`)
+	w.exec(`update prescient.event_outbox set written_at = statement_timestamp() - interval '1 hour'`)
 	_, got := parse(t, w.scrape())
 	got.wants(t, samples{
 		`prescient_outbox_waiting_events{consumer="mailer"}`:            2,

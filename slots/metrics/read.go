@@ -145,7 +145,7 @@ func (s *Source) read(ctx context.Context) (*reading, error) {
 		return nil, err
 	}
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(), pgsql.SlotIndexOnly)
+		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(), pgsql.SlotIndexOnly.In(schema))
 		if _, err := tx.ExecContext(ctx, set); err != nil {
 			return err
 		}

@@ -173,6 +173,7 @@ $$;
 -- within, in seconds, it is the one that place gives a key.
 -- It takes the number of its transaction before it asks the clock. So whoever opens the slot it chooses has a higher
 -- number, and knows from that which transactions may still bring rows into it; see open_slot.
+-- The clock is asked here, where the number was taken, and not where a query finds the setting: on Citus that is another server.
 -- In PL/pgSQL, which keeps the plan: an SQL function is planned anew by each enqueue, at a third of its cost.
 -- +goose StatementBegin
 create function prescient.slot_target(
@@ -193,20 +194,69 @@ declare
     hash     bigint;
 begin
     perform pg_current_xact_id();
+    clock := coalesce(clock, clock_timestamp());
     if within is null then
         return (
-            select greatest(
-                prescient.slot_ceil(at, width),
-                prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width
-            )
+            select greatest(prescient.slot_ceil(at, width), prescient.slot_floor(clock, width) + width)
             from prescient.setting
         );
     end if;
     select s.width into width from prescient.setting s;
     first := prescient.slot_ceil(at, width);
-    earliest := prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width;
+    earliest := prescient.slot_floor(clock, width) + width;
     hash := prescient.place_hash(key);
     return prescient.place(first, at, within, earliest, width, hash);
+end
+$$;
+-- +goose StatementEnd
+
+-- Transactions with a number below this one have ended, and what they have written is seen by the next statement.
+-- On Citus the number is the coordinator's, which all clients have in common and which stays when the schema moves. A transaction
+-- that has written on several servers ends there while it may still be prepared where the schema is: as long as
+-- one is, nothing is known.
+-- +goose StatementBegin
+create function prescient.ended_before()
+returns xid8
+language plpgsql
+as $$
+declare
+    ended xid8 := pg_snapshot_xmin(pg_current_snapshot());
+begin
+    if exists (select from prescient.setting where exists (select from pg_prepared_xact() as p where starts_with(p.gid, 'citus_'))) then
+        return '0';
+    end if;
+    return ended;
+end
+$$;
+-- +goose StatementEnd
+
+-- For statements of the transaction that come after it: where they read slots, the planner is to go through the slot index in
+-- its order; see SlotIndexOnly. A setting is made by a query of a table where that table is, which on Citus is another server.
+-- A procedure, which returns no rows.
+-- +goose StatementBegin
+create procedure prescient.slot_index_only()
+language plpgsql
+as $$
+begin
+    perform
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_sort', 'off', true),
+        set_config('max_parallel_workers_per_gather', '0', true),
+        set_config('jit', 'off', true)
+    from prescient.setting;
+end
+$$;
+-- +goose StatementEnd
+
+-- Sets how long the statements that come after it wait for a lock: here, and where the tables are.
+-- +goose StatementBegin
+create procedure prescient.wait_for_locks(most text)
+language plpgsql
+as $$
+begin
+    perform set_config('lock_timeout', most, true);
+    perform set_config('lock_timeout', most, true) from prescient.setting;
 end
 $$;
 -- +goose StatementEnd
@@ -215,6 +265,9 @@ insert into prescient.setting (since, schema_version)
 values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interval '15 minutes', 1);
 
 -- +goose Down
+drop procedure prescient.wait_for_locks(text);
+drop procedure prescient.slot_index_only();
+drop function prescient.ended_before();
 drop function prescient.slot_target(timestamptz, timestamptz, integer, text);
 drop function prescient.place(timestamptz, timestamptz, integer, timestamptz, interval, bigint);
 drop function prescient.place_count(timestamptz, timestamptz, integer, interval);

@@ -68,6 +68,8 @@ returns table (name text, job bigint)
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+    clock timestamptz := clock_timestamp();
 begin
     -- In the order of their names, so that two calls never wait for each other in a circle.
     return query
@@ -75,14 +77,14 @@ begin
     from (select distinct u.name from unnest(names) as u (name) order by u.name) as g;
 
     update prescient.job j
-    set registered_at = clock_timestamp(),
+    set registered_at = clock,
         sla = stale.sla
     from (
         select o.job, g.sla::double precision * interval '1 microsecond' as sla
         from prescient.job o
         join unnest(names, slas) as g (name, sla) on g.name = o.name
         where o.registered_at is null
-            or o.registered_at < clock_timestamp() - interval '1 hour'
+            or o.registered_at < clock - interval '1 hour'
             or o.sla is distinct from g.sla::double precision * interval '1 microsecond'
         for update of o skip locked
     ) as stale
@@ -92,9 +94,9 @@ $$;
 -- +goose StatementEnd
 
 -- The trace of a row is what has happened to it since it was enqueued, oldest first: a line of JSON for each check that did
--- not end it, and for each change. Somebody's change is an object: what (rescheduled, pushed_back, kept, width, retried,
--- cancelled, replaced), at in milliseconds, slot (the one that the row was in) in seconds since 1970, by, app and actor. What a
--- run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
+-- not end it, and for each change. Somebody's change is an object: what (rescheduled, pushed_back, kept, width, retried, moved,
+-- cancelled, replaced), at in milliseconds, slot (the one that the row was in) in seconds since 1970, by, app and actor; of moved, the stores from
+-- and to. What a run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
 -- milliseconds, how long it took in microseconds, and its error; of what was not checked, when; and where the next slot was chosen
 -- by what was learned, that slot, the one that the check had asked for, how many of a hundred rows like it have ended by the former, and
 -- the class that it is of.
@@ -112,6 +114,16 @@ as $$
         'app', nullif(current_setting('application_name'), ''),
         'actor', left(nullif(current_setting('prescient_trace.actor', true), ''), 200)
     ))::text
+$$;
+
+-- An entry that was made for slot 'epoch', for another one. It depends on nothing else, and so may be a part of any statement.
+create function prescient.trace_in(entry text, slot timestamptz)
+returns text
+language sql
+immutable
+parallel safe
+as $$
+    select replace(entry, '"slot":0', '"slot":' || extract(epoch from slot - timestamptz '1970-01-01 00:00:00+00')::bigint)
 $$;
 
 -- A trace with one more entry, of which the newest 20 are kept; null: none. In SQL, so that it is a part of the statement
@@ -208,6 +220,7 @@ update prescient.setting
 set schema_version = 1;
 drop table prescient.future_job;
 drop function prescient.traced(text, text);
+drop function prescient.trace_in(text, timestamptz);
 drop function prescient.trace_entry(text, timestamptz);
 drop function prescient.register_jobs(text[], bigint[]);
 drop function prescient.job_number(text);

@@ -104,7 +104,7 @@ $$;
 
 select prescient.make_history_months();
 
--- Drops the months (UTC) that ended before an instant, and what the default partition has from before it.
+-- Drops the months (UTC) that ended before an instant, and what the default partition and table action have from before it.
 -- Returns what was dropped, with the number of rows by the table statistics; with dry_run drops nothing.
 -- It never waits, as make_history_month.
 -- +goose StatementBegin
@@ -140,6 +140,16 @@ begin
         select count(*) into rows from prescient.future_job_history_rest where finished_at < before;
     else
         delete from prescient.future_job_history_rest where finished_at < before;
+        get diagnostics rows = row_count;
+    end if;
+    if rows > 0 then
+        return next;
+    end if;
+    partition := 'action';
+    if dry_run then
+        select count(*) into rows from prescient.action where ended_at < before;
+    else
+        delete from prescient.action where ended_at < before;
         get diagnostics rows = row_count;
     end if;
     if rows > 0 then

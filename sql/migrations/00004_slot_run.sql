@@ -215,8 +215,9 @@ returns void
 language plpgsql
 as $$
 begin
-    -- In the order in which set_width and records take their locks, too.
-    lock table prescient.future_job in access share mode;
+    -- In the order in which set_width and records take their locks, too. To read nothing locks the table; lock table would do so
+    -- on all servers of Citus, and wait for one that is down.
+    perform from prescient.future_job where false;
     if alone then
         perform pg_advisory_xact_lock(hashtextextended('prescient.slot ' || extract(epoch from at), 0));
     else
@@ -234,22 +235,26 @@ returns bigint
 language plpgsql
 as $$
 declare
-    found_rows bigint;
+    numbers bigint[];
+    plans   bigint[];
 begin
     with due as materialized (
         select number, prescient.rows_in_slot(at, number) as planned
-        from prescient.jobs_in_slot(at) as number
-    ), written as (
-        insert into prescient.slot_job as s (slot, job, planned)
-        select at, number, due.planned
-        from due
-        on conflict (slot, job) do update
-        set cursor = 0,
-            drained = false,
-            planned = greatest(s.planned, s.finished + s.rescheduled + s.failed + excluded.planned)
+        from prescient.setting -- which is where they are counted
+        cross join prescient.jobs_in_slot(at) as number
     )
-    select coalesce(sum(due.planned), 0) into found_rows from due;
-    return found_rows;
+    select array_agg(due.number), array_agg(due.planned) into numbers, plans from due;
+    if numbers is null then
+        return 0;
+    end if;
+    insert into prescient.slot_job as s (slot, job, planned)
+    select at, due.number, due.planned
+    from unnest(numbers, plans) as due (number, planned)
+    on conflict (slot, job) do update
+    set cursor = 0,
+        drained = false,
+        planned = greatest(s.planned, s.finished + s.rescheduled + s.failed + excluded.planned);
+    return (select sum(planned) from unnest(plans) as planned);
 end
 $$;
 -- +goose StatementEnd
@@ -319,13 +324,15 @@ language plpgsql
 as $$
 declare
     run    prescient.slot_run;
+    now    timestamptz;
     first  boolean; -- nobody has opened the slot before
     fresh  boolean; -- claims begin at the first row
     stale  bigint[];
     waits  bigint;
 begin
     perform prescient.lock_slot(at, true);
-    ahead := at - coalesce(clock, clock_timestamp());
+    now := clock_timestamp();
+    ahead := at - coalesce(clock, now);
     if ahead > interval '0' or exists (select from prescient.setting s where prescient.slot_floor(at, s.width) <> at) then
         state := 'early';
         return;
@@ -378,10 +385,10 @@ begin
         update prescient.slot_job s set drained = true where s.slot = at and not s.drained;
     end if;
     if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
-        settled := pg_snapshot_xmin(pg_current_snapshot()) >= run.horizon;
+        settled := prescient.ended_before() >= run.horizon;
         waits := prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
         if first and settled and waits = 0 then
-            update prescient.slot_run r set state = 'done', settled = true, finished_at = clock_timestamp() where r.slot = at;
+            update prescient.slot_run r set state = 'done', settled = true, finished_at = now where r.slot = at;
             state := 'done';
             return;
         end if;
@@ -601,8 +608,10 @@ language plpgsql
 as $$
 declare
     run prescient.slot_run;
+    now timestamptz;
 begin
     perform prescient.lock_slot(at, true);
+    now := clock_timestamp();
     select * into run from prescient.slot_run r where r.slot = at;
     if not found or run.state = 'done' then
         state := 'done';
@@ -629,7 +638,7 @@ begin
         return;
     end if;
     if look or not run.settled then
-        run.settled := run.settled or pg_snapshot_xmin(pg_current_snapshot()) >= run.horizon;
+        run.settled := run.settled or prescient.ended_before() >= run.horizon;
         perform prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
         if prescient.slot_is_claimable(at) then
             update prescient.slot_run r set settled = run.settled where r.slot = at;
@@ -639,39 +648,36 @@ begin
     end if;
 
     delete from prescient.slot_claim c where c.slot = at;
-    with tallied as (
-        delete from prescient.slot_tally t where t.slot = at returning t.*
-    ), by_job as (
-        update prescient.slot_job s
-        set finished = s.finished + n.finished,
-            rescheduled = s.rescheduled + n.rescheduled,
-            failed = s.failed + n.failed,
-            spent = s.spent + n.spent,
-            late = s.late + n.late,
-            error = coalesce(n.error, s.error),
-            first_at = least(s.first_at, n.first_at),
-            last_at = greatest(s.last_at, n.last_at)
-        from (
-            select
-                t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
-                sum(t.late) as late, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
-            from tallied t
-            group by t.job
-        ) as n
-        where s.slot = at and s.job = n.job
-    ), by_lateness as (
-        insert into prescient.slot_lateness as s (slot, job, bucket, checks)
-        select at, t.job, t.bucket, sum(t.finished + t.rescheduled + t.failed)
-        from tallied t
-        where t.bucket >= 0
-        group by t.job, t.bucket
-        on conflict (slot, job, bucket) do update
-        set checks = s.checks + excluded.checks
-    )
+    -- Nothing is added to the tallies any more: who records has a claim.
+    update prescient.slot_job s
+    set finished = s.finished + n.finished,
+        rescheduled = s.rescheduled + n.rescheduled,
+        failed = s.failed + n.failed,
+        spent = s.spent + n.spent,
+        late = s.late + n.late,
+        error = coalesce(n.error, s.error),
+        first_at = least(s.first_at, n.first_at),
+        last_at = greatest(s.last_at, n.last_at)
+    from (
+        select
+            t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
+            sum(t.late) as late, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
+        from prescient.slot_tally t
+        where t.slot = at
+        group by t.job
+    ) as n
+    where s.slot = at and s.job = n.job;
+    insert into prescient.slot_lateness as s (slot, job, bucket, checks)
+    select t.slot, t.job, t.bucket, sum(t.finished + t.rescheduled + t.failed)
+    from prescient.slot_tally t
+    where t.slot = at and t.bucket >= 0
+    group by t.slot, t.job, t.bucket
+    on conflict (slot, job, bucket) do update
+    set checks = s.checks + excluded.checks;
     update prescient.slot_run r
     set state = 'done',
         closed_by = own,
-        finished_at = clock_timestamp(),
+        finished_at = now,
         checked = r.checked + n.finished + n.rescheduled + n.failed,
         finished = r.finished + n.finished,
         rescheduled = r.rescheduled + n.rescheduled,
@@ -681,9 +687,11 @@ begin
         select
             coalesce(sum(t.finished), 0) as finished, coalesce(sum(t.rescheduled), 0) as rescheduled,
             coalesce(sum(t.failed), 0) as failed, coalesce(sum(t.take_overs), 0) as take_overs
-        from tallied t
+        from prescient.slot_tally t
+        where t.slot = at
     ) as n
     where r.slot = at;
+    delete from prescient.slot_tally t where t.slot = at;
     state := 'done';
 end
 $$;
@@ -713,10 +721,10 @@ begin
     -- No setting of "prescient.": that stands for the schema.
     perform
         set_config('prescient_check.mark', mark, true),
-        set_config('lock_timeout', lock_wait, true),
         set_config('idle_in_transaction_session_timeout', idle, true),
         set_config('statement_timeout', '0', true),
         set_config('application_name', session, true);
+    call prescient.wait_for_locks(lock_wait);
     if patient then
         perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
     else
@@ -771,7 +779,6 @@ create function prescient.record_row(
 )
 returns boolean
 language plpgsql
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
@@ -820,15 +827,16 @@ begin
     there := found;
     if there then
         insert into prescient.slot_tally (slot, token, part, job, bucket, finished, rescheduled, failed, late, error, spent)
-        values (
+        select
             at, own, this, number, prescient.lateness_bucket(lateness),
             (outcome is not null and outcome <> 'failed')::integer,
             (outcome is null and move <> 'retry')::integer,
             (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
-            coalesce(lateness::double precision * interval '1 microsecond' > (select j.sla from prescient.job j where j.job = number), false)::integer,
+            coalesce(lateness::double precision * interval '1 microsecond' > j.sla, false)::integer,
             case when outcome is not distinct from 'failed' or outcome is null and move = 'retry' then error end,
             coalesce(duration, 0)::double precision * interval '1 microsecond'
-        );
+        from (select number as job) as n
+        left join prescient.job j on j.job = n.job;
     end if;
     if mark is not null then
         perform from prescient.slot_claim c where c.token = own for key share;
@@ -844,12 +852,234 @@ end
 $$;
 -- +goose StatementEnd
 
+-- What rows_finish does, for Citus: that would take its parts apart, and send what one has found for another to all servers. An insert
+-- of what a delete returns stays where the rows are.
+-- +goose StatementBegin
+create function prescient.finish_rows_apart(
+    at         timestamptz,
+    own        bigint,
+    this       bigint,
+    numbers    bigint[],
+    first_id   bigint,
+    last_id    bigint,
+    ids        bigint[],
+    outcomes   text[],
+    errors     text[],
+    latenesses bigint[],
+    durations  bigint[],
+    runner     text,
+    names      text[],
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    gone_ids   bigint[] := '{}';
+    gone_names text[]   := '{}';
+    slas       interval[];
+    entry      record;
+begin
+    rescheduled := 0;
+    slas := array(select j.sla from unnest(numbers) with ordinality as n (job, nth) left join prescient.job j on j.job = n.job order by n.nth);
+    for entry in
+        with gone as (
+            delete from prescient.future_job f
+            using unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration)
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id = o.id
+            returning f.*, o.outcome, o.error, o.lateness, o.duration
+        )
+        insert into prescient.future_job_history (
+            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
+        )
+        select
+            g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
+            case when g.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
+            case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
+            coalesce(g.error, g.last_error),
+            g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, g.outcome,
+            g.lateness::double precision * interval '1 microsecond',
+            g.duration::double precision * interval '1 microsecond',
+            finish_rows_apart.runner
+        from gone g
+        join unnest(numbers, names) as j (job, name) on j.job = g.job
+        returning id, job_exec
+    loop
+        gone_ids := gone_ids || entry.id;
+        gone_names := gone_names || entry.job_exec;
+    end loop;
+    insert into prescient.slot_tally (slot, token, part, job, bucket, finished, failed, late, error, spent)
+    select
+        at, own, this, j.job, prescient.lateness_bucket(o.lateness) as bucket,
+        count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed'),
+        count(*) filter (where o.lateness::double precision * interval '1 microsecond' > j.sla),
+        min(o.error) filter (where o.outcome = 'failed'),
+        coalesce(sum(o.duration), 0)::double precision * interval '1 microsecond'
+    from unnest(gone_ids, gone_names) as g (id, name)
+    join unnest(numbers, names, slas) as j (job, name, sla) on j.name = g.name
+    join unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration) on o.id = g.id
+    group by j.job, bucket;
+    select count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed')
+    into finished, failed
+    from unnest(gone_ids) as g (id)
+    join unnest(ids, outcomes) as o (id, outcome) on o.id = g.id;
+end
+$$;
+-- +goose StatementEnd
+
+-- Moves rows of a claim to later slots, and counts them for the claim (own) by job. kinds: next (the check asked for it),
+-- retry (it failed), defer (it did not run). payloads replace those of the rows where they are not null, entries go into their
+-- traces. A slot that has begun by now is none to move to. Rows that are no longer in the slot are their owner's again.
+-- Planned by each call, with the numbers that it is given.
+-- +goose StatementBegin
+create function prescient.move_rows(
+    at         timestamptz,
+    own        bigint,
+    this       bigint,
+    numbers    bigint[],
+    first_id   bigint,
+    last_id    bigint,
+    ids        bigint[],
+    kinds      text[],
+    check_ats  timestamptz[],
+    errors     text[],
+    durations  bigint[],
+    payloads   jsonb[],
+    clock      timestamptz,
+    entries    text[],
+    latenesses bigint[],
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    tally    record;
+    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+begin
+    finished := 0;
+    rescheduled := 0;
+    failed := 0;
+    for tally in
+        with outcome as (
+            select *
+            from unnest(ids, kinds, check_ats, errors, durations, payloads, entries, latenesses)
+                as o (id, kind, next_check_at, error, duration, payload, entry, lateness)
+        ), moved as (
+            update prescient.future_job f
+            set next_check_at = greatest(o.next_check_at, earliest),
+                check_count = case when o.kind = 'next' then f.check_count + 1 else f.check_count end,
+                error_count = case when o.kind = 'next' then 0 when o.kind = 'retry' then f.error_count + 1 else f.error_count end,
+                last_error = coalesce(o.error, f.last_error),
+                payload = coalesce(o.payload, f.payload),
+                spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+                trace = prescient.traced(f.trace, o.entry)
+            from outcome o
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id = o.id
+            returning f.job, o.kind, o.error, o.duration, o.lateness
+        )
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, failed, late, error, spent)
+        select
+            at, own, this, m.job, prescient.lateness_bucket(m.lateness) as bucket,
+            count(*) filter (where m.kind <> 'retry'), count(*) filter (where m.kind = 'retry'),
+            count(*) filter (where m.lateness::double precision * interval '1 microsecond' > j.sla),
+            min(m.error) filter (where m.kind = 'retry'),
+            coalesce(sum(m.duration), 0)::double precision * interval '1 microsecond'
+        from moved m
+        left join prescient.job j on j.job = m.job
+        group by m.job, bucket
+        returning rescheduled, failed
+    loop
+        rescheduled := rescheduled + tally.rescheduled;
+        failed := failed + tally.failed;
+    end loop;
+end
+$$;
+-- +goose StatementEnd
+
+-- move_rows for rows of which all is alike: no error, and one entry for their traces. See rows_finish_alike.
+-- +goose StatementBegin
+create function prescient.move_rows_alike(
+    at       timestamptz,
+    own      bigint,
+    this     bigint,
+    numbers  bigint[],
+    first_id bigint,
+    last_id  bigint,
+    ids      bigint[],
+    check_at timestamptz,
+    kind     text,
+    duration bigint,
+    clock    timestamptz,
+    entry    text,
+    lateness bigint,
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    tally    record;
+    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+begin
+    finished := 0;
+    rescheduled := 0;
+    failed := 0;
+    for tally in
+        with moved as (
+            update prescient.future_job f
+            set next_check_at = greatest(check_at, earliest),
+                check_count = f.check_count + case when kind = 'next' then 1 else 0 end,
+                error_count = case when kind = 'next' then 0 else f.error_count end,
+                spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
+                trace = prescient.traced(f.trace, entry)
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id + 0 = any (ids)
+            returning f.job
+        )
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, late, spent)
+        select
+            at, own, this, m.job, prescient.lateness_bucket(lateness), m.n,
+            case when lateness::double precision * interval '1 microsecond' > j.sla then m.n else 0 end,
+            m.n * coalesce(duration, 0)::double precision * interval '1 microsecond'
+        from (select job, count(*) as n from moved group by job) as m
+        left join prescient.job j on j.job = m.job
+        returning rescheduled
+    loop
+        rescheduled := rescheduled + tally.rescheduled;
+    end loop;
+end
+$$;
+-- +goose StatementEnd
+
 update prescient.setting
 set schema_version = 4;
 
 -- +goose Down
 update prescient.setting
 set schema_version = 3;
+drop function prescient.move_rows_alike(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], timestamptz, text, bigint, timestamptz, text, bigint);
+drop function prescient.move_rows(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], timestamptz[], text[], bigint[], jsonb[], timestamptz, text[], bigint[]);
+drop function prescient.finish_rows_apart(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], text[], bigint[], bigint[], text, text[]);
 drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, text, timestamptz, text);
 drop function prescient.same_check(text);
 drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean, text, text, text);

@@ -2,13 +2,14 @@
 -- rights of the schema's owner, so that a caller needs EXECUTE alone; search_path is pinned, so that what they call is
 -- never something that the caller has made.
 -- Each runs in the caller's transaction. clock is for replays; null, the default, asks the database.
--- Those that compute a slot lock the table first, in the mode they need anyway: while the width is being changed they
--- wait, and then use the new one.
+-- Those that compute a slot lock the table first, by reading nothing of it: while the width is being changed they wait, and
+-- then use the new one.
 
 -- +goose Up
 
 -- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity,
--- a null item_key every item. Anonymous rows are never found.
+-- a null item_key every item. Anonymous rows are never found. Rows that are on their way from another store end so when they
+-- are here.
 -- +goose StatementBegin
 create function prescient.end_by_key(
     outcome     text,
@@ -22,8 +23,26 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    ended bigint;
+    ended    bigint;
+    arriving bigint;
+    entry    text := prescient.trace_entry(outcome, timestamptz 'epoch');
 begin
+    -- First: whoever lets them wait has locked them, and is waited for. One whose slot has begun may be a copy of a row that was never
+    -- given, and has been checked where it was: it does not count.
+    with marked as (
+        update prescient.store_in i
+        set outcome = end_by_key.outcome,
+            told = prescient.trace_in(entry, (i.data ->> 'next_check_at')::timestamptz)
+        where i.entity_name = end_by_key.entity_name
+            and i.entity_key = end_by_key.entity_key
+            and (end_by_key.job_exec is null or i.job_exec = end_by_key.job_exec)
+            and (end_by_key.item_key is null or i.item_key = end_by_key.item_key)
+            and i.item_key is not null
+            and i.outcome is null
+        returning (i.data ->> 'next_check_at')::timestamptz as slot
+    )
+    select count(*) into arriving from marked where slot > clock_timestamp();
+
     with gone as (
         delete from prescient.future_job f
         where f.entity_name = end_by_key.entity_name
@@ -41,10 +60,10 @@ begin
         id, coalesce((select j.name from prescient.job j where j.job = gone.job), end_by_key.job_exec, '#' || gone.job), entity_name, entity_key, item_key, group_key,
         first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for,
         asked_within,
-        prescient.traced(trace, prescient.trace_entry(end_by_key.outcome, next_check_at)), end_by_key.outcome
+        prescient.traced(trace, prescient.trace_in(entry, next_check_at)), end_by_key.outcome
     from gone;
     get diagnostics ended = row_count;
-    return ended;
+    return ended + arriving;
 end
 $$;
 -- +goose StatementEnd
@@ -97,7 +116,7 @@ begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
-    lock table prescient.future_job in row exclusive mode;
+    perform from prescient.future_job where false;
     select f.next_check_at, f.job, f.id
     into waiting
     from prescient.future_job f
@@ -113,7 +132,7 @@ begin
     target := prescient.slot_target(check_at, clock);
     update prescient.future_job f
     set next_check_at = target,
-        trace = prescient.traced(f.trace, prescient.trace_entry('rescheduled', f.next_check_at))
+        trace = prescient.traced(f.trace, prescient.trace_entry('rescheduled', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;
@@ -156,7 +175,7 @@ begin
         raise exception 'within is %; it must be from 0 to 366 days', within
             using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
     end if;
-    lock table prescient.future_job in row exclusive mode;
+    perform from prescient.future_job where false;
     select
         f.next_check_at, f.job, f.id,
         prescient.slot_floor((f.first_check_at at time zone 'UTC' + cap) at time zone 'UTC', s.width) as latest
@@ -182,7 +201,7 @@ begin
     target := greatest(target, earliest);
     update prescient.future_job f
     set next_check_at = target,
-        trace = prescient.traced(f.trace, prescient.trace_entry('pushed_back', f.next_check_at))
+        trace = prescient.traced(f.trace, prescient.trace_entry('pushed_back', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;
@@ -242,7 +261,7 @@ begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
-    lock table prescient.future_job in row exclusive mode;
+    perform from prescient.future_job where false;
     select j.job into number from prescient.job j where j.name = enqueue.job_exec;
     if not found then
         number := prescient.job_number(job_exec);
@@ -295,9 +314,10 @@ begin
                 where r.slot = waiting.next_check_at and r.state = 'open' and s.job = number and s.cursor >= waiting.id
             );
             if on_conflict = 'keep' and not claimed then
+                target := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
                 update prescient.future_job f
-                set next_check_at = prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock),
-                    trace = prescient.traced(f.trace, prescient.trace_entry('kept', f.next_check_at))
+                set next_check_at = target,
+                    trace = prescient.traced(f.trace, prescient.trace_entry('kept', waiting.next_check_at))
                 where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
                 returning f.id, f.next_check_at, 'kept'
                 into enqueue.id, enqueue.slot, enqueue.action;
@@ -362,13 +382,27 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    grid  interval;
-    first timestamptz;
+    grid           interval;
+    first          timestamptz;
+    begun          record;
+    enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    enqueued_app   text := nullif(current_setting('application_name'), '');
+    enqueued_actor text := nullif(current_setting('prescient_trace.actor', true), '');
+    enqueued_trace text := nullif(current_setting('prescient_trace.parent', true), '');
+    wrong          interval;
 begin
     if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
-    lock table prescient.future_job in row exclusive mode;
+    select w into wrong
+    from unnest(withins) as w
+    where prescient.within_seconds(w) not between 1 and 31622400
+    limit 1;
+    if found then
+        raise exception 'within is %; it must be from 0 to 366 days', wrong
+            using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
+    end if;
+    perform from prescient.future_job where false;
     replaced := 0;
     pushed_back := 0;
     -- keep, the default, asks nothing of a row whose slot has not begun: one statement, and the others one by one.
@@ -377,31 +411,28 @@ begin
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
         grid := (select width from prescient.setting);
         first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-        with given as (
-            select
-                job.job, entity_name, entity_key, prescient.place(usual, check_at, within, first, grid, hash) as target,
-                payload, item_key, group_key, check_at, within
-            from (
+        inserted := 0;
+        -- One by one: the number of rows that Citus tells of an insert is of those that it was given.
+        for begun in
+            with given as (
                 select
-                    job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
-                    prescient.within_seconds(within) as within,
-                    case when within is not null then prescient.place_hash(prescient.place_key(job_exec, entity_name, entity_key, item_key)) end as hash
-                from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
-                    as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
-                offset 0 -- each is found out once
-            ) as g
-            left join (
-                select name, prescient.number_of(name) as job
-                from (select distinct name from unnest(job_execs) as n (name)) as n
-            ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
-            order by entity_name, entity_key, job_exec, item_key, nth
-        ), who as materialized ( -- once: as defaults of the columns they would be found out for each row
-            select
-                coalesce(nullif(current_setting('role'), 'none'), session_user) as enqueued_by,
-                nullif(current_setting('application_name'), '') as enqueued_app,
-                nullif(current_setting('prescient_trace.actor', true), '') as enqueued_actor,
-                nullif(current_setting('prescient_trace.parent', true), '') as enqueued_trace
-        ), written as (
+                    job.job, entity_name, entity_key, prescient.place(usual, check_at, within, first, grid, hash) as target,
+                    payload, item_key, group_key, check_at, within
+                from (
+                    select
+                        job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
+                        prescient.within_seconds(within) as within,
+                        case when within is not null then prescient.place_hash(prescient.place_key(job_exec, entity_name, entity_key, item_key)) end as hash
+                    from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                        as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+                    offset 0 -- each is found out once
+                ) as g
+                left join (
+                    select name, prescient.number_of(name) as job
+                    from (select distinct name from unnest(job_execs) as n (name)) as n
+                ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
+                order by entity_name, entity_key, job_exec, item_key, nth
+            )
             insert into prescient.future_job (
                 job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
                 enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
@@ -410,18 +441,16 @@ begin
                 job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
                 enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
             from given
-            cross join who
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
             returning 1
-        )
-        select count(*) into inserted from written;
+        loop
+            inserted := inserted + 1;
+        end loop;
         kept := coalesce(cardinality(job_execs), 0) - inserted;
         if kept = 0 then
             return;
         end if;
-        select count(*) filter (where e.action = 'replaced'), count(*) filter (where e.action = 'inserted')
-        into replaced, pushed_back
-        from (
+        for begun in
             select g.*
             from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
                 as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
@@ -429,15 +458,23 @@ begin
                 on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key
             where f.next_check_at < first
             order by g.entity_name, g.entity_key, g.job_exec, g.item_key, g.nth
-        ) as begun,
-        lateral prescient.enqueue(
-            begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
-            'keep', null, enqueue_many.clock, begun.within
-        ) as e;
-        -- inserted: its check has ended meanwhile
-        inserted := inserted + pushed_back;
-        kept := kept - replaced - pushed_back;
-        pushed_back := 0;
+        loop
+            case (
+                select e.action
+                from prescient.enqueue(
+                    begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
+                    'keep', null, enqueue_many.clock, begun.within
+                ) as e
+            )
+                when 'replaced' then
+                    replaced := replaced + 1;
+                    kept := kept - 1;
+                when 'inserted' then -- its check has ended meanwhile
+                    inserted := inserted + 1;
+                    kept := kept - 1;
+                else
+            end case;
+        end loop;
         return;
     end if;
 
@@ -462,6 +499,94 @@ $$;
 -- +goose StatementEnd
 revoke all on function prescient.enqueue_many from public;
 
+-- Puts failed checks that ended since an instant, at most so many, back into the slot for another instant, with a clean
+-- error count; they leave history and keep their id. A key that waits already stays as it is, and so does its failed row.
+-- Null takes every job, entity_name or entity_key.
+-- +goose StatementBegin
+create function prescient.retry_failed(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    since       timestamptz,
+    most        bigint,
+    check_at    timestamptz,
+    clock       timestamptz,
+    out retried         bigint,
+    out waiting_already bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    target timestamptz := prescient.slot_target(check_at, clock);
+    entry  text        := prescient.trace_entry('retried', timestamptz 'epoch');
+    name   text;
+    row_id bigint;
+    ids    bigint[];
+    ends   timestamptz[];
+    back   bigint[]    := '{}';
+begin
+    for name in
+        select distinct h.job_exec
+        from prescient.future_job_history h
+        where h.outcome = 'failed'
+            and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
+            and h.finished_at >= since
+        order by h.job_exec
+    loop
+        perform prescient.job_number(name);
+    end loop;
+    select array_agg(h.id), array_agg(h.finished_at), count(*)
+    into ids, ends, waiting_already
+    from (
+        select h.id, h.finished_at
+        from prescient.future_job_history h
+        where h.outcome = 'failed'
+            and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
+            and (retry_failed.entity_name is null or h.entity_name = retry_failed.entity_name)
+            and (retry_failed.entity_key is null or h.entity_key = retry_failed.entity_key)
+            and h.finished_at >= since
+        order by h.finished_at
+        limit most
+        for update
+    ) as h;
+    for row_id in
+        with failed as materialized (
+            select h.*
+            from prescient.future_job_history h
+            where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (ids)
+        )
+        insert into prescient.future_job (
+            id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace
+        )
+        overriding system value
+        select
+            id, prescient.number_of(failed.job_exec), entity_name, entity_key, item_key, group_key, first_check_at, target, check_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within,
+            prescient.traced(
+                prescient.traced(trace, json_build_array(
+                    'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,
+                    (extract(epoch from duration) * 1000000)::bigint, left(last_error, 200)
+                )::text),
+                prescient.trace_in(entry, slot)
+            )
+        from failed
+        order by failed.finished_at
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+        returning id
+    loop
+        back := back || row_id;
+    end loop;
+    delete from prescient.future_job_history h
+    where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (back);
+    retried := cardinality(back);
+    waiting_already := waiting_already - retried;
+end
+$$;
+-- +goose StatementEnd
+
 -- Takes the lock that a run holds while it checks a group, until the transaction ends: for applications that change
 -- what a group's check looks at. The group of a row without a group_key is entity_name || chr(31) || entity_key.
 -- +goose StatementBegin
@@ -485,6 +610,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     seconds numeric := extract(epoch from new_width);
+    entry   text := prescient.trace_entry('width', timestamptz 'epoch');
+    now     timestamptz;
     due     record;
     moved   bigint;
 begin
@@ -498,6 +625,7 @@ begin
         return 0;
     end if;
     lock table prescient.future_job, prescient.slot_run in access exclusive mode;
+    now := coalesce(clock, clock_timestamp());
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select to_char(min(slot) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.slot_run where state = 'open')
             using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up. Where that leaves it open, its rows are of a job that the binary does not have: '
@@ -507,7 +635,7 @@ begin
     into due
     from prescient.future_job f
     left join prescient.job j on j.job = f.job
-    where f.next_check_at <= coalesce(clock, clock_timestamp())
+    where f.next_check_at <= now
     order by f.next_check_at
     limit 1;
     if found then
@@ -521,11 +649,14 @@ begin
     end if;
     update prescient.setting
     set width = new_width,
-        since = prescient.slot_floor(coalesce(clock, clock_timestamp()), new_width) + new_width;
+        since = prescient.slot_floor(now, new_width) + new_width;
     alter table prescient.future_job drop constraint future_job_on_grid;
     update prescient.future_job
-    set next_check_at = prescient.slot_ceil(next_check_at, new_width),
-        trace = prescient.traced(trace, prescient.trace_entry('width', next_check_at))
+    -- slot_ceil, of what is immutable alone: the sum is one without a time zone.
+    set next_check_at = prescient.slot_floor(
+            (next_check_at at time zone 'UTC' + (new_width - interval '1 microsecond')) at time zone 'UTC', new_width
+        ),
+        trace = prescient.traced(trace, prescient.trace_in(entry, next_check_at))
     where next_check_at <> prescient.slot_floor(next_check_at, new_width);
     get diagnostics moved = row_count;
     execute format(
@@ -547,6 +678,7 @@ update prescient.setting
 set schema_version = 4;
 drop function prescient.set_width(interval, timestamptz);
 drop function prescient.lock_group(text);
+drop function prescient.retry_failed(text, text, text, timestamptz, bigint, timestamptz, timestamptz);
 drop function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz, interval[]);
 drop function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval);
 drop function prescient.push_back(text, text, text, timestamptz, interval, text, timestamptz, interval);

@@ -5,13 +5,14 @@
 -- entry of its trace, and how it ended or what it waits for. A null job_exec takes every job, a null item_key every item;
 -- anonymous rows are found once they have ended.
 --
--- what: enqueued; next, retry, deferred, rescheduled, pushed_back, kept, width, retried (see trace_entry); an outcome, see
--- future_job_history; or waiting. slot: the one that the row was in; target: of enqueued, the instant that was asked for; within: the
+-- what: enqueued; next, retry, deferred, rescheduled, pushed_back, kept, width, retried, moved (see trace_entry); an outcome, see
+-- future_job_history; waiting; or arriving, of one that is on its way here from another store. slot: the one that the row was in; target: of enqueued, the instant that was asked for; within: the
 -- window after it in which any slot would have done.
 -- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
 -- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
 -- left open), straggler (it came after its slot was closed). learned: of a check whose next slot was chosen by what was learned:
 -- next, latest (the slot that it had asked for), percent (of the rows like it that have ended by next), class (empty: all rows of the job).
+-- moved_from, moved_to: the stores, of moved.
 -- +goose StatementBegin
 create function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null)
 returns table (
@@ -34,7 +35,9 @@ returns table (
     closed_at  timestamptz,
     hindrance  text,
     within     interval,
-    learned    jsonb
+    learned    jsonb,
+    moved_from text,
+    moved_to   text
 )
 language plpgsql
 stable
@@ -64,12 +67,23 @@ begin
             and h.entity_key = why.entity_key
             and (why.job_exec is null or h.job_exec = why.job_exec)
             and (why.item_key is null or h.item_key = why.item_key)
+        union all
+        select
+            r.id, i.job_exec, r.item_key, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor,
+            r.asked_for, r.asked_within, r.trace, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null
+        from prescient.store_in i
+        cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
+        where i.entity_name = why.entity_name
+            and i.entity_key = why.entity_key
+            and (why.job_exec is null or i.job_exec = why.job_exec)
+            and (why.item_key is null or i.item_key = why.item_key)
+            and i.item_key is not null
     ), entry as (
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
             coalesce(s.asked_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
             null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
-            s.asked_within, null::jsonb as learned
+            s.asked_within, null::jsonb as learned, null::text as moved_from, null::text as moved_to
         from story s
         union all
         select
@@ -85,7 +99,7 @@ begin
             case when e.value -> 7 is not null then jsonb_build_object(
                 'next', to_timestamp((e.value -> 7 ->> 0)::bigint), 'latest', to_timestamp((e.value -> 7 ->> 1)::bigint),
                 'percent', e.value -> 7 -> 2, 'class', e.value -> 7 -> 3
-            ) end
+            ) end, e.value ->> 'from', e.value ->> 'to'
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select t.line::jsonb as value) as e
@@ -94,7 +108,7 @@ begin
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
-            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null, null, null
         from story s
         left join lateral (
             select last.value
@@ -115,7 +129,9 @@ begin
             when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
         end,
         e.asked_within * interval '1 second',
-        e.learned
+        e.learned,
+        e.moved_from,
+        e.moved_to
     from entry e
     left join prescient.job j on j.job = e.job
     left join prescient.slot_run r on r.slot = e.slot and (e.lateness is not null or e.what = 'waiting')

@@ -38,22 +38,28 @@ returns table (key text, places integer)
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+    taken integer[];
 begin
     -- The others' places are counted by a statement after the lock, and so as they are.
     perform pg_advisory_xact_lock(hashtextextended('prescient.places ' || number, 0));
     -- Those of any key: nobody may ever ask for that of a run that has died.
     delete from prescient.job_place p
     where p.job = number and p.token <> own and p.allocated_until < statement_timestamp();
+    taken := array(
+        select coalesce((
+            select sum(t.places)
+            from prescient.job_place t
+            where t.job = number and t.key = w.key and t.token <> own
+        ), 0)::integer
+        from unnest(keys) with ordinality as w (key, nth)
+        order by w.nth
+    );
     return query
     insert into prescient.job_place as p (job, key, token, places, allocated_until)
-    select number, w.key, own, least(w.wanted, most - o.taken), statement_timestamp() + lease
-    from unnest(keys, wanted) as w (key, wanted)
-    cross join lateral (
-        select coalesce(sum(t.places), 0)::integer as taken
-        from prescient.job_place t
-        where t.job = number and t.key = w.key and t.token <> own
-    ) as o
-    where o.taken < most
+    select number, w.key, own, least(w.wanted, most - w.taken), statement_timestamp() + lease
+    from unnest(keys, wanted, taken) as w (key, wanted, taken)
+    where w.taken < most
     on conflict (job, key, token) do update
     set places = greatest(p.places, excluded.places),
         allocated_until = excluded.allocated_until
@@ -71,15 +77,17 @@ returns interval
 language plpgsql
 as $$
 declare
+    taken     interval := checks * spacing;
     next_free timestamptz;
     is_new    boolean;
 begin
     -- What a server that dies forgets are instants that have passed.
     perform set_config('synchronous_commit', 'off', true);
     insert into prescient.job_pace as p (job, key, free_at)
-    values (number, of_key, statement_timestamp() + checks * spacing)
+    values (number, of_key, statement_timestamp() + taken)
     on conflict (job, key) do update
-    set free_at = greatest(p.free_at, statement_timestamp()) + checks * spacing
+    -- A sum without a time zone is immutable.
+    set free_at = greatest((p.free_at at time zone 'UTC' + taken) at time zone 'UTC', excluded.free_at)
     returning p.free_at, p.xmax = 0 into next_free, is_new;
     if is_new and random() < 0.01 then
         delete from prescient.job_pace p
@@ -90,7 +98,7 @@ begin
             for update skip locked
         );
     end if;
-    return next_free - checks * spacing - clock_timestamp();
+    return next_free - taken - clock_timestamp();
 end
 $$;
 -- +goose StatementEnd

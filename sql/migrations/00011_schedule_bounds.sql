@@ -6,14 +6,19 @@ alter table prescient.schedule
     add column starts_at     timestamptz,
     add column ends_at       timestamptz,
     add column max_runs      integer,
-    add column exclude       text[],
-    add constraint schedule_deadline_from check (deadline_from in ('instant', 'slot')),
+    add column exclude       text[];
+-- One by one, as Citus wants constraints to be added.
+alter table prescient.schedule
+    add constraint schedule_deadline_from check (deadline_from in ('instant', 'slot'));
+alter table prescient.schedule
     add constraint schedule_starts_at check (
         starts_at between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
-    ),
+    );
+alter table prescient.schedule
     add constraint schedule_ends_at check (
         ends_at between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
-    ),
+    );
+alter table prescient.schedule
     add constraint schedule_max_runs check (max_runs > 0);
 
 comment on column prescient.schedule.deadline is

@@ -2,7 +2,8 @@
 
 -- +goose Up
 alter table prescient.future_job
-    add column asked_within integer,
+    add column asked_within integer;
+alter table prescient.future_job
     add constraint future_job_within check (asked_within between 1 and 31622400);
 alter table prescient.future_job_history
     add column asked_within integer;
@@ -18,5 +19,6 @@ set schema_version = 12;
 alter table prescient.future_job_history
     drop column asked_within;
 alter table prescient.future_job
-    drop constraint future_job_within,
+    drop constraint future_job_within;
+alter table prescient.future_job
     drop column asked_within;

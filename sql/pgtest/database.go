@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -70,16 +71,17 @@ func migrated(t testing.TB) string {
 // Empty is URL of a database that has nothing in it, not even the schema.
 func Empty(t testing.TB) string {
 	t.Helper()
-	return clone(t, "template0")
+	return clone(t, "")
 }
 
+// clone copies a template; "": nothing.
 func clone(t testing.TB, template string) string {
 	t.Helper()
 	server, err := theFixture().server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := server.create(t.Context(), template)
+	name, err := server.create(t.Context(), cmp.Or(template, server.empty))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,10 @@
 // PRESCIENT_TEST_POOLER, set to anything, puts PgBouncer in transaction mode before each database of New and URL: what a test
 // asks with parameters must be in a transaction then, too.
 //
+// PRESCIENT_TEST_CITUS_URL names a database of a Citus coordinator which knows its workers, for make test-citus. Each test has a database of
+// its own on every node then, and a schema in it is on one worker. A test that can have no meaning there is skipped, and says why:
+// see [NotOnCitus]. A role that may make databases on each node is needed.
+//
 // What becomes of a process that dies, loses a connection, stands still or is overtaken at a statement of its own is
 // found out with [OpenFaults]: a pool that counts round trips and has a [Fault] happen at the one that the test chooses.
 // A test that goes through all of them has seen every statement boundary.

@@ -2,7 +2,6 @@ package pgtest
 
 import (
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,7 +45,10 @@ type fixture struct {
 }
 
 // lasting tells whether the server outlives the process, and nobody removes from it what the tests share.
-func (f *fixture) lasting() bool { return current.Load() != f && os.Getenv(variable) != "" }
+func (f *fixture) lasting() bool {
+	raw, _ := given()
+	return current.Load() != f && raw != ""
+}
 
 func newFixture() *fixture {
 	f := &fixture{}

@@ -43,6 +43,7 @@ max_client_conn = 1000
 // one of the URL. It skips the test where PgBouncer is not installed.
 func Pooled(t testing.TB, direct string) string {
 	t.Helper()
+	NotOnCitus(t, "nobody has tried a pooler before the coordinator")
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		program = "/usr/sbin/pgbouncer"

@@ -38,16 +38,29 @@ var settings = map[string]string{
 
 // server is where the tests' databases are made.
 type server struct {
-	url      url.URL
-	admin    *sqlx.DB
+	nodes    []node       // one, or those of a Citus cluster, the coordinator first
+	empty    string       // the template of databases that have nothing in them
 	template string       // the database's name; empty until a test needs it
 	stop     func() error // what was started for the tests
+}
+
+type node struct {
+	url   url.URL
+	admin *sqlx.DB
+}
+
+// given is the URL of a server to use instead of starting one, and the variable that names it.
+func given() (raw, name string) {
+	if OnCitus() {
+		return os.Getenv(citusVariable), citusVariable
+	}
+	return os.Getenv(variable), variable
 }
 
 func startServer() (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if raw := os.Getenv(variable); raw != "" {
+	if raw, _ := given(); raw != "" {
 		return connect(ctx, raw, func() error { return nil })
 	}
 	dir, err := os.MkdirTemp(tempRoot(), "prescient-pgtest-")
@@ -99,21 +112,35 @@ func startWatched(ctx context.Context, s *embedded.Server, dir string) (*server,
 func connect(ctx context.Context, raw string, stop func() error) (*server, error) {
 	parsed, err := url.Parse(raw)
 	if err != nil || !strings.HasPrefix(parsed.Scheme, "postgres") {
+		_, name := given()
 		// The parser's error would show the password.
-		return nil, fmt.Errorf("parse %s: write postgres://user@host:5432/database", variable)
+		return nil, fmt.Errorf("parse %s: write postgres://user@host:5432/database", name)
 	}
-	admin, err := pgsql.Open(ctx, raw)
+	s := &server{empty: "template0", stop: stop}
+	err = s.addNode(ctx, *parsed)
+	if err == nil && OnCitus() {
+		err = s.addWorkers(ctx)
+	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.disconnect())
+	}
+	return s, nil
+}
+
+func (s *server) addNode(ctx context.Context, at url.URL) error {
+	admin, err := pgsql.Open(ctx, at.String())
+	if err != nil {
+		return err
 	}
 	admin.SetMaxOpenConns(4)
-	return &server{url: *parsed, admin: admin, stop: stop}, nil
+	s.nodes = append(s.nodes, node{url: at, admin: admin})
+	return nil
 }
 
 func (s *server) makeTemplate() (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	name, err := s.create(ctx, "template0")
+	name, err := s.create(ctx, s.empty)
 	if err != nil {
 		return "", err
 	}
@@ -122,28 +149,55 @@ func (s *server) makeTemplate() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = pgsql.Migrate(ctx, db, pgsql.DefaultSchema)
-	return name, errors.Join(err, db.Close())
+	err = errors.Join(pgsql.Migrate(ctx, db, pgsql.DefaultSchema), db.Close())
+	if err == nil && OnCitus() {
+		err = s.freeze(ctx, name)
+	}
+	return name, err
 }
 
 // create makes a copy of a database under a name that no other process takes.
 func (s *server) create(ctx context.Context, template string) (string, error) {
 	name := fmt.Sprintf("prescient_test_%d_%s", os.Getpid(), strings.ToLower(rand.Text()[:12]))
-	if _, err := s.admin.ExecContext(ctx, "create database "+name+" template "+template); err != nil {
+	commands := []string{"create database " + name + " template " + template}
+	if OnCitus() {
+		for _, setting := range citusSettings {
+			commands = append(commands, "alter database "+name+" set "+setting)
+		}
+	}
+	if err := s.everywhere(ctx, commands...); err != nil {
 		return "", fmt.Errorf("create a database for the test (the role needs CREATEDB): %w", err)
 	}
 	return name, nil
 }
 
 func (s *server) drop(ctx context.Context, name string) error {
-	if _, err := s.admin.ExecContext(ctx, "drop database if exists "+name+" with (force)"); err != nil {
+	commands := []string{"drop database if exists " + name + " with (force)"}
+	if OnCitus() { // its maintenance daemon would come back meanwhile
+		commands = append([]string{"alter database " + name + " with allow_connections false"}, commands...)
+	}
+	if err := s.everywhere(ctx, commands...); err != nil {
 		return fmt.Errorf("drop the test's database %s: %w", name, err)
 	}
 	return nil
 }
 
-func (s *server) urlOf(database string) string {
-	u := s.url
+// everywhere executes commands on each node.
+func (s *server) everywhere(ctx context.Context, commands ...string) error {
+	for _, n := range s.nodes {
+		for _, command := range commands {
+			if _, err := n.admin.ExecContext(ctx, command); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *server) urlOf(database string) string { return s.nodes[0].urlOf(database) }
+
+func (n node) urlOf(database string) string {
+	u := n.url
 	u.Path = "/" + database
 	return u.String()
 }
@@ -155,5 +209,19 @@ func (s *server) close() error {
 	if s.template != "" {
 		err = s.drop(ctx, s.template)
 	}
-	return errors.Join(err, s.admin.Close(), s.stop())
+	return errors.Join(err, s.disconnect(), s.stop())
+}
+
+// disconnect closes the pools, and drops what connect has made.
+func (s *server) disconnect() error {
+	var err error
+	if s.empty != "template0" {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err = s.drop(ctx, s.empty)
+	}
+	for _, n := range s.nodes {
+		err = errors.Join(err, n.admin.Close())
+	}
+	return err
 }

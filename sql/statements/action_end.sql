@@ -2,5 +2,5 @@
 update prescient.action
 set outcome = $2,
     result = $3,
-    ended_at = clock_timestamp()
+    ended_at = statement_timestamp()
 where id = $1 and outcome = 'running'

@@ -1,8 +1,11 @@
 -- Ends rows that wait: given by slot ($1), job_exec ($2) and id ($3), with an outcome ($4). Returns how many were there.
-with gone as (
+with given as materialized (
+    select r.slot, r.job_exec, prescient.number_of(r.job_exec) as job, r.id
+    from unnest($1::timestamptz[], $2::text[], $3::bigint[]) as r (slot, job_exec, id)
+), gone as (
     delete from prescient.future_job f
-    using unnest($1::timestamptz[], $2::text[], $3::bigint[]) as r (slot, job_exec, id)
-    where f.next_check_at = r.slot and f.job = prescient.number_of(r.job_exec) and f.id = r.id
+    using given r
+    where f.next_check_at = r.slot and f.job = r.job and f.id = r.id
     returning f.*, r.job_exec
 ), archived as (
     insert into prescient.future_job_history (
@@ -12,7 +15,7 @@ with gone as (
     select
         g.id, g.job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at, g.check_count, g.error_count,
         g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within,
-        prescient.traced(g.trace, prescient.trace_entry($4, g.next_check_at)), $4
+        prescient.traced(g.trace, prescient.trace_in(prescient.trace_entry($4, timestamptz 'epoch'), g.next_check_at)), $4
     from gone g
 )
 select count(*) from gone

@@ -1,10 +1,13 @@
 -- Forgets slots before $1 that are done, but none from the first one on that has rows, of paused jobs too; the ledger has
 -- no gaps before the first slot it keeps.
 with upto as materialized (
-    select least($1::timestamptz, (select min(next_check_at) from prescient.future_job)) as slot
+    select first.slot, prescient.slot_ceil(first.slot, width) as since
+    from (select least($1::timestamptz, (select min(next_check_at) from prescient.future_job)) as slot) as first
+    cross join prescient.setting
 ), moved as (
-    update prescient.setting
-    set since = greatest(since, prescient.slot_ceil((select slot from upto), width))
+    update prescient.setting s
+    set since = greatest(s.since, upto.since)
+    from upto
 ), gone as (
     delete from prescient.slot_run r
     where r.slot < (select slot from upto)

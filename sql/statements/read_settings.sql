@@ -7,5 +7,6 @@ select
     clock_timestamp() as clock,
     coalesce(host(inet_server_addr()), '') as host,
     current_database() as database,
-    split_part(current_setting('server_version'), ' ', 1) as version
+    split_part(current_setting('server_version'), ' ', 1) as version,
+    exists (select from pg_catalog.pg_extension where extname = 'citus') as citus
 from prescient.settings()

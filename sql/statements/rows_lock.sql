@@ -9,9 +9,8 @@ with free as materialized (
     order by id
     for update skip locked
 )
-select f.id, free.id is not null as locked
+select f.id, f.id in (select id from free) as locked -- hashed, where a join would be by what the statistics know of the slot
 from prescient.future_job f
-left join free on free.id = f.id
 where f.next_check_at = $1
     and f.job = any ($2::bigint[])
     and f.id between $3 and $4

@@ -14,7 +14,7 @@ set crontab = g.crontab,
     max_runs = nullif(g.max_runs, 0),
     exclude = string_to_array(nullif(g.exclude, ''), chr(10)),
     version = s.version + 1,
-    updated_at = clock_timestamp()
+    updated_at = statement_timestamp()
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
     $10::text[], $11::text[], $12::text[], $13::integer[], $14::text[]

@@ -181,7 +181,7 @@ func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sq
 
 // slotIndexOnly is for what comes after it, and not for what reads history by time.
 func (r *reader) slotIndexOnly(ctx context.Context) error {
-	_, err := r.tx.ExecContext(ctx, pgsql.SlotIndexOnly)
+	_, err := r.tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(r.schema))
 	return err
 }
 

@@ -81,7 +81,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 	w.stop()
 	w.options.Users = []*server.User{{Username: "me", Password: "pw", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"events"}}}}}
 	w.start()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	p := w.open(fmt.Sprintf("nats://me:pw@127.0.0.1:%d/events", w.options.Port))
 	err := p.Publish(ctx, []event.Event{eventtest.Made("a", 0)})

@@ -1,0 +1,231 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/stores"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newStores(a *App) *cobra.Command {
+	c := group("stores", "List stores, add and drain them, and move rows between them", newStoresList(a), newStoresAdd(a), newStoresDrain(a), newStoresMove(a))
+	for _, sub := range c.Commands() {
+		sub.Annotations = map[string]string{ofStores: "yes"}
+	}
+	c.Long = `List stores, add and drain them, and move rows between them. They are those that the settings list: a schema of a database each.
+Commands other than these work on all of them, or on that of --store.`
+	return c
+}
+
+// ofStores annotates a command that needs to know all stores, whatever --store says.
+const ofStores = "of-stores"
+
+// withStores calls fn with the stores of the settings, of which those that do not answer have an error.
+func (a *App) withStores(ctx context.Context, fn func(set *stores.Set) error) (err error) {
+	if len(a.Config().Stores) == 0 {
+		return usagef("the settings list no stores: add them to stores in a configuration file")
+	}
+	f := newFleet(a)
+	defer func() { err = errors.Join(err, f.close()) }()
+	var list []stores.Store
+	for _, s := range a.allStores(ctx, f) {
+		one := a.of(s, f)
+		open := stores.Store{Name: s.name, Schema: s.database.Schema, Err: s.err}
+		if open.Err == nil {
+			open.DB, open.Err = one.connect(ctx)
+		}
+		list = append(list, open)
+	}
+	cfg := a.Config()
+	set, err := stores.New(ctx, list, jobs.Config{
+		Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload, Logger: slog.New(slog.DiscardHandler), // what does not answer is told of below
+	})
+	if err != nil {
+		return err
+	}
+	return fn(set)
+}
+
+// allStores returns the stores of the settings, with those that patterns stand for.
+func (a *App) allStores(ctx context.Context, f *fleet) (list []store) {
+	for _, entry := range a.Config().Stores {
+		found, _ := f.find(ctx, a, entry)
+		list = append(list, found...)
+	}
+	return list
+}
+
+// of returns an App for one store of several.
+func (a *App) of(s store, f *fleet) *App {
+	one := *a
+	one.enter(s)
+	one.many, one.fleet = false, f
+	return &one
+}
+
+// storeState is what stores list tells of one.
+type storeState struct {
+	Name      string        `json:"name"`
+	Database  view.Database `json:"database"`
+	State     string        `json:"state"`          // active, draining, empty: it may be taken away, or down
+	Error     string        `json:"error"`          // of one that is down
+	Since     *time.Time    `json:"draining_since"` // null: it is not
+	By        string        `json:"draining_by"`
+	Waiting   int64         `json:"waiting"`
+	Schedules int64         `json:"schedules"`
+	Leaving   int64         `json:"leaving"`
+	Arriving  int64         `json:"arriving"`
+	OpenSlots int64         `json:"open_slots"`
+	Unread    bool          `json:"unread_events"`
+	LastSlot  *time.Time    `json:"last_slot"` // null: none was run
+}
+
+func newStoresList(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:   "list",
+		Short: "List the stores, with their state and what waits in them",
+		Long: `List the stores of the settings: whether a store is active, is being drained, or is empty and may be taken away; the rows and recurring
+schedules in it, counted up to 10,000; the rows on their way from it to other stores, or to it, which a move has left where none goes on; and
+its last slot. The exit code is 1 where one does not answer.`,
+		Example: `  prescient stores list`,
+		Args:    exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withStores(c.Context(), func(set *stores.Set) error { return listOfStores(c.Context(), a, set) })
+		},
+	})
+}
+
+func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
+	var list []storeState
+	var down, left []string
+	for s := range set.All() {
+		if a.chosen != "" && s.Name != a.chosen && !strings.HasPrefix(s.Name, a.chosen+"/") {
+			continue
+		}
+		v := stateOf(ctx, s)
+		if v.State == stateDown {
+			down = append(down, fmt.Sprintf("store %s: %s", v.Name, v.Error))
+		}
+		if v.Leaving > 0 {
+			left = append(left, fmt.Sprintf("%d rows are on their way from store %s: where no move goes on, finish it with %s stores move --from %[2]s", v.Leaving, v.Name, a.self()))
+		}
+		list = append(list, v)
+	}
+	err := a.print(list, func() error {
+		header := table.Row{"STORE", optional("DATABASE"), "STATE", "WAITING", "SCHEDULES", optional("LEAVING"), optional("ARRIVING"), "LAST SLOT"}
+		err := printTable(a, list, header, func(v storeState) table.Row {
+			return table.Row{v.Name, where(v.Database), v.State, orMore(v.Waiting, stores.Counted), orMore(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot}
+		})
+		for _, text := range left {
+			err = errors.Join(err, a.lines(""), a.sentence(text))
+		}
+		return err
+	})
+	if err == nil && len(down) > 0 {
+		err = errors.New(strings.Join(down, "\n"))
+	}
+	return err
+}
+
+const stateDown = "down"
+
+// where is a database and a schema in it.
+func where(d view.Database) string {
+	name := d.Database
+	if name == "" {
+		return ""
+	}
+	return strings.TrimPrefix(d.Host+"/"+name+"."+d.Schema, "/")
+}
+
+func stateOf(ctx context.Context, s *stores.Store) storeState {
+	v := storeState{Name: s.Name, State: stateDown, Database: view.Database{Schema: pgsql.Schema(s.Schema).String()}}
+	err := s.Err
+	var state stores.State
+	if err == nil {
+		state, err = s.State(ctx)
+	}
+	if err == nil {
+		var setting pgsql.Setting
+		setting, err = pgsql.ReadSetting(ctx, s.DB, pgsql.Schema(s.Schema))
+		v.Database.Server = setting.Server
+	}
+	if err != nil {
+		v.Error = err.Error()
+		return v
+	}
+	v.State = "active"
+	if v.Since, v.By = view.TimeOrNil(s.DrainingSince), s.DrainingBy; v.Since != nil {
+		v.State = "draining"
+		if state.Empty() {
+			v.State = "empty"
+		}
+	}
+	v.Waiting, v.Schedules, v.Leaving, v.Arriving = state.Waiting, state.Schedules, state.Leaving, state.Arriving
+	v.OpenSlots, v.Unread, v.LastSlot = state.OpenSlots, state.Unread, view.TimeOrNil(state.LastSlot)
+	return v
+}
+
+func newStoresDrain(a *App) *cobra.Command {
+	var undo bool
+	c := a.withOutput(&cobra.Command{
+		Use:   "drain NAME",
+		Short: "Let new rows go to other stores, so that a store can be taken away",
+		Long: `Mark a store, so that applications which let a key choose the store choose others, as soon as they have looked, and "stores move" takes
+everything out of it. Runs go on over it until it is empty; "stores list" says when.`,
+		Example: `  prescient stores drain shop && prescient stores move --from shop
+  prescient stores drain shop --undo`,
+		Args: exactly("NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withStores(c.Context(), func(set *stores.Set) error { return drainStore(c.Context(), a, set, args[0], undo) })
+		},
+	})
+	c.Flags().BoolVar(&undo, "undo", false, "let it have new rows again; what was moved stays where it is")
+	return c
+}
+
+func drainStore(ctx context.Context, a *App, set *stores.Set, name string, undo bool) error {
+	view := struct {
+		Store    string `json:"store"`
+		Draining bool   `json:"draining"`
+		Changed  bool   `json:"changed"`
+	}{Store: name, Draining: !undo}
+	mark := set.Drain
+	if undo {
+		mark = set.Undrain
+	}
+	var err error
+	if view.Changed, err = mark(ctx, name, actor()); err != nil {
+		return err
+	}
+	return a.print(view, func() error {
+		switch {
+		case undo && view.Changed:
+			return a.lines(name + " is not drained any more")
+		case undo:
+			return a.lines(name + " was not being drained: nothing is changed")
+		case !view.Changed:
+			return a.lines(name + " is being drained already")
+		}
+		return a.lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move --from %s", name, a.self(), name))
+	})
+}
+
+// known are the names of the stores of a set.
+func known(set *stores.Set) (names []string) {
+	for s := range set.All() {
+		names = append(names, s.Name)
+	}
+	return slices.Clip(names)
+}

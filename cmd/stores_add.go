@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newStoresAdd(a *App) *cobra.Command {
+	var roles bool
+	c := a.withOutput(&cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a store ready that the settings list",
+		Long: `Make a store ready that the settings list, or that one of their patterns stands for: bring its schema up to date, creating it where it is
+missing, and give it slots of the width that the others have. Where applications choose stores by keys, move rows to it that it gets
+by that, with "stores move". Once more is nothing to do.`,
+		Example: `  prescient stores add north
+  prescient stores add tenants/tenant_42 --roles`,
+		Args: exactly("NAME"),
+		RunE: func(c *cobra.Command, args []string) error { return addStore(c.Context(), a, args[0], roles) },
+	})
+	c.Flags().BoolVar(&roles, "roles", false, "make its roles, too; see migrate roles")
+	return c
+}
+
+// addedStore is what stores add tells.
+type addedStore struct {
+	Store   string        `json:"store"`
+	Version int           `json:"version"` // of its schema
+	Width   duration.Text `json:"width"`
+}
+
+func addStore(ctx context.Context, a *App, name string, roles bool) (err error) {
+	if len(a.Config().Stores) == 0 {
+		return usagef("the settings list no stores: add it to stores in a configuration file first")
+	}
+	s, all, err := a.findStore(name)
+	if err != nil {
+		return usagef("store %w; add it to stores in the configuration file first", err)
+	}
+	if all {
+		return usagef("store %s stands for several: name one of them, such as %s/SCHEMA", name, name)
+	}
+	f := newFleet(a)
+	defer func() { err = errors.Join(err, f.close()) }()
+	one := a.of(s, f)
+	db, err := one.connect(ctx, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	if err := pgsql.Migrate(ctx, db, one.schema()); err != nil {
+		return err
+	}
+	if roles {
+		if err := pgsql.MakeRoles(ctx, db, one.schema()); err != nil {
+			return err
+		}
+	}
+	v := addedStore{Store: name, Version: pgsql.SchemaVersion}
+	width, err := a.widthOfOthers(ctx, f, name)
+	if err != nil {
+		return err
+	}
+	ledger, err := one.ledger(ctx, db)
+	if err != nil {
+		return err
+	}
+	if v.Width = duration.Text(ledger.Grid().Width()); width != 0 && width != ledger.Grid().Width() {
+		g, err := grid.New(width)
+		if err == nil {
+			_, err = ledger.SetWidth(ctx, g)
+		}
+		if err != nil {
+			return err
+		}
+		v.Width = duration.Text(width)
+	}
+	return a.print(v, func() error {
+		return errors.Join(
+			a.table(nil, table.Row{"store", v.Store}, table.Row{"schema version", v.Version}, table.Row{"width", v.Width.String()}),
+			a.sentence(fmt.Sprintf("Where keys choose the store, have every application know %s, and then take to it what is its now, from each other store: %s stores move --from STORE", v.Store, a.self())),
+		)
+	})
+}
+
+// widthOfOthers is the width of the slots of all stores but one, where it is the same in all that answer; else 0.
+func (a *App) widthOfOthers(ctx context.Context, f *fleet, but string) (width time.Duration, err error) {
+	for _, s := range a.allStores(ctx, f) {
+		if s.name == but || s.err != nil {
+			continue
+		}
+		one := a.of(s, f)
+		db, err := one.connect(ctx)
+		if err != nil {
+			a.log.WarnContext(ctx, "a store does not answer: its width may be another one", "store", s.name, "error", err)
+			continue
+		}
+		setting, err := pgsql.ReadSetting(ctx, db, one.schema())
+		switch {
+		case errors.Is(err, pgsql.ErrNotMigrated):
+		case err != nil:
+			return 0, fmt.Errorf("store %s: %w", s.name, err)
+		case width != 0 && width != setting.Grid.Width():
+			a.log.WarnContext(ctx, "the other stores have different widths: this one keeps its own")
+			return 0, nil
+		default:
+			width = setting.Grid.Width()
+		}
+	}
+	return width, nil
+}

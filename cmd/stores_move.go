@@ -1,0 +1,121 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/jobs/stores"
+)
+
+type storesMoveOptions struct {
+	from string
+	to   []string
+	key  string
+}
+
+func newStoresMove(a *App) *cobra.Command {
+	var o storesMoveOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "move --from NAME",
+		Short: "Move what waits in a store to others, while runs and applications go on",
+		Long: `Move rows and recurring schedules of a store to others: each to the one that its key chooses, as applications do with ByKey. Of a store that is
+being drained all go; of another one those do that belong to a store which was added. With --to they go to these stores.
+
+Runs and applications go on. A row keeps its slot and its history of changes, and is never run twice. Rows whose slots have begun or do so
+within a minute are left to the runs of their store: repeat the command when these are through. What an earlier move has left, which died, is
+finished first. A key that waits in the other store already stays as it is there, and the row that comes ends as replaced.`,
+		Example: `  prescient stores move --from shop
+  prescient stores move --from shop --to north,south --key payload:tenant`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withStores(c.Context(), func(set *stores.Set) error { return moveRows(c.Context(), a, set, o) })
+		},
+	})
+	c.Flags().StringVar(&o.from, "from", "", "`NAME` of the store")
+	c.Flags().StringSliceVar(&o.to, "to", nil, "`NAMES` of stores that rows go to, with commas between; default: all that are not being drained")
+	c.Flags().StringVar(&o.key, "key", "entity", "`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, where applications go by that; a schedule goes by its id")
+	_ = c.MarkFlagRequired("from")
+	return c
+}
+
+// movedView is stores.Moved as JSON.
+type movedView struct {
+	Store     string      `json:"store"`
+	Finished  int64       `json:"finished"`
+	Rows      int64       `json:"rows"`
+	Schedules int64       `json:"schedules"`
+	To        []movedInto `json:"to"`
+	Replaced  int64       `json:"replaced"`
+	Cancelled int64       `json:"cancelled"`
+	Keyless   int64       `json:"keyless"`
+	Left      int64       `json:"left"`
+}
+
+// movedInto is what one store has got.
+type movedInto struct {
+	Store  string   `json:"store"`
+	Moved  int64    `json:"moved"`
+	Paused []string `json:"paused"`
+}
+
+func moveRows(ctx context.Context, a *App, set *stores.Set, o storesMoveOptions) error {
+	field, byField := strings.CutPrefix(o.key, "payload:")
+	if !byField && o.key != "entity" || byField && field == "" {
+		return usagef("--key %s: must be entity or payload:FIELD", o.key)
+	}
+	for _, s := range a.Config().Stores {
+		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
+			store, err := set.For(s.Name)
+			return fmt.Errorf("nobody can tell which stores %s stands for, and so where rows belong: %w; or say where they go with --to", s.Name, errors.Join(err, store.Err))
+		}
+	}
+	what := stores.Move{From: o.from, To: o.to, By: actor()}
+	if byField {
+		what.Field = field
+	}
+	moved, err := set.Move(ctx, what)
+	v := movedView{
+		Store: o.from, Finished: moved.Finished, Rows: moved.Rows, Schedules: moved.Schedules, To: []movedInto{}, Replaced: moved.Replaced,
+		Cancelled: moved.Cancelled, Keyless: moved.Keyless, Left: moved.Left,
+	}
+	for s := range set.All() {
+		if into := (movedInto{s.Name, moved.To[s.Name], append([]string{}, moved.Paused[s.Name]...)}); into.Moved > 0 || len(into.Paused) > 0 {
+			v.To = append(v.To, into)
+		}
+	}
+	return errors.Join(err, a.print(v, func() error { return printMoved(a, v) }))
+}
+
+func printMoved(a *App, v movedView) error {
+	rows := []table.Row{{"rows moved", v.Rows}, {"schedules moved", v.Schedules}}
+	for _, to := range v.To {
+		rows = append(rows, table.Row{"  to " + to.Store, to.Moved})
+	}
+	for _, more := range []struct {
+		label string
+		n     int64
+	}{
+		{"finished of an earlier move", v.Finished},
+		{"replaced, since the key waits there already", v.Replaced},
+		{"cancelled on their way", v.Cancelled},
+		{"left for want of the field", v.Keyless},
+	} {
+		if more.n > 0 {
+			rows = append(rows, table.Row{more.label, more.n})
+		}
+	}
+	rows = append(rows, table.Row{"left in " + v.Store, orMore(v.Left, stores.Counted)})
+	err := a.table(nil, rows...)
+	for _, to := range v.To {
+		if len(to.Paused) > 0 {
+			err = errors.Join(err, a.sentence(fmt.Sprintf("paused in %s, as in %s: %s", to.Store, v.Store, strings.Join(to.Paused, ", "))))
+		}
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package stores_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/stores"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// named is a set of stores with these names, in schemas that are all the same one: choosing asks none of them.
+func named(t *testing.T, db *sqlx.DB, names ...string) *stores.Set {
+	t.Helper()
+	var list []stores.Store
+	for _, name := range names {
+		list = append(list, stores.Store{Name: name, DB: db})
+	}
+	return newSet(t, list...)
+}
+
+func choice(t *testing.T, set *stores.Set, key string) string {
+	t.Helper()
+	store, err := set.ByKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Name
+}
+
+// What is chosen stays so for ever: rows wait where it was chosen before. Other languages may take these for a test.
+func TestWhichStoreAKeyHasIsTheSameInEveryVersion(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	set := named(t, db, "a", "b", "c")
+	for key, want := range map[string]string{
+		"": "a", "1": "b", "2": "b", "42": "a", "customer-7": "a", "ünïcode": "b", "a b": "a", strings.Repeat("x", 500): "b", "3": "b", "4": "a", "5": "b", "tenant-1": "b", "6": "c", "19": "c",
+	} {
+		got := choice(t, set, key)
+		if got != want {
+			t.Errorf("%.20q has %s, not %s", key, got, want)
+		}
+		var inSQL string
+		err := db.GetContext(t.Context(), &inSQL, `
+			select s from unnest('{a,b,c}'::text[]) as s order by prescient.place_hash(s || chr(31) || $1) desc, s limit 1`, key)
+		if err != nil || inSQL != got {
+			t.Errorf("%.20q has %s in SQL, and %s here: %v", key, inSQL, got, err)
+		}
+	}
+}
+
+func TestKeysAreSpreadEvenlyAndOnlyThoseOfAStoreThatComesOrGoesMove(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	four, five := named(t, db, "north", "south", "east", "west"), named(t, db, "south", "west", "tenants/t_1", "north", "east")
+	const keys = 20_000
+	n := map[string]int{}
+	for i := range keys {
+		key := fmt.Sprint(i)
+		before, after := choice(t, four, key), choice(t, five, key)
+		if n[after]++; after != before && after != "tenants/t_1" {
+			t.Errorf("key %s goes from %s to %s, though neither has come or gone", key, before, after)
+		}
+	}
+	for name, n := range n {
+		// Four deviations.
+		if most := 4 * math.Sqrt(keys*0.2*0.8); math.Abs(float64(n)-keys/5) > most {
+			t.Errorf("%s has %d of %d keys", name, n, keys)
+		}
+	}
+}
+
+func TestAStoreThatIsDrainedIsChosenNoMoreAndLookedIntoFirst(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := "1"
+	for choice(t, w.set, key) != "a" {
+		key += "1"
+	}
+	if list := w.set.Holding(key); len(list) != 3 || list[2].Name != "a" {
+		t.Errorf("%v", list)
+	}
+	other := newSet(t, stores.Store{Name: "a", DB: w.a.DB}, stores.Store{Name: "b", DB: w.b.DB}) // of another process
+	w.drain("a")
+	if got := choice(t, w.set, key); got == "a" {
+		t.Error("a is chosen")
+	}
+	if list := w.set.Holding(key); len(list) != 3 || list[2].Name != choice(t, w.set, key) {
+		t.Errorf("%v", list)
+	}
+	if got := choice(t, other, key); got != "a" {
+		t.Errorf("%s is chosen by who knows nothing of it", got)
+	}
+	if err := other.Refresh(t.Context()); err != nil || choice(t, other, key) != "b" {
+		t.Error(err)
+	}
+	if changed, err := w.set.Drain(t.Context(), "a", "me"); changed || err != nil {
+		t.Error("it was drained already", err)
+	}
+	if a := w.store("a"); a.DrainingBy != "me" || a.DrainingSince.IsZero() {
+		t.Errorf("%+v", a)
+	}
+	if changed, err := w.set.Undrain(t.Context(), "a", "me"); !changed || err != nil || choice(t, w.set, key) != "a" {
+		t.Error(changed, err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		w.drain(name)
+	}
+	if _, err := w.set.ByKey(key); err == nil || !strings.Contains(err.Error(), "all stores are being drained") {
+		t.Error(err)
+	}
+}
+
+func TestAStoreThatDoesNotAnswerHoldsUpNoneOfTheOthers(t *testing.T) {
+	t.Parallel()
+	up := pgtest.New(t)
+	down, err := sqlx.Open("postgres", "host=/nowhere sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = down.Close() }()
+	set := newSet(t, stores.Store{Name: "a", DB: up}, stores.Store{Name: "b", DB: down})
+	n := map[string]int{}
+	for i := range 100 {
+		store, err := set.ByKey(fmt.Sprint(i))
+		switch {
+		case err == nil:
+			n[store.Name]++
+		case strings.Contains(err.Error(), "store b: "):
+			n["error"]++
+		default:
+			t.Error(err)
+		}
+	}
+	if n["a"] < 20 || n["error"] < 20 || n["b"] > 0 {
+		t.Errorf("%v", n)
+	}
+	if _, err := set.For("b"); err == nil {
+		t.Error("b is there")
+	}
+	if _, err := set.For("x"); err == nil || !strings.Contains(err.Error(), `there is no store "x"; there are a, b`) {
+		t.Error(err)
+	}
+	if err := set.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "store b: ") {
+		t.Error(err)
+	}
+	if _, err := stores.New(t.Context(), []stores.Store{{Name: "b", DB: down}}, jobs.Config{}); err == nil {
+		t.Error("there is a set of nothing")
+	}
+}
+
+func TestASetThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	db := sqlx.NewDb(sql.OpenDB(nil), "postgres")
+	for want, list := range map[string][]stores.Store{
+		"there are no stores":           nil,
+		"Name and DB must be set":       {{Name: "a"}},
+		`store 2 of 2, "": Name and DB`: {{Name: "a", DB: db}, {DB: db}},
+		"two stores have the name a":    {{Name: "a", DB: db}, {Name: "a", DB: db, Schema: "b"}},
+	} {
+		if _, err := stores.New(context.Background(), list, jobs.Config{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not %s", err, want)
+		}
+	}
+}

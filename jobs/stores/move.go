@@ -1,0 +1,256 @@
+package stores
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Margin is how long before its slot a row is still moved: one that is nearer is left to the runs of its store. A batch is in the other store within a
+// second or two, so it is there in time, and nobody who opens a slot waits for a move.
+const Margin = time.Minute
+
+// maxPasses bounds how often Move looks for rows that were changed while it read them, or came after it had passed.
+const maxPasses = 10
+
+// Move says what is to be moved. Only From must be set.
+type Move struct {
+	From string
+	// To are the stores that rows go to: each to the one that ranks highest for its key, see ByKey. Default: where ByKey puts them. That is out
+	// of a store that is being drained, and out of another one only what belongs to a store that was added.
+	To []string
+	// Field is the field of the payload that is the key of a row, where applications choose by a tenant, say: its text. Rows without it stay. Default: the
+	// entity_key is. Of a schedule it is always the id.
+	Field string
+	// By is who moves, for traces.
+	By string
+}
+
+// Moved is what was moved. Whatever the error, it is so.
+type Moved struct {
+	Finished  int64               // rows that an earlier move had left on their way
+	Rows      int64               // rows that were given to other stores
+	Schedules int64               // and recurring schedules
+	Replaced  int64               // of all these, rows whose key waited in the other store already: they are in its history
+	Cancelled int64               // and rows that somebody cancelled on their way, likewise
+	To        map[string]int64    // rows and schedules, by store
+	Paused    map[string][]string // jobs that were paused in a store, since they are in the source
+	Keyless   int64               // rows that stay for want of the field
+	Left      int64               // rows that wait in the source, counted up to Counted: their slots have begun or are about to, or they belong there
+
+	changed int
+}
+
+// Move moves rows and schedules from one store to others while runs and applications go on, and first finishes what an earlier move has left. It returns
+// when no row is left to be moved, or what went wrong; repeat it then: each row is in one place, and none is lost. A store that does not answer
+// holds up none of the others. Who moves from the same store at the same time ends with an error, and the last who began goes on.
+func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
+	m := &mover{set: s, what: what, failed: map[string]bool{}, token: newNumber()}
+	m.moved.To, m.moved.Paused = map[string]int64{}, map[string][]string{}
+	_ = s.Refresh(ctx) // of those that do not answer, only the ones that are needed are an error
+	for store := range s.All() {
+		m.stores = append(m.stores, new(*store))
+	}
+	err := m.begin(ctx)
+	if err == nil {
+		err = m.finish(ctx)
+	}
+	for pass := 0; err == nil && pass < maxPasses; pass++ {
+		before := m.moved.Rows + m.moved.Schedules
+		m.moved.changed, m.moved.Keyless = 0, 0
+		if err = m.schedules(ctx); err == nil {
+			err = m.rows(ctx)
+		}
+		if m.moved.changed == 0 || m.moved.Rows+m.moved.Schedules == before {
+			break
+		}
+	}
+	var state State
+	if err == nil {
+		state, err = m.source.State(ctx)
+		m.moved.Left = state.Waiting
+	}
+	if err = errors.Join(append(m.errs, err)...); err != nil {
+		return m.moved, fmt.Errorf("move from store %s: %w", what.From, err)
+	}
+	return m.moved, nil
+}
+
+// mover is one Move.
+type mover struct {
+	set    *Set
+	stores []*Store // as they are now
+	what   Move
+	token  int64
+	source *Store
+	among  []*Store           // that rows go to; the source, where its own rows stay
+	copies map[*Store][]int64 // batches that were there before this move, by store
+	failed map[string]bool    // stores that nothing more is moved to, by name
+	errs   []error            // of these
+	moved  Moved
+}
+
+// begin finds the stores, gives those a number that have none, and takes the place of who moves from the source.
+func (m *mover) begin(ctx context.Context) (err error) {
+	if m.source, err = named(m.stores, m.what.From); err != nil {
+		return err
+	}
+	if err := m.movable(m.source); err != nil {
+		return err
+	}
+	if m.among = chosen(m.stores); len(m.what.To) > 0 {
+		m.among = nil
+	}
+	for _, name := range m.what.To {
+		target, err := named(m.stores, name)
+		switch {
+		case err != nil:
+			return err
+		case target.Err != nil:
+			return fmt.Errorf("store %s: %w", name, target.Err)
+		case target == m.source:
+			return fmt.Errorf("store %s is where the rows are", name)
+		case !target.DrainingSince.IsZero():
+			return fmt.Errorf("store %s is being drained itself", name)
+		}
+		m.among = append(m.among, target)
+	}
+	if len(m.among) == 0 {
+		return errAllDrained
+	}
+	for _, store := range slices.Concat(m.among, []*Store{m.source}) {
+		if store.Err != nil {
+			continue // it is of no matter unless a row goes there
+		}
+		if err := m.identify(ctx, store); err != nil {
+			return err
+		}
+	}
+	if err := m.findCopies(ctx); err != nil {
+		return err
+	}
+	return m.source.send(ctx, m.what.By, pgsql.StoreClaim, []any{m.token}, skip)
+}
+
+// identify gives a store an id where it has none. Two of the same id are a store that is listed twice, or a copy: what is noted of rows on their
+// way would be of either.
+func (m *mover) identify(ctx context.Context, store *Store) error {
+	if store.id == "" {
+		if err := store.send(ctx, m.what.By, pgsql.StoreIdentify, []any{rand.Text()}, skip); err != nil {
+			return err
+		}
+		if err := store.read(ctx); err != nil {
+			return fmt.Errorf("store %s: %w", store.Name, err)
+		}
+	}
+	for _, other := range m.stores {
+		if other == store || other.id != store.id {
+			continue
+		}
+		return fmt.Errorf("stores %s and %s are the same schema, or one is a copy of the other: name one of them alone, or give the copy a new id, with: "+
+			"update SCHEMA.setting set store = null", other.Name, store.Name)
+	}
+	return nil
+}
+
+// byID returns the store with an id, or nil.
+func (m *mover) byID(id string) *Store {
+	for _, store := range m.stores {
+		if store.id == id {
+			return store
+		}
+	}
+	return nil
+}
+
+// fails leaves a store out from now on.
+func (m *mover) fails(store *Store, err error) {
+	m.failed[store.Name] = true
+	m.errs = append(m.errs, err)
+}
+
+// clock is the parameter by which statements learn of a replayed clock.
+func (m *mover) clock() any {
+	if m.set.cfg.Now == nil {
+		return nil
+	}
+	return m.set.cfg.Now()
+}
+
+// rows moves what waits, page by page.
+func (m *mover) rows(ctx context.Context) error {
+	from := firstAfter(m.source.Client.After(Margin))
+	for {
+		page, err := m.source.rowsAfter(ctx, from, m.what.Field)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := m.page(ctx, page); err != nil {
+			return err
+		}
+		from = page[len(page)-1]
+	}
+}
+
+// schedules moves the recurring schedules, but for those whose row is near its slot.
+func (m *mover) schedules(ctx context.Context) error {
+	near := m.source.Client.After(Margin)
+	for last := ""; ; {
+		page, err := m.source.schedulesAfter(ctx, last)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		last = page[len(page)-1].schedule
+		page = slices.DeleteFunc(page, func(i item) bool { return i.version != "" && !i.slot.After(near) })
+		if err := m.page(ctx, page); err != nil {
+			return err
+		}
+	}
+}
+
+// page moves items to the stores that they belong to.
+func (m *mover) page(ctx context.Context, page []item) error {
+	to := map[*Store][]item{}
+	for _, i := range page {
+		if i.key == "" {
+			m.moved.Keyless++
+			continue
+		}
+		target := choose(m.among, i.key)
+		to[target] = append(to[target], i)
+	}
+	for _, target := range m.among {
+		if target == m.source || m.failed[target.Name] || len(to[target]) == 0 {
+			continue
+		}
+		if err := m.movable(target); err != nil {
+			m.fails(target, err)
+			continue
+		}
+		err := m.transfer(ctx, target, to[target])
+		if _, ofSource := errors.AsType[*sourceError](err); ofSource || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			m.fails(target, err)
+		}
+	}
+	return nil
+}
+
+// movable tells whether rows can be moved to a store.
+func (m *mover) movable(target *Store) error {
+	if target.Err != nil {
+		return fmt.Errorf("store %s: %w", target.Name, target.Err)
+	}
+	if target.version != m.source.version {
+		return fmt.Errorf("store %s has version %d of the schema, and %s has %d: bring both to the same, with: prescient migrate up",
+			target.Name, target.version, m.source.Name, m.source.version)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package stores_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/stores"
+)
+
+// everything is a row with a value in each column, as JSON, but for its number and what a move adds to its trace.
+const everything = `
+	select to_jsonb(f) - 'id' || jsonb_build_object('trace', (
+		select jsonb_agg(line::jsonb) from unnest(string_to_array(f.trace, chr(10))) as line where line::jsonb ->> 'what' is distinct from 'moved'
+	))
+	from prescient.future_job f`
+
+func TestARowIsMovedWithEverythingItHas(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(3)))
+	exec(t, w.a, `
+		update prescient.future_job
+		set item_key = 'lamp', group_key = 'g', first_check_at = '2030-02-01', check_count = 2, error_count = 3, last_error = 'no', spent = '3.000001 s',
+			trace = '{"what": "rescheduled", "at": 1, "slot": 900}' || chr(10) || '["next", 900, "r", 1, 2]',
+			payload = '{"a": [1, null, "\\ \" '' é"], "n": 12345678901234567890.5}', enqueued_at = '2030-02-01 10:11:12.345678', enqueued_by = 'me',
+			enqueued_app = 'shop', enqueued_actor = 'you', enqueued_trace = '00-1', asked_for = '2030-02-01 10:00:00.000001', asked_within = 3600`)
+	if empty := get[int](t, w.a, `select count(*) from prescient.future_job f, jsonb_each(to_jsonb(f)) as c where c.value = 'null'`); empty > 0 {
+		t.Fatalf("%d columns have no value: give each one", empty)
+	}
+	before := get[string](t, w.a, everything)
+	w.drain("a")
+	moved := w.move(stores.Move{From: "a", To: []string{"c"}, By: "me"})
+	if moved.Rows != 1 || moved.To["c"] != 1 || moved.Left != 0 {
+		t.Errorf("%+v", moved)
+	}
+	if diff := cmp.Diff(before, get[string](t, w.c, everything)); diff != "" {
+		t.Error(diff)
+	}
+	if left := get[int](t, w.a, `select (select count(*) from prescient.future_job) + (select count(*) from prescient.store_out)`) +
+		get[int](t, w.c, `select count(*) from prescient.store_in`); left > 0 {
+		t.Errorf("%d are left", left)
+	}
+	events, err := w.c.Client.Why(t.Context(), w.c.DB, jobs.Key{EntityName: "order", EntityKey: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var story []string
+	for _, e := range events {
+		story = append(story, fmt.Sprint(e.What, e.MovedFrom, e.MovedTo, e.Actor))
+	}
+	if diff := cmp.Diff([]string{"enqueuedyou", "rescheduled", "next", "movedacme", "waiting"}, story); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func keys(n int, at int) (list []jobs.FutureJob) {
+	for i := range n {
+		list = append(list, check(fmt.Sprint(i), slot(at)))
+	}
+	return list
+}
+
+func TestEachRowGoesWhereByKeyPutsIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, keys(300, 5)...)
+	moved := w.move(stores.Move{From: "a"}) // which is not drained: two others were added
+	stays := int64(0)
+	for name, s := range map[string]*stores.Store{"a": w.a, "b": w.b, "c": w.c} {
+		rows := w.waiting(s)
+		for key, at := range rows {
+			if choice(t, w.set, key) != name || !at.Equal(slot(5)) {
+				t.Errorf("%s waits in %s for %s", key, name, at)
+			}
+		}
+		if name == "a" {
+			stays = int64(len(rows))
+		} else if moved.To[name] != int64(len(rows)) || len(rows) == 0 {
+			t.Errorf("%d rows wait in %s: %+v", len(rows), name, moved)
+		}
+	}
+	if stays == 0 || moved.Left != stays || moved.Rows != 300-stays {
+		t.Errorf("%d stay: %+v", stays, moved)
+	}
+	w.drain("a")
+	if moved := w.move(stores.Move{From: "a"}); moved.Rows != stays || moved.Left != 0 {
+		t.Errorf("%+v", moved)
+	}
+	if n := len(w.waiting(w.b)) + len(w.waiting(w.c)); n != 300 {
+		t.Errorf("%d rows wait", n)
+	}
+}
+
+func TestRowsGoByAFieldOfTheirPayloadWhereApplicationsDo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var list []jobs.FutureJob
+	tenants := map[string]string{}
+	for i := range 100 {
+		j := check(fmt.Sprint(i), slot(5))
+		tenants[j.EntityKey] = fmt.Sprint(i % 7)
+		if j.Payload = fmt.Appendf(nil, `{"tenant": "%d"}`, i%7); i%2 == 0 {
+			j.Payload = fmt.Appendf(nil, `{"tenant": %d}`, i%7)
+		}
+		list = append(list, j)
+	}
+	w.enqueue(w.a, append(list, check("none", slot(5)))...)
+	w.drain("a")
+	moved := w.move(stores.Move{From: "a", Field: "tenant"})
+	if moved.Rows != 100 || moved.Keyless != 1 || moved.Left != 1 {
+		t.Errorf("%+v", moved)
+	}
+	for _, s := range []*stores.Store{w.b, w.c} {
+		for key := range w.waiting(s) {
+			if got := choice(t, w.set, tenants[key]); got != s.Name {
+				t.Errorf("tenant %s waits in %s, and is %s's", tenants[key], s.Name, got)
+			}
+		}
+	}
+}
+
+func TestRowsOfSlotsThatHaveBegunOrAreAboutToAreLeftToTheRunsOfTheirStore(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	near := stores.Store{Name: "a", DB: w.a.DB}
+	set, err := stores.New(t.Context(), []stores.Store{near, {Name: "b", DB: w.b.DB}}, jobs.Config{Now: func() time.Time { return slot(2).Add(-30 * time.Second) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.enqueue(w.a, check("begun", slot(1)), check("near", slot(2)), check("far", slot(3)))
+	moved, err := set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
+	if err != nil || moved.Rows != 1 || moved.Left != 2 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"far": slot(3)}, w.waiting(w.b)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestARowGetsTheNextSlotWhereTheOtherStoreHasNoSuchSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	exec(t, w.b, "select prescient.set_width('1 hour', $1)", now)
+	w.enqueue(w.a, check("half past one", slot(6)), check("two", slot(8)))
+	w.move(stores.Move{From: "a", To: []string{"b"}})
+	want := map[string]time.Time{"half past one": slot(8), "two": slot(8)}
+	if diff := cmp.Diff(want, w.waiting(w.b)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)), check("2", slot(5)))
+	w.enqueue(w.b, check("1", slot(9)))
+	var anonymous jobs.FutureJob
+	for _, s := range []*stores.Store{w.a, w.b} {
+		anonymous = check("3", slot(5))
+		anonymous.Anonymous = true
+		w.enqueue(s, anonymous)
+	}
+	moved := w.move(stores.Move{From: "a", To: []string{"b"}})
+	if moved.Rows != 3 || moved.Replaced != 1 || moved.Cancelled != 0 {
+		t.Errorf("%+v", moved)
+	}
+	if n := get[int](t, w.b, "select count(*) from prescient.future_job where item_key is null"); n != 2 {
+		t.Errorf("%d anonymous rows", n)
+	}
+	exec(t, w.b, "delete from prescient.future_job where item_key is null")
+	if diff := cmp.Diff(map[string]time.Time{"1": slot(9), "2": slot(5)}, w.waiting(w.b)); diff != "" {
+		t.Error(diff)
+	}
+	ended, err := w.b.Client.History(t.Context(), w.b.DB, jobs.HistoryFilter{})
+	if err != nil || len(ended) != 1 || ended[0].Outcome != jobs.Replaced || ended[0].EntityKey != "1" || !ended[0].Slot.Equal(slot(5)) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+}
+
+func TestAPausedJobIsPausedInTheOtherStoreToo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	if _, err := w.a.Client.Pause(t.Context(), w.a.DB, "remind"); err != nil {
+		t.Fatal(err)
+	}
+	moved := w.move(stores.Move{From: "a", To: []string{"b"}})
+	if diff := cmp.Diff(map[string][]string{"b": {"remind"}}, moved.Paused); diff != "" || moved.Rows != 1 {
+		t.Errorf("%+v %s", moved, diff)
+	}
+	paused, err := w.b.Client.Paused(t.Context(), w.b.DB)
+	if err != nil || len(paused) != 1 || paused[0].JobExec != "remind" {
+		t.Errorf("%+v, %v", paused, err)
+	}
+}
+
+func TestAStoreIsEmptyWhenNobodyWaitsForAnythingInIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	state := func() stores.State {
+		t.Helper()
+		state, err := w.a.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	if s := state(); !s.Empty() || !s.LastSlot.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	for what, statements := range map[string][2]string{
+		"Waiting": {"select prescient.enqueue('remind', 'order', '1', '2030-03-02')", "select prescient.cancel_entity('order', '1')"},
+		"Schedules": {
+			"insert into prescient.schedule (id, crontab, anchor, paused) values ('a', '0 * * * *', '2030-03-01', true)", "delete from prescient.schedule",
+		},
+		"Leaving":   {"insert into prescient.store_out (batch, target, source_name, target_name, given) values (1, 'x', 'a', 'x', '{1, 2}')", "delete from prescient.store_out"},
+		"Arriving":  {"insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key) values ('x', 1, 1, 'remind', 'order', '1')", "delete from prescient.store_in"},
+		"OpenSlots": {"insert into prescient.slot_run (slot, state, kind, planned) values ('2030-03-01 12:00Z', 'open', 'run', 0)", "delete from prescient.slot_run"},
+		"Unread": {
+			"insert into prescient.event_consumer (name, mark, position) values ('desk', '0', 0); insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a')",
+			"update prescient.event_consumer set (mark, position) = (select mark, position from prescient.event_outbox)",
+		},
+	} {
+		exec(t, w.a, statements[0])
+		if s := state(); s.Empty() {
+			t.Errorf("it is empty with %s: %+v", what, s)
+		}
+		exec(t, w.a, statements[1])
+		if s := state(); !s.Empty() {
+			t.Errorf("it is not without %s: %+v", what, s)
+		}
+	}
+	exec(t, w.a, "insert into prescient.slot_run (slot, state, kind, planned, finished_at) values ('2030-03-01 12:00Z', 'done', 'run', 0, now())")
+	if s := state(); !s.Empty() || !s.LastSlot.Equal(slot(0)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAMoveThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.drain("c")
+	for want, what := range map[string]stores.Move{
+		`there is no store "x"`:           {From: "x"},
+		`there is no store "y"`:           {From: "a", To: []string{"y"}},
+		"store a is where the rows are":   {From: "a", To: []string{"b", "a"}},
+		"store c is being drained itself": {From: "a", To: []string{"c"}},
+	} {
+		if _, err := w.set.Move(t.Context(), what); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not %s", err, want)
+		}
+	}
+	twice := newSet(t, stores.Store{Name: "a", DB: w.a.DB}, stores.Store{Name: "z", DB: w.a.DB})
+	if _, err := twice.Move(t.Context(), stores.Move{From: "a", To: []string{"z"}}); err == nil || !strings.Contains(err.Error(), "the same schema") {
+		t.Error(err)
+	}
+	exec(t, w.b, "update prescient.setting set schema_version = schema_version + 1")
+	w.enqueue(w.a, check("1", slot(5)))
+	if _, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}}); err == nil || !strings.Contains(err.Error(), "bring both to the same") {
+		t.Error(err)
+	}
+	if n := len(w.waiting(w.a)); n != 1 {
+		t.Errorf("%d rows wait", n)
+	}
+}
+
+// waits tells whether a session of the database waits for a lock.
+func waits(t *testing.T, s *stores.Store) bool {
+	t.Helper()
+	return get[bool](t, s, `select exists (select from pg_locks where not granted and database = (select oid from pg_database where datname = current_database()))`)
+}
+
+func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	opening, err := w.a.DB.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opening.Rollback() }()
+	if _, err := opening.ExecContext(t.Context(), `select prescient.lock_slot($1, true)`, slot(5)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
+		ended <- err
+	}()
+	for !waits(t, w.a) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it took the row: %v", err)
+		default:
+		}
+	}
+	if n := len(w.waiting(w.a)); n != 1 {
+		t.Errorf("%d rows wait", n)
+	}
+	if err := errors.Join(opening.Rollback(), <-ended); err != nil || len(w.waiting(w.b)) != 1 {
+		t.Error(err)
+	}
+}

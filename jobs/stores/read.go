@@ -1,0 +1,88 @@
+package stores
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// batchRows, batchBytes and batchSlots bound what is read, and moved, at once. Each slot is a lock, of which a server has some thousands for
+	// everybody.
+	batchRows  = 5000
+	batchBytes = 8 << 20
+	batchSlots = 500
+)
+
+// item is what is moved: a row of future_job, or a schedule with its row, if it waits. Rows are JSON; empty: there is none.
+type item struct {
+	key     string // that chooses a store; empty: the row has none
+	slot    time.Time
+	job, id int64
+	version string // of the row; empty: there is no row
+	name    string // of the job; empty: unknown
+	paused  bool   // its job
+	data    string
+
+	schedule, scheduleVersion string // its id; empty: it is none
+	definition, dropped       string
+}
+
+func (i item) size() int { return len(i.data) + len(i.definition) }
+
+// rowsAfter returns the next rows after one, in the order of the slot index. field is that of the payload that is the key; empty: the
+// entity's key is.
+func (s *Store) rowsAfter(ctx context.Context, after item, field string) ([]item, error) {
+	args := []any{after.slot, after.job, after.id, batchRows, sql.NullString{String: field, Valid: field != ""}}
+	return s.items(ctx, pgsql.StoreRows, args, func(row *sql.Rows, i *item) error {
+		return row.Scan(&i.slot, &i.job, &i.id, &i.version, &i.name, &i.paused, &i.key, &i.data)
+	})
+}
+
+// firstAfter is where rowsAfter begins for slots after an instant.
+func firstAfter(at time.Time) item { return item{slot: at, job: math.MaxInt64, id: math.MaxInt64} }
+
+// schedulesAfter returns the next schedules after one, in the order of their ids.
+func (s *Store) schedulesAfter(ctx context.Context, id string) ([]item, error) {
+	return s.items(ctx, pgsql.StoreSchedules, []any{id, batchRows}, func(row *sql.Rows, i *item) error {
+		var dropped, version, data sql.NullString
+		var slot sql.NullTime
+		err := row.Scan(&i.schedule, &i.scheduleVersion, &i.definition, &dropped, &slot, &i.job, &i.id, &version, &data, &i.paused)
+		i.key, i.name, i.dropped, i.version, i.data = i.schedule, scheduleJob, dropped.String, version.String, data.String
+		i.slot = slot.Time
+		return err
+	})
+}
+
+// scheduleJob is the job of the rows of schedules; package schedule is not linked for that.
+const scheduleJob = "schedule"
+
+// items reads a page, which goes beyond the bounds by one item at the most.
+func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, i *item) error) (list []item, err error) {
+	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+		list = nil
+		var m pgsql.Message
+		m.Do(pgsql.SlotIndexOnly.In(pgsql.Schema(s.Schema)))
+		bytes, slots := 0, map[time.Time]bool{}
+		err := m.Add(s.in(stmt), args, func(row *sql.Rows) error {
+			var i item
+			err := scan(row, &i)
+			list = append(list, i)
+			bytes, slots[i.slot] = bytes+i.size(), true
+			if err == nil && (bytes > batchBytes || len(slots) > batchSlots) {
+				return pgsql.ErrEnough
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return m.Send(ctx, tx)
+	})
+	return list, pgsql.ExplainMissing(err)
+}

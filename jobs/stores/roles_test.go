@@ -1,0 +1,88 @@
+package stores_test
+
+import (
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/stores"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// An application chooses stores, enqueues and cancels with the least of rights, and an operator moves.
+func TestEachRoleMayDoItsPartInStores(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	open := func(role string) *sqlx.DB {
+		db, err := pgsql.Open(t.Context(), url, pgsql.Param("role", role))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	admin := open("none")
+	schemas := []pgsql.Schema{"stores_roles_a", "stores_roles_b"}
+	for _, schema := range schemas {
+		pgtest.DropRoles(t, admin, schema.String())
+		if err := pgsql.Migrate(t.Context(), admin, schema); err != nil {
+			t.Fatal(err)
+		}
+		if err := pgsql.MakeRoles(t.Context(), admin, schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	as := func(role pgsql.Role) *stores.Set {
+		var list []stores.Store
+		for i, schema := range schemas {
+			list = append(list, stores.Store{Name: []string{"a", "b"}[i], DB: open(role.In(schema)), Schema: schema.String()})
+		}
+		return newSet(t, list...)
+	}
+	app, operator := as(pgsql.App), as(pgsql.Operator)
+	w := &world{t: t, set: app}
+	for i, s := range []*stores.Store{w.store("a"), w.store("b")} {
+		for _, j := range keys(20, 5)[i*5:] { // of which most are in both
+			if _, err := s.Client.Enqueue(t.Context(), s.DB, j, jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a, err := operator.For("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schedules, err := schedule.NewStore(t.Context(), a.DB, schedule.Config{Schema: a.Schema, Now: clock})
+	if err == nil {
+		_, err = schedules.Create(t.Context(), a.DB, schedule.Spec{ID: "hourly", Crontab: "0 * * * *"})
+	}
+	if err == nil {
+		_, err = a.Client.Pause(t.Context(), a.DB, "remind")
+	}
+	if err == nil {
+		_, err = operator.Drain(t.Context(), "a", "me")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, err := operator.Move(t.Context(), stores.Move{From: "a"})
+	if err != nil || moved.Rows != 20 || moved.Schedules != 1 || moved.Replaced != 15 || len(moved.Paused["b"]) != 1 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if err := app.Refresh(t.Context()); err != nil || choice(t, app, "1") != "b" {
+		t.Errorf("an application does not learn that a is being drained: %v", err)
+	}
+	if _, err := app.Move(t.Context(), stores.Move{From: "a"}); !pgsql.HasState(err, "42501") {
+		t.Errorf("an application may move rows: %v", err)
+	}
+	if _, err := app.Drain(t.Context(), "b", "me"); !pgsql.HasState(err, "42501") {
+		t.Errorf("an application may drain a store: %v", err)
+	}
+	b := w.store("b")
+	if found, err := b.Client.Cancel(t.Context(), b.DB, check("1", now).Key()); !found || err != nil {
+		t.Error(found, err)
+	}
+}

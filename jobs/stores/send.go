@@ -1,0 +1,47 @@
+package stores
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// sendSettings are those of each message. It gives way to transactions of applications before the server ends one of them for a deadlock.
+	sendSettings = "set local lock_timeout = '300ms'; set local statement_timeout = '60s'"
+	// patience is how long a message is repeated for which somebody holds a lock.
+	patience = 20 * time.Second
+)
+
+// monotonic is for measuring.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// send sends a statement as a transaction of its own, in one message, so that a process that stops holds nothing up; again while somebody
+// holds a lock that it needs. actor is who asks for it, for traces.
+func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
+	var m pgsql.Message
+	err := m.Add("select set_config('prescient_trace.actor', $1, true)", []any{actor}, skip)
+	if err == nil {
+		err = m.Add(s.in(stmt), args, scan)
+	}
+	for began := monotonic(); err == nil; {
+		err = m.Commit(ctx, s.DB, sendSettings)
+		if err == nil {
+			return nil
+		}
+		if !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) || time.Since(began) > patience {
+			break
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+			err = nil
+		case <-ctx.Done():
+		}
+	}
+	return fmt.Errorf("store %s: %w", s.Name, pgsql.ExplainMissing(err))
+}
+
+func skip(*sql.Rows) error { return nil }

@@ -1,0 +1,153 @@
+package stores
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Store is one schema of one database. Name must be set, and DB, or Err where it could not be opened. A Store that a Set returns is not changed any more.
+type Store struct {
+	// Name tells it from the others, and decides which keys it gets: with another name it gets others.
+	Name string
+	// DB is the database, opened by the application, which closes it.
+	DB *sqlx.DB
+	// Schema holds the tables. Default "prescient".
+	Schema string
+
+	// Client enqueues, cancels and moves in transactions of DB. Made by New and Refresh; nil: the store has not answered yet.
+	Client *jobs.Client
+	// DrainingSince is since when rows are to be put into other stores, in UTC; zero: the store is not being drained. As New, or the last Refresh
+	// to which it has answered, has read it. DrainingBy is who said so.
+	DrainingSince time.Time
+	DrainingBy    string
+	// Err is why it did not answer the last time; nil: it did.
+	Err error
+
+	id      string // empty: it has none yet
+	version int    // of the schema
+}
+
+// usable returns the store where it has ever answered.
+func (s *Store) usable() (*Store, error) {
+	if s.Client == nil {
+		return nil, fmt.Errorf("store %s: %w", s.Name, s.Err)
+	}
+	return s, nil
+}
+
+// Set is the stores of an application. It is safe for concurrent use.
+type Set struct {
+	cfg  jobs.Config
+	list atomic.Pointer[[]*Store]
+}
+
+// New returns the set of some stores, whose Clients have cfg, but for the schema. It asks each of them; one that does not answer, or has no schema of
+// this version, is warned of, and is asked again by Refresh: ByKey would choose wrongly without it. Where none answers, that
+// is the error.
+func New(ctx context.Context, list []Store, cfg jobs.Config) (*Set, error) {
+	s := &Set{cfg: cfg}
+	var stores []*Store
+	for _, store := range list {
+		switch {
+		case store.Name == "" || store.DB == nil && store.Err == nil:
+			return nil, fmt.Errorf("store %d of %d, %q: Name and DB must be set", len(stores)+1, len(list), store.Name)
+		case slices.ContainsFunc(stores, func(other *Store) bool { return other.Name == store.Name }):
+			return nil, fmt.Errorf("two stores have the name %s", store.Name)
+		}
+		stores = append(stores, &Store{Name: store.Name, DB: store.DB, Schema: store.Schema, Err: store.Err})
+	}
+	if len(stores) == 0 {
+		return nil, errors.New("there are no stores")
+	}
+	s.list.Store(&stores)
+	err := s.Refresh(ctx)
+	if !slices.ContainsFunc(*s.list.Load(), func(s *Store) bool { return s.Client != nil }) {
+		return nil, err
+	}
+	for _, store := range *s.list.Load() {
+		if store.Err != nil {
+			s.logger().WarnContext(ctx, "a store does not answer", "store", store.Name, "error", store.Err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Set) logger() *slog.Logger {
+	if s.cfg.Logger != nil {
+		return s.cfg.Logger
+	}
+	return slog.Default()
+}
+
+// All yields the stores in the order in which New was given them, also those that do not answer.
+func (s *Set) All() iter.Seq[*Store] { return slices.Values(*s.list.Load()) }
+
+// Refresh asks each store anew whether it is being drained; call it every minute or so. It returns the errors of those that do not answer: of
+// them stays what was known.
+func (s *Set) Refresh(ctx context.Context) error {
+	before := *s.list.Load()
+	after := make([]*Store, len(before))
+	var all sync.WaitGroup
+	for i, store := range before {
+		all.Go(func() { after[i] = s.ask(ctx, *store) })
+	}
+	all.Wait()
+	s.list.Store(&after)
+	var errs []error
+	for _, store := range after {
+		if store.Err != nil {
+			errs = append(errs, fmt.Errorf("store %s: %w", store.Name, store.Err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ask returns a store as it is now.
+func (s *Set) ask(ctx context.Context, store Store) *Store {
+	if store.DB == nil {
+		return &store
+	}
+	store.Err = nil
+	if store.Client == nil {
+		cfg := s.cfg
+		cfg.Schema = store.Schema
+		store.Client, store.Err = jobs.NewClient(ctx, store.DB, cfg)
+	}
+	if store.Err == nil {
+		store.Err = store.read(ctx)
+	}
+	return &store
+}
+
+// read reads which store it is, and whether it is being drained.
+func (s *Store) read(ctx context.Context) error {
+	var id, by string
+	var since sql.NullTime
+	var version int
+	err := pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+		return pgsql.One(ctx, tx, s.in(pgsql.StoreRead), nil, &id, &since, &by, &version)
+	})
+	if err != nil {
+		return pgsql.ExplainMissing(err)
+	}
+	s.id, s.version, s.DrainingBy, s.DrainingSince = id, version, by, time.Time{}
+	if since.Valid {
+		s.DrainingSince = since.Time.UTC()
+	}
+	return nil
+}
+
+func (s *Store) in(stmt pgsql.Statement) string { return stmt.In(pgsql.Schema(s.Schema)) }

@@ -1,0 +1,197 @@
+package stores
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// transfer takes a batch from the source to a target, by the messages that 00016_store.sql tells of, and counts it. Where it is cut short, whoever
+// moves rows next finishes it.
+func (m *mover) transfer(ctx context.Context, target *Store, items []item) error {
+	batch := newNumber()
+	if err := m.receive(ctx, target, batch, items); err != nil {
+		return err
+	}
+	given, err := m.give(ctx, target, batch, items)
+	if err != nil {
+		if pgsql.HasState(err, otherMover) { // it is never given
+			_ = m.settle(ctx, target, note{batch: batch})
+		}
+		return &sourceError{err}
+	}
+	if err := m.settle(ctx, target, note{batch, m.source.Name, target.Name, given}); err != nil {
+		return err
+	}
+	for _, nth := range given {
+		if i := items[nth-1]; i.schedule != "" {
+			m.moved.Schedules++
+		} else {
+			m.moved.Rows++
+		}
+		m.moved.To[target.Name]++
+	}
+	m.moved.changed += len(items) - len(given)
+	return nil
+}
+
+// sourceError is one of the source, without which nothing more can be moved.
+type sourceError struct{ error }
+
+func (e *sourceError) Unwrap() error { return e.error }
+
+// otherMover is the state of the error of who moves rows while somebody else has begun to.
+const otherMover = "PS003"
+
+// newNumber makes a number that nobody else has.
+func newNumber() int64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
+}
+
+// receive has the target write copies of the items, which nobody runs.
+func (m *mover) receive(ctx context.Context, target *Store, batch int64, items []item) error {
+	var names, rows, definitions, drops pq.StringArray
+	for _, i := range items {
+		names, rows = append(names, i.name), append(rows, i.data)
+		definitions, drops = append(definitions, i.definition), append(drops, i.dropped)
+	}
+	args := []any{m.source.id, batch, names, rows, definitions, drops, pausedJobs(items)}
+	return target.send(ctx, m.what.By, pgsql.StoreReceive, args, func(row *sql.Rows) error {
+		var job string
+		err := row.Scan(&job)
+		m.moved.Paused[target.Name] = append(m.moved.Paused[target.Name], job)
+		return err
+	})
+}
+
+// pausedJobs are the jobs of items that are paused.
+func pausedJobs(items []item) pq.StringArray {
+	names := pq.StringArray{}
+	for _, i := range items {
+		if i.paused {
+			names = append(names, i.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// give has the source delete the items that are as they were, and returns which, by their numbers from 1 on.
+func (m *mover) give(ctx context.Context, target *Store, batch int64, items []item) (given pq.Int64Array, err error) {
+	var slots, versions, schedules, scheduleVersions pq.StringArray
+	var numbers, ids pq.Int64Array
+	for _, i := range items {
+		slots, numbers, ids, versions = append(slots, i.slot.UTC().Format(timestamp)), append(numbers, i.job), append(ids, i.id), append(versions, i.version)
+		schedules, scheduleVersions = append(schedules, i.schedule), append(scheduleVersions, i.scheduleVersion)
+	}
+	args := []any{
+		m.token, batch, target.id, m.source.Name, target.Name, slots, numbers, ids, versions, schedules, scheduleVersions, pausedJobs(items), m.clock(),
+	}
+	err = m.source.send(ctx, m.what.By, pgsql.StoreGive, args, func(row *sql.Rows) error { return row.Scan(&given) })
+	return given, err
+}
+
+// timestamp is an instant as the database reads it.
+const timestamp = "2006-01-02T15:04:05.999999Z07:00"
+
+// note is a batch that the source has given.
+type note struct {
+	batch                  int64
+	sourceName, targetName string
+	given                  pq.Int64Array
+}
+
+// settle has the target let the rows wait that were given, and then the source forget the batch.
+func (m *mover) settle(ctx context.Context, target *Store, n note) error {
+	given := n.given
+	if given == nil {
+		given = pq.Int64Array{}
+	}
+	args := []any{m.source.id, n.batch, given, n.sourceName, n.targetName, m.clock()}
+	err := target.send(ctx, m.what.By, pgsql.StoreSettle, args, func(row *sql.Rows) error {
+		var settled, replaced, cancelled int64
+		err := row.Scan(&settled, &replaced, &cancelled)
+		m.moved.Replaced += replaced
+		m.moved.Cancelled += cancelled
+		return err
+	})
+	if err != nil || len(given) == 0 {
+		return err
+	}
+	return m.source.send(ctx, m.what.By, pgsql.StoreForget, []any{n.batch}, skip)
+}
+
+// left is a note of an earlier move.
+type left struct {
+	note
+	target string
+}
+
+// finish settles what an earlier move has left: the batches that the source has given, and the copies of what it has not. Stores that do not
+// answer are left to a later one. Each message of it may come late, when somebody else has taken over.
+func (m *mover) finish(ctx context.Context) error {
+	var all []left
+	err := m.source.send(ctx, m.what.By, pgsql.StoreNotes, nil, func(row *sql.Rows) error {
+		var l left
+		err := row.Scan(&l.batch, &l.target, &l.sourceName, &l.targetName, &l.given, new(any))
+		all = append(all, l)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range all {
+		target := m.byID(l.target)
+		if target == nil {
+			m.errs = append(m.errs, fmt.Errorf("%d rows are on their way to store %s, which is none of these stores: name it, and repeat", len(l.given), l.targetName))
+			continue
+		}
+		if err := m.settle(ctx, target, l.note); err != nil {
+			m.fails(target, err)
+			continue
+		}
+		m.moved.Finished += int64(len(l.given))
+	}
+	for store, batches := range m.copies {
+		stale := slices.DeleteFunc(batches, func(batch int64) bool {
+			return slices.ContainsFunc(all, func(l left) bool { return l.batch == batch })
+		})
+		if len(stale) == 0 {
+			continue
+		}
+		if err := store.send(ctx, m.what.By, pgsql.StoreDrop, []any{m.source.id, pq.Int64Array(stale)}, skip); err != nil {
+			m.fails(store, err)
+		}
+	}
+	return nil
+}
+
+// findCopies lists the batches of which there are copies before this move may take rows away. Who wrote them can give none of them once it may, and
+// of who comes after that there are none here.
+func (m *mover) findCopies(ctx context.Context) error {
+	m.copies = map[*Store][]int64{}
+	for _, store := range m.stores {
+		if store == m.source || store.Err != nil {
+			continue // of one that is down a later move drops them
+		}
+		err := store.send(ctx, m.what.By, pgsql.StoreBatches, []any{m.source.id}, func(row *sql.Rows) error {
+			var batch int64
+			err := row.Scan(&batch)
+			m.copies[store] = append(m.copies[store], batch)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package sql_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// Citus refuses what these tests look for, and they do so on any PostgreSQL. It evaluates on the coordinator what may
+// have another value in each call, and can do so where no column is needed for it.
+
+func TestNoTableHasATrigger(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, name := range list(t, db, `
+		select g.tgname from pg_trigger g join pg_class c on c.oid = g.tgrelid
+		where c.relnamespace = 'prescient'::regnamespace and not g.tgisinternal`) {
+		t.Errorf("trigger %s", name)
+	}
+}
+
+func TestNoStatementChangesARowByAFunctionThatIsVolatile(t *testing.T) {
+	t.Parallel()
+	v := readVolatility(t)
+	for name, text := range everyText(t) {
+		for _, found := range v.refused(text) {
+			t.Errorf("%s: %s", name, found)
+		}
+	}
+}
+
+func TestWhatCitusRefusesIsFoundInAStatement(t *testing.T) {
+	t.Parallel()
+	v := readVolatility(t)
+	for text, found := range map[string]string{
+		"update prescient.job set paused_at = clock_timestamp()":                                              "clock_timestamp",
+		"delete from prescient.job j where j.job = nextval('n')":                                              "nextval",
+		"with gone as (delete from prescient.job where random() < 0.5 returning *) select count(*) from gone": "random",
+		"update prescient.job j set name = prescient.trace_entry('x', j.paused_at)":                           "trace_entry",
+		"update prescient.job set name = prescient.trace_entry('x', paused_at)":                               "trace_entry",
+		"update prescient.job set sla = '1 s' where job = prescient.job_number('x')":                          "job_number",
+		"insert into prescient.job (job) values (1) on conflict (job) do update set paused_at = now()":        "now",
+		"update prescient.job set name = 'a' returning clock_timestamp()":                                     "clock_timestamp",
+		"update prescient.job set paused_at = statement_timestamp()":                                          "",
+		"insert into prescient.job (job, paused_at) values (nextval('n'), clock_timestamp())":                 "",
+		"with a as (update prescient.job set sla = '1 s') select random(), 'delete from x where random()'":    "",
+		"update prescient.job j set name = upper(j.name)":                                                     "",
+	} {
+		if got := strings.Join(v.refused(text), ", "); (got == "") != (found == "") || !strings.Contains(got, found) {
+			t.Errorf("%s: found %q, want %q", text, got, found)
+		}
+	}
+}
+
+func TestNoStatementNamesTwoSchemas(t *testing.T) {
+	t.Parallel()
+	schemas := list(t, pgtest.New(t), `select nspname from pg_namespace where nspname not in ('prescient', 'pg_catalog')`)
+	named := regexp.MustCompile(`\b(?:` + strings.Join(schemas, "|") + `)\.\w+`)
+	for name, text := range everyText(t) {
+		if found := named.FindString(withoutQuotes(text)); found != "" {
+			t.Errorf("%s: %s", name, found)
+		}
+	}
+}
+
+// everyText returns the statements, what the migrations do, and the bodies of the functions as the server has them.
+func everyText(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"statements/*.sql", "migrations/*.sql"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[file] = regexp.MustCompile(`(?s)\$\$.*?\$\$`).ReplaceAllString(string(text), "''") // the server is asked for those
+		}
+	}
+	db := pgtest.New(t)
+	for _, name := range list(t, db, `select oid::regprocedure::text from pg_proc where pronamespace = 'prescient'::regnamespace`) {
+		texts[name] = get[string](t, db, `select prosrc from pg_proc where oid = $1::regprocedure`, name)
+	}
+	return texts
+}
+
+// volatility has the functions that the server knows as volatile (v) or stable (s), by name, and the columns of each table.
+type volatility struct {
+	functions map[string]string
+	columns   map[string][]string
+}
+
+func readVolatility(t *testing.T) volatility {
+	t.Helper()
+	db := pgtest.New(t)
+	v := volatility{map[string]string{}, map[string][]string{}}
+	for _, kind := range []string{"s", "v"} { // of two with one name it counts as the worse
+		for _, name := range list(t, db, `select proname from pg_proc where provolatile = $1`, kind) {
+			v.functions[name] = kind
+		}
+	}
+	for _, table := range list(t, db, `select relname from pg_class where relnamespace = 'prescient'::regnamespace and relkind in ('r', 'p')`) {
+		v.columns[table] = list(t, db, `
+			select attname from pg_attribute where attrelid = ('prescient.' || $1::text)::regclass and attnum > 0`, table)
+	}
+	return v
+}
+
+var (
+	changes = regexp.MustCompile(`\b(?:update|delete from)\s+prescient\.(\w+)|\bdo update\b`)
+	calls   = regexp.MustCompile(`\b(?:\w+\.)?(\w+)\(`)
+	column  = regexp.MustCompile(`(\w+\.)?\b([a-z_]\w*)\b`)
+)
+
+// refused names the calls of a text, of one statement or more, that Citus would not have where they are.
+func (v volatility) refused(text string) (found []string) {
+	text = strings.ToLower(withoutQuotes(text))
+	for _, at := range changes.FindAllStringSubmatchIndex(text, -1) {
+		table := "" // that of on conflict: whatever is not immutable is refused
+		if at[2] >= 0 {
+			table = text[at[2]:at[3]]
+		}
+		part := untilEnd(text[at[0]:])
+		for _, call := range calls.FindAllStringSubmatchIndex(part, -1) {
+			name := part[call[2]:call[3]]
+			kind := v.functions[name]
+			switch arguments := untilEnd(part[call[1]:]); {
+			case kind == "v", kind == "s" && table == "", kind == "s" && v.hasColumn(table, arguments, part):
+				found = append(found, name+" in "+strings.Join(strings.Fields(part[:min(len(part), 60)]), " "))
+			}
+		}
+	}
+	return found
+}
+
+// hasColumn tells whether arguments name a column of the table that is changed, or one of what the statement calls by a short name.
+func (v volatility) hasColumn(table, arguments, part string) bool {
+	for _, match := range column.FindAllStringSubmatch(arguments, -1) {
+		alias := strings.TrimSuffix(match[1], ".")
+		if alias == "" && slices.Contains(v.columns[table], match[2]) ||
+			alias != "" && regexp.MustCompile(`(?:\w|\))\s+(?:as\s+)?`+alias+`\s`).MatchString(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// untilEnd cuts a text where its statement ends, or the parenthesis that it is in.
+func untilEnd(text string) string {
+	depth := 0
+	for i, c := range text {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth < 0 {
+				return text[:i]
+			}
+		case ';':
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// withoutQuotes leaves out comments, and what is quoted.
+func withoutQuotes(text string) string {
+	return regexp.MustCompile(`--[^\n]*|'[^']*'`).ReplaceAllStringFunc(text, func(match string) string {
+		if strings.HasPrefix(match, "--") {
+			return ""
+		}
+		return "''"
+	})
+}

@@ -1,0 +1,5 @@
+update prescient.setting
+set draining_since = statement_timestamp(),
+    draining_by = $1
+where draining_since is null
+returning 1

@@ -1,0 +1,3 @@
+select coalesce(s.store, '') as store, s.draining_since, coalesce(s.draining_by, '') as draining_by, t.schema_version
+from prescient.store() s
+cross join prescient.settings() t

@@ -1,0 +1,15 @@
+-- The rows after ($1, $2, $3) in the order of the slot index, $4 at the most, for another store; key: the field $5 of the payload,
+-- or where $5 is null the entity_key. The rows of schedules go with these.
+select
+    f.next_check_at, f.job, f.id, f.xmin::text as version, coalesce(j.name, '') as name, j.paused_at is not null as paused,
+    case when $5::text is null then f.entity_key else coalesce(f.payload ->> $5, '') end as key, row_to_json(f)::text as data
+from prescient.future_job f
+left join prescient.job j on j.job = f.job
+where (f.next_check_at, f.job, f.id) > ($1, $2, $3)
+    and (f.entity_name <> 'schedule' or f.job <> prescient.number_of('schedule') or not exists (
+        select
+        from prescient.schedule s
+        where s.id = f.entity_key collate "C"
+    ))
+order by f.next_check_at, f.job, f.id
+limit $4

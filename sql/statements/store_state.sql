@@ -1,0 +1,14 @@
+-- What there is in a store, of rows and schedules counted up to $1: when nothing is left that somebody needs, it may be taken away.
+-- events: whether a consumer has not acknowledged all of the outbox.
+select
+    (select count(*) from (select from prescient.future_job limit $1) as f) as waiting,
+    (select count(*) from (select from prescient.schedule limit $1) as s) as schedules,
+    (select coalesce(sum(cardinality(o.given)), 0) from prescient.store_out o) as leaving,
+    (select count(*) from (select from prescient.store_in limit $1) as i) as arriving,
+    (select count(*) from prescient.slot_run r where r.state = 'open') as open_slots,
+    exists (
+        select
+        from prescient.event_consumer c
+        where exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position))
+    ) as events,
+    (select max(r.slot) from prescient.slot_run r) as last_slot

@@ -1,0 +1,5 @@
+update prescient.setting
+set draining_since = null,
+    draining_by = null
+where draining_since is not null
+returning 1
