@@ -3,6 +3,8 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
@@ -23,17 +25,27 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	}
 	defer group.Close()
 	k := keeper{App: a, fleet: f}
-	k.run = func(ctx context.Context, a *App) error {
+	var mu sync.Mutex
+	var failed error // what could not be recorded when all were stopped
+	k.run = func(own context.Context, a *App) error {
 		a.metrics = metrics.NewStore(a.store)
-		return a.daemon(ctx, ping, func(cfg daemon.Config) error {
+		return a.daemon(own, ping, func(cfg daemon.Config) error {
 			all.Add(a.metrics)
-			return group.Run(ctx, a.store, cfg)
+			err := group.Run(own, a.store, cfg)
+			if err != nil && ctx.Err() != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = errors.Join(failed, fmt.Errorf("store %s: %w", a.store, err))
+			}
+			return err
 		})
 	}
 	k.failed = func(store string, err error) {
 		switch {
 		case err == nil:
-			group.Down(store, nil)
+			group.Gone(store)
+			all.Remove(store)
+			ping.gone(store)
 		case errors.Is(err, slots.ErrAbandoned):
 			end(err) // only the end of the process ends such a check
 		case ctx.Err() == nil:
@@ -43,7 +55,7 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	}
 	k.keep(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
-		return cause
+		return errors.Join(cause, failed)
 	}
-	return nil
+	return failed
 }

@@ -166,6 +166,13 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
+
+	// One that is taken away is gone, and no problem.
+	if _, err := db.ExecContext(t.Context(), "drop schema tenant_42 cascade"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, url+"/healthz", token, `tenants/tenant_42`, `store tenants: no schema like`)
+	eventually(t, url+"/metrics", token, `tenants/tenant_42`)
 }
 
 func TestADaemonServesItsMetrics(t *testing.T) {

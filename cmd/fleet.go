@@ -18,6 +18,7 @@ type fleet struct {
 	connections, stores int // run.connections, run.stores
 	workers             slots.Bound
 
+	writing sync.Mutex // a file for all
 	opening singleflight.Group
 	mu      sync.Mutex
 	pools   map[string]*sqlx.DB // by URL
@@ -41,6 +42,14 @@ func newFleet(a *App) *fleet {
 		connections: run.Connections, stores: run.Stores, workers: make(slots.Bound, run.Workers),
 		pools: map[string]*sqlx.DB{}, of: map[*sqlx.DB]*server{}, servers: map[string]*server{}, known: map[string]string{},
 	}
+}
+
+// part is what one store may have of a bound: less than all of it, so that checks of one that hang leave some to the others.
+func (f *fleet) part(bound int) int {
+	if f == nil {
+		return bound
+	}
+	return max(1, 3*bound/4)
 }
 
 // most is how many connections there are to a server.
@@ -102,6 +111,15 @@ func (f *fleet) bounds(db *sqlx.DB) slots.Shared {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.of[db].bounds
+}
+
+// write lets one store at a time write a file: so many are not to lose patience with each other.
+func (f *fleet) write(fn func() error) error {
+	if f != nil {
+		f.writing.Lock()
+		defer f.writing.Unlock()
+	}
+	return fn()
 }
 
 func (f *fleet) close() (err error) {

@@ -68,18 +68,10 @@ func listRegistered(ctx context.Context, a *App) error {
 	}
 	return printList(a, views, header, func(v definitionView) table.Row {
 		return table.Row{
-			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, orNone(v.Deadline), orNone(v.SLA), orNone(v.Within), v.Concurrency,
+			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, orNone(time.Duration(v.Deadline)), orNone(time.Duration(v.SLA)), orNone(time.Duration(v.Within)), v.Concurrency,
 			string(v.Misfire), v.learned(), v.From,
 		}
 	})
-}
-
-// orNone is a duration of which 0 stands for none.
-func orNone(d duration.Text) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
 }
 
 // learned is how history chooses the next check, for a person.

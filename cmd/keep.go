@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,12 +23,12 @@ type keeper struct {
 
 	work sync.WaitGroup
 	mu   sync.Mutex
-	runs map[string]bool // stores for which it goes on
+	runs map[string]context.CancelFunc // ends it for a store for which it goes on
 }
 
 // keep returns when ctx has ended, and run for every store.
 func (k *keeper) keep(ctx context.Context) {
-	k.runs = map[string]bool{}
+	k.runs = map[string]context.CancelFunc{}
 	for _, entry := range k.chosenStores() {
 		k.work.Go(func() { k.find(ctx, entry) })
 	}
@@ -37,17 +36,23 @@ func (k *keeper) keep(ctx context.Context) {
 	k.work.Wait()
 }
 
-// find finds the stores of an entry of the settings again and again, and begins with those that are not run.
+// find finds the stores of an entry of the settings again and again, begins with those that are not run, and ends those that are gone.
 func (k *keeper) find(ctx context.Context, entry config.Store) {
 	ticker := time.NewTicker(findAgain)
 	defer ticker.Stop()
+	were := map[string]bool{}
 	for {
-		found := k.fleet.find(ctx, k.App, entry)
-		for _, s := range found {
+		list, known := k.fleet.find(ctx, k.App, entry)
+		are := map[string]bool{}
+		for _, s := range list {
+			are[s.name], were[s.name] = true, true
 			k.begin(ctx, s)
 		}
-		if !slices.ContainsFunc(found, func(s store) bool { return s.name == entry.Name }) && ctx.Err() == nil {
-			k.failed(entry.Name, nil) // the pattern could not be looked for, and now it can
+		for name := range were {
+			if known && !are[name] {
+				delete(were, name)
+				k.gone(name)
+			}
 		}
 		select {
 		case <-ticker.C:
@@ -61,19 +66,35 @@ func (k *keeper) find(ctx context.Context, entry config.Store) {
 func (k *keeper) begin(ctx context.Context, s store) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.runs[s.name] {
+	if k.runs[s.name] != nil {
 		return
 	}
-	k.runs[s.name] = true
+	own, end := context.WithCancel(ctx)
+	k.runs[s.name] = end
 	k.work.Go(func() {
-		err := k.one(ctx, s)
+		defer end()
+		err := k.one(own, s)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.runs, s.name)
-		if err != nil {
+		switch {
+		case ctx.Err() == nil && own.Err() != nil:
+			k.failed(s.name, nil)
+		case err != nil:
 			k.failed(s.name, err)
 		}
 	})
+}
+
+// gone ends what goes on for a store that is there no more.
+func (k *keeper) gone(store string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if end := k.runs[store]; end != nil {
+		end()
+		return
+	}
+	k.failed(store, nil)
 }
 
 func (k *keeper) one(ctx context.Context, s store) error {

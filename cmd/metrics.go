@@ -31,7 +31,7 @@ func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB
 		ended = nil // it did what it could
 	}
 	a.metrics.Ended(kind, ended)
-	return errors.Join(err, a.metrics.WriteFile(path))
+	return errors.Join(err, a.fleet.write(func() error { return a.metrics.WriteFile(path) }))
 }
 
 // watch lets the metrics read from a database.

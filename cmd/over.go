@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -53,7 +54,7 @@ func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App)
 	var work sync.WaitGroup
 	for i, entry := range entries {
 		work.Go(func() { // a server that is down holds up no other, nor finding out which schemas that has
-			list := f.find(ctx, a, entry)
+			list, _ := f.find(ctx, a, entry)
 			parts[i] = make([]part, len(list))
 			for j, s := range list {
 				one := *a
@@ -84,6 +85,9 @@ func (f *fleet) visit(ctx context.Context, a *App, s store, fn func(ctx context.
 		a.log = a.log.With("store", s.name)
 		p.err = fn(ctx, a)
 	}
+	if ctx.Err() != nil && errors.Is(p.err, context.Canceled) && !errors.Is(p.err, slots.ErrAbandoned) {
+		p.err = &ExitError{Code: Stopped, Err: p.err} // before it had begun
+	}
 	if exit, ok := errors.AsType[*ExitError](p.err); p.err != nil && (!ok || exit.Err != nil) {
 		p.what = a.named(p.err.Error() + hint(p.err) + a.refusal(p.err))
 	}
@@ -107,7 +111,7 @@ type storeView struct {
 // join prints what came of the stores, and returns the worst that happened.
 func (a *App) join(parts []part) error {
 	views := []storeView{}
-	var codes []Code
+	codes := []Code{Done} // of a part that has no store, too
 	var texts []string
 	for i := range parts {
 		p := &parts[i]
@@ -184,11 +188,14 @@ func (a *App) chooseStores(c *cobra.Command) error {
 
 // findStore returns the store with a name, which may be one that a pattern of the settings stands for; all: it is the name of a pattern.
 func (a *App) findStore(name string) (one store, all bool, err error) {
+	of, schema, single := strings.Cut(name, "/")
+	if _, err := pgsql.ParseSchema(schema); err != nil {
+		return store{}, false, fmt.Errorf("%s: %w", name, err)
+	}
 	for _, s := range a.Config().Stores {
-		of, schema, _ := strings.Cut(name, "/")
 		database := s.Database(a.Config())
 		switch {
-		case of != s.Name || schema != "" && !pgsql.IsLike(schema, s.Schema):
+		case of != s.Name || single && (schema == "" || !pgsql.IsLike(schema, s.Schema)):
 		case schema != "":
 			database.Schema = schema
 			fallthrough
@@ -229,14 +236,20 @@ func (a *App) chosenStores() (list []config.Store) {
 	return list
 }
 
-// find returns the stores that an entry of the settings stands for.
-func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []store) {
+// find returns the stores that an entry of the settings stands for. Where nobody can tell which those are, or there is none, that is
+// the error of one with the name of the entry; known is false in the first case.
+func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []store, known bool) {
 	database := entry.Database(a.Config())
 	names := []string{database.Schema}
 	if entry.IsPattern() {
 		var err error
-		if names, err = f.schemas(ctx, a, store{entry.Name, database, nil}); err != nil && a.hasPart(entry.Name) {
-			return []store{{entry.Name, database, err}}
+		names, err = f.schemas(ctx, a, store{entry.Name, database, nil})
+		known = err == nil
+		if known && len(names) == 0 {
+			err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", database.Schema, entry.Name)
+		}
+		if err != nil && a.hasPart(entry.Name) {
+			return []store{{entry.Name, database, err}}, known
 		}
 	}
 	for _, schema := range names {
@@ -252,7 +265,7 @@ func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []st
 			list = append(list, s)
 		}
 	}
-	return list
+	return list, known
 }
 
 // hasPart tells whether a store is of the part that run.part names.
@@ -275,11 +288,7 @@ func (f *fleet) schemas(ctx context.Context, a *App, s store) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	names, err := pgsql.Schemas(ctx, db, s.database.Schema)
-	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", s.database.Schema, s.name)
-	}
-	return names, err
+	return pgsql.Schemas(ctx, db, s.database.Schema)
 }
 
 // claim returns the store that a schema is known as: the one that the settings name, or else the one that was found first.

@@ -120,6 +120,16 @@ func (p *pinger) ran(ctx context.Context, store string, result slots.Result, err
 	p.end(ctx, err)
 }
 
+// gone forgets a store.
+func (p *pinger) gone(store string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.failing, store)
+}
+
 func (p *pinger) send(ctx context.Context, what, body string) {
 	if p == nil {
 		return

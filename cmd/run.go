@@ -117,7 +117,7 @@ func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slo
 	}
 	return slots.Config{
 		DB: db, Schema: cfg.Database.Schema, Registry: registry,
-		Shared: a.fleet.bounds(db), Workers: cfg.Run.Workers, Connections: cfg.Run.Connections, Page: cfg.Run.Page,
+		Shared: a.fleet.bounds(db), Workers: a.fleet.part(cfg.Run.Workers), Connections: a.fleet.part(cfg.Run.Connections), Page: cfg.Run.Page,
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: a.log, Progress: bars.show, Observer: observer,
 	}

@@ -113,6 +113,9 @@ func (b *boards) run(ctx context.Context, a *App) error {
 		b.mu.Unlock()
 		b.stores.Put(a.store, read)
 		<-ctx.Done()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.serving, a.store)
 		return nil
 	})
 }

@@ -60,7 +60,8 @@ func (a *App) withStores(ctx context.Context, fn func(set *stores.Set) error) (e
 // allStores returns the stores of the settings, with those that patterns stand for.
 func (a *App) allStores(ctx context.Context, f *fleet) (list []store) {
 	for _, entry := range a.Config().Stores {
-		list = append(list, f.find(ctx, a, entry)...)
+		found, _ := f.find(ctx, a, entry)
+		list = append(list, found...)
 	}
 	return list
 }

@@ -192,7 +192,7 @@ func (r *Runner) makeHistoryMonths(ctx context.Context) {
 		_, err := tx.ExecContext(ctx, pgsql.HistoryMonths.In(r.schema))
 		return err
 	})
-	if err != nil && !pgsql.IsLockTimeout(err) {
+	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
 	}
 }

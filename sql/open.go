@@ -125,17 +125,34 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 type deadlineConn struct {
 	net.Conn
 	reply time.Duration
+	until time.Time // the driver's, while it connects; zero: none
+}
+
+// SetDeadline bounds what follows, besides the deadline of each read and write. The driver calls it before it says the first word
+// to a server, and takes it back when that has let it in.
+func (c *deadlineConn) SetDeadline(t time.Time) error {
+	c.until = t
+	return c.Conn.SetDeadline(t)
+}
+
+// deadline is that of the next read or write.
+func (c *deadlineConn) deadline() time.Time {
+	at := monotonic().Add(c.reply)
+	if !c.until.IsZero() && c.until.Before(at) {
+		return c.until
+	}
+	return at
 }
 
 func (c *deadlineConn) Read(p []byte) (int, error) {
-	if err := c.SetReadDeadline(monotonic().Add(c.reply)); err != nil {
+	if err := c.SetReadDeadline(c.deadline()); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(p)
 }
 
 func (c *deadlineConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(monotonic().Add(c.reply)); err != nil {
+	if err := c.SetWriteDeadline(c.deadline()); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)

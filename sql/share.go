@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Share bounds the connections that several pools have to one server. A pool that wants one more takes it from what others keep
@@ -17,6 +18,10 @@ type Share struct {
 	mu    sync.Mutex
 	pools []*sql.DB
 }
+
+// reclaimAgain is how long who waits for room trusts that a connection which is given back is closed for him: one that was looked at
+// before he waited, and put away after, is not.
+const reclaimAgain = 100 * time.Millisecond
 
 // NewShare returns a bound of n connections.
 func NewShare(n int) *Share { return &Share{places: make(chan struct{}, n)} }
@@ -36,12 +41,18 @@ func (s *Share) enter(ctx context.Context) error {
 	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
-	s.reclaim()
-	select {
-	case s.places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for {
+		s.reclaim()
+		again := time.NewTimer(reclaimAgain)
+		select {
+		case s.places <- struct{}{}:
+			again.Stop()
+			return nil
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return context.Cause(ctx)
+		}
 	}
 }
 

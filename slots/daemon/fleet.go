@@ -94,9 +94,14 @@ func (f *Fleet) Run(ctx context.Context, store string, cfg Config) error {
 func (f *Fleet) Down(store string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.members[store] = (&member{down: err}); err == nil {
-		delete(f.members, store)
-	}
+	f.members[store] = &member{down: err}
+}
+
+// Gone forgets a store.
+func (f *Fleet) Gone(store string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, store)
 }
 
 // list returns the stores by name, and the members.

@@ -20,7 +20,7 @@ import (
 
 // WriteFile leaves the metrics in a file for node_exporter's textfile collector, which reads those whose name ends in
 // .prom. Counters and histograms are added to those that are in the file already, so it is called once, when all is done;
-// what the file says of the other kind of run stays. The file is replaced as a whole, and one writer at a time has the
+// what the file says of the other kind of run, and of other stores, stays. The file is replaced as a whole, and one writer at a time has the
 // directory locked, which must be on a local file system. A file that holds anything but metrics is not touched.
 func (m *Metrics) WriteFile(path string) error {
 	registry := prometheus.NewRegistry()
@@ -49,7 +49,7 @@ func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
 		return err
 	}
 	var text bytes.Buffer
-	for _, family := range merge(old, families) {
+	for _, family := range m.merge(old, families) {
 		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func readFile(path string) (map[string]*dto.MetricFamily, error) {
 }
 
 // merge adds what a file says to what this process says, in the order of the names.
-func merge(old map[string]*dto.MetricFamily, families []*dto.MetricFamily) []*dto.MetricFamily {
+func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.MetricFamily) []*dto.MetricFamily {
 	merged := map[string]*dto.MetricFamily{}
 	for _, family := range families {
 		merged[family.GetName()] = family
@@ -136,8 +136,12 @@ func merge(old map[string]*dto.MetricFamily, families []*dto.MetricFamily) []*dt
 		if family.GetType() != was.GetType() {
 			continue // of another version
 		}
+		own := map[string]*dto.Metric{}
+		for _, metric := range family.GetMetric() {
+			own[labels(metric)] = metric
+		}
 		for _, metric := range was.GetMetric() {
-			mergeMetric(family, metric)
+			m.mergeMetric(family, own, metric)
 		}
 		if len(family.GetMetric()) > 0 {
 			merged[name] = family
@@ -152,18 +156,20 @@ func merge(old map[string]*dto.MetricFamily, families []*dto.MetricFamily) []*dt
 }
 
 // mergeMetric adds what a file says of one metric. Gauges say how things are and not how they were, but for those of a
-// kind of run that this process has not done.
-func mergeMetric(family *dto.MetricFamily, was *dto.Metric) {
-	i := slices.IndexFunc(family.GetMetric(), func(m *dto.Metric) bool { return labels(m) == labels(was) })
+// kind of run that this process has not done, and of stores that others write.
+func (m *Metrics) mergeMetric(family *dto.MetricFamily, own map[string]*dto.Metric, was *dto.Metric) {
+	of := labels(was)
+	is := own[of]
 	gauge := family.GetType() == dto.MetricType_GAUGE
+	others := strings.Contains(of, "kind=") || strings.Contains(of, "store=") && !strings.Contains(of, fmt.Sprintf("store=%q", m.store))
 	switch {
-	case i < 0 && (!gauge || strings.Contains(labels(was), "kind=")):
+	case is == nil && (!gauge || others):
 		family.Metric = append(family.Metric, was)
-	case i < 0 || gauge:
+	case is == nil || gauge:
 	case was.Counter != nil:
-		*family.Metric[i].Counter.Value += was.Counter.GetValue()
+		*is.Counter.Value += was.Counter.GetValue()
 	case was.Histogram != nil:
-		addHistogram(family.Metric[i].Histogram, was.Histogram)
+		addHistogram(is.Histogram, was.Histogram)
 	}
 }
 

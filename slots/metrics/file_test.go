@@ -63,6 +63,32 @@ func TestAFileGrowsFromRunToRun(t *testing.T) {
 	promtool(t, text, "check", "metrics")
 }
 
+func TestAFileKeepsWhatItSaysOfOtherStores(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "prescient.prom")
+	for _, store := range []string{"", "shop", "tenants/tenant_a", "shop"} {
+		w := setup(t)
+		w.metrics = metrics.NewStore(store)
+		w.metrics.Watch(metrics.Source{DB: w.db, Registry: w.registry})
+		w.write(path)
+	}
+	w := setup(t)
+	w.metrics = metrics.NewStore("billing") // whose database does not answer
+	text, got := w.write(path)
+	got.wants(t, samples{
+		`prescient_database_up{store="shop"}`:                    1,
+		`prescient_slot_width_seconds{store="shop"}`:             900,
+		`prescient_slot_width_seconds{store="tenants/tenant_a"}`: 900,
+		`prescient_database_up{store="billing"}`:                 0,
+	})
+	for _, gone := range []string{`prescient_slot_width_seconds`, `prescient_slot_width_seconds{store="billing"}`} {
+		if value, is := got[gone]; is {
+			t.Errorf("%s is %v, and nobody says so", gone, value)
+		}
+	}
+	promtool(t, text, "check", "metrics")
+}
+
 func TestARunThatFailedKeepsTheTimeOfTheLastGoodOne(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

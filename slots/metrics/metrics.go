@@ -219,6 +219,13 @@ func (g *Group) Add(m *Metrics) {
 	g.list[m.store] = m
 }
 
+// Remove takes out the metrics of a store.
+func (g *Group) Remove(store string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.list, store)
+}
+
 // Handler serves the metrics of all, and those of the Go runtime and the process. What the databases know is read for each
 // request.
 func (g *Group) Handler() http.Handler {

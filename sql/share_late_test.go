@@ -1,0 +1,53 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prescient-go/prescient/internal/pqconn"
+)
+
+// lookedAt is a connection, of a connector that is one, too, which calls back when it is looked at on its way back to the pool.
+type lookedAt struct {
+	pqconn.Conn
+	back func()
+}
+
+func (l lookedAt) Connect(context.Context) (driver.Conn, error) { return l, nil }
+func (l lookedAt) Driver() driver.Driver                        { return nil }
+func (l lookedAt) ResetSession(context.Context) error           { return nil }
+func (l lookedAt) Close() error                                 { return nil }
+
+func (l lookedAt) IsValid() bool {
+	l.back()
+	return true
+}
+
+func TestWhoBeginsToWaitWhileAConnectionIsPutAwayGetsItsPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		share, entered := NewShare(1), make(chan error, 1)
+		db := sql.OpenDB(connector{lookedAt{back: func() {
+			go func() { entered <- share.enter(t.Context()) }()
+			synctest.Wait()
+		}}, false, share})
+		share.add(db)
+		conn, err := db.Conn(t.Context())
+		if err == nil {
+			err = conn.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-entered; err != nil {
+			t.Error(err)
+		}
+		share.leave()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
