@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -172,9 +173,9 @@ func relearn(ctx context.Context, a *App, db *sqlx.DB, now time.Time) (int, erro
 	return n, err
 }
 
-func printAdvice(a *App, view advisedView, list []learn.Advice) error {
+func printAdvice(a *App, told advisedView, list []learn.Advice) error {
 	rows := []table.Row{}
-	for i, v := range view.Jobs {
+	for i, v := range told.Jobs {
 		rows = append(rows, table.Row{
 			v.JobExec, v.Class, v.Rows, v.Checks, partOf(v.FoundNothing, v.Checks), orDash(v.HalfBy), orDash(v.MostBy),
 			fmt.Sprintf("%.1f", v.Past.Checks), spoken.Duration(list[i].Past.Delay),
@@ -188,10 +189,10 @@ func printAdvice(a *App, view advisedView, list []learn.Advice) error {
 	}
 	var lines []string
 	for i := range list {
-		lines = append(lines, "", strings.Map(printable, advice(&list[i])))
+		lines = append(lines, "", strings.Map(printable, view.Advice(&list[i])))
 		lines = append(lines, plot(&list[i])...)
 	}
-	return a.lines(append(lines, "", fmt.Sprintf("%d rows of history were read.", view.Read))...)
+	return a.lines(append(lines, "", fmt.Sprintf("%d rows of history were read.", told.Read))...)
 }
 
 func partOf(part, of int64) string {
@@ -206,40 +207,6 @@ func orDash(d *duration.Text) any {
 		return "-"
 	}
 	return *d
-}
-
-// advice says what would halve the checks of a job.
-func advice(a *learn.Advice) string {
-	name := a.Job
-	if a.Class != "" {
-		name += " of " + a.Class
-	}
-	switch {
-	case len(a.Points) == 0:
-		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name, learn.MinRows)
-	case a.Checks == 0:
-		return name + ": its rows were ended before their first check."
-	case a.Halved == nil:
-		return name + ": nothing would halve the checks, since a row has one at the least, unless its owner cancels it before."
-	}
-	next := []string{}
-	for _, d := range a.Halved.Next {
-		next = append(next, spoken.Duration(d))
-	}
-	text := fmt.Sprintf("%s: %.1f checks a row instead of %.1f, %s after it is finished instead of %s, with a first check after %s",
-		name, a.Halved.Checks, a.Past.Checks, spoken.Duration(a.Halved.Delay), spoken.Duration(a.Past.Delay), spoken.Duration(a.Halved.First))
-	if len(next) > 0 {
-		text += " and the next ones each " + strings.Join(next, ", ") + " later"
-	}
-	text += "."
-	if a.Fixed != nil && len(a.Fixed.Next) > 0 {
-		text += fmt.Sprintf(" A fixed interval of %s has as many, %s after it is finished", spoken.Duration(a.Fixed.Next[0]), spoken.Duration(a.Fixed.Delay))
-		if a.Fixed.Delay <= a.Halved.Delay*11/10 {
-			text += ": it does about as well"
-		}
-		text += "."
-	}
-	return text
 }
 
 const (

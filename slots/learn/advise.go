@@ -70,15 +70,20 @@ func (a *Advice) At(open float64) (time.Duration, bool) {
 // Advise returns advice about the jobs of which there is history, in the order of their names, each followed by its classes, and how
 // many rows of history it has read for it. width is that of the slots.
 func Advise(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
-	var rows []row
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
-		var names, by []string
-		if q.Job != "" {
-			names, by = []string{q.Job}, []string{q.By}
-		}
-		rows, taken, err = read(ctx, tx, schema, names, by, q.Bounds)
+		list, taken, err = AdviseTx(ctx, tx, schema, q, width)
 		return err
 	})
+	return list, taken, err
+}
+
+// AdviseTx is Advise in a transaction, whose settings it changes.
+func AdviseTx(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
+	var names, by []string
+	if q.Job != "" {
+		names, by = []string{q.Job}, []string{q.By}
+	}
+	rows, taken, err := read(ctx, tx, schema, names, by, q.Bounds)
 	if err != nil {
 		return nil, 0, fmt.Errorf("advise: %w", err)
 	}

@@ -103,6 +103,9 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	if len(j.Errors) != 1 || j.Errors[0].Error != "the warehouse does not answer" || len(j.Days) != 1 || j.Days[0].Failed != 1 {
 		t.Errorf("%+v", j)
 	}
+	if a := get[board.JobAdvice](w, "/jobs/ok/advice"); a.JobExec != "ok" || a.Read == 0 || len(a.Advice) != 1 || !strings.Contains(a.Advice[0], "too little to go by") {
+		t.Errorf("advice: %+v", a)
+	}
 	if j = get[board.Job](w, "/jobs/ok"); len(j.Ahead) != 1 || j.Ahead[0].Rows != 1 || !j.Registered {
 		t.Errorf("%+v", j)
 	}
@@ -271,6 +274,7 @@ func TestMistakesAreProblems(t *testing.T) {
 	}{
 		{"GET", "/nowhere", "", 404},
 		{"GET", "/jobs/nobody", "", 404},
+		{"GET", "/jobs/nobody/advice", "", 404},
 		{"GET", "/schedules/nobody", "", 404},
 		{"DELETE", "/overview", "", 405},
 		{"POST", "/overview", "", 405},

@@ -110,6 +110,9 @@ func (a *api) routes() []route {
 		read("/jobs/{job}", "job", "One job", nil, func(ctx context.Context, q request) (board.Job, error) {
 			return b.Job(ctx, q.r.PathValue("job"), q.acted)
 		}),
+		read("/jobs/{job}/advice", "advice", "What history advises on when to check the rows of a job", nil, func(ctx context.Context, q request) (board.JobAdvice, error) {
+			return b.Advice(ctx, q.r.PathValue("job"), q.acted)
+		}),
 		read("/entity", "entity", "The story of the checks of an entity", []string{"entity_name", "entity_key", "job_exec", "item_key"},
 			func(ctx context.Context, q request) (board.Entity, error) {
 				return b.Entity(ctx, jobs.Key{EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"), JobExec: q.Get("job_exec"), ItemKey: q.Get("item_key")}, q.acted)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -82,6 +83,36 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 			return v, err
 		}
 		v.Ahead, err = readAhead(ctx, r, name, current)
+		return v, err
+	})
+}
+
+const (
+	// adviceAge is how old advice may be before it is read again, and adviceRows what it is from: it costs more than a page.
+	adviceAge  = 10 * time.Minute
+	adviceRows = 20_000
+	adviceTime = 2 * time.Second
+)
+
+// Advice returns what history advises on a job, or ErrNotFound.
+func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice, error) {
+	if err := checkText("job_exec", name); err != nil {
+		return JobAdvice{}, err
+	}
+	return read(ctx, b, "advice "+name, acted, adviceAge, func(ctx context.Context, r *reader) (v JobAdvice, err error) {
+		lines, err := b.readJobs(ctx, r, name)
+		if err != nil {
+			return v, err
+		}
+		if len(lines) == 0 {
+			return v, notFound("job " + name)
+		}
+		q := learn.Question{Job: name, Bounds: learn.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
+		list, read, err := learn.AdviseTx(ctx, r.tx, r.schema, q, r.grid().Width())
+		v.JobExec, v.Read, v.Advice = name, read, []string{}
+		for i := range list {
+			v.Advice = append(v.Advice, view.Advice(&list[i]))
+		}
 		return v, err
 	})
 }

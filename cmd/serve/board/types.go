@@ -138,6 +138,14 @@ type Job struct {
 	Errors []JobError `json:"errors"` // of those slots, the newest first, at most 20
 }
 
+// JobAdvice is what history advises on when to check the rows of a job.
+type JobAdvice struct {
+	Seen
+	JobExec string   `json:"job_exec"`
+	Read    int64    `json:"read"`   // the newest rows of history, of any job, that were looked at
+	Advice  []string `json:"advice"` // sentences; none: no such row was of the job
+}
+
 // JobSlot is a job in one slot.
 type JobSlot struct {
 	Slot time.Time `json:"slot"`

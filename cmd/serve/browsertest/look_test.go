@@ -18,7 +18,7 @@ func seen(w *story.World) map[string]string {
 		"now": "/", "ledger": "/ledger", "ledger-day": "/ledger?day=" + slot.Format(time.DateOnly),
 		"slot": "/slot?at=" + at(slot.Add(-3*time.Hour)), "slot-running": "/slot?at=" + at(slot), "slot-missed": "/slot?at=" + at(slot.Add(-30*time.Minute)),
 		"slot-ahead": "/slot?at=" + at(slot.Add(time.Hour)),
-		"jobs":       "/jobs", "job": "/job?name=order.unshipped", "job-failing": "/job?name=invoice.unpaid",
+		"jobs":       "/jobs", "job": "/job?name=order.unshipped", "job-failing": "/job?name=invoice.unpaid", "advice": "/advice?name=order.unshipped",
 		"entity": "/entity?name=invoice&key=702", "entity-waits": "/entity?name=order&key=91", "entity-none": "/entity?name=order&key=nobody", "find": "/entity",
 		"schedules": "/schedules", "schedule": "/schedule?id=report-42", "events": "/events", "actions": "/actions",
 		"waiting": "/waiting?job=order.unshipped", "ended": "/ended?job=invoice.unpaid&outcome=failed",

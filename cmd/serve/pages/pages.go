@@ -115,7 +115,7 @@ func (p *Pages) ofBoard() error {
 	return p.ready(p.fragments, func(mux *http.ServeMux) {
 		for path, handle := range map[string]http.HandlerFunc{
 			"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger), "/jobs": p.read("jobs", p.jobs),
-			"/job": p.read("job", p.job), "/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
+			"/job": p.read("job", p.job), "/advice": p.read("advice", p.advice), "/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
 			"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events), "/actions": p.read("actions", p.actions),
 			"/waiting": p.read("checks", p.waiting), "/ended": p.read("checks", p.ended),
 		} {

@@ -79,6 +79,11 @@ func (p *Pages) job(r *http.Request) (page, error) {
 	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{j, newJobChart(j.Slots), newAheadChart(j.Ahead)}}, err
 }
 
+func (p *Pages) advice(r *http.Request) (page, error) {
+	v, err := p.cfg.Board.Advice(r.Context(), r.URL.Query().Get("name"), acted(r))
+	return page{Title: "Advice on " + cut(60, v.JobExec), Section: "Jobs", Content: v}, err
+}
+
 // entityPage is the story of an entity, by row.
 type entityPage struct {
 	board.Entity

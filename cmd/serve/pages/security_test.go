@@ -18,7 +18,7 @@ import (
 // reads are the pages that show something, and deeds those that do.
 var (
 	reads = []string{
-		"/", "/ledger", "/slot?at=2026-03-01T13:15:00Z", "/jobs", "/job?name=order.unshipped", "/entity?name=order&key=1", "/schedules", "/schedule?id=report-42",
+		"/", "/ledger", "/slot?at=2026-03-01T13:15:00Z", "/jobs", "/job?name=order.unshipped", "/advice?name=order.unshipped", "/entity?name=order&key=1", "/schedules", "/schedule?id=report-42",
 		"/events", "/actions", "/waiting", "/ended", "/live",
 	}
 	deeds = []string{
