@@ -76,6 +76,7 @@ func (s Setup) values() ([]byte, error) {
 	if err := s.checkName(); err != nil {
 		return nil, err
 	}
+	s.Parts = max(s.Parts, 1)
 	if !s.Daemon && (s.Width < time.Minute || s.Width%time.Minute != 0) {
 		return nil, fmt.Errorf("slots of %s: %w", s.Slots(), ErrWidth)
 	}
