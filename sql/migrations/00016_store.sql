@@ -20,7 +20,8 @@ alter table prescient.setting
     add column store          text,
     add column draining_since timestamptz,
     add column draining_by    text,
-    add column mover          bigint,
+    add column mover          bigint;
+alter table prescient.setting
     add constraint setting_draining check ((draining_since is null) = (draining_by is null));
 
 comment on column prescient.setting.store is 'tells this store from others; given when rows are first moved from it or to it';
