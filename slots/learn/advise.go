@@ -78,7 +78,7 @@ func Advise(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, q Question, w
 }
 
 // AdviseTx is Advise in a transaction, whose settings it changes.
-func AdviseTx(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
+func AdviseTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
 	var names, by []string
 	if q.Job != "" {
 		names, by = []string{q.Job}, []string{q.By}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -59,7 +58,7 @@ func (r row) interval() (interval, bool) {
 
 // read reads the newest rows of history of jobs, the newest first, and how many rows that took. No jobs: all of them. by has
 // the field of each that tells its classes.
-func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, jobs, by []string, b Bounds) (rows []row, taken int64, err error) {
+func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by []string, b Bounds) (rows []row, taken int64, err error) {
 	var m pgsql.Message
 	m.Do(fmt.Sprintf("set local statement_timeout = %d", cmp.Or(b.Time, DefaultTime).Milliseconds()))
 	m.Do("set local jit = off; set local enable_seqscan = off") // BRIN finds the end of a partition, whatever the statistics say
@@ -95,7 +94,7 @@ func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, jobs, by []stri
 
 // newest returns in how many of the last microseconds no more rows have ended than that and, where there are so many, at least half of
 // them. History is read in the order in which rows ended: of more than that the newest would be left out.
-func newest(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, rows int64) (age int64, err error) {
+func newest(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, rows int64) (age int64, err error) {
 	within, beyond := int64(1e6), int64(longest)
 	age = beyond
 	for range maxCounts {
