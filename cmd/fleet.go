@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -17,6 +18,7 @@ import (
 type fleet struct {
 	connections, stores int // run.connections, run.stores
 	workers             slots.Bound
+	opts                []pgsql.Option // of every pool
 
 	writing sync.Mutex // a file for all
 	opening singleflight.Group
@@ -36,10 +38,10 @@ type server struct {
 // spareConnections are those of a server for who asks for the time and looks what is wrong, while its slots are run.
 const spareConnections = 2
 
-func newFleet(a *App) *fleet {
+func newFleet(a *App, opts ...pgsql.Option) *fleet {
 	run := a.Config().Run
 	return &fleet{
-		connections: run.Connections, stores: run.Stores, workers: make(slots.Bound, run.Workers),
+		connections: run.Connections, stores: run.Stores, workers: make(slots.Bound, run.Workers), opts: opts,
 		pools: map[string]*sqlx.DB{}, of: map[*sqlx.DB]*server{}, servers: map[string]*server{}, known: map[string]string{},
 	}
 }
@@ -88,7 +90,7 @@ func (f *fleet) open(ctx context.Context, url string, opts ...pgsql.Option) (*sq
 		if err != nil {
 			return nil, err
 		}
-		if db, err = pgsql.Open(ctx, url, append(opts, pgsql.Shared(s.connections))...); err != nil {
+		if db, err = pgsql.Open(ctx, url, slices.Concat(opts, f.opts, []pgsql.Option{pgsql.Shared(s.connections)})...); err != nil {
 			return nil, err
 		}
 		db.SetMaxOpenConns(f.most())

@@ -101,9 +101,5 @@ func (k *keeper) one(ctx context.Context, s store) error {
 	if s.err != nil {
 		return s.err
 	}
-	one := *k.App
-	one.enter(s)
-	one.many, one.fleet = false, k.fleet
-	one.log = k.log.With("store", s.name)
-	return k.run(ctx, &one)
+	return k.run(ctx, k.of(s, k.fleet))
 }

@@ -29,7 +29,7 @@ Any number of processes may do so at once. The role must be allowed to create ta
 not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return a.over(c.Context(), migrateUp) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.over(c.Context(), migrateUp, pgsql.Patient()) },
 	}))
 }
 
@@ -72,7 +72,7 @@ func newMigrateStatus(a *App) *cobra.Command {
   prescient migrate status --check`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.over(c.Context(), func(ctx context.Context, a *App) error { return migrateStatus(ctx, a, check) })
+			return a.over(c.Context(), func(ctx context.Context, a *App) error { return migrateStatus(ctx, a, check) }, pgsql.Patient())
 		},
 	}))
 	c.Flags().BoolVar(&check, "check", false, "exit with 3 when the schema is not that of this binary")

@@ -34,11 +34,13 @@ func overAll(c *cobra.Command) *cobra.Command {
 
 // over calls fn for the database of the settings or, where these list stores, for each of them, beside each other, with an App
 // that knows no other. What these print comes in the order of the stores, and the worst of their exit codes is that of the command.
-func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) error) error {
+//
+// opts are how the databases are connected to, since stores share pools.
+func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) error, opts ...pgsql.Option) error {
 	if !a.many {
 		return fn(ctx, a)
 	}
-	parts, err := a.visitAll(ctx, fn)
+	parts, err := a.visitAll(ctx, fn, opts...)
 	if err != nil {
 		return err
 	}
@@ -46,8 +48,8 @@ func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) err
 }
 
 // visitAll calls fn for each store, and returns what came of them in the order of the settings.
-func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App) error) (_ []part, err error) {
-	f := newFleet(a)
+func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App) error, opts ...pgsql.Option) (_ []part, err error) {
+	f := newFleet(a, opts...)
 	defer func() { err = errors.Join(err, f.close()) }()
 	entries := a.chosenStores()
 	parts := make([][]part, len(entries))
@@ -57,9 +59,7 @@ func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App)
 			list, _ := f.find(ctx, a, entry)
 			parts[i] = make([]part, len(list))
 			for j, s := range list {
-				one := *a
-				one.repeats = i+j > 0
-				work.Go(func() { parts[i][j] = f.visit(ctx, &one, s, fn) })
+				work.Go(func() { parts[i][j] = f.visit(ctx, a, s, i+j > 0, fn) })
 			}
 		})
 	}
@@ -76,13 +76,12 @@ type part struct {
 	what   string // of err, with what to do
 }
 
-// visit calls fn for one store, with a, which is then that store's alone.
-func (f *fleet) visit(ctx context.Context, a *App, s store, fn func(ctx context.Context, a *App) error) (p part) {
+// visit calls fn for one store; repeats: it is not the first.
+func (f *fleet) visit(ctx context.Context, a *App, s store, repeats bool, fn func(ctx context.Context, a *App) error) (p part) {
 	p.store, p.err = s.name, s.err
 	if p.err == nil {
-		a.enter(s)
-		a.many, a.fleet, a.Out, a.answer = false, f, &p.text, &p.answer
-		a.log = a.log.With("store", s.name)
+		a = a.of(s, f)
+		a.Out, a.answer, a.repeats = &p.text, &p.answer, repeats
 		p.err = fn(ctx, a)
 	}
 	if ctx.Err() != nil && errors.Is(p.err, context.Canceled) && !errors.Is(p.err, slots.ErrAbandoned) {
@@ -92,6 +91,14 @@ func (f *fleet) visit(ctx context.Context, a *App, s store, fn func(ctx context.
 		p.what = a.named(p.err.Error() + hint(p.err) + a.refusal(p.err))
 	}
 	return p
+}
+
+// of returns an App for one store of several.
+func (a *App) of(s store, f *fleet) *App {
+	one := *a
+	one.enter(s)
+	one.many, one.fleet, one.log = false, f, a.log.With("store", s.name)
+	return &one
 }
 
 // enter makes a store the one that a works on.
@@ -157,7 +164,7 @@ func printParts(a *App, parts []part) error {
 
 // chooseStores finds out whether a command works on one store or on many. --schema and --database-url name a store that is none of the list.
 func (a *App) chooseStores(c *cobra.Command) error {
-	a.store, a.many = "", false
+	a.store, a.many, a.divides = "", false, c.Flags().Lookup("part") != nil
 	stores := a.Config().Stores
 	if f := c.Flags(); f.Changed("schema") || f.Changed("database-url") {
 		if a.chosen != "" {
@@ -268,10 +275,10 @@ func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []st
 	return list, known
 }
 
-// hasPart tells whether a store is of the part that run.part names.
+// hasPart tells whether a store is of the part that run.part names. That is for who runs slots: whoever looks, or moves rows, needs them all.
 func (a *App) hasPart(store string) bool {
 	number, of, divided := strings.Cut(a.Config().Run.Part, "/")
-	if !divided {
+	if !divided || !a.divides {
 		return true
 	}
 	i, err := strconv.ParseInt(number, 10, 64) // config has checked it
@@ -281,10 +288,7 @@ func (a *App) hasPart(store string) bool {
 
 // schemas returns those that a pattern stands for.
 func (f *fleet) schemas(ctx context.Context, a *App, s store) ([]string, error) {
-	one := *a
-	one.enter(s)
-	one.many, one.fleet = false, f
-	db, err := one.connect(ctx)
+	db, err := a.of(s, f).connect(ctx)
 	if err != nil {
 		return nil, err
 	}

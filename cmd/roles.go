@@ -70,7 +70,7 @@ script for the one who may.`,
 			if script {
 				return pgsql.PrintRoles(a.Out, a.schema())
 			}
-			return a.over(c.Context(), migrateRoles)
+			return a.over(c.Context(), migrateRoles, pgsql.Patient())
 		},
 	}))
 	c.Flags().BoolVar(&script, "print", false, "print the script for psql, and do nothing")

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -38,15 +39,18 @@ func (a *App) withStores(ctx context.Context, fn func(set *stores.Set) error) (e
 	}
 	f := newFleet(a)
 	defer func() { err = errors.Join(err, f.close()) }()
-	var list []stores.Store
-	for _, s := range a.allStores(ctx, f) {
-		one := a.of(s, f)
-		open := stores.Store{Name: s.name, Schema: s.database.Schema, Err: s.err}
-		if open.Err == nil {
-			open.DB, open.Err = one.connect(ctx)
-		}
-		list = append(list, open)
+	all := a.allStores(ctx, f)
+	list := make([]stores.Store, len(all))
+	var opening sync.WaitGroup
+	for i, s := range all {
+		opening.Go(func() { // those of a server that is down are given up together
+			list[i] = stores.Store{Name: s.name, Schema: s.database.Schema, Err: s.err}
+			if s.err == nil {
+				list[i].DB, list[i].Err = a.of(s, f).connect(ctx)
+			}
+		})
 	}
+	opening.Wait()
 	cfg := a.Config()
 	set, err := stores.New(ctx, list, jobs.Config{
 		Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload, Logger: slog.New(slog.DiscardHandler), // what does not answer is told of below
@@ -64,14 +68,6 @@ func (a *App) allStores(ctx context.Context, f *fleet) (list []store) {
 		list = append(list, found...)
 	}
 	return list
-}
-
-// of returns an App for one store of several.
-func (a *App) of(s store, f *fleet) *App {
-	one := *a
-	one.enter(s)
-	one.many, one.fleet = false, f
-	return &one
 }
 
 // storeState is what stores list tells of one.

@@ -49,10 +49,10 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 	if all {
 		return usagef("store %s stands for several: name one of them, such as %s/SCHEMA", name, name)
 	}
-	f := newFleet(a)
+	f := newFleet(a, pgsql.Patient())
 	defer func() { err = errors.Join(err, f.close()) }()
 	one := a.of(s, f)
-	db, err := one.connect(ctx, pgsql.Patient())
+	db, err := one.connect(ctx)
 	if err != nil {
 		return err
 	}
