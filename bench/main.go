@@ -38,6 +38,7 @@ var workloads = []workload{
 	{"learned", "checks that history chooses against those that it does not; advise out of 100k, 1M and 10M rows of history", learned, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
 	{"stores", "the same rows in 1, 2 and 4 stores, each on a server of its own; 100M rows that wait in four; only where it is named", stores, true, true},
+	{"story", "enqueue, move and finish in a schema that keeps the story of each row, against one that does not", story, false, false},
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
 	{"day", "a virtual day of 30M schedules, with an outage and others that are created meanwhile; only where it is named", day, true, true},
 	{"spreading", "what a window of hours costs an enqueue, beside a look for the least loaded slot", spreading, false, false},
