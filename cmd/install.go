@@ -55,7 +55,7 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 // fill completes the setup with what the settings and the database know.
 func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error) {
 	s := o.Setup
-	s.Config = a.config.File
+	s.Config, s.Store = a.config.File, a.chosen
 	var err error
 	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
 	return s, err
