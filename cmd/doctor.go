@@ -64,7 +64,7 @@ func examine(ctx context.Context, a *App) error {
 	}
 	if err != nil {
 		view.Findings = append(view.Findings, doctor.Finding{
-			Name: "database", Severity: doctor.Action, What: err.Error(), Do: fmt.Sprintf("look at database.url (%s)", a.origin("database.url")),
+			Name: "database", Severity: doctor.Action, What: err.Error(), Do: a.lookAtURL(),
 		})
 		return printDoctor(a, view)
 	}
@@ -88,6 +88,16 @@ func examine(ctx context.Context, a *App) error {
 		view.Findings = append(view.Findings, a.examineCrontabs(crontabs, setting)...)
 	}
 	return printDoctor(a, view)
+}
+
+// lookAtURL says where the URL of the database comes from.
+func (a *App) lookAtURL() string {
+	key := "database.url"
+	of, _, _ := strings.Cut(a.store, "/")
+	if own := "stores[" + of + "].url"; a.origin(own) != "default" {
+		key = own
+	}
+	return fmt.Sprintf("look at %s (%s)", key, a.origin(key))
 }
 
 // examineHealth finds what status --check does, and a width that commands would refuse.
