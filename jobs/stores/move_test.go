@@ -1,8 +1,10 @@
 package stores_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
+	"github.com/prescient-go/prescient/slots"
 )
 
 // everything is a row with a value in each column, as JSON, but for its number and what a move adds to its trace.
@@ -180,6 +183,41 @@ func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 	ended, err := w.b.Client.History(t.Context(), w.b.DB, jobs.HistoryFilter{})
 	if err != nil || len(ended) != 1 || ended[0].Outcome != jobs.Replaced || ended[0].EntityKey != "1" || !ended[0].Slot.Equal(slot(5)) {
 		t.Errorf("%+v, %v", ended, err)
+	}
+}
+
+func TestAKeyThatIsBeingCheckedInTheOtherStoreIsNoLaterWord(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	exec(t, w.b, `update prescient.setting set since = $1`, slot(1))
+	w.enqueue(w.b, check("1", slot(1)), check("2", slot(1)))
+	begun := func() time.Time { return slot(1).Add(time.Second) }
+	set, err := stores.New(t.Context(), []stores.Store{{Name: "a", DB: w.a.DB}, {Name: "b", DB: w.b.DB}}, jobs.Config{Now: begun})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := jobs.NewRegistry()
+	registry.RegisterBatch("remind", func(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		w.enqueue(w.a, check("1", slot(5)))
+		moved, err := set.Move(ctx, stores.Move{From: "a", To: []string{"b"}})
+		if moved.Rows != 1 || moved.Replaced != 0 {
+			t.Errorf("%+v", moved)
+		}
+		return make([]jobs.Result, len(rows)), err
+	})
+	runner, err := slots.NewRunner(t.Context(), slots.Config{DB: w.b.DB, Registry: registry, Now: begun, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runner.Run(t.Context(), slot(1)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"1": slot(5)}, w.waiting(w.b)); diff != "" {
+		t.Error(diff)
+	}
+	ended := get[string](t, w.b, `select string_agg(entity_key || ' ' || outcome, ', ' order by entity_key) from prescient.future_job_history`)
+	if ended != "1 replaced, 2 done" {
+		t.Error(ended)
 	}
 }
 

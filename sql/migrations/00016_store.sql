@@ -240,7 +240,7 @@ $$;
 
 -- Lets the rows of a batch wait that were given, with numbers of this store, and drops the copies of the others. A row keeps its slot,
 -- or waits for the next one where that is none here or has begun. It ends in history where it was cancelled on its way, and
--- as replaced where its key waits here already, which is the later word; a schedule that is here already likewise keeps its own row.
+-- as replaced where its key waits here already, which is the later word, and takes the place of one that is being checked; a schedule that is here already likewise keeps its own row.
 -- Once more it finds nothing of the batch.
 -- +goose StatementBegin
 create function prescient.settle_rows(
@@ -280,6 +280,47 @@ begin
         order by name
     ) as names;
     first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+
+    -- As for an enqueue: a row here that was claimed is no later word. Its check may have begun before whoever asked for the one
+    -- that arrives. One with a transaction of its own holds this lock, and ends first.
+    with claimed as (
+        select f.place
+        from prescient.store_in i
+        cross join lateral (
+            select f.ctid as place
+            from prescient.future_job f
+            where f.entity_name = i.entity_name
+                and f.entity_key = i.entity_key
+                and f.job = prescient.number_of(i.job_exec)
+                and f.item_key = i.item_key
+                and exists (
+                    select
+                    from prescient.slot_run r
+                    join prescient.slot_job s on s.slot = r.slot
+                    where r.slot = f.next_check_at and r.state = 'open' and s.job = f.job and s.cursor >= f.id
+                    offset 0 -- no slot is read for it
+                )
+            limit 1
+            for update
+        ) as f
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.outcome is null and i.schedule is null
+            and exists (select from prescient.slot_run r where r.state = 'open') -- else nothing is claimed
+    ), gone as (
+        delete from prescient.future_job f
+        using claimed c
+        where f.ctid = c.place
+        returning f.*
+    )
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
+    )
+    select
+        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name, g.entity_key, g.item_key, g.group_key,
+        g.first_check_at, g.next_check_at, g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by,
+        g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within,
+        prescient.traced(g.trace, prescient.trace_entry('replaced', g.next_check_at)), 'replaced'
+    from gone g;
 
     with arriving as (
         select i.schedule, i.dropped
