@@ -62,6 +62,24 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	}
 }
 
+func TestAPayloadOfNullIsMovedAsSuch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for key, payload := range map[string]string{"1": `null`, "2": ``, "3": `"null"`, "4": `{"null_payload": true, "a": null}`} {
+		j := check(key, slot(3))
+		if payload != "" {
+			j.Payload = []byte(payload)
+		}
+		w.enqueue(w.a, j)
+	}
+	const payloads = `select string_agg(coalesce(payload::text, 'none'), ' ' order by entity_key) from prescient.future_job`
+	before := get[string](t, w.a, payloads)
+	w.move(stores.Move{From: "a", To: []string{"b"}})
+	if after := get[string](t, w.b, payloads); after != before || !strings.HasPrefix(after, "null none ") {
+		t.Errorf("%s, and were %s", after, before)
+	}
+}
+
 func keys(n int, at int) (list []jobs.FutureJob) {
 	for i := range n {
 		list = append(list, check(fmt.Sprint(i), slot(at)))

@@ -59,7 +59,7 @@ create table prescient.store_in (
 );
 
 comment on table prescient.store_in is 'copies of rows of other stores, which are to wait here when they were given';
-comment on column prescient.store_in.data is 'the row of future_job; null: a schedule that does not wait';
+comment on column prescient.store_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
 comment on column prescient.store_in.schedule is 'the row of schedule that it stands for, and of schedule_drop; null: none';
 comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; told: that, for its trace';
 
@@ -350,7 +350,8 @@ begin
         || ',"from":' || to_json(source_name) || ',"to":' || to_json(target_name) || '}';
     with arriving as materialized (
         select
-            r.*, i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
+            r.*, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end as exactly,
+            i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
             coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
             case when i.job_exec = '' then r.job else prescient.number_of(i.job_exec) end as number,
             greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
@@ -365,7 +366,7 @@ begin
         )
         select
             a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count, a.error_count, a.last_error,
-            a.spent, a.traced, a.payload, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
+            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
         from arriving a
         where a.outcome is null and a.may_wait
         order by a.entity_name, a.entity_key, a.name, a.item_key
@@ -388,7 +389,7 @@ begin
         )
         select
             e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
-            e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.payload, e.enqueued_at, e.enqueued_by,
+            e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
             e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within,
             prescient.traced(e.traced, coalesce(e.told, prescient.trace_entry('replaced', e.target))), e.ends
         from ended e
