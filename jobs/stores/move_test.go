@@ -68,6 +68,27 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	}
 }
 
+func TestTheStoryOfAScheduleIsMovedWithIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	row := check("report", slot(5))
+	row.JobExec, row.EntityName = "schedule", "schedule"
+	w.enqueue(w.a, row)
+	short, _ := trace.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
+	exec(t, w.a, `insert into prescient.schedule (id, crontab, anchor) values ('report', '0 * * * *', '2030-03-01')`)
+	exec(t, w.a, `
+		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
+		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
+	exec(t, w.a, `update prescient.future_job set trace = $1`, short)
+	before := get[string](t, w.a, everything)
+	if moved := w.move(stores.Move{From: "a", To: []string{"b"}}); moved.Schedules != 1 {
+		t.Errorf("%+v", moved)
+	}
+	if diff := cmp.Diff(before, get[string](t, w.b, everything)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAPayloadOfNullIsMovedAsSuch(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
