@@ -54,7 +54,7 @@ type movedView struct {
 	Replaced  int64       `json:"replaced"`
 	Cancelled int64       `json:"cancelled"`
 	Keyless   int64       `json:"keyless"`
-	Left      *int64      `json:"left"` // null: it was not counted, for the error
+	Left      *int64      `json:"left"` // null: the store could not be asked
 }
 
 // movedInto is what one store has got.
@@ -89,13 +89,16 @@ func moveRows(ctx context.Context, a *App, set *stores.Set, o storesMoveOptions)
 		Store: o.from, Finished: moved.Finished, Rows: moved.Rows, Schedules: moved.Schedules, To: []movedInto{}, Replaced: moved.Replaced,
 		Cancelled: moved.Cancelled, Keyless: moved.Keyless,
 	}
-	if err == nil {
+	if moved.Left >= 0 {
 		v.Left = &moved.Left
 	}
 	for s := range set.All() {
 		if into := (movedInto{s.Name, moved.To[s.Name], append([]string{}, moved.Paused[s.Name]...)}); into.Moved > 0 || len(into.Paused) > 0 {
 			v.To = append(v.To, into)
 		}
+	}
+	if err != nil && v.Left == nil && v.Finished == 0 && len(v.To) == 0 {
+		return err // nothing was done
 	}
 	return errors.Join(err, a.print(v, func() error { return printMoved(a, v) }))
 }

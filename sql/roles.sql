@@ -17,7 +17,13 @@ declare
 begin
     foreach part in array array['owner', 'app', 'reader', 'runner', 'operator'] loop
         if to_regrole('prescient_' || part) is null then
-            execute format('create role %I nologin', 'prescient_' || part);
+            -- For another database of the server, where the lock above does not hold, somebody may be making it.
+            begin
+                execute format('create role %I nologin', 'prescient_' || part);
+            exception
+                when unique_violation or duplicate_object then
+                    null;
+            end;
         end if;
     end loop;
     -- Only a member of the owner may hand over to it.

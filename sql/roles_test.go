@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -412,4 +413,29 @@ func TestThePrintedRolesAreThoseThatAreMade(t *testing.T) {
 	if diff := cmp.Diff(want, get[string](t, db, granted)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func TestTheSameRolesAreMadeForManyDatabasesAtOnce(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, oneRole)
+	const schema = "twins"
+	var databases []*sqlx.DB
+	for i := range 6 {
+		db := pgtest.New(t)
+		if databases = append(databases, db); i == 0 { // the last one that is dropped
+			pgtest.DropRoles(t, db, schema)
+		}
+		if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var making sync.WaitGroup
+	for _, db := range databases {
+		making.Go(func() {
+			if err := pgsql.MakeRoles(t.Context(), db, schema); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	making.Wait()
 }

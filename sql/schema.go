@@ -44,7 +44,11 @@ func IsLike(name, pattern string) bool {
 func Schemas(ctx context.Context, db *sqlx.DB, pattern string) ([]string, error) {
 	var names []string
 	like := strings.NewReplacer(`_`, `\_`, `*`, `%`).Replace(pattern)
-	if err := db.SelectContext(ctx, &names, StoreSchemas.In(""), like); err != nil {
+	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		names = nil
+		return tx.SelectContext(ctx, &names, StoreSchemas.In(""), like)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("look for schemas like %s: %w", pattern, err)
 	}
 	return names, nil

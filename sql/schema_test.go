@@ -2,7 +2,9 @@ package sql_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -47,6 +49,29 @@ func TestAKeyWordIsRefusedAsASchemaBeforeAnythingIsMade(t *testing.T) {
 			t.Errorf("schema %q was made", word)
 		}
 	}
+}
+
+func TestSchemasOfAPatternAreFoundThroughAPoolerInTransactionMode(t *testing.T) {
+	t.Parallel()
+	direct := pgtest.Direct(t)
+	if err := pgsql.Migrate(t.Context(), open(t, direct), "tenant_1"); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, pgtest.Pooled(t, direct))
+	var looking sync.WaitGroup
+	for pattern, want := range map[string]string{"tenant_*": "[tenant_1]", "tenant*": "[tenant_1]", "tenants_*": "[]", "*escient": "[prescient]"} {
+		for range 4 {
+			looking.Go(func() {
+				for range 100 {
+					if got, err := pgsql.Schemas(t.Context(), db, pattern); fmt.Sprint(got) != want || err != nil {
+						t.Errorf("%s: %v, %v", pattern, got, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	looking.Wait()
 }
 
 func TestTheLongestSchemaNameWorks(t *testing.T) {

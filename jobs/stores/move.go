@@ -41,7 +41,7 @@ type Moved struct {
 	To        map[string]int64    // rows and schedules, by store
 	Paused    map[string][]string // jobs that were paused in a store, since they are in the source
 	Keyless   int64               // rows that stay for want of the field
-	Left      int64               // rows that wait in the source, counted up to Counted: their slots have begun or are about to, or they belong there
+	Left      int64               // rows that wait in the source, counted up to Counted: their slots have begun or are about to, or they belong there; -1: the source could not be asked
 
 	changed int
 }
@@ -51,7 +51,7 @@ type Moved struct {
 // holds up none of the others. Who moves from the same store at the same time ends with an error, and the last who began goes on.
 func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 	m := &mover{set: s, what: what, failed: map[string]bool{}, token: newNumber()}
-	m.moved.To, m.moved.Paused = map[string]int64{}, map[string][]string{}
+	m.moved.To, m.moved.Paused, m.moved.Left = map[string]int64{}, map[string][]string{}, -1
 	_ = s.Refresh(ctx) // of those that do not answer, only the ones that are needed are an error
 	for store := range s.All() {
 		m.stores = append(m.stores, new(*store))
@@ -70,10 +70,11 @@ func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 			break
 		}
 	}
-	var state State
 	if err == nil {
-		state, err = m.source.State(ctx)
-		m.moved.Left = state.Waiting
+		var state State
+		if state, err = m.source.State(ctx); err == nil {
+			m.moved.Left = state.Waiting
+		}
 	}
 	if err = errors.Join(append(m.errs, err)...); err != nil {
 		return m.moved, fmt.Errorf("move from store %s: %w", what.From, err)

@@ -1,8 +1,10 @@
 package stores_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
+	"github.com/prescient-go/prescient/slots"
 )
 
 // everything is a row with a value in each column, as JSON, but for its number and what a move adds to its trace.
@@ -62,6 +65,45 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"enqueuedyou0s", "rescheduled0s", "nextr21.234s", "movedacme0s", "waiting0s"}, story); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheStoryOfAScheduleIsMovedWithIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	row := check("report", slot(5))
+	row.JobExec, row.EntityName = "schedule", "schedule"
+	w.enqueue(w.a, row)
+	short, _ := trace.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
+	exec(t, w.a, `insert into prescient.schedule (id, crontab, anchor) values ('report', '0 * * * *', '2030-03-01')`)
+	exec(t, w.a, `
+		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
+		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
+	exec(t, w.a, `update prescient.future_job set trace = $1`, short)
+	before := get[string](t, w.a, everything)
+	if moved := w.move(stores.Move{From: "a", To: []string{"b"}}); moved.Schedules != 1 {
+		t.Errorf("%+v", moved)
+	}
+	if diff := cmp.Diff(before, get[string](t, w.b, everything)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAPayloadOfNullIsMovedAsSuch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for key, payload := range map[string]string{"1": `null`, "2": ``, "3": `"null"`, "4": `{"null_payload": true, "a": null}`} {
+		j := check(key, slot(3))
+		if payload != "" {
+			j.Payload = []byte(payload)
+		}
+		w.enqueue(w.a, j)
+	}
+	const payloads = `select string_agg(coalesce(payload::text, 'none'), ' ' order by entity_key) from prescient.future_job`
+	before := get[string](t, w.a, payloads)
+	w.move(stores.Move{From: "a", To: []string{"b"}})
+	if after := get[string](t, w.b, payloads); after != before || !strings.HasPrefix(after, "null none ") {
+		t.Errorf("%s, and were %s", after, before)
 	}
 }
 
@@ -186,6 +228,41 @@ func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 	ended, err := w.b.Client.History(t.Context(), w.b.DB, jobs.HistoryFilter{})
 	if err != nil || len(ended) != 1 || ended[0].Outcome != jobs.Replaced || ended[0].EntityKey != "1" || !ended[0].Slot.Equal(slot(5)) {
 		t.Errorf("%+v, %v", ended, err)
+	}
+}
+
+func TestAKeyThatIsBeingCheckedInTheOtherStoreIsNoLaterWord(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	exec(t, w.b, `update prescient.setting set since = $1`, slot(1))
+	w.enqueue(w.b, check("1", slot(1)), check("2", slot(1)))
+	begun := func() time.Time { return slot(1).Add(time.Second) }
+	set, err := stores.New(t.Context(), []stores.Store{{Name: "a", DB: w.a.DB}, {Name: "b", DB: w.b.DB}}, jobs.Config{Now: begun})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := jobs.NewRegistry()
+	registry.RegisterBatch("remind", func(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		w.enqueue(w.a, check("1", slot(5)))
+		moved, err := set.Move(ctx, stores.Move{From: "a", To: []string{"b"}})
+		if moved.Rows != 1 || moved.Replaced != 0 {
+			t.Errorf("%+v", moved)
+		}
+		return make([]jobs.Result, len(rows)), err
+	})
+	runner, err := slots.NewRunner(t.Context(), slots.Config{DB: w.b.DB, Registry: registry, Now: begun, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runner.Run(t.Context(), slot(1)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"1": slot(5)}, w.waiting(w.b)); diff != "" {
+		t.Error(diff)
+	}
+	ended := get[string](t, w.b, `select string_agg(entity_key || ' ' || outcome, ', ' order by entity_key) from prescient.future_job_history`)
+	if ended != "1 replaced, 2 done" {
+		t.Error(ended)
 	}
 }
 

@@ -124,6 +124,9 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 		m.moved.Cancelled += cancelled
 		return err
 	})
+	if err != nil && len(given) > 0 {
+		return fmt.Errorf("%d rows are on their way, and the next move from %s finishes it: %w", len(given), m.source.Name, err)
+	}
 	if err != nil || len(given) == 0 {
 		return err
 	}
@@ -152,7 +155,7 @@ func (m *mover) finish(ctx context.Context) error {
 	for _, l := range all {
 		target := m.byID(l.target)
 		if target == nil {
-			m.errs = append(m.errs, fmt.Errorf("%d rows are on their way to store %s, which is none of these stores: name it, and repeat", len(l.given), l.targetName))
+			m.errs = append(m.errs, m.unreachable(l))
 			continue
 		}
 		if err := m.settle(ctx, target, l.note); err != nil {
@@ -173,6 +176,14 @@ func (m *mover) finish(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// unreachable is the error of rows on their way to a store that has not told which it is.
+func (m *mover) unreachable(l left) error {
+	if target, err := named(m.stores, l.targetName); err == nil && target.Err != nil {
+		return fmt.Errorf("%d rows are on their way to store %s: repeat when it answers: %w", len(l.given), target.Name, target.Err)
+	}
+	return fmt.Errorf("%d rows are on their way to store %s, which is none of these stores: name it, and repeat", len(l.given), l.targetName)
 }
 
 // findCopies lists the batches of which there are copies before this move may take rows away. Who wrote them can give none of them once it may, and

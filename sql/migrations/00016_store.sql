@@ -59,7 +59,7 @@ create table prescient.store_in (
 );
 
 comment on table prescient.store_in is 'copies of rows of other stores, which are to wait here when they were given';
-comment on column prescient.store_in.data is 'the row of future_job; null: a schedule that does not wait';
+comment on column prescient.store_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
 comment on column prescient.store_in.schedule is 'the row of schedule that it stands for, and of schedule_drop; null: none';
 comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; told: that, for its trace';
 
@@ -240,7 +240,7 @@ $$;
 
 -- Lets the rows of a batch wait that were given, with numbers of this store, and drops the copies of the others. A row keeps its slot,
 -- or waits for the next one where that is none here or has begun. It ends in history where it was cancelled on its way, and
--- as replaced where its key waits here already, which is the later word; a schedule that is here already likewise keeps its own row.
+-- as replaced where its key waits here already, which is the later word, and takes the place of one that is being checked; a schedule that is here already likewise keeps its own row.
 -- Once more it finds nothing of the batch.
 -- +goose StatementBegin
 create function prescient.settle_rows(
@@ -281,6 +281,47 @@ begin
     ) as names;
     first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 
+    -- As for an enqueue: a row here that was claimed is no later word. Its check may have begun before whoever asked for the one
+    -- that arrives. One with a transaction of its own holds this lock, and ends first.
+    with claimed as (
+        select f.place
+        from prescient.store_in i
+        cross join lateral (
+            select f.ctid as place
+            from prescient.future_job f
+            where f.entity_name = i.entity_name
+                and f.entity_key = i.entity_key
+                and f.job = prescient.number_of(i.job_exec)
+                and f.item_key = i.item_key
+                and exists (
+                    select
+                    from prescient.slot_run r
+                    join prescient.slot_job s on s.slot = r.slot
+                    where r.slot = f.next_check_at and r.state = 'open' and s.job = f.job and s.cursor >= f.id
+                    offset 0 -- no slot is read for it
+                )
+            limit 1
+            for update
+        ) as f
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.outcome is null and i.schedule is null
+            and exists (select from prescient.slot_run r where r.state = 'open') -- else nothing is claimed
+    ), gone as (
+        delete from prescient.future_job f
+        using claimed c
+        where f.ctid = c.place
+        returning f.*
+    )
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
+    )
+    select
+        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name, g.entity_key, g.item_key, g.group_key,
+        g.first_check_at, g.next_check_at, g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by,
+        g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within,
+        prescient.traced(g.trace, prescient.trace_entry('replaced', g.next_check_at)), 'replaced'
+    from gone g;
+
     with arriving as (
         select i.schedule, i.dropped
         from prescient.store_in i
@@ -309,7 +350,8 @@ begin
         || ',"from":' || to_json(source_name) || ',"to":' || to_json(target_name) || '}';
     with arriving as materialized (
         select
-            r.*, i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
+            r.*, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end as exactly,
+            i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
             coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
             case when i.job_exec = '' then r.job else prescient.number_of(i.job_exec) end as number,
             greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
@@ -324,7 +366,7 @@ begin
         )
         select
             a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count, a.error_count, a.last_error,
-            a.spent, a.traced, a.payload, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
+            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
         from arriving a
         where a.outcome is null and a.may_wait
         order by a.entity_name, a.entity_key, a.name, a.item_key
@@ -347,7 +389,7 @@ begin
         )
         select
             e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
-            e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.payload, e.enqueued_at, e.enqueued_by,
+            e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
             e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within,
             prescient.traced(e.traced, coalesce(e.told, prescient.trace_entry('replaced', e.target))), e.ends
         from ended e

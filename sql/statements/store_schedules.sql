@@ -11,7 +11,9 @@ left join lateral (
     limit 1
 ) as d on true
 left join lateral (
-    select f.next_check_at, f.job, f.id, f.xmin::text as version, row_to_json(f)::text as data
+    select
+        f.next_check_at, f.job, f.id, f.xmin::text as version,
+        (to_jsonb(f) || jsonb_build_object('trace', prescient.trace_abroad(f.trace)))::text as data
     from prescient.future_job f
     where f.entity_name = 'schedule'
         and f.entity_key = s.id collate "default"
