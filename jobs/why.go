@@ -31,7 +31,8 @@ type Event struct {
 	// Who did it, where it was no run: role, application_name, and the actor of SetActor.
 	By, App, Actor string
 
-	// Of a check: who ran it, how long after its slot, for how long, and its error.
+	// Of a check: who ran it, how long after its slot, for how long, and its error. Of one that asked for another the four first digits
+	// of its times are kept, and Runner is empty once the ledger has no longer the slot.
 	Ran                bool
 	Runner             string
 	Lateness, Duration time.Duration

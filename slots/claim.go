@@ -78,7 +78,7 @@ func (r *run) openOnce() (end string, settled bool, err error) {
 	var m pgsql.Message
 	args := []any{r.slot, string(r.kind), r.token, r.cfg.Name, r.cfg.Lease.Microseconds(), r.clock(), r.cfg.Workers}
 	err = m.Add(pgsql.SlotOpen.In(r.schema), args, func(row *sql.Rows) error {
-		return row.Scan(&end, &planned, &all, &ahead, &taken)
+		return row.Scan(&end, &planned, &all, &ahead, &taken, &r.place)
 	})
 	if err == nil {
 		err = r.addLook(&m)

@@ -41,6 +41,7 @@ type run struct {
 	kind  Kind
 	sel   selection
 	token int64 // by which the run is known to be at the slot
+	place int   // of this runner among those of the slot, by which traces name it; written before there are claims
 
 	stop   context.Context // ends when no more is to be claimed or started: stopped from outside, or failed
 	halt   context.CancelCauseFunc

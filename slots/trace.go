@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/trace"
 )
 
 // maxTraced is how much of an error goes into a trace: whole it is in the row, until the next.
@@ -15,6 +16,12 @@ const maxTraced = 200
 func (r *run) trace(o *outcome) string {
 	if o.verdict.Outcome != "" || o.untraced {
 		return ""
+	}
+	if o.verdict.Move == guard.MoveNext && o.ran && o.verdict.Error == "" && o.verdict.Learned == "" {
+		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.lateness, Duration: o.duration}
+		if line, ok := check.Short(); ok {
+			return line
+		}
 	}
 	entry := []any{o.verdict.Move, r.slot.Unix(), r.cfg.Name}
 	if o.ran {

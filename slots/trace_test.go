@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -218,6 +219,73 @@ func (l *lives) compare() {
 		events += len(want)
 	}
 	l.t.Logf("%d lives, %d events", len(l.keys), events)
+}
+
+// The names of those who run a slot are in the ledger, and traces have their places there.
+func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	again := func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		return new(job.Slot.Add(time.Minute)), nil
+	}
+	w.registry.Register("one", again)
+	w.registry.Register("other", again)
+	w.enqueue("one", slot(1), 1)
+	w.enqueue("other", slot(1), 1)
+	named := func(name string) func(cfg *slots.Config) { return func(cfg *slots.Config) { cfg.Name = name } }
+	if _, err := w.client.Pause(t.Context(), w.db, "other"); err != nil {
+		t.Fatal(err)
+	}
+	w.run(slot(1), named("first"))
+	if _, err := w.client.Resume(t.Context(), w.db, "other"); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(1).Add(20 * time.Minute))
+	if _, err := w.runner(named("second")).CatchUp(t.Context(), slots.CatchUp{}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range events {
+		if e.What == "next" {
+			got[e.JobExec] = fmt.Sprint(e.Runner, " ", e.Lateness.Round(time.Minute))
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"one": "first 0s", "other": "second 20m0s"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// SQL and Go read the short form of a check alike.
+func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var lines []string
+	for range 1000 {
+		line, ok := trace.Check{
+			Slot: time.Unix(int64(rnd.Uint32()), 0), Runner: 1 + rnd.IntN(255),
+			Lateness: time.Duration(rnd.Int64N(1<<rnd.IntN(28))) * time.Millisecond, Duration: time.Duration(rnd.Int64N(1<<rnd.IntN(28))) * time.Microsecond,
+		}.Short()
+		if !ok {
+			t.Fatal("a check has no short form")
+		}
+		lines = append(lines, line)
+	}
+	var got []pq.Int64Array
+	if err := w.db.Select(&got, `select prescient.trace_check(line) from unnest($1::text[]) with ordinality as l (line, nth) order by nth`, pq.Array(lines)); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lines {
+		c, _ := trace.Parse(line)
+		want := pq.Int64Array{c.Slot.Unix(), int64(c.Runner), c.Lateness.Milliseconds(), c.Duration.Microseconds()}
+		if diff := cmp.Diff(want, got[i]); diff != "" {
+			t.Fatalf("%s: %s", line, diff)
+		}
+	}
 }
 
 func TestATraceKeepsTheNewestTwentyEntriesAndSurvivesIntoHistory(t *testing.T) {

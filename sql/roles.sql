@@ -71,7 +71,8 @@ to prescient_app;
 grant select on all tables in schema prescient to prescient_reader;
 grant execute on function
     prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.ended_before, prescient.read_events,
+    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.trace_check, prescient.trace_value, prescient.trace_abroad,
+    prescient.ended_before, prescient.read_events,
     prescient.store
 to prescient_reader;
 

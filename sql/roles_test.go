@@ -42,7 +42,7 @@ var mayRun = map[pgsql.Role]string{
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pgsql.Reader: `ended_before jobs_in_slot number_of read_events rows_in_slot slot_index_only why`,
+	pgsql.Reader: `ended_before jobs_in_slot number_of read_events rows_in_slot slot_index_only trace_abroad trace_check trace_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence finish_rows_apart job_number lateness_bucket lock_slot look_into_slot make_history_month
 		make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry trace_in traced wait_for_locks`,

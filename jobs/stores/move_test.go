@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
 )
@@ -16,7 +17,8 @@ import (
 // everything is a row with a value in each column, as JSON, but for its number and what a move adds to its trace.
 const everything = `
 	select to_jsonb(f) - 'id' || jsonb_build_object('trace', (
-		select jsonb_agg(line::jsonb) from unnest(string_to_array(f.trace, chr(10))) as line where line::jsonb ->> 'what' is distinct from 'moved'
+		select jsonb_agg(value) from unnest(string_to_array(f.trace, chr(10))) as line, prescient.trace_value(line) as value
+		where value ->> 'what' is distinct from 'moved'
 	))
 	from prescient.future_job f`
 
@@ -24,10 +26,14 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(3)))
+	short, _ := trace.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
+	exec(t, w.a, `
+		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
+		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
 	exec(t, w.a, `
 		update prescient.future_job
 		set item_key = 'lamp', group_key = 'g', first_check_at = '2030-02-01', check_count = 2, error_count = 3, last_error = 'no', spent = '3.000001 s',
-			trace = '{"what": "rescheduled", "at": 1, "slot": 900}' || chr(10) || '["next", 900, "r", 1, 2]',
+			trace = '{"what": "rescheduled", "at": 1, "slot": 900}' || chr(10) || '`+short+`',
 			payload = '{"a": [1, null, "\\ \" '' é"], "n": 12345678901234567890.5}', enqueued_at = '2030-02-01 10:11:12.345678', enqueued_by = 'me',
 			enqueued_app = 'shop', enqueued_actor = 'you', enqueued_trace = '00-1', asked_for = '2030-02-01 10:00:00.000001', asked_within = 3600`)
 	if empty := get[int](t, w.a, `select count(*) from prescient.future_job f, jsonb_each(to_jsonb(f)) as c where c.value = 'null'`); empty > 0 {
@@ -52,9 +58,9 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	}
 	var story []string
 	for _, e := range events {
-		story = append(story, fmt.Sprint(e.What, e.MovedFrom, e.MovedTo, e.Actor))
+		story = append(story, fmt.Sprint(e.What, e.MovedFrom, e.MovedTo, e.Actor, e.Runner, e.Lateness))
 	}
-	if diff := cmp.Diff([]string{"enqueuedyou", "rescheduled", "next", "movedacme", "waiting"}, story); diff != "" {
+	if diff := cmp.Diff([]string{"enqueuedyou0s", "rescheduled0s", "nextr21.234s", "movedacme0s", "waiting0s"}, story); diff != "" {
 		t.Error(diff)
 	}
 }

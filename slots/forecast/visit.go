@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/trace"
 )
 
 // visit is the time that a row spent in a slot: it came at some instant and was checked there, or somebody took it away.
@@ -90,6 +92,9 @@ func parseEntry(line string) (e entry, moved bool) {
 			return e, false
 		}
 		return entry{time.Unix(change.Slot, 0).UTC(), time.UnixMilli(change.At).UTC(), true, change.What == "retried"}, true
+	}
+	if c, ok := trace.Parse(line); ok {
+		return entry{slot: c.Slot, at: c.Slot.Add(c.Lateness)}, true
 	}
 	var parts []json.RawMessage
 	var what string

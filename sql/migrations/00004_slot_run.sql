@@ -14,6 +14,7 @@ create table prescient.slot_run (
     horizon     xid8        not null default '0',
     settled     boolean     not null default false,
     closed_by   bigint,
+    names       text[]      not null default '{}',
     opened_at   timestamptz not null default clock_timestamp(),
     finished_at timestamptz,
     constraint slot_run_pkey primary key (slot),
@@ -28,6 +29,7 @@ comment on column prescient.slot_run.checked is 'rows whose outcome a run record
 comment on column prescient.slot_run.failed is 'checks that ended in an error, to be tried again or given up';
 comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number';
 comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
+comment on column prescient.slot_run.names is 'of its runners; traces have their places in it';
 comment on column prescient.slot_run.settled is 'all of those had ended when the jobs of the slot were looked for: no row can come behind a cursor';
 
 -- status and catch-up look for slots that were left open: few rows, whatever the age of the ledger.
@@ -129,6 +131,58 @@ as $$
         when lateness <= 100000 then 0
         else ceil(round((4 * ln(lateness / 100000::double precision) / ln(2::double precision))::numeric, 6))
     end::smallint
+$$;
+
+-- Of a check that asked for another: its slot in seconds since 1970, the place of its runner among those of the slot, how late it
+-- was in milliseconds, and how long it took in microseconds. Null for a line of a trace that is none. The short form is base64 of 9 bytes: 4 are the slot, one the place,
+-- two the lateness, two the duration, of both 4 bits for how many bits were left out and 12 for the others; the long one is that of
+-- trace_entry, and has no place but the name.
+create function prescient.trace_check(line text)
+returns bigint[]
+language sql
+immutable
+parallel safe
+as $$
+    select case
+        when line like '["next",%' then array[(line::jsonb ->> 1)::bigint, null, (line::jsonb ->> 3)::bigint, (line::jsonb ->> 4)::bigint]
+        when line like '[%' or line like '{%' then null
+        else array[
+            ((get_byte(decode(line, 'base64'), 0)::bigint * 256 + get_byte(decode(line, 'base64'), 1)) * 256
+                + get_byte(decode(line, 'base64'), 2)) * 256 + get_byte(decode(line, 'base64'), 3),
+            get_byte(decode(line, 'base64'), 4),
+            (get_byte(decode(line, 'base64'), 5) % 16 * 256 + get_byte(decode(line, 'base64'), 6))::bigint << get_byte(decode(line, 'base64'), 5) / 16,
+            (get_byte(decode(line, 'base64'), 7) % 16 * 256 + get_byte(decode(line, 'base64'), 8))::bigint << get_byte(decode(line, 'base64'), 7) / 16
+        ]
+    end
+$$;
+
+-- A line of a trace as JSON, in the long form of trace_entry.
+create function prescient.trace_value(line text)
+returns jsonb
+language sql
+stable
+as $$
+    select case
+        when line like '[%' or line like '{%' then line::jsonb
+        else (
+            select jsonb_build_array('next', c.value [1], (
+                select r.names [c.value [2]]
+                from prescient.slot_run r
+                where r.slot = to_timestamp(c.value [1])
+            ), c.value [3], c.value [4])
+            from (select prescient.trace_check(line) as value) as c
+        )
+    end
+$$;
+
+-- A trace as it is told where the ledger is another.
+create function prescient.trace_abroad(trace text)
+returns text
+language sql
+stable
+as $$
+    select string_agg(prescient.trace_value(line)::text, chr(10) order by nth)
+    from unnest(string_to_array(trace, chr(10))) with ordinality as t (line, nth)
 $$;
 
 -- The jobs that have rows in a slot, found by jumping from job to job through the slot index.
@@ -303,7 +357,8 @@ $$;
 -- state: 'early' (the slot has not begun, by ahead, or is not on the grid), 'done', 'busy' (a catch-up found runners
 -- at it), or 'open'. A catch-up opens a slot that is done for the rows in it that are not paused.
 -- settled: no transaction can bring rows into the slot any more; the jobs are looked for anew until somebody claims.
--- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner does at once.
+-- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner does at once. place: where the
+-- runner is among the names of the slot.
 --
 -- +goose StatementBegin
 create function prescient.open_slot(
@@ -318,7 +373,8 @@ create function prescient.open_slot(
     out planned bigint,
     out settled boolean,
     out ahead   interval,
-    out taken   bigint
+    out taken   bigint,
+    out place   integer
 )
 language plpgsql
 as $$
@@ -338,8 +394,8 @@ begin
         return;
     end if;
     -- The number is taken when the slot has begun: nobody with a higher one can choose the slot any more.
-    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, runners, workers)
-    values (at, 'open', run_kind, 0, pg_current_xact_id(), false, 1, able)
+    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, names, runners, workers)
+    values (at, 'open', run_kind, 0, pg_current_xact_id(), false, array[who], 1, able)
     on conflict (slot) do nothing
     returning * into run;
     first := found;
@@ -407,6 +463,11 @@ begin
         if state = 'done' then
             return;
         end if;
+    end if;
+    place := array_position(run.names, who);
+    if place is null then
+        update prescient.slot_run r set names = run.names || who where r.slot = at;
+        place := cardinality(run.names) + 1;
     end if;
     insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
     values (own, at, run_kind, '{}', 0, 0, who, statement_timestamp() + lease)
@@ -1094,6 +1155,9 @@ drop function prescient.look_into_slot(timestamptz);
 drop function prescient.lock_slot(timestamptz, boolean);
 drop function prescient.rows_in_slot(timestamptz, bigint);
 drop function prescient.jobs_in_slot(timestamptz);
+drop function prescient.trace_abroad(text);
+drop function prescient.trace_value(text);
+drop function prescient.trace_check(text);
 drop function prescient.lateness_bucket(bigint);
 drop table prescient.slot_lateness;
 drop table prescient.slot_tally;

@@ -106,7 +106,7 @@ begin
             ) end, e.value ->> 'from', e.value ->> 'to'
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
-        cross join lateral (select t.line::jsonb as value) as e
+        cross join lateral (select prescient.trace_value(t.line) as value offset 0) as e
         -- Who cancelled or replaced it is with the outcome.
         where e.value ->> 'what' is distinct from s.what
         union all
@@ -116,7 +116,7 @@ begin
         from story s
         left join lateral (
             select last.value
-            from (select (string_to_array(s.trace, chr(10)))[cardinality(string_to_array(s.trace, chr(10)))]::jsonb as value) as last
+            from (select prescient.trace_value((string_to_array(s.trace, chr(10)))[cardinality(string_to_array(s.trace, chr(10)))]) as value) as last
             where last.value ->> 'what' = s.what
         ) as e on true
     )

@@ -25,14 +25,13 @@ with read as materialized (
         -- A check that came later than the next slot says how it was then.
         n.slot + floor(extract(epoch from n.lateness) / extract(epoch from s.width)) * s.width as ended,
         (
-            select max(to_timestamp((e.entry ->> 1)::bigint) + floor((e.entry ->> 3)::bigint / 1000.0 / extract(epoch from s.width)) * s.width)
+            select max(to_timestamp(c.value [1]) + floor(c.value [3] / 1000.0 / extract(epoch from s.width)) * s.width)
             from unnest(string_to_array(n.trace, chr(10))) as t (line)
-            cross join lateral (select t.line::jsonb as entry) as e
-            where t.line like '["next",%'
+            cross join lateral (select prescient.trace_check(t.line) as value) as c
         ) as looked,
         (
             select to_timestamp((e.entry ->> 'at')::bigint / 1000.0)
-            from (select (string_to_array(n.trace, chr(10)))[cardinality(string_to_array(n.trace, chr(10)))]::jsonb as entry) as e
+            from (select prescient.trace_value((string_to_array(n.trace, chr(10)))[cardinality(string_to_array(n.trace, chr(10)))]) as entry) as e
             where n.outcome = 'cancelled'
         ) as cancelled
     from newest n

@@ -2,7 +2,9 @@
 -- or where $5 is null the entity_key. The rows of schedules go with these.
 select
     f.next_check_at, f.job, f.id, f.xmin::text as version, coalesce(j.name, '') as name, j.paused_at is not null as paused,
-    case when $5::text is null then f.entity_key else coalesce(f.payload ->> $5, '') end as key, row_to_json(f)::text as data
+    case when $5::text is null then f.entity_key else coalesce(f.payload ->> $5, '') end as key, (
+        to_jsonb(f) || jsonb_build_object('trace', prescient.trace_abroad(f.trace))
+    )::text as data
 from prescient.future_job f
 left join prescient.job j on j.job = f.job
 where (f.next_check_at, f.job, f.id) > ($1, $2, $3)

@@ -1,0 +1,60 @@
+// Package trace has the short form in which a row remembers a check that asked for another: 12 characters, since a row that is
+// checked every quarter of an hour is written again with all that it remembers each time. prescient.trace_check, in
+// sql/migrations/00004_slot_run.sql, reads it, too.
+package trace
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// Check is a check that did what it was to do, and asked for another.
+type Check struct {
+	Slot     time.Time     // in whole seconds
+	Runner   int           // its place among the runners of the slot, from 1 on
+	Lateness time.Duration // from the slot to its start, in milliseconds; of more than 4 seconds four digits are kept
+	Duration time.Duration // in microseconds; of more than 4 milliseconds four digits are kept
+}
+
+// Short returns the line for c; false: it has none, and is to be told in JSON. That is so after 37 hours of lateness or two
+// minutes of duration, from the 256th runner on, and in the year 2106.
+func (c Check) Short() (line string, ok bool) {
+	slot, late, took := c.Slot.Unix(), c.Lateness.Milliseconds(), c.Duration.Microseconds()
+	if slot < 0 || slot > math.MaxUint32 || c.Runner < 1 || c.Runner > math.MaxUint8 || !fits(late) || !fits(took) {
+		return "", false
+	}
+	b := binary.BigEndian.AppendUint32(nil, uint32(slot))
+	b = append(b, byte(c.Runner))
+	b = binary.BigEndian.AppendUint16(b, pack(late))
+	b = binary.BigEndian.AppendUint16(b, pack(took))
+	return base64.StdEncoding.EncodeToString(b), true
+}
+
+// Parse reads a line of Short, with a line feed or without.
+func Parse(line string) (c Check, ok bool) {
+	b, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(line, "\n"))
+	if err != nil || len(b) != 9 {
+		return c, false
+	}
+	return Check{
+		Slot: time.Unix(int64(binary.BigEndian.Uint32(b)), 0).UTC(), Runner: int(b[4]),
+		Lateness: time.Duration(unpack(binary.BigEndian.Uint16(b[5:]))) * time.Millisecond,
+		Duration: time.Duration(unpack(binary.BigEndian.Uint16(b[7:]))) * time.Microsecond,
+	}, true
+}
+
+// digits are the bits of a number that are kept; how many are left out is in the four bits before them.
+const digits = 12
+
+func fits(n int64) bool { return n >= 0 && bits.Len64(uint64(n)) <= digits+15 }
+
+func pack(n int64) uint16 {
+	left := max(0, bits.Len64(uint64(n))-digits)
+	return uint16(left)<<digits | uint16(n>>left)
+}
+
+func unpack(n uint16) int64 { return int64(n&(1<<digits-1)) << (n >> digits) }

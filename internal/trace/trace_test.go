@@ -1,0 +1,57 @@
+package trace
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestACheckIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC)
+	const most = 1<<27 - 1
+	for _, c := range []Check{
+		{slot, 1, 0, 0},
+		{slot, 255, 4095 * time.Millisecond, 4095 * time.Microsecond},
+		{time.Unix(0, 0).UTC(), 2, time.Millisecond, time.Microsecond},
+		{time.Unix(1<<32-1, 0).UTC(), 2, 123400 * time.Millisecond, 56780 * time.Microsecond},
+		{slot, 17, most * time.Millisecond, most * time.Microsecond},
+	} {
+		line, ok := c.Short()
+		if !ok || len(line) != 12 || strings.ContainsAny(line, "[{\n") {
+			t.Fatalf("%v is %q, %v; want 12 characters that are no JSON", c, line, ok)
+		}
+		got, ok := Parse(line + "\n")
+		if !ok || got.Slot != c.Slot || got.Runner != c.Runner || !near(got.Lateness, c.Lateness) || !near(got.Duration, c.Duration) {
+			t.Errorf("%v is read as %v, %v", c, got, ok)
+		}
+	}
+}
+
+// near tells whether four digits are the same.
+func near(got, want time.Duration) bool {
+	return got <= want && float64(want-got) <= float64(want)/2048
+}
+
+func TestWhatDoesNotFitHasNoShortForm(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC)
+	for name, c := range map[string]Check{
+		"the runner is not known":   {slot, 0, 0, 0},
+		"too many runners":          {slot, 256, 0, 0},
+		"before its slot":           {slot, 1, -time.Second, 0},
+		"two days late":             {slot, 1, 48 * time.Hour, 0},
+		"five minutes long":         {slot, 1, 0, 5 * time.Minute},
+		"in the next century":       {slot.AddDate(100, 0, 0), 1, 0, 0},
+		"before the first of times": {time.Unix(-60, 0), 1, 0, 0},
+	} {
+		if line, ok := c.Short(); ok {
+			t.Errorf("%s: %q", name, line)
+		}
+	}
+	for _, line := range []string{"", `["next",1790000000,"a",1,1]`, `{"what":"kept"}`, "AAAA", "AAAAAAAAAAAA="} {
+		if c, ok := Parse(line); ok {
+			t.Errorf("%q is read as %v", line, c)
+		}
+	}
+}
