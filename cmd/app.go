@@ -172,6 +172,16 @@ func whereFlags(fs *pflag.FlagSet) (text string) {
 	return text
 }
 
+// unseenFile is the flag for a configuration file that only the environment names, where nobody sits at a terminal: what cron mails is read,
+// and its advice is followed, in a shell that does not have the crontab's environment.
+func (a *App) unseenFile(fs *pflag.FlagSet) string {
+	file := a.config.File
+	if f := fs.Lookup("config"); f != nil && f.Changed || os.Getenv("PRESCIENT_CONFIG") == "" || file == usualConfig || a.errIsTerminal() {
+		return ""
+	}
+	return " --config " + quoted(file)
+}
+
 // quoted is a word as a shell reads it.
 func quoted(word string) string {
 	if plainWord.MatchString(word) {
@@ -218,6 +228,7 @@ func (a *App) load(c *cobra.Command) error {
 	if err != nil {
 		return &ExitError{Code: Usage, Err: fmt.Errorf("configuration: %w", err)}
 	}
+	a.where = a.unseenFile(c.Flags()) + a.where
 	if err := a.chooseStores(c); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func newConfigCheck(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
+	return overAll(a.withOutput(&cobra.Command{
 		Use:   "check",
 		Short: "Check that the settings fit the database, and that the queries of sql_jobs can run",
 		Long: `Check that the settings are right, that slots.width is what the database says, and that the queries of sql_jobs can run:
@@ -22,8 +22,13 @@ the server understands them, the role may be taken, the columns are those that a
 something is wrong.`,
 		Example: `  prescient config check --config /etc/prescient/prescient.yaml`,
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return checkConfig(c.Context(), a) },
-	})
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.checkNames(a.registry); err != nil {
+				return err
+			}
+			return a.over(c.Context(), checkConfig)
+		},
+	}))
 }
 
 // checkedView is the settings that were tried, as JSON.
@@ -40,9 +45,6 @@ type queryView struct {
 }
 
 func checkConfig(ctx context.Context, a *App) error {
-	if err := a.checkNames(a.registry); err != nil {
-		return err
-	}
 	view := checkedView{Queries: a.triedQueries(ctx)}
 	if err := a.tryWidth(ctx); err != nil {
 		view.Width = err.Error()
@@ -63,7 +65,7 @@ func (a *App) tryWidth(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("slots.width cannot be compared with that of the database: %w", err)
 	}
-	defer func() { _ = db.Close() }()
+	defer func() { _ = a.closeDB(db) }()
 	setting, err := a.setting(ctx, db)
 	if errors.Is(err, pgsql.ErrNotMigrated) {
 		return nil // it will be what migrate up makes, which nobody has to agree with yet

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -63,7 +64,7 @@ func examine(ctx context.Context, a *App) error {
 	}
 	if err != nil {
 		view.Findings = append(view.Findings, doctor.Finding{
-			Name: "database", Severity: doctor.Action, What: err.Error(), Do: fmt.Sprintf("look at database.url (%s)", a.origin("database.url")),
+			Name: "database", Severity: doctor.Action, What: err.Error(), Do: a.lookAtURL(),
 		})
 		return printDoctor(a, view)
 	}
@@ -84,9 +85,19 @@ func examine(ctx context.Context, a *App) error {
 			return err
 		}
 		view.Findings = append(view.Findings, health...)
-		view.Findings = append(view.Findings, doctor.Width(crontabs, setting.Grid.Width(), a.self())...)
+		view.Findings = append(view.Findings, a.examineCrontabs(crontabs, setting)...)
 	}
 	return printDoctor(a, view)
+}
+
+// lookAtURL says where the URL of the database comes from.
+func (a *App) lookAtURL() string {
+	key := "database.url"
+	of, _, _ := strings.Cut(a.store, "/")
+	if own := "stores[" + of + "].url"; a.origin(own) != "default" {
+		key = own
+	}
+	return fmt.Sprintf("look at %s (%s)", key, a.origin(key))
 }
 
 // examineHealth finds what status --check does, and a width that commands would refuse.
@@ -106,6 +117,14 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 		list = append(list, doctor.Finding{Name: f.Condition, Severity: doctor.Action, What: f.Text, Do: f.Remedy})
 	}
 	return list, err
+}
+
+// examineCrontabs finds out whether cron runs the slots as often as there are any. Of several stores it may run those more often that have
+// wider slots than others, and the lines that it should have are those for all of them.
+func (a *App) examineCrontabs(crontabs []doctor.Crontab, setting pgsql.Setting) []doctor.Finding {
+	self := strings.TrimSuffix(a.self(), " --store "+a.store)
+	found := doctor.Width(crontabs, setting.Grid.Width(), self)
+	return slices.DeleteFunc(found, func(f doctor.Finding) bool { return a.store != "" && f.Severity == doctor.Note })
 }
 
 // examineSettings finds out what cron would see. systemd and Kubernetes give a process its environment, so there the

@@ -55,7 +55,7 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 // fill completes the setup with what the settings and the database know.
 func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error) {
 	s := o.Setup
-	s.Config = a.config.File
+	s.Config, s.Store = a.config.File, a.chosen
 	var err error
 	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
 	return s, err
@@ -119,19 +119,21 @@ func (a *App) databaseWidth(ctx context.Context) (width time.Duration, from stri
 	return width, from, err
 }
 
-// leastWidth is that of the stores that can be asked. Where none can the error says why.
+// leastWidth is that of the stores that can be asked, says the first of the settings that has it. Where none can the error says why.
 func (a *App) leastWidth(ctx context.Context) (width time.Duration, from string, err error) {
 	var mu sync.Mutex
+	widths := map[string]time.Duration{}
 	parts, err := a.visitAll(ctx, func(ctx context.Context, a *App) error {
 		w, _, err := a.databaseWidth(ctx)
 		mu.Lock()
 		defer mu.Unlock()
-		if err == nil && (width == 0 || w < width) {
-			width, from = w, "store "+a.store
-		}
+		widths[a.store] = w
 		return err
 	})
 	for _, p := range parts {
+		if w := widths[p.store]; w > 0 && (width == 0 || w < width) {
+			width, from = w, "store "+p.store
+		}
 		if p.what != "" {
 			err = errors.Join(err, fmt.Errorf("store %s: %s", p.store, p.what))
 		}

@@ -58,6 +58,9 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 }
 
 func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
+	if a.chosen != "" {
+		return usagef("--store %s: pods work on all stores that their configuration lists; leave the flag out, or give pods of their own a file with that store alone", a.chosen)
+	}
 	s, err := o.fill(ctx, a)
 	if err != nil {
 		return err

@@ -178,6 +178,9 @@ type schemaView struct {
 }
 
 func printSchema(a *App) error {
+	if a.many {
+		return a.errManyStores()
+	}
 	var script strings.Builder
 	if err := pgsql.PrintMigrations(&script, a.schema()); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -40,6 +41,13 @@ func (a *App) refusal(err error) string {
 	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) {
 		return ""
 	}
+	if of, ok := errors.AsType[*stores.Error](err); ok { // whose login, roles and schema are its own
+		if s, all, err := a.findStore(of.Store); err == nil && !all {
+			one := *a
+			one.enter(s)
+			a = &one
+		}
+	}
 	user := "LOGIN"
 	if cfg, err := pq.NewConfig(a.Config().Database.URL.Reveal()); err == nil {
 		user = cmp.Or(cfg.User, user)
@@ -67,6 +75,9 @@ script for the one who may.`,
   prescient migrate roles --print | psql shop   # needs no database of its own`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if script && a.many {
+				return a.errManyStores()
+			}
 			if script {
 				return pgsql.PrintRoles(a.Out, a.schema())
 			}

@@ -192,6 +192,9 @@ everything out of it. Runs go on over it until it is empty; "stores list" says w
 }
 
 func drainStore(ctx context.Context, a *App, set *stores.Set, name string, undo bool) error {
+	if err := a.answers(set, name); err != nil {
+		return err
+	}
 	view := struct {
 		Store    string `json:"store"`
 		Draining bool   `json:"draining"`
@@ -216,6 +219,18 @@ func drainStore(ctx context.Context, a *App, set *stores.Set, name string, undo 
 		}
 		return a.lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move --from %s", name, a.self(), name))
 	})
+}
+
+// answers tells what is wrong with a name of a store: that the settings do not list it, or that nobody can tell which stores a pattern stands for.
+func (a *App) answers(set *stores.Set, name string) error {
+	if _, err := a.listedStore(name); err != nil {
+		return err
+	}
+	if of, _, single := strings.Cut(name, "/"); single && slices.Contains(known(set), of) {
+		_, err := set.For(of)
+		return err
+	}
+	return nil
 }
 
 // known are the names of the stores of a set.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -42,12 +43,9 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 	if len(a.Config().Stores) == 0 {
 		return usagef("the settings list no stores: add it to stores in a configuration file first")
 	}
-	s, all, err := a.findStore(name)
+	s, err := a.listedStore(name)
 	if err != nil {
-		return usagef("store %w; add it to stores in the configuration file first", err)
-	}
-	if all {
-		return usagef("store %s stands for several: name one of them, such as %s/SCHEMA", name, name)
+		return err
 	}
 	f := newFleet(a, pgsql.Patient())
 	defer func() { err = errors.Join(err, f.close()) }()
@@ -57,11 +55,11 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 		return err
 	}
 	if err := pgsql.Migrate(ctx, db, one.schema()); err != nil {
-		return err
+		return &stores.Error{Store: name, Err: err}
 	}
 	if roles {
 		if err := pgsql.MakeRoles(ctx, db, one.schema()); err != nil {
-			return err
+			return &stores.Error{Store: name, Err: err}
 		}
 	}
 	v := addedStore{Store: name, Version: pgsql.SchemaVersion}
@@ -89,6 +87,18 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 			a.sentence(fmt.Sprintf("Where keys choose the store, have every application know %s, and then take to it what is its now, from each other store: %s stores move --from STORE", v.Store, a.self())),
 		)
 	})
+}
+
+// listedStore returns the store with a name that the settings list, or that one of their patterns stands for.
+func (a *App) listedStore(name string) (store, error) {
+	s, all, err := a.findStore(name)
+	if err != nil {
+		return s, usagef("store %w; add it to stores in the configuration file first", err)
+	}
+	if all {
+		return s, usagef("store %s stands for several: name one of them, such as %s/SCHEMA", name, name)
+	}
+	return s, nil
 }
 
 // widthOfOthers is the width of the slots of all stores but one, where it is the same in all that answer; else 0.

@@ -54,7 +54,7 @@ type movedView struct {
 	Replaced  int64       `json:"replaced"`
 	Cancelled int64       `json:"cancelled"`
 	Keyless   int64       `json:"keyless"`
-	Left      int64       `json:"left"`
+	Left      *int64      `json:"left"` // null: it was not counted, for the error
 }
 
 // movedInto is what one store has got.
@@ -69,10 +69,15 @@ func moveRows(ctx context.Context, a *App, set *stores.Set, o storesMoveOptions)
 	if !byField && o.key != "entity" || byField && field == "" {
 		return usagef("--key %s: must be entity or payload:FIELD", o.key)
 	}
+	for _, name := range append([]string{o.from}, o.to...) {
+		if err := a.answers(set, name); err != nil {
+			return err
+		}
+	}
 	for _, s := range a.Config().Stores {
 		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
-			store, err := set.For(s.Name)
-			return fmt.Errorf("nobody can tell which stores %s stands for, and so where rows belong: %w; or say where they go with --to", s.Name, errors.Join(err, store.Err))
+			_, err := set.For(s.Name)
+			return fmt.Errorf("nobody can tell which stores %s stands for, and so where rows belong: %w; or say where they go with --to", s.Name, err)
 		}
 	}
 	what := stores.Move{From: o.from, To: o.to, By: actor()}
@@ -82,7 +87,10 @@ func moveRows(ctx context.Context, a *App, set *stores.Set, o storesMoveOptions)
 	moved, err := set.Move(ctx, what)
 	v := movedView{
 		Store: o.from, Finished: moved.Finished, Rows: moved.Rows, Schedules: moved.Schedules, To: []movedInto{}, Replaced: moved.Replaced,
-		Cancelled: moved.Cancelled, Keyless: moved.Keyless, Left: moved.Left,
+		Cancelled: moved.Cancelled, Keyless: moved.Keyless,
+	}
+	if err == nil {
+		v.Left = &moved.Left
 	}
 	for s := range set.All() {
 		if into := (movedInto{s.Name, moved.To[s.Name], append([]string{}, moved.Paused[s.Name]...)}); into.Moved > 0 || len(into.Paused) > 0 {
@@ -110,7 +118,9 @@ func printMoved(a *App, v movedView) error {
 			rows = append(rows, table.Row{more.label, more.n})
 		}
 	}
-	rows = append(rows, table.Row{"left in " + v.Store, orMore(v.Left, stores.Counted)})
+	if v.Left != nil {
+		rows = append(rows, table.Row{"left in " + v.Store, orMore(*v.Left, stores.Counted)})
+	}
 	err := a.table(nil, rows...)
 	for _, to := range v.To {
 		if len(to.Paused) > 0 {

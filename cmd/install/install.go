@@ -24,6 +24,9 @@ type Setup struct {
 	// binary is that of Image, Config is the name of a key of Secret, and may be empty: its key database-url is enough.
 	Binary, Config string
 
+	// Store is the store, or the pattern of the settings, that is worked on; empty: all there are. In Kubernetes it is always all.
+	Store string
+
 	// Width is the distance between two slots, and WidthFrom says who knows it, for the reader.
 	Width     time.Duration
 	WidthFrom string
@@ -72,7 +75,7 @@ func (s Setup) checkName() error {
 
 // check refuses what would have to be quoted, which is done differently in each kind of file.
 func (s Setup) check() error {
-	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.User, s.MailTo, s.Image, s.Secret}, s.Writes...) {
+	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.Store, s.User, s.MailTo, s.Image, s.Secret}, s.Writes...) {
 		if !plain.MatchString(text) {
 			return fmt.Errorf("%q cannot be written without quotes: want letters, digits and . _ @ / : + , - alone", text)
 		}
@@ -82,6 +85,14 @@ func (s Setup) check() error {
 
 // Slots is the width as people write it.
 func (s Setup) Slots() string { return duration.Format(s.Width) }
+
+// Only is the flag that names Store.
+func (s Setup) Only() string {
+	if s.Store == "" {
+		return ""
+	}
+	return " --store " + s.Store
+}
 
 // ConfigName is the name of the configuration file.
 func (s Setup) ConfigName() string { return path.Base(s.Config) }

@@ -112,7 +112,7 @@ func (m *mover) begin(ctx context.Context) (err error) {
 		case err != nil:
 			return err
 		case target.Err != nil:
-			return fmt.Errorf("store %s: %w", name, target.Err)
+			return &Error{name, target.Err}
 		case target == m.source:
 			return fmt.Errorf("store %s is where the rows are", name)
 		case !target.DrainingSince.IsZero():
@@ -145,7 +145,7 @@ func (m *mover) identify(ctx context.Context, store *Store) error {
 			return err
 		}
 		if err := store.read(ctx); err != nil {
-			return fmt.Errorf("store %s: %w", store.Name, err)
+			return &Error{store.Name, err}
 		}
 	}
 	for _, other := range m.stores {
@@ -246,7 +246,7 @@ func (m *mover) page(ctx context.Context, page []item) error {
 // movable tells whether rows can be moved to a store.
 func (m *mover) movable(target *Store) error {
 	if target.Err != nil {
-		return fmt.Errorf("store %s: %w", target.Name, target.Err)
+		return &Error{target.Name, target.Err}
 	}
 	if target.version != m.source.version {
 		return fmt.Errorf("store %s has version %d of the schema, and %s has %d: bring both to the same, with: prescient migrate up",

@@ -3,7 +3,6 @@ package stores
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -41,7 +40,7 @@ func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, ar
 		case <-ctx.Done():
 		}
 	}
-	return fmt.Errorf("store %s: %w", s.Name, pgsql.ExplainMissing(err))
+	return &Error{s.Name, pgsql.ExplainMissing(err)}
 }
 
 func skip(*sql.Rows) error { return nil }

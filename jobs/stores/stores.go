@@ -43,10 +43,22 @@ type Store struct {
 // usable returns the store where it has ever answered.
 func (s *Store) usable() (*Store, error) {
 	if s.Client == nil {
-		return nil, fmt.Errorf("store %s: %w", s.Name, s.Err)
+		return nil, &Error{s.Name, s.Err}
 	}
 	return s, nil
 }
+
+// Error is what is wrong with one store of a Set.
+type Error struct {
+	Store string // its name
+	Err   error
+}
+
+// Error returns the name of the store, and the text of Err.
+func (e *Error) Error() string { return fmt.Sprintf("store %s: %v", e.Store, e.Err) }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Set is the stores of an application. It is safe for concurrent use.
 type Set struct {
@@ -109,7 +121,7 @@ func (s *Set) Refresh(ctx context.Context) error {
 	var errs []error
 	for _, store := range after {
 		if store.Err != nil {
-			errs = append(errs, fmt.Errorf("store %s: %w", store.Name, store.Err))
+			errs = append(errs, &Error{store.Name, store.Err})
 		}
 	}
 	return errors.Join(errs...)

@@ -77,29 +77,41 @@ func (d *daemon) problems() []string {
 	return list
 }
 
-// findings adds to the problems what the ledger tells. It is read anew after lookAgain, however often somebody asks.
+// findings adds to the problems what the ledger tells. It is read anew after lookAgain, however often somebody asks, and whoever asks is
+// told after lookTimeout that a network or a server which keeps silent, as no context ends, has not answered.
 func (d *daemon) findings(ctx context.Context, h *Health) {
-	d.looking.Lock()
-	defer d.looking.Unlock()
 	d.mu.Lock()
 	down := d.down != nil || !d.ready
 	d.mu.Unlock()
 	if down {
 		return // which is a problem already
 	}
-	if d.looked.IsZero() || time.Since(d.looked) > lookAgain {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
-		defer cancel()
-		report, err := d.look(ctx)
-		d.looked, d.found = monotonic(), nil
-		if err != nil {
-			d.found = []string{fmt.Sprintf("how things are cannot be told: %v", err)}
+	answer := d.looking.DoChan("", func() (any, error) {
+		if d.looked.IsZero() || time.Since(d.looked) > lookAgain {
+			d.lookAnew(context.WithoutCancel(ctx)) // others may wait for it, too
 		}
-		for _, f := range report.Findings {
-			d.found = append(d.found, f.Condition+": "+f.Text)
-		}
+		return d.found, nil
+	})
+	select {
+	case result := <-answer:
+		h.Problems = append(h.Problems, result.Val.([]string)...)
+	case <-time.After(lookTimeout + time.Second): // where the context does end it
+		h.Problems = append(h.Problems, fmt.Sprintf("how things are cannot be told: the database has not answered for %s", lookTimeout))
 	}
-	h.Problems = append(h.Problems, d.found...)
+}
+
+// lookAnew reads what the ledger tells. One does at a time.
+func (d *daemon) lookAnew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	report, err := d.look(ctx)
+	d.looked, d.found = monotonic(), nil
+	if err != nil {
+		d.found = []string{fmt.Sprintf("how things are cannot be told: %v", err)}
+	}
+	for _, f := range report.Findings {
+		d.found = append(d.found, f.Condition+": "+f.Text)
+	}
 }
 
 const (

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -39,7 +41,7 @@ type state struct {
 
 	catchUp catchUpState
 
-	looking sync.Mutex
+	looking singleflight.Group
 	looked  time.Time // local monotonic instant of the last look at the ledger
 	found   []string  // what was wrong then
 }

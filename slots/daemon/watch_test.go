@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // lines is a log that a test reads.
@@ -119,6 +121,42 @@ func TestFailingChecksAreAProblemOfHealthAndNotOfReadiness(t *testing.T) {
 	var ready map[string]bool
 	if code := get(t, base+"/readyz", &ready); code != http.StatusOK || !ready["ready"] {
 		t.Errorf("/readyz: %d %v", code, ready)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that stands still, or a network that is gone, is silent, which a context alone does not end.
+func TestHealthIsToldWhileTheDatabaseIsSilent(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "its servers are others' processes")
+	w := setupOn(t, day, pgtest.Direct(t))
+	log := &lines{}
+	d, end := w.start(func(c *Config) {
+		c.Listen = "127.0.0.1:0"
+		c.Runner.Logger = log.logger()
+	})
+	base := "http://" + log.address(t)
+	eventually(t, "the daemon to wait for the next slot", func() bool {
+		h := d.health(false)
+		return h.Last != nil && len(h.Running) == 0 && !h.CatchingUp
+	})
+	var pids []int
+	if err := w.db.Select(&pids, `select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend'`); err != nil {
+		t.Fatal(err)
+	}
+	signalAll := func(signal syscall.Signal) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, signal) // one may have ended
+		}
+	}
+	signalAll(syscall.SIGSTOP)
+	var h Health
+	code := get(t, base+"/healthz", &h)
+	signalAll(syscall.SIGCONT)
+	if code != http.StatusServiceUnavailable || !strings.Contains(strings.Join(h.Problems, "\n"), "the database has not answered for 5s") {
+		t.Errorf("%d %+v", code, h)
 	}
 	if err := end(); err != nil {
 		t.Error(err)

@@ -100,25 +100,43 @@ func TestEveryAlertIsTested(t *testing.T) {
 	promtool(t, nil, "test", "rules", deploy+"alerts.test.yaml")
 }
 
-// Prometheus understands the dashboard's expressions, as rules that record them.
-func TestTheExpressionsOfTheDashboardAreUnderstood(t *testing.T) {
-	t.Parallel()
-	var board struct {
-		Panels []struct {
-			ID      int
-			Targets []struct{ Expr string }
-		}
-	}
+// panel is one of the dashboard.
+type panel struct {
+	ID      int
+	Title   string
+	Targets []struct{ Expr string }
+}
+
+// panels are those of the dashboard, with every store and job chosen.
+func panels(t *testing.T) []panel {
+	t.Helper()
+	var board struct{ Panels []panel }
 	if err := json.Unmarshal(read(t, deploy+"dashboard.json"), &board); err != nil {
 		t.Fatal(err)
 	}
+	fill := strings.NewReplacer("$__rate_interval", "5m", "$job_exec", ".*", "$store", ".*")
+	for _, p := range board.Panels {
+		for i := range p.Targets {
+			p.Targets[i].Expr = fill.Replace(p.Targets[i].Expr)
+		}
+	}
+	return board.Panels
+}
+
+// Prometheus understands the dashboard's expressions, as rules that record them.
+func TestTheExpressionsOfTheDashboardAreUnderstood(t *testing.T) {
+	t.Parallel()
 	rules := "groups:\n- name: dashboard\n  rules:\n"
-	fill := strings.NewReplacer("$__rate_interval", "5m", "$job_exec", ".*")
 	n := 0
-	for _, panel := range board.Panels {
+	for _, panel := range panels(t) {
 		for _, target := range panel.Targets {
 			n++
-			rules += fmt.Sprintf("  - {record: 'panel:%d:%d', expr: %q}\n", panel.ID, n, fill.Replace(target.Expr))
+			rules += fmt.Sprintf("  - {record: 'panel:%d:%d', expr: %q}\n", panel.ID, n, target.Expr)
+			for _, metric := range mentioned.FindAllString(target.Expr, -1) {
+				if !strings.Contains(target.Expr, metric+`{store=~".*"`) {
+					t.Errorf("%s: %s shows stores that were not chosen", panel.Title, target.Expr)
+				}
+			}
 		}
 	}
 	if n < 20 {
@@ -129,4 +147,35 @@ func TestTheExpressionsOfTheDashboardAreUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	promtool(t, nil, "check", "rules", path)
+}
+
+// A store that is not run is not hidden by one that is, and two instances that tell of a store count once.
+func TestTheDashboardTellsOfAllStores(t *testing.T) {
+	t.Parallel()
+	test := `
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'prescient_last_run_success_timestamp_seconds{instance="a",store="north",kind="run"}', values: '0x60'}
+      - {series: 'prescient_last_run_success_timestamp_seconds{instance="a",store="south",kind="run"}', values: '0+60x60'}
+      - {series: 'prescient_unfinished_slots{instance="a",store="north",state="missed"}', values: '4x60'}
+      - {series: 'prescient_unfinished_slots{instance="b",store="north",state="missed"}', values: '4x60'}
+      - {series: 'prescient_unfinished_slots{instance="a",store="south",state="missed"}', values: '3x60'}
+      - {series: 'prescient_overdue_rows{instance="a",store="north",job_exec="x",state="missed"}', values: '40x60'}
+      - {series: 'prescient_overdue_rows{instance="a",store="south",job_exec="x",state="missed"}', values: '30x60'}
+    promql_expr_test:
+`
+	for title, value := range map[string]int{"Since the last good run": 3600, "Missed slots": 7, "Overdue rows": 70} {
+		all := panels(t)
+		i := slices.IndexFunc(all, func(p panel) bool { return p.Title == title })
+		if i < 0 {
+			t.Fatal("there is no panel: ", title)
+		}
+		test += fmt.Sprintf("      - {expr: %q, eval_time: 1h, exp_samples: [{labels: '{}', value: %d}]}\n", all[i].Targets[0].Expr, value)
+	}
+	path := filepath.Join(t.TempDir(), "test.yaml")
+	if err := os.WriteFile(path, []byte(test), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, nil, "test", "rules", path)
 }

@@ -19,9 +19,10 @@
 //
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 //
-// Where a server is there already, as in a CI job, PRESCIENT_TEST_DATABASE_URL names it. Its role needs CREATEDB.
-// The databases' names begin with prescient_test_; a killed process leaves its own behind there. Without Main there is
-// no template on such a server, and each database takes a few times as long.
+// Where a server is there already, as in a CI job, PRESCIENT_TEST_DATABASE_URL names it. Its role needs CREATEDB;
+// the tests of prescient itself, which make roles and end sessions, need a superuser, max_connections = 300 and
+// max_prepared_transactions = 10. The databases' names begin with prescient_test_; a killed process leaves its own behind there.
+// Without Main there is no template on such a server, and each database takes a few times as long.
 //
 // PRESCIENT_TEST_POOLER, set to anything, puts PgBouncer in transaction mode before each database of New and URL: what a test
 // asks with parameters must be in a transaction then, too.
