@@ -321,11 +321,7 @@ func (w *world) clock() (at time.Time) {
 // awaitWaiting returns when so many in the database wait for locks.
 func (w *world) awaitWaiting(most int) {
 	w.t.Helper()
-	for n := 0; n < most; {
-		const query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-		if err := w.db.GetContext(w.t.Context(), &n, query); err != nil {
-			w.t.Fatal(err)
-		}
+	for pgtest.Waits(w.t, w.db) < most {
 	}
 }
 

@@ -265,7 +265,9 @@ func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.fail()
-			w.exec("update prescient.future_job_history set finished_at = $1::timestamptz + entity_key::integer * interval '15 minutes'", slot(0))
+			for i := range 4 {
+				w.exec("update prescient.future_job_history set finished_at = $1 where entity_key = $2", slot(i), fmt.Sprint(i))
+			}
 			n, _, err := w.client.Retry(t.Context(), w.db, test.filter, slot(1))
 			if err != nil || int(n) != len(test.want) {
 				t.Errorf("%d, %v", n, err)

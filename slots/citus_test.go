@@ -36,10 +36,35 @@ type shard struct {
 	rows   int
 	done   atomic.Int64 // rows that were recorded, of runs that failed, too
 	trials atomic.Int64 // runs that failed
+	holds  []*hold
+	middle *hold // of the transaction of a check; nil: there is none
+	ended  sync.WaitGroup
+}
+
+// hold is where a store stays until something has happened to another one, or to itself.
+type hold struct {
+	after         int64 // rows that were recorded
+	reached, open chan struct{}
+	reach         sync.Once
+}
+
+func newHold(after int) *hold {
+	return &hold{after: int64(after), reached: make(chan struct{}), open: make(chan struct{})}
+}
+
+func (h *hold) stay(ctx context.Context) {
+	h.reach.Do(func() { close(h.reached) })
+	select {
+	case <-h.open:
+	case <-ctx.Done():
+	}
 }
 
 // Somebody has to say how a worker is killed and started: PRESCIENT_TEST_CITUS_KILL and PRESCIENT_TEST_CITUS_START are commands of a
 // shell, which has the worker's WORKER_HOST and WORKER_PORT. PRESCIENT_TEST_CITUS_ROWS is how many rows are due.
+//
+// What happens waits for the stores, and they wait for it, so that the order is the same on a fast machine and on a slow one: each
+// stays between two transactions at some share of its rows, but for the one that dies, which does so in their middle.
 func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T) {
 	kill, start := os.Getenv("PRESCIENT_TEST_CITUS_KILL"), os.Getenv("PRESCIENT_TEST_CITUS_START")
 	if !pgtest.OnCitus() || kill == "" || start == "" {
@@ -56,60 +81,91 @@ func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T)
 	t.Cleanup(func() { _ = db.Close() })
 	var stores [4]*shard
 	began := time.Now()
+	tell := func(format string, args ...any) {
+		t.Logf("%7s  %s", time.Since(began).Round(100*time.Millisecond), fmt.Sprintf(format, args...))
+	}
 	for i := range stores {
 		stores[i] = newShard(t, db, pgsql.Schema(fmt.Sprintf("store_%d", i+1)), rows/len(stores))
 	}
-	t.Logf("%d rows were enqueued in %s", rows, time.Since(began).Round(time.Millisecond))
+	tell("%d rows were enqueued", rows)
 
-	began = time.Now()
-	var wait [len(stores)]sync.WaitGroup
-	for i, s := range stores {
-		wait[i].Go(func() {
-			s.finish()
-			t.Logf("%s, on %s, ended after %s and %d runs that failed", s.schema, s.worker(), time.Since(began).Round(time.Millisecond), s.trials.Load())
-		})
-	}
-	until := func(part int) {
-		for recorded(stores[:]) < int64(rows*part/100) {
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Logf("%d %% were recorded after %s", part, time.Since(began).Round(time.Millisecond))
-	}
-	until(15)
 	// Those that are left alone are on the other worker: that of the one that moves.
 	moving, dying := stores[0], stores[0]
 	from, to := moving.worker(), ""
+	var others []*shard
 	for _, s := range stores[1:] {
 		if s.worker() == from {
 			dying = s
 		} else {
 			to = s.worker()
+			others = append(others, s)
 		}
 	}
 	if dying == moving || to == "" {
 		t.Fatal("four schemas are not on two workers")
 	}
-	moving.move(from, to)
-	t.Logf("%s moved from %s to %s by %s", moving.schema, from, to, time.Since(began).Round(time.Millisecond))
-	until(30)
-	shell(t, kill, from)
-	t.Logf("%s was killed after %s", from, time.Since(began).Round(time.Millisecond))
-	for i, s := range stores {
-		if s != dying {
-			wait[i].Wait()
+	part := moving.rows / 4
+	untilMoving, untilMoved, untilKilled := newHold(part), newHold(2*part), newHold(3*part)
+	moving.holds = []*hold{untilMoving, untilMoved, untilKilled}
+	untilOver, middle := newHold(part), newHold(2*part) // no move begins or ends while a transaction is open
+	dying.holds, dying.middle = []*hold{untilOver}, middle
+	for _, s := range others {
+		s.holds = []*hold{untilKilled}
+	}
+
+	began = time.Now()
+	for _, s := range stores {
+		s.ended.Go(s.finish)
+	}
+	t.Cleanup(func() { // whatever has failed
+		for _, s := range stores {
+			s.ended.Wait()
 		}
+	})
+	await(t, untilMoving.reached)
+	tell("%s has recorded %d of its %d rows, and is asked to move from %s to %s", moving.schema, moving.done.Load(), moving.rows, from, to)
+	moved := make(chan struct{})
+	moving.ended.Go(func() { defer close(moved); moving.move(from, to) })
+	moving.awaitMove(moved)
+	before := moving.done.Load()
+	tell("it moves: what is recorded from now on is sent on to %s", to)
+	close(untilMoving.open)
+	await(t, moved)
+	during := moving.done.Load() - before
+	tell("it has moved, with %d rows recorded meanwhile", during)
+	if during == 0 {
+		t.Errorf("%s has recorded nothing while it moved", moving.schema)
 	}
-	if dying.done.Load() >= int64(dying.rows) {
-		t.Errorf("%s had nothing left when its worker died: more rows are needed", dying.schema)
+	close(untilMoved.open)
+	close(untilOver.open)
+	await(t, middle.reached)
+	shell(t, kill, from)
+	tell("%s was killed in the middle of checks of %s, which had recorded %d rows", from, dying.schema, dying.done.Load())
+	close(middle.open)
+	close(untilKilled.open)
+	for _, s := range append(others, moving) {
+		s.ended.Wait()
+		tell("%s, on %s, has ended, with %d runs that failed", s.schema, s.worker(), s.trials.Load())
 	}
-	t.Logf("the others ended without it by %s", time.Since(began).Round(time.Millisecond))
+	if left := int64(dying.rows) - dying.done.Load(); left == 0 {
+		t.Errorf("%s had nothing left when its worker died", dying.schema)
+	}
 	shell(t, start, from)
-	for i := range wait {
-		wait[i].Wait()
-	}
-	t.Logf("all ended after %s", time.Since(began).Round(time.Millisecond))
+	tell("%s was started again", from)
+	dying.ended.Wait()
+	tell("%s, on %s, has ended, with %d runs that failed", dying.schema, dying.worker(), dying.trials.Load())
 	for _, s := range stores {
 		s.isDoneOnce()
+	}
+}
+
+// await waits for what happens to a store.
+func await(t *testing.T, what <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-what:
+	case <-time.After(20 * time.Minute):
+		t.Fatal("it takes too long")
 	}
 }
 
@@ -173,13 +229,24 @@ func (s *shard) run() (slots.Result, error) {
 			keys[i] = job.EntityKey
 		}
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(`insert into %s.effect (entity_key) select unnest($1::text[])`, s.schema), pq.Array(keys))
+		if s.middle != nil && s.done.Load() >= s.middle.after {
+			s.middle.stay(ctx)
+		}
 		return make([]jobs.Result, len(batch)), err
 	}, jobs.Retry(1000)) // what a dead worker fails is no fault of the row
 	var before int64
 	r, err := slots.NewRunner(s.t.Context(), slots.Config{
 		DB: s.db, Schema: string(s.schema), Registry: registry, Now: s.clock.Now, Connections: 2, Lease: 5 * time.Second, Grace: time.Second,
-		Logger:   slog.New(slog.DiscardHandler),
-		Progress: func(p slots.Progress) { s.done.Add(p.Recorded - before); before = p.Recorded },
+		Page: min(1000, s.rows/20), Logger: slog.New(slog.DiscardHandler),
+		Progress: func(p slots.Progress) { // a transaction has ended, and those of other checks end before they are counted
+			done := s.done.Add(p.Recorded - before)
+			before = p.Recorded
+			for _, h := range s.holds {
+				if done >= h.after {
+					h.stay(s.t.Context())
+				}
+			}
+		},
 	})
 	if err != nil {
 		return slots.Result{}, err
@@ -206,10 +273,28 @@ func (s *shard) move(from, to string) {
 	fromHost, fromPort, _ := net.SplitHostPort(from)
 	toHost, toPort, _ := net.SplitHostPort(to)
 	if _, err := s.db.Exec(query, fromHost, fromPort, toHost, toPort, s.schema); err != nil {
-		s.t.Fatal(err)
+		s.t.Error(err)
 	}
 	if got := s.worker(); got != to {
-		s.t.Fatalf("%s is on %s", s.schema, got)
+		s.t.Errorf("%s is on %s", s.schema, got)
+	}
+}
+
+// awaitMove waits until Citus has begun to keep for the new worker what is written to the schema.
+func (s *shard) awaitMove(moved <-chan struct{}) {
+	s.t.Helper()
+	const query = `
+		select coalesce(sum(result::int), 0) > 0
+		from run_command_on_workers('select count(*) from pg_replication_slots where starts_with(slot_name, ''citus_shard_move_slot'')')`
+	for begun := false; !begun; time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-moved:
+			s.t.Fatalf("%s has moved before anybody has seen it move", s.schema)
+		default:
+		}
+		if err := s.db.Get(&begun, query); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }
 
@@ -231,13 +316,6 @@ func (s *shard) isDoneOnce() {
 			s.t.Errorf("%s: %d, %v; want %d", strings.ReplaceAll(query, "%s", string(s.schema)), got, err, want)
 		}
 	}
-}
-
-func recorded(stores []*shard) (n int64) {
-	for _, s := range stores {
-		n += s.done.Load()
-	}
-	return n
 }
 
 func shell(t *testing.T, command, worker string) {

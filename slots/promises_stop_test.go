@@ -224,7 +224,5 @@ func (w *world) show(slot time.Time) slots.SlotRun {
 // waitsForALock tells whether a session of the test's database waits for a row or table that another has locked.
 func (w *world) waitsForALock() bool {
 	w.t.Helper()
-	return w.count(`
-		select count(*) from pg_stat_activity
-		where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()`) > 0
+	return pgtest.Waits(w.t, w.db) > 0
 }

@@ -46,6 +46,9 @@ func TestWhatCitusRefusesIsFoundInAStatement(t *testing.T) {
 		"update prescient.job set sla = '1 s' where job = prescient.job_number('x')":                          "job_number",
 		"insert into prescient.job (job) values (1) on conflict (job) do update set paused_at = now()":        "now",
 		"update prescient.job set name = 'a' returning clock_timestamp()":                                     "clock_timestamp",
+		"update prescient.store_in i set told = prescient.trace_in('x', (i.data ->> 'a')::timestamptz)":       "::timestamptz",
+		"delete from prescient.job j where j.name::interval = '1 s'":                                          "::interval",
+		"update prescient.job set sla = '1 s'::interval where paused_at > $1::timestamptz":                    "",
 		"update prescient.job set paused_at = statement_timestamp()":                                          "",
 		"insert into prescient.job (job, paused_at) values (nextval('n'), clock_timestamp())":                 "",
 		"with a as (update prescient.job set sla = '1 s') select random(), 'delete from x where random()'":    "",
@@ -118,6 +121,7 @@ var (
 	changes = regexp.MustCompile(`\b(?:update|delete from)\s+prescient\.(\w+)|\bdo update\b`)
 	calls   = regexp.MustCompile(`\b(?:\w+\.)?(\w+)\(`)
 	column  = regexp.MustCompile(`(\w+\.)?\b([a-z_]\w*)\b`)
+	casts   = regexp.MustCompile(`[^'\d\s]::(?:timestamp|timestamptz|date|time|timetz|interval)\b`) // by settings of the session
 )
 
 // refused names the calls of a text, of one statement or more, that Citus would not have where they are.
@@ -129,6 +133,7 @@ func (v volatility) refused(text string) (found []string) {
 			table = text[at[2]:at[3]]
 		}
 		part := untilEnd(text[at[0]:])
+		found = append(found, casts.FindAllString(part, -1)...)
 		for _, call := range calls.FindAllStringSubmatchIndex(part, -1) {
 			name := part[call[2]:call[3]]
 			kind := v.functions[name]

@@ -77,7 +77,7 @@ func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 			row[test.column] = test.value
 			e := refused(t, db, pqerror.CheckViolation, plainInsert, row...)
 			// A time out of range may break the rule of the grid as well.
-			if e.Constraint != test.constraint && (test.constraint != "future_job_in_range" || e.Constraint != "future_job_on_grid") {
+			if !pgtest.OnCitus() && e.Constraint != test.constraint && (test.constraint != "future_job_in_range" || e.Constraint != "future_job_on_grid") {
 				t.Errorf("refused by %s, want %s", e.Constraint, test.constraint)
 			}
 		})
@@ -91,7 +91,7 @@ func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 	refused(t, db, pqerror.GeneratedAlways, "insert into prescient.future_job (id, job, entity_name, entity_key, first_check_at, next_check_at) values (1, 1, 'b', 'c', $1, $1)", slot)
 	exec(t, db, plainInsert, good...)
 	refused(t, db, pqerror.UniqueViolation, plainInsert, good...)
-	refused(t, db, pqerror.CheckViolation, "update prescient.future_job set next_check_at = next_check_at + interval '1 second'")
+	refused(t, db, pqerror.CheckViolation, "update prescient.future_job set next_check_at = '2030-03-01 12:00:01Z'")
 	refused(t, db, pqerror.CheckViolation, "update prescient.future_job set next_check_at = 'infinity'")
 	refused(t, db, pqerror.CheckViolation, "update prescient.future_job set check_count = -1")
 }
@@ -190,6 +190,7 @@ func TestANameWhoseNumberIsTakenIsRefused(t *testing.T) {
 
 // What groups a row is in no key, so that group_key may be anything; the index of groups has the rows that have one.
 func TestOnlyRowsWithAGroupPayForItsIndex(t *testing.T) {
+	pgtest.NotOnCitus(t, "the statistics of an index are a worker's")
 	t.Parallel()
 	db := pgtest.New(t)
 	for i, group := range []any{nil, nil, "g", "g", "h"} {

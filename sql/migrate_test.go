@@ -70,6 +70,7 @@ func TestTheSchemaGoesDownWithAllThatIsInIt(t *testing.T) {
 }
 
 func TestThePrintedScriptMakesTheSameSchemaAsMigrate(t *testing.T) {
+	pgtest.NotOnCitus(t, "it does not take this script as one message; psql sends statement by statement")
 	t.Parallel()
 	for _, schema := range []pgsql.Schema{"", "order_checks"} {
 		t.Run(schema.String(), func(t *testing.T) {
@@ -102,6 +103,7 @@ func TestThePrintedScriptMakesTheSameSchemaAsMigrate(t *testing.T) {
 }
 
 func TestTheScriptRunsOnceOrNotAtAll(t *testing.T) {
+	pgtest.NotOnCitus(t, "it does not take this script as one message; psql sends statement by statement")
 	t.Parallel()
 	db := open(t, pgtest.Empty(t))
 	var script strings.Builder
@@ -190,6 +192,7 @@ func TestMigrationsOfAnEmptyDatabaseWritesNothing(t *testing.T) {
 }
 
 func TestMigrationsTellsWhenWhateverTheTimeZoneOfTheSession(t *testing.T) {
+	pgtest.NotOnCitus(t, "the time zone is a worker's")
 	t.Parallel()
 	for _, zone := range zones {
 		t.Run(zone, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 // A run must cost what is due, however many rows wait, and so must a look at the ledger: every statement of the engine
 // reads future_job through the slot index alone, and no more entries of it than it needs.
 func TestStatementsOfTheEngineReadTheSlotIndexAlone(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
 	t.Parallel()
 	for name, test := range map[string]struct {
 		known string // what is inserted before the statistics are made
@@ -54,6 +55,7 @@ func TestStatementsOfTheEngineReadTheSlotIndexAlone(t *testing.T) {
 }
 
 func TestNoStatementThatReadsFutureJobIsForgottenHere(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, fill(100, inSlots))
@@ -77,6 +79,7 @@ func TestNoStatementThatReadsFutureJobIsForgottenHere(t *testing.T) {
 }
 
 func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
 	t.Parallel()
 	db := pgtest.New(t)
 	db.SetMaxOpenConns(1)

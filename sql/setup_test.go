@@ -47,10 +47,7 @@ func begin(t *testing.T, db *sqlx.DB) *sqlx.Tx {
 // awaitWaiting returns when somebody in the database waits for a lock.
 func awaitWaiting(t *testing.T, db *sqlx.DB) {
 	t.Helper()
-	const waits = `select exists (
-		select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
-	)`
-	for !get[bool](t, db, waits) {
+	for pgtest.Waits(t, db) == 0 {
 		continue
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func (w *world) publishing() *schedule.Publishing { return &schedule.Publishing{Publisher: w.to} }
@@ -188,7 +189,7 @@ func TestOfTwoBackfillsTheLaterOneDoesTheRest(t *testing.T) {
 	<-first.reached
 	wg.Go(func() { later = w.backfill("a", start, noon) })
 	w.eventually("the second one to wait", func() bool {
-		return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
+		return pgtest.Waits(w.t, w.db) > 0
 	})
 	close(first.goOn)
 	wg.Wait()
@@ -209,7 +210,7 @@ func TestABackfillOfAScheduleThatWasDeletedIsNotOneOfItsSuccessor(t *testing.T) 
 	tx.MustExecContext(t.Context(), `lock table prescient.event_outbox`)
 	waiting := func(n int) func() bool {
 		return func() bool {
-			return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == n
+			return pgtest.Waits(w.t, w.db) == n
 		}
 	}
 	var wg sync.WaitGroup
@@ -325,7 +326,7 @@ func TestADeleteWaitsForATrigger(t *testing.T) {
 	deleted := make(chan error, 1)
 	go func() { deleted <- w.store.Delete(context.WithoutCancel(t.Context()), w.db, "a", schedule.AnyVersion) }()
 	w.eventually("the delete to wait", func() bool {
-		return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 1
+		return pgtest.Waits(w.t, w.db) == 1
 	})
 	close(slow.goOn)
 	wg.Wait()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // Changes race with the run of the slot in which the schedules are due. Each notes, in its own transaction and as the
@@ -217,7 +218,7 @@ func TestAChangeStartsAfterTheRunThatItHasWaitedFor(t *testing.T) {
 		done <- err
 	}()
 	w.eventually("the change to wait", func() bool {
-		return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
+		return pgtest.Waits(w.t, w.db) > 0
 	})
 	w.clock.Set(slot(1))
 	if err := run.Rollback(); err != nil {

@@ -287,7 +287,7 @@ type pasts struct {
 func (p *pasts) add(id string, dropped int64, state waiting) {
 	last := ""
 	if state.Last != 0 {
-		last = timestamp(time.Unix(state.Last, 0).UTC())
+		last = time.Unix(state.Last, 0).UTC().Format(time.RFC3339)
 	}
 	p.ids, p.dropped, p.runs, p.last = append(p.ids, id), append(p.dropped, dropped), append(p.runs, state.Runs), append(p.last, last)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,11 +29,18 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 		return nil, 1, fmt.Errorf("read how many schedules there are: %w", err)
 	}
 	share = min(1, sampledBlocks/max(1, float64(blocks)))
-	list, err = pgsql.Collect(ctx, db, pgsql.ScheduleSample.In(schema), []any{100 * share}, func(row *sql.Rows, s *Sampled) error {
+	var m pgsql.Message // Citus knows no parameters of a sample
+	percent := strconv.FormatFloat(100*share, 'f', -1, 64)
+	err = m.Add(pgsql.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
+		var s Sampled
 		err := s.scan(row, &s.UpdatedAt)
 		s.UpdatedAt = s.UpdatedAt.UTC()
+		list = append(list, s)
 		return err
 	})
+	if err == nil {
+		err = m.Send(ctx, db)
+	}
 	if err != nil {
 		return nil, share, fmt.Errorf("read a sample of the schedules: %w", err)
 	}

@@ -316,25 +316,22 @@ func columns(specs []Spec) []any {
 	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
 	deadlines, spreads := make(pq.Int64Array, n), make(pq.Int64Array, n)
 	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
-	from, starts, ends, excludes := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
+	from, excludes := make(pq.StringArray, n), make(pq.StringArray, n)
+	starts, ends := make([]sql.NullTime, n), make([]sql.NullTime, n)
 	runs := make(pq.Int64Array, n)
 	for i, s := range specs {
 		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
 		deadlines[i], spreads[i] = int64(s.Deadline/time.Second), int64(s.Spread/time.Second)
 		misfires[i], anchors[i], paused[i] = string(s.Misfire), s.Anchor.Format(time.RFC3339), s.Paused
-		from[i], starts[i], ends[i], excludes[i] = string(s.DeadlineFrom), timestamp(s.Start), timestamp(s.End), strings.Join(s.Exclude, "\n")
+		from[i], excludes[i] = string(s.DeadlineFrom), strings.Join(s.Exclude, "\n")
+		starts[i], ends[i] = timestamp(s.Start), timestamp(s.End)
 		runs[i] = int64(s.MaxRuns)
 	}
-	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from, starts, ends, runs, excludes}
+	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from, pq.Array(starts), pq.Array(ends), runs, excludes}
 }
 
-// timestamp is an instant as the database reads it, or empty.
-func timestamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.Format(time.RFC3339)
-}
+// timestamp is an instant, or null.
+func timestamp(at time.Time) sql.NullTime { return sql.NullTime{Time: at, Valid: !at.IsZero()} }
 
 // Grid returns the slots of the database, for Preview.
 func (s *Store) Grid(ctx context.Context, db jobs.DB) (g grid.Grid, err error) {

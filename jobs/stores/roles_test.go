@@ -14,6 +14,7 @@ import (
 
 // An application chooses stores, enqueues and cancels with the least of rights, and an operator moves.
 func TestEachRoleMayDoItsPartInStores(t *testing.T) {
+	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
 	t.Parallel()
 	url := pgtest.URL(t)
 	open := func(role string) *sqlx.DB {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -175,24 +176,34 @@ func (r *reader) readLives(ctx context.Context, tx *sqlx.Tx, from, to time.Time)
 	if err := pgsql.One(ctx, tx, pgsql.ForecastBlocks.In(r.schema), []any{from}, &history, &waiting); err != nil {
 		return nil, fmt.Errorf("read how much history there is: %w", err)
 	}
-	list, err := pgsql.Collect(ctx, tx, pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows, l *life) error {
-		return row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.endedAt, &l.removed, &l.exact)
+	var list []life
+	var m pgsql.Message // Citus knows no parameters of a sample
+	err := m.Add(pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
+		var l life
+		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.endedAt, &l.removed, &l.exact)
+		list = append(list, l)
+		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read a sample of history: %w", err)
+	if err == nil {
+		err = m.Add(pgsql.ForecastTraces.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
+			var l life
+			err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.exact)
+			list = append(list, l)
+			return err
+		})
 	}
-	list, err = pgsql.Append(ctx, tx, list, pgsql.ForecastTraces.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows, l *life) error {
-		return row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.exact)
-	})
+	if err == nil {
+		err = m.Send(ctx, tx)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read a sample of what waits: %w", err)
+		return nil, fmt.Errorf("read samples of history and of what waits: %w", err)
 	}
 	return list, nil
 }
 
-// percent is which part of so many blocks is read.
-func (r *reader) percent(blocks int64) float64 {
-	return 100 * min(1, float64(r.sample)/float64(max(blocks, 1)))
+// percent is which part of so many blocks is read, as a text.
+func (r *reader) percent(blocks int64) string {
+	return strconv.FormatFloat(100*min(1, float64(r.sample)/float64(max(blocks, 1))), 'f', -1, 64)
 }
 
 // curvesOf returns the visits of rows by job.

@@ -32,16 +32,16 @@ begin
     with marked as (
         update prescient.store_in i
         set outcome = end_by_key.outcome,
-            told = prescient.trace_in(entry, (i.data ->> 'next_check_at')::timestamptz)
+            told = entry
         where i.entity_name = end_by_key.entity_name
             and i.entity_key = end_by_key.entity_key
             and (end_by_key.job_exec is null or i.job_exec = end_by_key.job_exec)
             and (end_by_key.item_key is null or i.item_key = end_by_key.item_key)
             and i.item_key is not null
             and i.outcome is null
-        returning (i.data ->> 'next_check_at')::timestamptz as slot
+        returning i.data ->> 'next_check_at' as slot
     )
-    select count(*) into arriving from marked where slot > clock_timestamp();
+    select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
 
     with gone as (
         delete from prescient.future_job f

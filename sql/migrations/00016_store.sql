@@ -61,7 +61,7 @@ create table prescient.store_in (
 comment on table prescient.store_in is 'copies of rows of other stores, which are to wait here when they were given';
 comment on column prescient.store_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
 comment on column prescient.store_in.schedule is 'the row of schedule that it stands for, and of schedule_drop; null: none';
-comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; told: that, for its trace';
+comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; told: that, for its trace, of slot 0';
 
 -- end_by_key: a copy that is cancelled.
 create index store_in_key on prescient.store_in (entity_name, entity_key);
@@ -391,7 +391,7 @@ begin
             e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
             e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
             e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within,
-            prescient.traced(e.traced, coalesce(e.told, prescient.trace_entry('replaced', e.target))), e.ends
+            prescient.traced(e.traced, coalesce(prescient.trace_in(e.told, e.next_check_at), prescient.trace_entry('replaced', e.target))), e.ends
         from ended e
         returning outcome
     )

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -172,11 +173,17 @@ func (s *server) create(ctx context.Context, template string) (string, error) {
 }
 
 func (s *server) drop(ctx context.Context, name string) error {
-	commands := []string{"drop database if exists " + name + " with (force)"}
-	if OnCitus() { // its maintenance daemon would come back meanwhile
-		commands = append([]string{"alter database " + name + " with allow_connections false"}, commands...)
+	command := "drop database if exists " + name + " with (force)"
+	if OnCitus() { // its maintenance daemons would come back meanwhile
+		if err := s.freeze(ctx, name); err != nil {
+			return err
+		}
 	}
-	if err := s.everywhere(ctx, commands...); err != nil {
+	err := s.everywhere(ctx, command)
+	for tries := 0; OnCitus() && pgsql.HasState(err, pqerror.ObjectInUse) && tries < 3; tries++ { // by one that was about to connect
+		err = s.everywhere(ctx, command)
+	}
+	if err != nil {
 		return fmt.Errorf("drop the test's database %s: %w", name, err)
 	}
 	return nil

@@ -5,11 +5,11 @@ insert into prescient.schedule (
 )
 select
     id, crontab, timezone, nullif(payload, '')::jsonb, nullif(deadline, 0) * interval '1 second', spread * interval '1 second', misfire, anchor, paused,
-    nullif(deadline_from, ''), nullif(starts_at, '')::timestamptz, nullif(ends_at, '')::timestamptz, nullif(max_runs, 0),
+    nullif(deadline_from, ''), starts_at, ends_at, nullif(max_runs, 0),
     string_to_array(nullif(exclude, ''), chr(10))
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
-    $10::text[], $11::text[], $12::text[], $13::integer[], $14::text[]
+    $10::text[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::text[]
 ) as g (id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude)
 order by id collate "C"
 on conflict (id) do nothing

@@ -9,14 +9,14 @@ set crontab = g.crontab,
     anchor = g.anchor,
     paused = g.paused,
     deadline_from = nullif(g.deadline_from, ''),
-    starts_at = nullif(g.starts_at, '')::timestamptz,
-    ends_at = nullif(g.ends_at, '')::timestamptz,
+    starts_at = g.starts_at,
+    ends_at = g.ends_at,
     max_runs = nullif(g.max_runs, 0),
     exclude = string_to_array(nullif(g.exclude, ''), chr(10)),
     version = s.version + 1,
     updated_at = statement_timestamp()
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
-    $10::text[], $11::text[], $12::text[], $13::integer[], $14::text[]
+    $10::text[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::text[]
 ) as g (id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude)
 where s.id = g.id collate "C"
