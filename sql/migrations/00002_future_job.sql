@@ -136,8 +136,9 @@ as $$
     select case
         when entry is null then trace
         when trace is null then entry
-        when octet_length(trace) >= 259 and length(trace) - length(replace(trace, chr(10), '')) >= 19
-            then substr(trace, strpos(trace, chr(10)) + 1) || chr(10) || entry
+        when octet_length(trace) < 259 then trace || chr(10) || entry
+        when octet_length(trace) = 259 and strpos(trace, '"') = 0 then right(trace, -13) || chr(10) || entry -- 20 short ones
+        when length(trace) - length(replace(trace, chr(10), '')) >= 19 then right(trace, -strpos(trace, chr(10))) || chr(10) || entry
         else trace || chr(10) || entry
     end
 $$;
