@@ -74,8 +74,8 @@ func (a *App) allStores(ctx context.Context, f *fleet) (list []store) {
 type storeState struct {
 	Name      string        `json:"name"`
 	Database  view.Database `json:"database"`
-	State     string        `json:"state"`          // active, draining, empty: it may be taken away, or down
-	Error     string        `json:"error"`          // of one that is down
+	State     string        `json:"state"`          // active, draining, empty: it may be taken away, not migrated, or down
+	Error     string        `json:"error"`          // of one that is down or not migrated
 	Since     *time.Time    `json:"draining_since"` // null: it is not
 	By        string        `json:"draining_by"`
 	Waiting   int64         `json:"waiting"`
@@ -110,7 +110,7 @@ func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
 			continue
 		}
 		v := stateOf(ctx, s)
-		if v.State == stateDown {
+		if v.Error != "" {
 			down = append(down, fmt.Sprintf("store %s: %s", v.Name, v.Error))
 		}
 		if v.Leaving > 0 {
@@ -134,8 +134,6 @@ func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
 	return err
 }
 
-const stateDown = "down"
-
 // where is a database and a schema in it.
 func where(d view.Database) string {
 	name := d.Database
@@ -146,7 +144,7 @@ func where(d view.Database) string {
 }
 
 func stateOf(ctx context.Context, s *stores.Store) storeState {
-	v := storeState{Name: s.Name, State: stateDown, Database: view.Database{Schema: pgsql.Schema(s.Schema).String()}}
+	v := storeState{Name: s.Name, Database: view.Database{Schema: pgsql.Schema(s.Schema).String()}}
 	err := s.Err
 	var state stores.State
 	if err == nil {
@@ -158,7 +156,10 @@ func stateOf(ctx context.Context, s *stores.Store) storeState {
 		v.Database.Server = setting.Server
 	}
 	if err != nil {
-		v.Error = err.Error()
+		v.State, v.Error = "down", err.Error()
+		if errors.Is(err, pgsql.ErrNotMigrated) {
+			v.State = "not migrated"
+		}
 		return v
 	}
 	v.State = "active"

@@ -26,7 +26,7 @@ type Setting struct {
 
 // Server tells one database from another.
 type Server struct {
-	Host     string `json:"host"` // its address; empty: a unix socket
+	Host     string `json:"host"` // its address and port; empty: a unix socket
 	Database string `json:"database"`
 	Version  string `json:"version"` // of PostgreSQL, such as 15.18
 }

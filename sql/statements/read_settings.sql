@@ -5,7 +5,10 @@ select
     schema_version,
     usable_from,
     clock_timestamp() as clock,
-    coalesce(host(inet_server_addr()), '') as host,
+    coalesce(
+        case family(inet_server_addr()) when 6 then '[' || host(inet_server_addr()) || ']' else host(inet_server_addr()) end || ':' || inet_server_port(),
+        ''
+    ) as host,
     current_database() as database,
     split_part(current_setting('server_version'), ' ', 1) as version,
     exists (select from pg_catalog.pg_extension where extname = 'citus') as citus
