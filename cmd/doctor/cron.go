@@ -151,7 +151,7 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	}
 	var differ []string
 	for _, e := range here {
-		if there[e.Key] != e.Value {
+		if value, known := there[e.Key]; value != e.Value && (known || e.Origin != "default") { // of a job of the settings, that is said of its section
 			differ = append(differ, fmt.Sprintf("%s (%s)", e.Key, e.Origin))
 		}
 	}
