@@ -43,7 +43,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{}
 	for i := range s.urls {
 		s.urls[i] = pgtest.Direct(t) // its faults are of the way to the server
-		db, err := pgsql.Open(t.Context(), s.urls[i])
+		db, err := pgsql.Open(t.Context(), s.urls[i], pgsql.Name("stage"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,6 +164,7 @@ func (c *trial) play(database int, fault pgtest.Fault) [2][]string {
 		ways[1-database].Kill() // all of the process has died
 		kill()
 		c.t.Logf("what has died says: %v", <-ended)
+		c.bury()
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		c.t.Errorf("the move has not returned after %s", returnsWithin)
@@ -172,6 +173,17 @@ func (c *trial) play(database int, fault pgtest.Fault) [2][]string {
 		defer func() { _ = way.DB.Close() }()
 	}
 	return [2][]string{ways[0].Trips(), ways[1].Trips()}
+}
+
+// bury ends the sessions of a mover that has died: what it sent last may be done by then, or never will be.
+func (c *trial) bury() {
+	c.t.Helper()
+	for _, db := range c.stage.dbs {
+		_, err := db.Exec(`select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = current_database() and application_name = 'prescient'`)
+		if err != nil {
+			c.t.Error(err)
+		}
+	}
 }
 
 // heal finishes the move.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -130,7 +131,10 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 	if err != nil || len(given) == 0 {
 		return err
 	}
-	return m.source.send(ctx, m.what.By, pgsql.StoreForget, []any{n.batch}, skip)
+	if err := m.source.send(ctx, m.what.By, pgsql.StoreForget, []any{n.batch}, skip); err != nil {
+		return &sourceError{err}
+	}
+	return nil
 }
 
 // left is a note of an earlier move.
@@ -158,7 +162,11 @@ func (m *mover) finish(ctx context.Context) error {
 			m.errs = append(m.errs, m.unreachable(l))
 			continue
 		}
-		if err := m.settle(ctx, target, l.note); err != nil {
+		err := m.settle(ctx, target, l.note)
+		if _, ofSource := errors.AsType[*sourceError](err); ofSource {
+			return err
+		}
+		if err != nil {
 			m.fails(target, err)
 			continue
 		}
