@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func ended(e jobs.Event, slot string) string {
 
 // check says how a check went, and what the ledger has of its slot.
 func check(e jobs.Event) string {
-	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), e.Runner, spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
+	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), cmp.Or(e.Runner, "a runner whose name went with the ledger"), spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
 	case e.Run == "catch_up":
 		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))
