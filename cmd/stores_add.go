@@ -63,10 +63,7 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 		}
 	}
 	v := addedStore{Store: name, Version: pgsql.SchemaVersion}
-	width, err := a.widthOfOthers(ctx, f, name)
-	if err != nil {
-		return err
-	}
+	width := a.widthOfOthers(ctx, f, name)
 	ledger, err := one.ledger(ctx, db)
 	if err != nil {
 		return err
@@ -101,29 +98,28 @@ func (a *App) listedStore(name string) (store, error) {
 	return s, nil
 }
 
-// widthOfOthers is the width of the slots of all stores but one, where it is the same in all that answer; else 0.
-func (a *App) widthOfOthers(ctx context.Context, f *fleet, but string) (width time.Duration, err error) {
+// widthOfOthers is the width of the slots of all stores but one, where it is the same in all that tell theirs; else 0.
+func (a *App) widthOfOthers(ctx context.Context, f *fleet, but string) (width time.Duration) {
 	for _, s := range a.allStores(ctx, f) {
 		if s.name == but || s.err != nil {
 			continue
 		}
 		one := a.of(s, f)
+		var setting pgsql.Setting
 		db, err := one.connect(ctx)
-		if err != nil {
-			a.log.WarnContext(ctx, "a store does not answer: its width may be another one", "store", s.name, "error", err)
-			continue
+		if err == nil {
+			setting, err = pgsql.ReadSetting(ctx, db, one.schema())
 		}
-		setting, err := pgsql.ReadSetting(ctx, db, one.schema())
 		switch {
 		case errors.Is(err, pgsql.ErrNotMigrated):
 		case err != nil:
-			return 0, fmt.Errorf("store %s: %w", s.name, err)
+			a.log.WarnContext(ctx, "a store does not tell its width, which may be another one", "store", s.name, "error", err)
 		case width != 0 && width != setting.Grid.Width():
 			a.log.WarnContext(ctx, "the other stores have different widths: this one keeps its own")
-			return 0, nil
+			return 0
 		default:
 			width = setting.Grid.Width()
 		}
 	}
-	return width, nil
+	return width
 }
