@@ -32,5 +32,5 @@ if [ "${1-}" = short ]; then
     short "$programs"
 else
     programs=$(sql/pgtest/versions/fetch.sh)
-    on "$programs" go test -timeout 40m "${@:-./...}"
+    on "$programs" go test -count 1 -timeout 40m "${@:-./...}"
 fi
