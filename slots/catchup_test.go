@@ -338,7 +338,7 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 	if s := w.status(); !s.OK() || s.Grid != hour {
 		t.Errorf("the status: %+v", s)
 	}
-	w.db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned) values ($1, 'open', 'run', 1)`, slot(8))
+	w.db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned) values ('` + slot(8).Format(time.RFC3339) + `', 'open', 'run', 1)`)
 	if _, err := w.ledger.SetWidth(t.Context(), grid.Default); err == nil {
 		t.Error("the width was changed while a slot is open")
 	}

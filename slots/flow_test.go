@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,6 +221,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ctx := t.Context()
+	var mu sync.Mutex
 	var mails []string
 	w.registry.RegisterGroup("mails", []string{"mail"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mail := ""
@@ -242,6 +244,8 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 				}
 			}
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		mails = append(mails, mail)
 		return make([]jobs.Result, len(batch)), nil
 	})

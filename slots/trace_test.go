@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // life is what is known of the rows of one key, as the test has seen it happen.
@@ -276,7 +277,10 @@ func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
 		lines = append(lines, line)
 	}
 	var got []pq.Int64Array
-	if err := w.db.Select(&got, `select prescient.trace_check(line) from unnest($1::text[]) with ordinality as l (line, nth) order by nth`, pq.Array(lines)); err != nil {
+	err := pgsql.ReadTx(t.Context(), w.db, func(tx *sqlx.Tx) error {
+		return tx.Select(&got, `select prescient.trace_check(line) from unnest($1::text[]) with ordinality as l (line, nth) order by nth`, pq.Array(lines))
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range lines {

@@ -394,7 +394,7 @@ func TestASlotLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 		t.Error(err)
 	}
 	// One check has failed, and waits for a later slot; the owner cancels the other.
-	w.db.MustExec(`delete from prescient.future_job where next_check_at = $1`, slot)
+	w.db.MustExec(`delete from prescient.future_job where next_check_at = '` + slot.Format(time.RFC3339) + `'`)
 	if n := w.count(`select count(*) from prescient.slot_run where state = 'open'`); n != 1 {
 		t.Fatalf("%d slots are open, want 1", n)
 	}

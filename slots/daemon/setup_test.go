@@ -116,13 +116,19 @@ func (w *world) slot(n int) time.Time {
 // due puts checks of orders 0, 1 ... into a slot, of the past too.
 func (w *world) due(slot time.Time, job string, n int) {
 	w.t.Helper()
-	var number int64
-	if err := w.db.Get(&number, `select prescient.job_number($1)`, job); err != nil {
+	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
+		var number int64
+		if err := tx.Get(&number, `select prescient.job_number($1)`, job); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`
+			insert into prescient.future_job (job, entity_name, entity_key, item_key, first_check_at, next_check_at)
+			select $1, 'order', n::text, $2::timestamptz::text, $2, $2 from generate_series(0, $3 - 1) as n`, number, slot, n)
+		return err
+	})
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.db.MustExec(`
-		insert into prescient.future_job (job, entity_name, entity_key, item_key, first_check_at, next_check_at)
-		select $1, 'order', n::text, $2::timestamptz::text, $2, $2 from generate_series(0, $3 - 1) as n`, number, slot, n)
 }
 
 // record registers a job that is done at once, and returns what it has seen so far.
