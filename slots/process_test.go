@@ -111,7 +111,12 @@ func (w *world) count(query string, args ...any) (n int) {
 
 func setupProcesses(t *testing.T) *world {
 	t.Helper()
-	w := setup(t)
+	return setupProcessesAt(t, pgtest.URL(t))
+}
+
+func setupProcessesAt(t *testing.T, url string) *world {
+	t.Helper()
+	w := setupAt(t, url)
 	w.db.MustExec(`create table trace (key text, pid int); create table effect (key text); create table released ()`)
 	return w
 }
