@@ -260,6 +260,26 @@ func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 	}
 }
 
+// A slot that the ledger has forgotten may be opened once more, by hand: who finds nothing in it has checked nothing.
+func TestWhyNamesNobodyWhoOpenedASlotThatWasForgotten(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("again", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(40)), nil })
+	w.enqueue("again", slot(1), 1)
+	w.run(slot(1), func(cfg *slots.Config) { cfg.Name = "first" })
+	w.db.MustExec(`delete from prescient.slot_run`)
+	w.run(slot(1), func(cfg *slots.Config) { cfg.Name = "second" })
+	events, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.What == "next" && e.Runner != "" {
+			t.Errorf("it was checked by %s", e.Runner)
+		}
+	}
+}
+
 // SQL and Go read the short form of a check alike.
 func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
 	t.Parallel()

@@ -394,8 +394,8 @@ begin
         return;
     end if;
     -- The number is taken when the slot has begun: nobody with a higher one can choose the slot any more.
-    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, names, runners, workers)
-    values (at, 'open', run_kind, 0, pg_current_xact_id(), false, array[who], 1, able)
+    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, runners, workers)
+    values (at, 'open', run_kind, 0, pg_current_xact_id(), false, 1, able)
     on conflict (slot) do nothing
     returning * into run;
     first := found;
@@ -464,6 +464,7 @@ begin
             return;
         end if;
     end if;
+    -- Here, and not when it is opened: the slot may be an old one that the ledger had forgotten, with nothing in it.
     place := array_position(run.names, who);
     if place is null then
         update prescient.slot_run r set names = run.names || who where r.slot = at;
