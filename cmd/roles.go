@@ -43,9 +43,7 @@ func (a *App) refusal(err error) string {
 	}
 	if of, ok := errors.AsType[*stores.Error](err); ok { // whose login, roles and schema are its own
 		if s, all, err := a.findStore(of.Store); err == nil && !all {
-			one := *a
-			one.enter(s)
-			a = &one
+			a = a.of(s, a.fleet)
 		}
 	}
 	user := "LOGIN"
