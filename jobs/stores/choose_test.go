@@ -3,6 +3,7 @@ package stores_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -152,6 +153,21 @@ func TestAStoreThatDoesNotAnswerHoldsUpNoneOfTheOthers(t *testing.T) {
 	}
 	if _, err := stores.New(t.Context(), []stores.Store{{Name: "b", DB: down}}, jobs.Config{}); err == nil {
 		t.Error("there is a set of nothing")
+	}
+}
+
+func TestARefreshThatIsCancelledSaysNothingOfItsStores(t *testing.T) {
+	t.Parallel()
+	set := named(t, pgtest.New(t), "a", "b")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := set.Refresh(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("a refresh that is cancelled: %v", err)
+	}
+	for s := range set.All() {
+		if s.Err != nil || s.Client == nil {
+			t.Errorf("store %s, of which nothing is wrong: %v", s.Name, s.Err)
+		}
 	}
 }
 

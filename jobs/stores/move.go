@@ -52,8 +52,7 @@ type Moved struct {
 func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 	m := &mover{set: s, what: what, failed: map[string]bool{}, token: newNumber()}
 	m.moved.To, m.moved.Paused, m.moved.Left = map[string]int64{}, map[string][]string{}, -1
-	_ = s.Refresh(ctx) // of those that do not answer, only the ones that are needed are an error
-	for store := range s.All() {
+	for _, store := range s.refresh(ctx) { // of those that do not answer, only the ones that are needed are an error
 		m.stores = append(m.stores, new(*store))
 	}
 	err := m.begin(ctx)

@@ -108,16 +108,9 @@ func (s *Set) logger() *slog.Logger {
 func (s *Set) All() iter.Seq[*Store] { return slices.Values(*s.list.Load()) }
 
 // Refresh asks each store anew whether it is being drained; call it every minute or so. It returns the errors of those that do not answer: of
-// them stays what was known.
+// them stays what was known. Where ctx is cancelled, that is no answer of theirs.
 func (s *Set) Refresh(ctx context.Context) error {
-	before := *s.list.Load()
-	after := make([]*Store, len(before))
-	var all sync.WaitGroup
-	for i, store := range before {
-		all.Go(func() { after[i] = s.ask(ctx, *store) })
-	}
-	all.Wait()
-	s.list.Store(&after)
+	after := s.refresh(ctx)
 	var errs []error
 	for _, store := range after {
 		if store.Err != nil {
@@ -125,6 +118,25 @@ func (s *Set) Refresh(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// refresh returns the stores as they have answered to this call.
+func (s *Set) refresh(ctx context.Context) []*Store {
+	before := *s.list.Load()
+	answers := make([]*Store, len(before))
+	var all sync.WaitGroup
+	for i, store := range before {
+		all.Go(func() { answers[i] = s.ask(ctx, *store) })
+	}
+	all.Wait()
+	known := slices.Clone(answers)
+	for i, store := range known {
+		if store.Err != nil && before[i].Client != nil && errors.Is(ctx.Err(), context.Canceled) {
+			known[i] = before[i]
+		}
+	}
+	s.list.Store(&known)
+	return answers
 }
 
 // ask returns a store as it is now.
