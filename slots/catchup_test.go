@@ -331,6 +331,10 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 	if result := w.run(slot(4)); result.Finished != 3 {
 		t.Errorf("13:00: %+v", result)
 	}
+	w.db.MustExec(`update prescient.slot_run set finished_at = opened_at + interval '50 minutes' where slot = $1`, slot(1))
+	if at, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || !at.Equal(slot(4)) {
+		t.Errorf("of the slots of this width %s took longest, %s: %v", at, took, err)
+	}
 	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", w.clock.Now); err != nil {
 		t.Fatal(err)
 	}

@@ -248,7 +248,11 @@ func TestTheNewestRowsOfHistoryAreLearnedFromHoweverTheyEnded(t *testing.T) {
 	w := setup(t)
 	s := w.learns(100*day, jobs.MaxChecks(6))
 	w.past(1000, "ups", 1)
-	w.db.MustExecContext(t.Context(), "update prescient.future_job_history set outcome = 'cancelled', finished_at = finished_at - interval '20 days'")
+	w.db.MustExecContext(t.Context(), `
+		update prescient.future_job_history as h
+		set outcome = 'cancelled', finished_at = e.at
+		from (select id, finished_at - interval '20 days' as at from prescient.future_job_history offset 0) as e -- offset: Citus refuses it otherwise
+		where e.id = h.id`)
 	w.past(1000, "ups", 8)
 	d, _ := w.registry.Lookup("ship")
 	_, read, err := learn.Refresh(t.Context(), w.db, "", []*jobs.Definition{d}, w.clock.Now(), w.clock.Now(), learn.Bounds{Rows: 1000})

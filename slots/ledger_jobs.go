@@ -89,8 +89,8 @@ func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]L
 	return slots, nil
 }
 
-// Took returns which slot took longest of the newest four since an instant that were run in their time, and how long; of one
-// that is being run, so far. The zero time where there is none.
+// Took returns which slot took longest of the newest four since an instant, and of the present width, that were run in their
+// time, and how long; of one that is being run, so far. The zero time where there is none.
 func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
 	_, err = list(ctx, l, pgsql.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
 		var micros sql.NullInt64
