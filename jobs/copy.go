@@ -98,14 +98,14 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 // begins meanwhile knows from it that rows may still come. The grid may be the client's no more, and stays as it is then.
 func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[[]any], error) {
 	c := w.client
-	if _, err := tx.ExecContext(ctx, pgsql.EnqueueLock.In(c.schema)); err != nil {
+	var width int64
+	if err := pgsql.One(ctx, tx, pgsql.EnqueueLock.In(c.schema), nil, &width); err != nil {
 		return nil, err
 	}
 	var next time.Time
-	var width int64
 	var by string
 	var app, actor, trace sql.NullString // once: as defaults of the columns they would be found out for each row
-	if err := pgsql.One(ctx, tx, pgsql.NextSlot.In(c.schema), []any{c.clock()}, &next, &width, &by, &app, &actor, &trace); err != nil {
+	if err := pgsql.One(ctx, tx, pgsql.NextSlot.In(c.schema), []any{c.clock()}, &next, &by, &app, &actor, &trace); err != nil {
 		return nil, err
 	}
 	g, err := grid.New(time.Duration(width) * time.Second)

@@ -60,6 +60,29 @@ func TestWhatCitusRefusesIsFoundInAStatement(t *testing.T) {
 	}
 }
 
+// A query that reads a table is carried out on a worker, and with it the functions that it calls. The session there is another,
+// and so is the transaction, whose number those who open a slot do not wait for.
+func TestNoQueryOfATableAsksTheSessionOrTakesANumber(t *testing.T) {
+	t.Parallel()
+	session := regexp.MustCompile(`slot_target\(|pg_current_xact_id\(|current_setting\('(?:application_name|role|prescient)|session_user`)
+	table := regexp.MustCompile(`\b(?:from|join)\s+prescient\.\w+\b[^(]`)
+	comment := regexp.MustCompile(`(?m)--.*$`)
+	found := 0
+	for name, text := range everyText(t) {
+		for statement := range strings.SplitSeq(comment.ReplaceAllString(text, ""), ";") {
+			if !session.MatchString(statement) {
+				continue
+			}
+			if found++; table.MatchString(statement) {
+				t.Errorf("%s: %s", name, statement)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d statements ask the session", found)
+	}
+}
+
 func TestNoStatementNamesTwoSchemas(t *testing.T) {
 	t.Parallel()
 	schemas := list(t, pgtest.New(t), `select nspname from pg_namespace where nspname not in ('prescient', 'pg_catalog')`)

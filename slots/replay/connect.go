@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jmoiron/sqlx"
 
@@ -16,11 +17,23 @@ const poolSize = 32
 // transaction mode. url is a postgres:// URL or key=value pairs; pgsql.ErrURL is all that is said about a bad one.
 // The pool is the caller's to close.
 func Connect(ctx context.Context, url string) (*sqlx.DB, error) {
-	db, err := pgsql.Open(ctx, url,
-		pgsql.Prepared(),
-		pgsql.Param("synchronous_commit", "off"),
-		pgsql.Param("plan_cache_mode", "force_generic_plan"), // most of the work of a small slot is planning
-	)
+	db, err := connect(ctx, url, "force_generic_plan") // most of the work of a small slot is planning
+	if err != nil {
+		return nil, err
+	}
+	var citus bool // which has no plans for parameters that it does not know
+	err = db.GetContext(ctx, &citus, "select exists (select from pg_extension where extname = 'citus')")
+	if err != nil || citus {
+		err = errors.Join(err, db.Close())
+	}
+	if err == nil && citus {
+		db, err = connect(ctx, url, "auto")
+	}
+	return db, err
+}
+
+func connect(ctx context.Context, url, plans string) (*sqlx.DB, error) {
+	db, err := pgsql.Open(ctx, url, pgsql.Prepared(), pgsql.Param("synchronous_commit", "off"), pgsql.Param("plan_cache_mode", plans))
 	if err != nil {
 		return nil, err
 	}

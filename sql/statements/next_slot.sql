@@ -1,7 +1,7 @@
--- The first slot that has not begun, the width of the slots in seconds, and who asks, as the columns of future_job have it.
+-- The first slot that has not begun, and who asks, as the columns of future_job have it. It reads no table: Citus would carry it
+-- out on a worker, where the session is another.
 select
     prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', $1) as slot,
-    (select extract(epoch from width)::bigint from prescient.setting) as width,
     coalesce(nullif(current_setting('role'), 'none'), session_user) as enqueued_by,
     nullif(current_setting('application_name'), '') as enqueued_app,
     nullif(current_setting('prescient_trace.actor', true), '') as enqueued_actor,
