@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/sqljob"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func TestAnOrderThatIsNotShippedIsAnEventAndTheOthersAreDone(t *testing.T) {
