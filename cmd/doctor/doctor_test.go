@@ -107,10 +107,10 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			`select prescient.make_history_months()`, nil,
 		},
 		"rows without a month": {
-			"months", Note, "default partition", `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot,
+			"months", Note, "select prescient.make_history_month('2099-01-01')", `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot,
 				check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
 				values (1, 'job', 'order', '1', now(), now(), 0, 0, '0', now(), 'me', 'done', '2099-01-01')`,
-			`select prescient.make_history_month(min(finished_at)) from prescient.future_job_history_rest`, nil,
+			`select prescient.make_history_month('2099-01-01')`, nil,
 		},
 		"a job that nobody knows": {
 			"jobs", Action, "orders jobs list --job strange", `select prescient.enqueue('strange', 'order', '1', '2099-01-01')`,
@@ -123,6 +123,9 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if test.part == "vacuum full prescient.job" {
+				pgtest.NotOnCitus(t, "the statistics of a table are those of its worker")
+			}
 			w := setup(t)
 			if test.change != nil {
 				test.change(&w.Config)

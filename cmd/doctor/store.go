@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -79,7 +80,7 @@ func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	is, err := get[struct {
 		Missing pq.StringArray
-		Rest    bool
+		Rest    sql.NullTime
 	}](ctx, tx, c, pgsql.DoctorMonths)
 	if err != nil {
 		return nil, err
@@ -88,9 +89,9 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		found = append(found, action("history has no partition for "+strings.Join(is.Missing, ", ")+", which every run makes ahead",
 			"select %s.make_history_months()", c.Schema))
 	}
-	if is.Rest {
+	if is.Rest.Valid {
 		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",
-			"select %s.make_history_month(min(finished_at)) from %[1]s.future_job_history_rest  -- for each month", c.Schema))
+			"select %s.make_history_month('%s')  -- and look again: there may be others", c.Schema, is.Rest.Time.UTC().Format(time.DateOnly)))
 	}
 	return found, nil
 }

@@ -1,4 +1,4 @@
--- The months from this one to the next but one that history has no partition for, and whether rows have gone to the
+-- The months from this one to the next but one that history has no partition for, and the oldest row that has gone to the
 -- default partition.
 select
     array(
@@ -10,4 +10,4 @@ select
         where to_regclass('prescient.future_job_history_' || to_char(month, 'YYYYMM')) is null
         order by month
     ) as missing,
-    exists (select from prescient.future_job_history_rest) as rest
+    (select min(finished_at) from prescient.future_job_history_rest) as rest
