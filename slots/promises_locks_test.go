@@ -170,6 +170,7 @@ func TestBatchesAndHeartbeatsNeverWaitForEachOtherInACircle(t *testing.T) {
 // waits first, so that the server would end its transaction.
 func TestACheckNeverMakesAnApplicationTheVictimOfADeadlock(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it looks for deadlocks between nodes every other second, and ends the youngest transaction")
 	const reschedule = `select prescient.reschedule('job', 'order', '0', '2030-03-01 14:15:00+00', clock => '2030-03-01 12:15:00+00')`
 	for name, register := range txShapes {
 		t.Run(name+", which stays", func(t *testing.T) {
