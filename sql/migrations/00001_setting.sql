@@ -213,16 +213,16 @@ $$;
 -- Transactions with a number below this one have ended, and what they have written is seen by the next statement.
 -- On Citus the number is the coordinator's, which all clients have in common and which stays when the schema moves. A transaction
 -- that has written on several servers ends there while it may still be prepared where the schema is: as long as
--- one is, nothing is known.
+-- one is, nothing is known. prepared: false for what was known before, such as that an event can be read.
 -- +goose StatementBegin
-create function prescient.ended_before()
+create function prescient.ended_before(prepared boolean default true)
 returns xid8
 language plpgsql
 as $$
 declare
     ended xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
-    if exists (select from prescient.setting where exists (select from pg_prepared_xact() as p where starts_with(p.gid, 'citus_'))) then
+    if prepared and exists (select from prescient.setting where exists (select from pg_prepared_xact() as p where starts_with(p.gid, 'citus_'))) then
         return '0';
     end if;
     return ended;
@@ -267,7 +267,7 @@ values (prescient.slot_floor(clock_timestamp(), interval '15 minutes') + interva
 -- +goose Down
 drop procedure prescient.wait_for_locks(text);
 drop procedure prescient.slot_index_only();
-drop function prescient.ended_before();
+drop function prescient.ended_before(boolean);
 drop function prescient.slot_target(timestamptz, timestamptz, integer, text);
 drop function prescient.place(timestamptz, timestamptz, integer, timestamptz, interval, bigint);
 drop function prescient.place_count(timestamptz, timestamptz, integer, interval);

@@ -1,7 +1,7 @@
 -- Moves a consumer forward, never back, and not beyond what can be read. No row: it would be beyond.
 insert into prescient.event_consumer as c (name, mark, position, acked_at)
 select $1, $2::text::xid8, $3, clock_timestamp()
-where $2::text::xid8 < prescient.ended_before()
+where $2::text::xid8 < prescient.ended_before(prepared => false)
 on conflict (name) do update
 set mark = case when (excluded.mark, excluded.position) > (c.mark, c.position) then excluded.mark else c.mark end,
     position = case when (excluded.mark, excluded.position) > (c.mark, c.position) then excluded.position else c.position end,
