@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -66,10 +67,7 @@ func (h *hold) stay(ctx context.Context) {
 // What happens waits for the stores, and they wait for it, so that the order is the same on a fast machine and on a slow one: each
 // stays between two transactions at some share of its rows, but for the one that dies, which does so in their middle.
 func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T) {
-	kill, start := os.Getenv("PRESCIENT_TEST_CITUS_KILL"), os.Getenv("PRESCIENT_TEST_CITUS_START")
-	if !pgtest.OnCitus() || kill == "" || start == "" {
-		t.Skip("needs PRESCIENT_TEST_CITUS_URL, PRESCIENT_TEST_CITUS_KILL and PRESCIENT_TEST_CITUS_START; see docs/citus.md")
-	}
+	kill, start := killers(t)
 	rows, err := strconv.Atoi(cmp.Or(os.Getenv("PRESCIENT_TEST_CITUS_ROWS"), "20000"))
 	if err != nil {
 		t.Fatal(err)
@@ -157,6 +155,98 @@ func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T)
 	for _, s := range stores {
 		s.isDoneOnce()
 	}
+}
+
+// killers are the commands that kill a worker, and start it.
+func killers(t *testing.T) (kill, start string) {
+	t.Helper()
+	kill, start = os.Getenv("PRESCIENT_TEST_CITUS_KILL"), os.Getenv("PRESCIENT_TEST_CITUS_START")
+	if !pgtest.OnCitus() || kill == "" || start == "" {
+		t.Skip("needs PRESCIENT_TEST_CITUS_URL, PRESCIENT_TEST_CITUS_KILL and PRESCIENT_TEST_CITUS_START; see docs/citus.md")
+	}
+	return kill, start
+}
+
+// The worker of a store dies at some moment of whatever goes on, and again. What was being done is done again until it is done.
+func TestAWorkerThatDiesLeavesNoWidthHalfChangedAndNoSlotHalfOpened(t *testing.T) {
+	kill, start := killers(t)
+	db, err := pgsql.Open(t.Context(), pgtest.Empty(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s := newShard(t, db, "store_1", 20_000)
+	s.clock.Set(noon)
+	worker := s.worker()
+	const deaths = 5
+	meanwhile := func(what func(tried int) error) (failed int) {
+		t.Helper()
+		over := make(chan struct{})
+		var working sync.WaitGroup
+		working.Go(func() {
+			for tried := 0; ; tried++ {
+				if what(tried) != nil {
+					failed++
+					time.Sleep(10 * time.Millisecond)
+				}
+				select {
+				case <-over:
+					return
+				default:
+				}
+			}
+		})
+		for range deaths {
+			time.Sleep(rand.N(1500 * time.Millisecond))
+			shell(t, kill, worker)
+			shell(t, start, worker)
+		}
+		close(over)
+		working.Wait()
+		return failed
+	}
+	width := func(minutes int) error {
+		ledger, err := slots.NewLedger(t.Context(), db, string(s.schema), s.clock.Now)
+		if err != nil {
+			return err
+		}
+		g, err := grid.New(time.Duration(minutes) * time.Minute)
+		if err == nil {
+			_, err = ledger.SetWidth(t.Context(), g)
+		}
+		return err
+	}
+	changed := 0
+	failed := meanwhile(func(tried int) error {
+		err := width([]int{3, 5}[tried%2])
+		if err == nil {
+			changed++
+		}
+		return err
+	})
+	t.Logf("%d deaths, %d changes of the width, %d of them in vain", deaths, changed+failed, failed)
+	until := time.Now().Add(2 * time.Minute) // Citus finds out in a minute what became of a transaction that was prepared
+	for err = width(15); err != nil; err = width(15) {
+		if time.Now().After(until) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+	}
+	var waiting, astray int
+	const query = `
+		select count(*), count(*) filter (where f.next_check_at <> prescient.slot_ceil(f.next_check_at, interval '15 minutes'))
+		from prescient.future_job f`
+	if err := db.QueryRow(pgsql.Statement(query).In(s.schema)).Scan(&waiting, &astray); err != nil || waiting != s.rows || astray > 0 {
+		t.Errorf("%d rows wait, %d of them in no slot: %v; want %d", waiting, astray, err, s.rows)
+	}
+	s.clock.Set(slot(1))
+	failed = meanwhile(func(int) error {
+		_, err := s.run()
+		return err
+	})
+	t.Logf("%d deaths, %d runs that failed", deaths, failed)
+	s.finish()
+	s.isDoneOnce()
 }
 
 // await waits for what happens to a store.

@@ -93,6 +93,9 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			"migrations", Action, "install a newer orders", `update prescient.setting set usable_from = 1000`,
 			`update prescient.setting set usable_from = 1`, nil,
 		},
+		"a schema where everybody may create": {
+			"rights", Action, `revoke create on schema "public" from public`, `grant create on schema public to public`, `revoke create on schema public from public`, nil,
+		},
 		"a table without autovacuum": {
 			"tables", Action, "alter table prescient.job reset (autovacuum_enabled)", `alter table prescient.job set (autovacuum_enabled = false)`,
 			`alter table prescient.job reset (autovacuum_enabled)`, nil,

@@ -32,10 +32,11 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 	return found, err == nil && len(found) == 0, err
 }
 
-func rights(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	may, err := get[struct {
 		Name                         string
 		Super, Reads, Runs, Operates bool
+		Open                         pq.StringArray
 	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String())
 	if err != nil {
 		return nil, err
@@ -43,16 +44,21 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	grant := func(role pgsql.Role) string {
 		return fmt.Sprintf("grant %s to %s  -- where it is missing: %s migrate roles", role.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name)
 	}
+	for _, schema := range may.Open {
+		schema = pq.QuoteIdentifier(schema)
+		found = append(found, action("everybody may create functions in schema "+schema+", which is in the search_path of "+may.Name+": its commands could call them, with its rights",
+			"revoke create on schema %s from public", schema))
+	}
 	switch {
 	case may.Super:
-		return []Finding{note("the commands run as "+may.Name+", a superuser: a query of sql_jobs could read the server's files",
-			"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema))}, nil
+		found = append(found, note("the commands run as "+may.Name+", a superuser: a query of sql_jobs could read the server's files",
+			"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema)))
 	case !may.Runs:
-		return []Finding{action(may.Name+" may not run slots: run, catch-up and daemon will fail", "%s", grant(pgsql.Runner))}, nil
+		found = append(found, action(may.Name+" may not run slots: run, catch-up and daemon will fail", "%s", grant(pgsql.Runner)))
 	case !may.Operates:
-		return []Finding{note(may.Name+" may run slots, and not pause, retry, prune or change the width", "%s", grant(pgsql.Operator))}, nil
+		found = append(found, note(may.Name+" may run slots, and not pause, retry, prune or change the width", "%s", grant(pgsql.Operator)))
 	}
-	return nil, nil
+	return found, nil
 }
 
 func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
