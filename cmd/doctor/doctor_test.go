@@ -191,6 +191,7 @@ func TestAnOldTransactionIsFoundUntilItEnds(t *testing.T) {
 
 func TestDeadRowsAreFoundUntilVacuumHasBeenThere(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "the statistics of a table are those of its worker")
 	w := setup(t)
 	w.Dead = 50
 	w.exec(`insert into prescient.job (job, name) select n, n::text from generate_series(1, 100) as n`)
@@ -236,6 +237,7 @@ func TestAJobThatARunOfAnotherBinaryHasIsNoFinding(t *testing.T) {
 
 func TestRightsThatAreMissingAreFoundWithTheGrantThatGivesThem(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
 	const schema = pgsql.Schema("doctor_rights")
 	w := setup(t)
 	pgtest.DropRoles(t, w.db, "doctor_rights_")

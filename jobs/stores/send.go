@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// sendSettings are those of each message. It gives way to transactions of applications before the server ends one of them for a deadlock.
-	sendSettings = "set local lock_timeout = '300ms'; set local statement_timeout = '60s'"
+	// lockTimeout is that of each message. It gives way to transactions of applications before the server ends one of them for a deadlock.
+	lockTimeout = 300 * time.Millisecond
 	// patience is how long a message is repeated for which somebody holds a lock.
 	patience = 20 * time.Second
 )
@@ -26,8 +26,9 @@ func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, ar
 	if err == nil {
 		err = m.Add(s.in(stmt), args, scan)
 	}
+	settings := s.in(pgsql.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
 	for began := monotonic(); err == nil; {
-		err = m.Commit(ctx, s.DB, sendSettings)
+		err = m.Commit(ctx, s.DB, settings)
 		if err == nil {
 			return nil
 		}

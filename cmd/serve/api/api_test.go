@@ -390,6 +390,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 // A server whose database role may only read shows everything, and refuses to act.
 func TestAServerThatMayOnlyReadDoesNotAct(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
 	w := setup(t)
 	w.aDay()
 	const schema = "prescient"

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // while sends a request that waits for what a transaction has changed, commits that when it does, and returns the answer.
@@ -24,7 +25,7 @@ func (w *world) while(tx *sqlx.Tx, send func() *httptest.ResponseRecorder) *http
 	answered := make(chan *httptest.ResponseRecorder)
 	go func() { answered <- send() }()
 	for waits := false; !waits && w.t.Context().Err() == nil; {
-		w.must(w.DB.GetContext(w.t.Context(), &waits, "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database())"))
+		waits = pgtest.Waits(w.t, w.DB) > 0
 	}
 	w.must(tx.Commit())
 	return <-answered

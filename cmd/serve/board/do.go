@@ -44,7 +44,7 @@ func NewPlans() slots.Bound { return make(slots.Bound, maxPlans) }
 var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: try again when that has ended")
 
 // lockTimeout is how long an action waits for what somebody else holds; who has asked for it waits, too.
-const lockTimeout = "set local lock_timeout = '5s'"
+const lockTimeout = 5 * time.Second
 
 // transact runs fn in a transaction, when it is its turn: what it does is what it has planned, whatever is enqueued, run and done meanwhile.
 func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
@@ -223,7 +223,7 @@ func (b *Board) confirmed(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a
 	case plan.Nothing:
 		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
 	}
-	_, err = tx.ExecContext(ctx, "set local statement_timeout = default; "+lockTimeout)
+	_, err = tx.ExecContext(ctx, "set local statement_timeout = default; "+pgsql.WaitForLocks(lockTimeout).In(b.schema))
 	return plan, err
 }
 
