@@ -14,10 +14,12 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/serve/internal/story"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func TestAServerThatMayNotActSaysSo(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	s := setup(t, nil)
 	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
 	_, err := s.DB.Exec(`

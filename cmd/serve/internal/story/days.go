@@ -39,7 +39,15 @@ func (w *World) Live(hours int) {
 	}
 	w.RunFor(time.Duration(hours)*time.Hour + 7*time.Minute)
 	// The ledger has the times of the database, at which the days took seconds: as if each slot had been run in its time.
-	_, err := w.DB.Exec(`update prescient.slot_run set opened_at = slot + interval '1 second', finished_at = slot + interval '1 second' + (finished_at - opened_at)`)
+	_, err := w.DB.Exec(`
+		update prescient.slot_run as r
+		set opened_at = e.opened_at, finished_at = e.finished_at
+		from (
+			select slot, slot + interval '1 second' as opened_at, slot + interval '1 second' + (finished_at - opened_at) as finished_at
+			from prescient.slot_run
+			offset 0 -- or Citus sees that columns are updated by functions of others, and refuses it
+		) as e
+		where e.slot = r.slot`)
 	w.must(err)
 	var written int
 	w.must(w.DB.Get(&written, `select count(*) from prescient.event_outbox`))
