@@ -41,10 +41,10 @@ test-pooler: postgres ## what uses the database in production, through PgBouncer
 	PRESCIENT_TEST_POOLER=1 go test -race -count 1 -timeout 30m ./jobs ./jobs/event/outbox ./jobs/schedule/... ./jobs/sqljob \
 		./slots ./slots/daemon ./slots/delayq ./slots/metrics ./testkit ./examples/...
 
-test-citus: ## what reads and writes the database, on the Citus cluster whose coordinator PRESCIENT_TEST_CITUS_URL names
+test-citus: ## every test of the database, on the Citus cluster whose coordinator PRESCIENT_TEST_CITUS_URL names
 	@test -n "$$PRESCIENT_TEST_CITUS_URL" || { echo "PRESCIENT_TEST_CITUS_URL names no coordinator: docker compose -f deploy/citus/compose.yaml up -d, then" \
 		"PRESCIENT_TEST_CITUS_URL='postgres://postgres@127.0.0.1:9700/postgres?sslmode=disable' make test-citus" >&2; exit 1; }
-	go test -count 1 -p 1 -timeout 1h ./sql ./jobs ./jobs/event/outbox ./slots -parallel 2
+	go test -count 1 -p 1 -parallel 2 -timeout 1h ./cmd/... ./examples/... ./internal/tx ./jobs/... ./slots/... ./sql ./testkit
 
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots

@@ -166,11 +166,14 @@ func TestBatchesAndHeartbeatsNeverWaitForEachOtherInACircle(t *testing.T) {
 	}
 }
 
+// citusDeadlocks is why who waits there may be ended within the moment that a run waits.
+const citusDeadlocks = "it looks for deadlocks between nodes every other second, and ends the youngest transaction"
+
 // A check holds its row and wants an account, an application the account and the row. It is the application that
 // waits first, so that the server would end its transaction.
 func TestACheckNeverMakesAnApplicationTheVictimOfADeadlock(t *testing.T) {
 	t.Parallel()
-	pgtest.NotOnCitus(t, "it looks for deadlocks between nodes every other second, and ends the youngest transaction")
+	pgtest.NotOnCitus(t, citusDeadlocks)
 	const reschedule = `select prescient.reschedule('job', 'order', '0', '2030-03-01 14:15:00+00', clock => '2030-03-01 12:15:00+00')`
 	for name, register := range txShapes {
 		t.Run(name+", which stays", func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func key(n int) jobs.Key {
@@ -90,6 +91,7 @@ func TestRowsThatABusinessTransactionHoldsAreRecordedWhenItEndsAndCheckedOnce(t 
 
 func TestARunNeverMakesABusinessTransactionTheVictimOfADeadlock(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, citusDeadlocks)
 	w := setup(t)
 	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.Slot.Add(15 * time.Minute)), nil

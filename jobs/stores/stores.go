@@ -129,7 +129,7 @@ func (s *Set) refresh(ctx context.Context) []*Store {
 		all.Go(func() { answers[i] = s.ask(ctx, *store) })
 	}
 	all.Wait()
-	known := slices.Clone(answers)
+	known, before := slices.Clone(answers), *s.list.Load()
 	for i, store := range known {
 		if store.Err != nil && before[i].Client != nil && errors.Is(ctx.Err(), context.Canceled) {
 			known[i] = before[i]
