@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -81,6 +82,12 @@ func TestScript(t *testing.T) {
 			"empty":    empty,
 			"embedded": useEmbedded,
 			"login":    login,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "citus" {
+				return false, fmt.Errorf("there is no condition %q", name)
+			}
+			return pgtest.OnCitus(), nil
 		},
 	})
 }
