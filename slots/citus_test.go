@@ -178,33 +178,7 @@ func TestAWorkerThatDiesLeavesNoWidthHalfChangedAndNoSlotHalfOpened(t *testing.T
 	s := newShard(t, db, "store_1", 20_000)
 	s.clock.Set(noon)
 	worker := s.worker()
-	const deaths = 5
-	meanwhile := func(what func(tried int) error) (failed int) {
-		t.Helper()
-		over := make(chan struct{})
-		var working sync.WaitGroup
-		working.Go(func() {
-			for tried := 0; ; tried++ {
-				if what(tried) != nil {
-					failed++
-					time.Sleep(10 * time.Millisecond)
-				}
-				select {
-				case <-over:
-					return
-				default:
-				}
-			}
-		})
-		for range deaths {
-			time.Sleep(rand.N(1500 * time.Millisecond))
-			shell(t, kill, worker)
-			shell(t, start, worker)
-		}
-		close(over)
-		working.Wait()
-		return failed
-	}
+	die := func() { shell(t, kill, worker); shell(t, start, worker) }
 	width := func(minutes int) error {
 		ledger, err := slots.NewLedger(t.Context(), db, string(s.schema), s.clock.Now)
 		if err != nil {
@@ -217,7 +191,7 @@ func TestAWorkerThatDiesLeavesNoWidthHalfChangedAndNoSlotHalfOpened(t *testing.T
 		return err
 	}
 	changed := 0
-	failed := meanwhile(func(tried int) error {
+	failed := untilDeathsAreOver(die, func(tried int) error {
 		err := width([]int{3, 5}[tried%2])
 		if err == nil {
 			changed++
@@ -240,13 +214,43 @@ func TestAWorkerThatDiesLeavesNoWidthHalfChangedAndNoSlotHalfOpened(t *testing.T
 		t.Errorf("%d rows wait, %d of them in no slot: %v; want %d", waiting, astray, err, s.rows)
 	}
 	s.clock.Set(slot(1))
-	failed = meanwhile(func(int) error {
+	failed = untilDeathsAreOver(die, func(int) error {
 		_, err := s.run()
 		return err
 	})
 	t.Logf("%d deaths, %d runs that failed", deaths, failed)
 	s.finish()
 	s.isDoneOnce()
+}
+
+// deaths is how often a worker dies.
+const deaths = 5
+
+// untilDeathsAreOver does something again and again, and returns how often that has failed.
+func untilDeathsAreOver(die func(), what func(tried int) error) (failed int) {
+	over := make(chan struct{})
+	var working sync.WaitGroup
+	working.Go(func() {
+		for tried := 0; ; tried++ {
+			if what(tried) != nil {
+				failed++
+				time.Sleep(10 * time.Millisecond)
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	end := sync.OnceFunc(func() { close(over); working.Wait() })
+	defer end() // if die ends the test, too
+	for range deaths {
+		time.Sleep(rand.N(1500 * time.Millisecond))
+		die()
+	}
+	end()
+	return failed
 }
 
 // await waits for what happens to a store.

@@ -23,13 +23,13 @@ func Connect(ctx context.Context, url string) (*sqlx.DB, error) {
 	}
 	var citus bool // which has no plans for parameters that it does not know
 	err = db.GetContext(ctx, &citus, "select exists (select from pg_extension where extname = 'citus')")
-	if err != nil || citus {
-		err = errors.Join(err, db.Close())
+	if err == nil && !citus {
+		return db, nil
 	}
-	if err == nil && citus {
-		db, err = connect(ctx, url, "auto")
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, err
 	}
-	return db, err
+	return connect(ctx, url, "auto")
 }
 
 func connect(ctx context.Context, url, plans string) (*sqlx.DB, error) {
