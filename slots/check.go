@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // The errors of checks that do not return properly, as they stand in last_error.
@@ -33,10 +34,14 @@ type unit struct {
 	verdict *guard.Verdict // decided without a call
 
 	queue       *queue
-	at          time.Time // the instant of its limit at which it may begin; zero: any
-	transaction string    // the number of the check's own
-	waited      bool      // for somebody else's lock
-	canceled    bool      // a statement of the check was
+	at          time.Time                                        // the instant of its limit at which it may begin; zero: any
+	since       time.Time                                        // when its goroutine came to the place that it has
+	state       string                                           // what begin_check says of the row
+	transaction string                                           // the number of the check's own
+	next        *unit                                            // the check that comes after it in its place
+	begun       func(ctx context.Context) (*pgsql.LazyTx, error) // its transaction, which began with the commit of the check before; nil: none did
+	waited      bool                                             // for somebody else's lock
+	canceled    bool                                             // a statement of the check was
 
 	began   time.Time // local monotonic instant; guarded by round.mu, as are all below
 	safe    bool      // what is left are statements of the run: it is not abandoned any more
@@ -109,13 +114,15 @@ func (rd *round) checkMany(q *queue) {
 		if !ok {
 			return
 		}
-		u := rd.begin(q, at)
+		u := rd.begin(q, at, nil)
 		if u == nil {
 			rd.leave(q)
 			return
 		}
-		if !rd.check(u) {
-			return
+		for ; u != nil; u = u.next {
+			if !rd.check(u) {
+				return
+			}
 		}
 		rd.leave(q)
 	}
@@ -191,22 +198,32 @@ func (rd *round) leave(q *queue) {
 	}
 }
 
-// begin returns the next unit of a queue; nil when there is none, or the run is stopped.
-func (rd *round) begin(q *queue, at time.Time) *unit {
+// begin returns the next unit of a queue; nil when there is none, or the run is stopped, or it is none that may follow another in the
+// place of that.
+func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	q.entering--
-	for len(q.units) > 0 && !rd.over && rd.run.stop.Err() == nil && rd.claim.ctx.Err() == nil && !rd.run.leases.expired(rd.claim) {
-		u := q.units[0]
-		q.units = q.units[1:]
-		rd.started++
-		rd.running++
-		u.began, u.running, u.at = monotonic(), true, at
-		rd.run.enqueue(rd.claim, -min(int64(len(u.rows)), rd.claim.queued.Load()))
-		rd.run.brief(u)
-		return u
+	if before == nil {
+		q.entering--
 	}
-	return nil
+	if len(q.units) == 0 || rd.over || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil || rd.run.leases.expired(rd.claim) {
+		return nil
+	}
+	u := q.units[0]
+	if before != nil && !u.follows(before) {
+		return nil
+	}
+	q.units = q.units[1:]
+	rd.started++
+	rd.running++
+	u.began, u.running, u.at = monotonic(), true, at
+	u.since, u.state, u.next, u.begun = u.began, "", nil, nil
+	if before != nil {
+		u.since, u.safe = before.since, true
+	}
+	rd.run.enqueue(rd.claim, -min(int64(len(u.rows)), rd.claim.queued.Load()))
+	rd.run.brief(u)
+	return u
 }
 
 // check does one check. It returns false when its goroutine has nothing more to do: the check was abandoned meanwhile, or

@@ -36,23 +36,24 @@ const ownTimeout = 5 * time.Second
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.
 func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
-	r := rd.run
-	tx, err := pgsql.BeginLazy(ctx, cmp.Or(u.def.DB, r.cfg.DB))
+	tx, err := rd.beginTx(ctx, u)
 	if err != nil {
 		return nil, rd.postpone(ctx, u, fmt.Errorf("begin transaction: %w", err))
 	}
 	defer tx.End()
-	mark := strconv.FormatInt(rd.claim.token, 10) + ":" + strconv.FormatInt(u.rows[0].ID, 10)
-	if err := rd.lock(ctx, tx.Tx, u, mark); err != nil {
+	if err := rd.lock(ctx, tx, u); err != nil {
 		if errors.Is(err, errRecorded) && u.def.DB != nil {
 			err = rd.sameDatabase(ctx, tx.Tx, u)
 		}
 		return nil, rd.postpone(ctx, u, err)
 	}
 	if late(u.at) { // since the connection, or a lock, was waited for
-		if _, ok := u.queue.share.await(ctx); !ok || ctx.Err() != nil {
+		if _, ok := u.queue.share.await(ctx); !ok {
 			return nil, rd.postpone(ctx, u, errAgain)
 		}
+	}
+	if ctx.Err() != nil { // or it has begun with the commit of another, which took long
+		return nil, rd.postpone(ctx, u, errAgain)
 	}
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
 	if err != nil {
@@ -71,7 +72,15 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 	if !rd.isRunning(u) {
 		return nil, errIgnored
 	}
-	return nil, rd.commit(ctx, tx, u, results, mark)
+	return nil, rd.commit(ctx, tx, u, results)
+}
+
+// beginTx returns the transaction of a check, which may have begun with the commit of another.
+func (rd *round) beginTx(ctx context.Context, u *unit) (*pgsql.LazyTx, error) {
+	if u.begun != nil {
+		return u.begun(ctx)
+	}
+	return pgsql.BeginLazy(ctx, cmp.Or(u.def.DB, rd.run.cfg.DB))
 }
 
 // sameDatabase tells rows that are gone, by errRecorded, from those of another database, where the claim is not either.
@@ -110,7 +119,7 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 		return errAgain
 	case ctx.Err() != nil: // the timeout of the check has passed in a statement of the run
 		return errAgain
-	case passes(err):
+	case passes(err) || pgsql.HasState(err, pqerror.InvalidSQLStatementName): // another connection has it still prepared
 		if rd.claim.impatient(err, rd.run.cfg.Lease) {
 			rd.run.fail(err)
 		}
@@ -123,48 +132,56 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 
 // lock begins the transaction: it locks the rows, so that their owners wait for the outcome. Rows that somebody else has
 // locked are left for another time, those that are gone are nobody's.
-func (rd *round) lock(ctx context.Context, tx *sqlx.Tx, u *unit, mark string) error {
+func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 	r := rd.run
-	var m pgsql.Message
-	idle := u.def.Timeout + r.cfg.Grace
 	if u.def.Batched() {
-		m.Do(r.settings(idle, lockTimeout))
+		var m pgsql.Message
+		m.Do(r.settings(u.def.Timeout+r.cfg.Grace, lockTimeout))
 		m.Do(nameSession(rd.claim))
-		err := m.Add(pgsql.CheckMark.In(r.schema), []any{mark}, func(row *sql.Rows) error { return row.Scan(&u.transaction, new(string)) })
-		if err != nil {
+		err := m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
+		switch {
+		case err != nil:
+			return err
+		case u.def.Grouped():
+			return rd.lockGroup(ctx, tx.Tx, &m, u)
+		}
+		return rd.lockBatch(ctx, tx.Tx, &m, u)
+	}
+	if u.state == "" {
+		if err := rd.lockRow(ctx, tx, u); err != nil {
 			return err
 		}
 	}
-	switch {
-	case u.def.Grouped():
-		return rd.lockGroup(ctx, tx, &m, u)
-	case u.def.Batched():
-		return rd.lockBatch(ctx, tx, &m, u)
-	}
-	var state string
-	wait, patient := lockTimeout, u.waited && r.patience.try()
-	if patient {
-		defer r.patience.leave()
-		wait = patientFor
-	}
-	args := []any{
-		r.slot, u.number, u.rows[0].ID, mark, patient,
-		strconv.FormatInt(wait.Milliseconds(), 10), strconv.FormatInt(idle.Milliseconds(), 10), sessionOf(rd.claim),
-	}
-	if err := m.Add(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&state) }); err != nil {
-		return err
-	}
-	if err := m.Send(ctx, tx); err != nil {
-		return err
-	}
-	switch state {
+	switch u.state {
 	case "gone":
 		return errRecorded
 	case "busy":
 		return errAgain
 	}
-	u.transaction = strings.TrimPrefix(state, "locked ")
+	u.transaction = strings.TrimPrefix(u.state, "locked ")
 	return nil
+}
+
+func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
+	wait, patient := lockTimeout, u.waited && rd.run.patience.try()
+	if patient {
+		defer rd.run.patience.leave()
+		wait = patientFor
+	}
+	m := tx.Message()
+	if err := rd.addLock(m, u, wait, patient); err != nil {
+		return err
+	}
+	return m.Send(ctx, tx)
+}
+
+// addLock adds the statement that begins the transaction of a check of one row, and reads its state.
+func (rd *round) addLock(m *pgsql.Message, u *unit, wait time.Duration, patient bool) error {
+	r := rd.run
+	m.Do(r.settings(u.def.Timeout+r.cfg.Grace, wait))
+	m.Do(nameSession(rd.claim))
+	args := []any{r.slot, u.number, u.rows[0].ID, patient}
+	return m.Call(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
 }
 
 // lockBatch splits off the rows that somebody else has locked.
@@ -278,21 +295,21 @@ func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) error 
 }
 
 // commit records the outcome of a check in its own transaction, which it commits.
-func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results []jobs.Result, mark string) error {
+func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results []jobs.Result) error {
 	r := rd.run
 	outcomes := rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began))
-	var m pgsql.Message
+	m := tx.Message()
 	var n tally
-	part, err := r.messageTx(&m, rd.claim, outcomes, mark, &n)
+	m.Do("reset role")
+	if u.def.DB == nil {
+		m.Do("reset all") // what the check has set for the session is not for others
+	}
+	part, err := r.messageTx(m, rd.claim, outcomes, u.transaction, &n)
 	if err == nil {
-		if u.def.DB == nil {
-			m.Do("reset all") // what the check has set for the session is not for others
-		}
-		m.Do(nameSession(rd.claim))
-		err = m.CommitTx(context.WithoutCancel(ctx), tx) // whether the lease is lost the fence knows
+		err = rd.commitTx(ctx, tx, u, m)
 	}
 	if err != nil {
-		if !rd.wasCommitted(err, part) {
+		if !rd.wasCommitted(u, err, part) {
 			return rd.recordFailed(ctx, u, err)
 		}
 		n = expected(outcomes)
@@ -303,10 +320,45 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	return errRecorded
 }
 
+// stint is how long a place for checks is held for one after another: others wait for it, too.
+const stint = 200 * time.Millisecond
+
+// commitTx commits the transaction of a check, and in the same message begins that of the next row, if there is one to be checked in
+// its place.
+func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgsql.Message) error {
+	ctx = context.WithoutCancel(ctx) // whether the lease is lost the fence knows
+	if u.queue.share != nil || u.def.Batched() || !tx.Chains() || time.Since(u.since) > stint {
+		return m.CommitTx(ctx, tx)
+	}
+	if u.next = rd.begin(u.queue, time.Time{}, u); u.next == nil {
+		return m.CommitTx(ctx, tx)
+	}
+	first := tx.Message()
+	err := rd.addLock(first, u.next, lockTimeout, false)
+	if err == nil {
+		u.next.begun, err = m.CommitAndBegin(ctx, tx, first)
+	}
+	rd.restart(u.next)
+	return err
+}
+
+// restart lets the time of a check begin that has waited for the commit of another.
+func (rd *round) restart(u *unit) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	u.began, u.safe = monotonic(), false
+	rd.run.brief(u)
+}
+
+// follows tells whether a check may begin with the commit of another: both of one row, and in the same database.
+func (u *unit) follows(before *unit) bool {
+	return u.verdict == nil && !u.waited && u.def.InTx() && !u.def.Batched() && u.def.DB == before.def.DB
+}
+
 // wasCommitted tells whether a record was committed all the same: its reply was lost, or the server said that it stops
-// instead of it.
-func (rd *round) wasCommitted(err error, part int64) bool {
-	if pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
+// instead of it, or it is the check after it that could not begin.
+func (rd *round) wasCommitted(u *unit, err error, part int64) bool {
+	if u.next == nil && pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
 	done, found := rd.run.find(rd.claim, part)
@@ -320,6 +372,8 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	switch state := pgsql.State(err); {
 	case commit && state != "" && !passes(err):
 		return failed // a constraint that was deferred
+	case state == pqerror.InvalidSQLStatementName:
+		return fmt.Errorf("the check has deallocated what its connection keeps prepared, which it must not where database.prepare is on: %w", err)
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)
 		return err

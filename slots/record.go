@@ -31,8 +31,11 @@ const (
 // settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
 // process was stopped in its middle.
 func (r *Runner) settings(idle, lock time.Duration) string {
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0",
-		pgsql.WaitForLocks(lock).In(r.schema), idle.Milliseconds())
+	wait := fmt.Sprintf("set local lock_timeout = %d", lock.Milliseconds())
+	if r.setting.Citus {
+		wait = pgsql.WaitForLocks(lock).In(r.schema)
+	}
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", wait, idle.Milliseconds())
 }
 
 // record records outcomes of a claim, and ends it with the last. It returns those whose rows somebody else has locked.
@@ -274,7 +277,7 @@ func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) err
 func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
 	if len(batch) <= few {
 		for i := range batch {
-			if err := r.recordRow(m, c, &batch[i], r.parts.Add(1), nil, n); err != nil {
+			if err := r.recordRow(m, c, &batch[i], r.parts.Add(1), "", n); err != nil {
 				return err
 			}
 		}
@@ -355,18 +358,19 @@ func (r *run) clock() any {
 	return nil
 }
 
-// recordRow adds the statement for one outcome; with a mark that for the only one of a check with a transaction.
-func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, mark any, n *tally) error {
+// recordRow adds the statement for one outcome; with the number of its transaction that for the only one of a check.
+func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, transaction string, n *tally) error {
 	var next any
 	if o.verdict.Outcome == "" {
 		next = o.verdict.Next
 	}
 	args := []any{
 		r.slot, c.token, part, o.number, r.known[o.number].def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move),
-		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, nullable(r.trace(o)), r.clock(), mark,
+		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, nullable(r.trace(o)), r.clock(),
+		nullable(transaction),
 	}
 	all := expected([]outcome{*o})
-	return m.Add(pgsql.RowRecord.In(r.schema), args, func(row *sql.Rows) error {
+	return m.Call(pgsql.RowRecord.In(r.schema), args, func(row *sql.Rows) error {
 		var recorded bool
 		err := row.Scan(&recorded)
 		if recorded {
@@ -453,13 +457,14 @@ func micros(d time.Duration, known bool) sql.NullInt64 {
 }
 
 // messageTx adds to a check's own transaction what records its outcomes, and the fence.
-func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, mark string, n *tally) (part int64, err error) {
+func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transaction string, n *tally) (part int64, err error) {
 	part = r.parts.Add(1)
-	m.Do("reset role; set local statement_timeout = 0")
+	m.Do(r.settings(r.cfg.Lease, lockTimeout))
+	m.Do(nameSession(c)) // also for the end of the commit
 	if len(outcomes) == 1 {
-		return part, errors.Join(r.recordRow(m, c, &outcomes[0], part, mark, n), r.addEnqueued(m, outcomes))
+		return part, errors.Join(r.recordRow(m, c, &outcomes[0], part, transaction, n), r.addEnqueued(m, outcomes))
 	}
-	if err := m.Add(pgsql.CheckSame.In(r.schema), []any{mark}, nothing); err != nil {
+	if err := m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing); err != nil {
 		return part, err
 	}
 	sortOutcomes(outcomes)

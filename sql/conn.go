@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
@@ -51,15 +53,18 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	}
 	wrapped := &conn{Conn: base.(pqconn.Conn), share: c.share}
 	if c.prepare {
-		wrapped.prepared = map[string]pqconn.Stmt{}
+		wrapped.prepared, wrapped.called = map[string]pqconn.Stmt{}, map[string]bool{}
 	}
 	return wrapped, nil
 }
 
 // lazyDriver is the driver of pools of which BeginLazy may ask more.
-type lazyDriver struct{ driver.Driver }
+type lazyDriver struct {
+	driver.Driver
+	prepare bool
+}
 
-func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver()} }
+func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver(), c.prepare} }
 
 // maxPrepared bounds what a connection keeps prepared, since the statements of checks go through it, too: an
 // application may make a new text for every call. Ours are fewer.
@@ -68,6 +73,8 @@ const maxPrepared = 250
 type conn struct {
 	pqconn.Conn
 	prepared map[string]pqconn.Stmt // statements with parameters, from their first use on; nil: none is kept
+	called   map[string]bool        // the names of those that messages execute
+	forgot   bool                   // somebody has deallocated what was prepared
 	tx       *lazyTx                // that is under way; nil: none is, or one that is not lazy
 	share    *Share                 // where it counts; nil: nowhere
 }
@@ -79,47 +86,77 @@ func (c *conn) Close() error {
 }
 
 // IsValid is asked when the connection goes back to its pool.
-func (c *conn) IsValid() bool { return !c.share.wanted() && c.Conn.IsValid() }
+func (c *conn) IsValid() bool { return !c.forgot && !c.share.wanted() && c.Conn.IsValid() }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	within, ok := ctx.Value(lazy).(context.Context)
 	if !ok {
 		return c.Conn.BeginTx(ctx, opts)
 	}
-	c.tx = &lazyTx{conn: c, ctx: within}
+	c.tx = &lazyTx{conn: c, ctx: within, begun: ctx.Value(hasBegun) != nil}
 	return c.tx, nil
 }
 
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	ctx, query, s, err := c.ready(ctx, query, args)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case s != nil:
-		return s.QueryContext(ctx, args)
 	}
-	return c.Conn.QueryContext(ctx, query, args)
+	var rows driver.Rows
+	if s != nil {
+		rows, err = s.QueryContext(ctx, args)
+	} else {
+		rows, err = c.Conn.QueryContext(ctx, query, args)
+	}
+	return rows, c.note(err)
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	ctx, query, s, err := c.ready(ctx, query, args)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case s != nil:
-		return s.ExecContext(ctx, args)
 	}
-	return c.Conn.ExecContext(ctx, query, args)
+	var result driver.Result
+	if s != nil {
+		result, err = s.ExecContext(ctx, args)
+	} else {
+		result, err = c.Conn.ExecContext(ctx, query, args)
+	}
+	return result, c.note(err)
+}
+
+// note takes note of an error that ends the use of the connection.
+func (c *conn) note(err error) error {
+	c.forgot = c.forgot || HasState(err, pqerror.InvalidSQLStatementName)
+	return err
 }
 
 // ready returns a statement as it is to be carried out: as a prepared one, or nil.
 func (c *conn) ready(ctx context.Context, query string, args []driver.NamedValue) (context.Context, string, pqconn.Stmt, error) {
+	if err := c.prepareCalls(ctx); err != nil {
+		return ctx, query, nil, err
+	}
 	ctx, query, err := c.tx.enter(ctx, query, len(args) == 0)
 	if err != nil {
 		return ctx, query, nil, err
 	}
 	s, err := c.keep(ctx, query, args)
 	return ctx, query, s, err
+}
+
+// prepareCalls prepares what a message is about to execute, unless it was before.
+func (c *conn) prepareCalls(ctx context.Context) error {
+	texts, _ := ctx.Value(calls).(map[string]string)
+	for name, text := range texts {
+		if c.called[name] {
+			continue
+		}
+		if _, err := c.Conn.ExecContext(ctx, "prepare "+name+" as "+text, nil); err != nil {
+			return err
+		}
+		c.called[name] = true
+	}
+	return nil
 }
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {

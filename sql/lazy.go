@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -12,36 +13,57 @@ import (
 type lazyKey string
 
 const (
-	lazy lazyKey = "the transaction begins with its first statement; the value is its context"
-	last lazyKey = "the transaction commits with this message"
+	lazy     lazyKey = "the transaction begins with its first statement; the value is its context"
+	hasBegun lazyKey = "it has begun, with the message that committed the one before"
+	last     lazyKey = "the transaction commits with this message; the value tells whether that is the end of it"
+	calls    lazyKey = "statements that the message executes, by the names under which they are to be prepared"
 )
 
 // LazyTx is a transaction that is ended by [Message.CommitTx], or by End. On a pool of [Open] it costs no round trips of
 // its own: begin goes out with the first statement and commit with the last.
 type LazyTx struct {
 	*sqlx.Tx
-	conn *sqlx.Conn  // to be given back; nil: the transaction does it
-	keep func() bool // it is not rolled back any more when its context ends; false: it was
+	conn    *sqlx.Conn  // to be given back; nil: the transaction does it
+	prepare bool        // its connection keeps statements prepared
+	keep    func() bool // it is not rolled back any more when its context ends; false: it was
 }
 
 // BeginLazy begins a transaction that is rolled back when ctx ends. A connection that has broken meanwhile is found out
 // by the first statement. Call End in any case.
 func BeginLazy(ctx context.Context, db *sqlx.DB) (*LazyTx, error) {
-	if _, ours := db.Driver().(lazyDriver); !ours {
+	driver, ours := db.Driver().(lazyDriver)
+	if !ours {
 		tx, err := db.BeginTxx(ctx, nil)
-		return &LazyTx{tx, nil, func() bool { return true }}, err
+		return &LazyTx{tx, nil, false, func() bool { return true }}, err
 	}
 	conn, err := db.Connx(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return beginLazy(ctx, conn, driver.prepare)
+}
+
+// beginLazy begins a transaction on a connection that it gives back.
+func beginLazy(ctx context.Context, conn *sqlx.Conn, prepare bool) (*LazyTx, error) {
 	// Not under ctx: database/sql would drop the answer to a commit that arrives after it ended.
 	tx, err := conn.BeginTxx(context.WithValue(context.WithoutCancel(ctx), lazy, ctx), nil)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &LazyTx{tx, conn, context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })}, nil
+	return &LazyTx{tx, conn, prepare, context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })}, nil
 }
+
+// Message returns an empty message for the transaction, of which each [Message.Call] is prepared once on a connection where the pool
+// keeps statements prepared.
+func (t *LazyTx) Message() *Message {
+	if t.prepare {
+		return &Message{calls: map[string]string{}}
+	}
+	return &Message{}
+}
+
+// Chains tells whether another transaction can begin with the message that commits this one.
+func (t *LazyTx) Chains() bool { return t.conn != nil }
 
 // End rolls back what is not committed, and gives the connection back.
 func (t *LazyTx) End() {
@@ -55,17 +77,42 @@ func (t *LazyTx) End() {
 // CommitTx sends the message and commits its transaction. An error that is none of the server's leaves open whether it was
 // committed, but for [sql.ErrTxDone]: it has ended before.
 func (m *Message) CommitTx(ctx context.Context, tx *LazyTx) error {
+	return m.commitTx(ctx, tx, len(m.scans), true)
+}
+
+// commitTx commits after so many answers; ends: with nothing after it.
+func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool) error {
 	if !tx.keep() {
 		return sql.ErrTxDone
 	}
-	answered, err := m.send(context.WithValue(ctx, last, true), tx, m.text.String())
+	answered, err := m.send(context.WithValue(ctx, last, ends), tx, m.text.String())
 	if err == nil {
-		answered, err = true, tx.Commit()
+		err = tx.Commit()
 	}
-	if answered && err != nil {
+	if answered >= after && err != nil {
 		return &CommitError{err}
 	}
 	return err
+}
+
+// CommitAndBegin is CommitTx for a transaction that Chains, and in the same message begins another one on its connection, with the message
+// first. Call begun once: it returns that transaction, which is rolled back when its context ends. Any error leaves open
+// whether the first one was committed, but for [sql.ErrTxDone].
+func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message) (begun func(ctx context.Context) (*LazyTx, error), err error) {
+	after := len(m.scans)
+	m.Do("commit")
+	m.Do("begin read write")
+	m.text.WriteString(first.text.String())
+	m.scans = append(m.scans, first.scans...)
+	maps.Copy(m.calls, first.calls)
+	if err := m.commitTx(ctx, tx, after, false); err != nil {
+		return nil, err
+	}
+	conn := tx.conn
+	tx.conn = nil
+	return func(ctx context.Context) (*LazyTx, error) {
+		return beginLazy(context.WithValue(ctx, hasBegun, true), conn, tx.prepare)
+	}, nil
 }
 
 // CommitError is the error of a commit: every statement before it was done, and is undone now.
@@ -93,16 +140,17 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	if t == nil {
 		return ctx, query, nil
 	}
-	commits := simple && ctx.Value(last) != nil
+	ends, commits := ctx.Value(last).(bool)
+	commits = commits && simple
 	if ctx != t.ctx && !commits {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		context.AfterFunc(t.ctx, cancel)
 	}
-	begun := t.begun
+	was := t.begun
 	t.begun = true // or perhaps: to roll back does no harm
 	switch {
-	case begun:
+	case was:
 	case simple:
 		query = "begin read write;\n" + query
 	default:
@@ -110,10 +158,10 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 			return ctx, query, err
 		}
 	}
-	if commits {
+	if commits && ends {
 		query += "commit"
-		t.ended = true
 	}
+	t.ended = t.ended || commits
 	return ctx, query, nil
 }
 

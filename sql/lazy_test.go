@@ -164,6 +164,82 @@ func TestTheErrorOfACommitIsToldFromThatOfAStatement(t *testing.T) {
 	})
 }
 
+// A transaction that begins in the message that commits another is as any: whatever goes wrong in one leaves the other as it is.
+func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
+	t.Parallel()
+	try := func(t *testing.T, db *sqlx.DB, before, first string, end func(tx *pgsql.LazyTx) error) error {
+		tx, err := pgsql.BeginLazy(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.End()
+		if !tx.Chains() {
+			t.Skip("it is a pool of the driver's: transactions begin one by one")
+		}
+		_, _ = tx.Exec(before)
+		m, next := tx.Message(), tx.Message()
+		inserted := func(row *sql.Rows) error { return row.Scan(new(int)) }
+		if err := errors.Join(m.Call("insert into lazy values ($1) returning n", []any{1}, inserted), next.Call(first, []any{2}, inserted)); err != nil {
+			t.Fatal(err)
+		}
+		begun, err := m.CommitAndBegin(context.WithoutCancel(t.Context()), tx, next)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		another, err := begun(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer another.End()
+		if end == nil {
+			cancel()
+			<-ctx.Done()
+			return nil
+		}
+		return end(another)
+	}
+	const nothing, insert = "select 1", "insert into lazy values ($1) returning n"
+	commits := func(tx *pgsql.LazyTx) error { return insertLast(t.Context(), tx, 3) }
+	undoes := func(tx *pgsql.LazyTx) error { return tx.Rollback() }
+	for name, test := range map[string]struct {
+		before, first string
+		end           func(tx *pgsql.LazyTx) error
+		state         pqerror.Code
+		commit        bool // the error is one of a commit
+		want          []int
+	}{
+		"both commit":                       {nothing, insert, commits, "", false, []int{1, 2, 3}},
+		"it is rolled back":                 {nothing, insert, undoes, "", false, []int{1}},
+		"its context ends":                  {nothing, insert, nil, "", false, []int{1}},
+		"its first statement fails":         {nothing, "select 1 / ($1::int - 2)", commits, pqerror.DivisionByZero, false, []int{1}},
+		"the one before cannot be recorded": {"select 1 / 0", insert, commits, pqerror.InFailedSQLTransaction, false, nil},
+		"the one before cannot commit":      {"insert into lazy values (1)", insert, commits, pqerror.UniqueViolation, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lazily(t, func(t *testing.T, db *sqlx.DB) {
+				for range 2 { // the connection is as good as ever
+					db.MustExec("truncate lazy")
+					err := try(t, db, test.before, test.first, test.end)
+					if pgsql.State(err) != test.state {
+						t.Errorf("%v", err)
+					}
+					if _, commit := errors.AsType[*pgsql.CommitError](err); test.commit && !commit {
+						t.Errorf("%v is not told as one of the commit", err)
+					}
+					if got := numbers(t, db); !slices.Equal(got, test.want) {
+						t.Errorf("%d, want %d", got, test.want)
+					}
+				}
+				if pid := pids(t, db); len(pid) != 1 {
+					t.Errorf("the connection was replaced: %v", pid)
+				}
+			})
+		})
+	}
+}
+
 func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t))

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 type Message struct {
 	text  strings.Builder
 	scans []func(row *sql.Rows) error
+	calls map[string]string // statements to be prepared, by name; nil: none is
 }
 
 // ErrEnough is returned by what scans a row to skip the rows that are left.
@@ -37,6 +39,28 @@ func (m *Message) Add(query string, args []any, scan func(row *sql.Rows) error) 
 		return err
 	}
 	m.Do(text)
+	m.scans = append(m.scans, scan)
+	return nil
+}
+
+// Call is Add for a statement of which every plan is as good as another and that takes its parameters in their order, each once: a
+// message of [LazyTx.Message] executes it as one that is prepared.
+func (m *Message) Call(query string, args []any, scan func(row *sql.Rows) error) error {
+	if m.calls == nil {
+		return m.Add(query, args, scan)
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(query))
+	name := "prescient_" + strconv.FormatUint(hash.Sum64(), 36)
+	list := make([]string, len(args))
+	for i := range args {
+		var err error
+		if list[i], err = literal(args[i]); err != nil {
+			return fmt.Errorf("parameter $%d: %w", i+1, err)
+		}
+	}
+	m.calls[name] = query
+	m.Do("execute " + name + "(" + strings.Join(list, ", ") + ")")
 	m.scans = append(m.scans, scan)
 	return nil
 }
@@ -66,19 +90,26 @@ func (m *Message) Send(ctx context.Context, tx Querier) error {
 	return err
 }
 
-// send returns whether the last statement that returns rows has returned one: what went wrong came after.
-func (m *Message) send(ctx context.Context, q Querier, text string) (answered bool, err error) {
+// send returns how many of the statements that return rows have answered before something went wrong.
+func (m *Message) send(ctx context.Context, q Querier, text string) (answered int, err error) {
+	if m.calls != nil {
+		ctx = context.WithValue(ctx, calls, m.calls)
+	}
 	rows, err := q.QueryContext(ctx, text)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	defer func() { _ = rows.Close() }()
 	for i, scan := range m.scans {
 		if i > 0 && !rows.NextResultSet() {
-			return false, errors.Join(rows.Err(), fmt.Errorf("statement %d of a message has no result", i+1))
+			return answered, errors.Join(rows.Err(), fmt.Errorf("statement %d of a message has no result", i+1))
 		}
-		if answered, err = each(rows, scan); err != nil {
-			return answered && i == len(m.scans)-1, err
+		some, err := each(rows, scan)
+		if some {
+			answered = i + 1
+		}
+		if err != nil {
+			return answered, err
 		}
 	}
 	for rows.NextResultSet() { // reads on to the end, where an error of the commit is

@@ -180,9 +180,9 @@ func (d due) statements() map[string]statement {
 		"rows_finish_apart": {nil, pgsql.RowsFinishApart.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names}, slotIndex(page)},
 		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
 		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
-		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{d.slot, d.job, first, "a", true, "100", "1000", "check"}, slotIndex(few)},
+		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{d.slot, d.job, first, true}, slotIndex(few)},
 		"row_wait":          {nil, pgsql.RowWait.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
-		"check_same":        {[]string{marked}, pgsql.CheckSame.In(""), []any{"a"}, nil},
+		"check_same":        {nil, "select prescient.same_check(pg_current_xact_id()::xid::text)", nil, nil},
 		"row_record":        {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check("done", nil), slotIndex(few)},
 		"row_record, move":  {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check(nil, "next"), slotIndex(few)},
 		"group_read": {nil, pgsql.GroupRead.In(""), []any{d.slot, jobs, d.group, "order", "1", first}, map[string]int64{
@@ -233,8 +233,6 @@ func (d due) statements() map[string]statement {
 const (
 	// afterAll is after every slot of these tests.
 	afterAll = "2030-04-01 12:00:00Z"
-	// marked is what begin_check does besides.
-	marked = "select set_config('prescient_check.mark', 'a', true)"
 	// recorded gives every slot its row in the ledger.
 	recorded = `insert into prescient.slot_run (slot, state, kind, planned, finished_at)
 		select slot, 'done', 'run', 0, now() from generate_series(timestamptz '` + noon + `', '` + afterAll + `', '15 minutes') as slot

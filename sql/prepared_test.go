@@ -1,10 +1,12 @@
 package sql_test
 
 import (
+	"database/sql"
 	"fmt"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -45,5 +47,54 @@ func TestAConnectionPreparesStatementsAndKeepsALimitedNumber(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What a message calls is prepared once on each connection, by its first use; a connection on which somebody has deallocated it is
+// not used again.
+func TestCallsOfAMessageArePreparedOnce(t *testing.T) {
+	t.Parallel()
+	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Prepared())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	call := func(before string) (pid, prepared int, err error) {
+		tx, err := pgsql.BeginLazy(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.End()
+		if before != "" {
+			tx.MustExec(before)
+		}
+		for i, text := range []any{"it's", nil, -1, true} {
+			var same bool
+			m := tx.Message()
+			err := m.Call("select $1::text is not distinct from $2::text, pg_backend_pid(), (select count(*) from pg_prepared_statements where name like 'prescient%')",
+				[]any{text, text}, func(row *sql.Rows) error { return row.Scan(&same, &pid, &prepared) })
+			if err == nil {
+				err = m.Send(t.Context(), tx)
+			}
+			if err != nil {
+				return 0, 0, err
+			}
+			if !same {
+				t.Errorf("parameter %d: %v", i, text)
+			}
+		}
+		return pid, prepared, nil
+	}
+	first, prepared, err := call("")
+	again, _, failed := call("")
+	if err != nil || failed != nil || prepared != 1 || again != first {
+		t.Errorf("%d statements by %d, then by %d; %v, %v", prepared, first, again, err, failed)
+	}
+	if _, _, err := call("deallocate all"); !pgsql.HasState(err, pqerror.InvalidSQLStatementName) {
+		t.Error(err)
+	}
+	if other, prepared, err := call(""); err != nil || other == first || prepared != 1 {
+		t.Errorf("%d statements by %d, who was %d before; %v", prepared, other, first, err)
 	}
 }

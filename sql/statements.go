@@ -33,7 +33,7 @@ var (
 	Cancel                = read("cancel")
 	CancelEntity          = read("cancel_entity")
 	CheckBegin            = read("check_begin")
-	CheckMark             = read("check_mark")
+	CheckNumber           = read("check_number")
 	CheckPrepared         = read("check_prepared")
 	CheckSame             = read("check_same")
 	ClaimFence            = read("claim_fence")

@@ -759,20 +759,15 @@ end
 $$;
 -- +goose StatementEnd
 
--- Begins the transaction of a check of one row: locks the row, unless somebody else has, and marks the transaction. The
--- patient wait for the row, as long as lock_wait says: they have no other lock yet.
--- lock_wait, idle: lock_timeout and idle_in_transaction_session_timeout of the transaction. session: its application_name.
+-- Begins the transaction of a check of one row: locks the row, unless somebody else has. The patient wait for the row, as
+-- long as lock_timeout says: they have no other lock yet.
 -- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
 -- +goose StatementBegin
 create function prescient.begin_check(
     at        timestamptz,
     number    bigint,
     row_id    bigint,
-    mark      text,
-    patient   boolean,
-    lock_wait text,
-    idle      text,
-    session   text
+    patient   boolean
 )
 returns text
 language plpgsql
@@ -780,13 +775,6 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
 begin
-    -- No setting of "prescient.": that stands for the schema.
-    perform
-        set_config('prescient_check.mark', mark, true),
-        set_config('idle_in_transaction_session_timeout', idle, true),
-        set_config('statement_timeout', '0', true),
-        set_config('application_name', session, true);
-    call prescient.wait_for_locks(lock_wait);
     if patient then
         perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
     else
@@ -802,15 +790,15 @@ end
 $$;
 -- +goose StatementEnd
 
--- Fails where the transaction is not the one that was marked: the check has ended that one.
+-- Fails where the transaction is not the one of this number: the check has ended that one.
 -- +goose StatementBegin
-create function prescient.same_check(mark text)
+create function prescient.same_check(transaction text)
 returns void
 language plpgsql
 as $$
 begin
-    if current_setting('prescient_check.mark', true) is distinct from mark then
-        raise exception 'the transaction of check % was ended', mark using errcode = 'PS002';
+    if pg_current_xact_id_if_assigned()::xid::text is distinct from transaction then
+        raise exception 'transaction % of the check was ended', transaction using errcode = 'PS002';
     end if;
 end
 $$;
@@ -818,26 +806,26 @@ $$;
 
 -- Records the outcome of one row: what rows_finish and rows_move do for many, with plans that are kept. A null outcome
 -- moves the row. Returns false where the row is gone, which is then its owner's again.
--- mark: not null in a transaction that a check of this row alone had: does what same_check and fence do, too.
+-- transaction: not null in one that a check of this row alone had: does what same_check and fence do, too.
 -- +goose StatementBegin
 create function prescient.record_row(
-    at         timestamptz,
-    own        bigint,
-    this       bigint,
-    number     bigint,
-    job_exec   text,
-    row_id     bigint,
-    outcome    text,
-    move       text,
-    check_at   timestamptz,
-    error      text,
-    payload    jsonb,
-    lateness   bigint,
-    duration   bigint,
-    runner     text,
-    entry      text,
-    clock      timestamptz default null,
-    mark       text default null
+    at          timestamptz,
+    own         bigint,
+    this        bigint,
+    number      bigint,
+    job_exec    text,
+    row_id      bigint,
+    outcome     text,
+    move        text,
+    check_at    timestamptz,
+    error       text,
+    payload     jsonb,
+    lateness    bigint,
+    duration    bigint,
+    runner      text,
+    entry       text,
+    clock       timestamptz default null,
+    transaction text default null
 )
 returns boolean
 language plpgsql
@@ -848,9 +836,10 @@ as $$
 declare
     target timestamptz;
     there  boolean;
+    sla    interval;
 begin
-    if mark is not null and current_setting('prescient_check.mark', true) is distinct from mark then
-        raise exception 'the transaction of check % was ended', mark using errcode = 'PS002';
+    if transaction is not null and pg_current_xact_id_if_assigned()::xid::text is distinct from transaction then
+        raise exception 'transaction % of the check was ended', transaction using errcode = 'PS002';
     end if;
     if outcome is null then
         target := greatest(check_at, prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock));
@@ -888,19 +877,19 @@ begin
     end if;
     there := found;
     if there then
+        select j.sla into sla from prescient.job j where j.job = number;
         insert into prescient.slot_tally (slot, token, part, job, bucket, finished, rescheduled, failed, late, error, spent)
-        select
+        values (
             at, own, this, number, prescient.lateness_bucket(lateness),
             (outcome is not null and outcome <> 'failed')::integer,
             (outcome is null and move <> 'retry')::integer,
             (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
-            coalesce(lateness::double precision * interval '1 microsecond' > j.sla, false)::integer,
+            coalesce(lateness::double precision * interval '1 microsecond' > sla, false)::integer,
             case when outcome is not distinct from 'failed' or outcome is null and move = 'retry' then error end,
             coalesce(duration, 0)::double precision * interval '1 microsecond'
-        from (select number as job) as n
-        left join prescient.job j on j.job = n.job;
+        );
     end if;
-    if mark is not null then
+    if transaction is not null then
         perform from prescient.slot_claim c where c.token = own for key share;
         if not found then
             raise exception 'the lease of claim % is lost', own using errcode = 'PS001';
@@ -1144,7 +1133,7 @@ drop function prescient.move_rows(timestamptz, bigint, bigint, bigint[], bigint,
 drop function prescient.finish_rows_apart(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], text[], bigint[], bigint[], text, text[]);
 drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, text, timestamptz, text);
 drop function prescient.same_check(text);
-drop function prescient.begin_check(timestamptz, bigint, bigint, text, boolean, text, text, text);
+drop function prescient.begin_check(timestamptz, bigint, bigint, boolean);
 drop function prescient.close_slot(timestamptz, boolean, bigint);
 drop function prescient.fence(timestamptz, bigint, bigint, boolean);
 drop function prescient.take_over(timestamptz, text, bigint, text, interval, bigint[]);

@@ -1,2 +1,2 @@
--- Fails where the check has ended the transaction that was marked.
+-- Fails where the check has ended the transaction of this number.
 select prescient.same_check($1)

@@ -1,0 +1,140 @@
+package slots_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// alone lets one check run at a time, so that each begins with the commit of the one before.
+func alone(c *slots.Config) { c.Connections, c.Page = 1, 1000 }
+
+// What the commit of one check does is no matter of the next, which has begun with it.
+func TestACommitThatFailsOrTakesLongIsNotOfTheNextCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`
+		create table effect (key text, unique (key) deferrable initially deferred);
+		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return null; end $$;
+		create constraint trigger dawdle after insert on effect deferrable initially deferred
+		for each row when (new.key = 'slow') execute function dawdle()`)
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		keys := map[string][]string{"3": {"twice", "twice"}, "6": {"slow"}}[job.EntityKey]
+		for _, key := range keys {
+			if _, err := tx.ExecContext(ctx, `insert into effect values ($1)`, key); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}, jobs.Timeout(200*time.Millisecond))
+	w.enqueue("job", slot(1), 10)
+	result := w.run(slot(1), alone, func(c *slots.Config) { c.Grace = 100 * time.Millisecond })
+	if result.Finished != 9 || result.Failed != 1 || result.Abandoned != 0 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if left := w.waiting(); len(left) != 1 || left[0].EntityKey != "3" || left[0].ErrorCount != 1 {
+		t.Errorf("%+v", left)
+	}
+}
+
+// A row whose owner has it, or has taken it away, is met by the check that begins with the commit of another as by any.
+func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	busy := w.db.MustBegin()
+	defer func() { _ = busy.Rollback() }()
+	var mu sync.Mutex
+	var order []string
+	w.registry.RegisterTx("job", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, job.EntityKey)
+		switch job.EntityKey {
+		case "0":
+			busy.MustExec(`select from prescient.future_job where entity_key = '1' for update`)
+			if _, err := w.client.Cancel(ctx, w.db, jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "2"}); err != nil {
+				t.Error(err)
+			}
+		case "9":
+			return nil, busy.Commit()
+		}
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 10)
+	if result := w.run(slot(1), alone); result.Finished != 9 || result.Failed != 0 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if want := []string{"0", "3", "4", "5", "6", "7", "8", "9", "1"}; !slices.Equal(order, want) {
+		t.Errorf("the order of checks is %s, want %s", order, want)
+	}
+}
+
+// A place that is passed on from check to check goes to others after a while.
+func TestChecksThatFollowEachOtherLetOthersIn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const many = 400
+	var mu sync.Mutex
+	var order []string
+	check := func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		time.Sleep(5 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, job.JobExec)
+		return nil, nil
+	}
+	w.registry.RegisterTx("many", check)
+	w.registry.RegisterTx("few", check, jobs.AtMost(5)) // in a claim of its own
+	w.enqueue("many", slot(1), many)
+	w.enqueue("few", slot(1), 1)
+	if result := w.run(slot(1), alone); result.Finished != many+1 {
+		t.Errorf("%+v", result)
+	}
+	if at := slices.Index(order, "few"); at > many/2 {
+		t.Errorf("it had its turn after %d of %d others", at, many)
+	}
+}
+
+// A check may deallocate what its connection keeps prepared: that is an error of its own, and of nobody else.
+func TestACheckThatDeallocatesWhatItsConnectionKeepsPrepared(t *testing.T) {
+	t.Parallel()
+	w := setupAt(t, pgtest.Direct(t))
+	prepared, err := pgsql.Open(t.Context(), w.url, pgsql.Prepared())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = prepared.Close() })
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		switch job.EntityKey {
+		case "3":
+			_, err := tx.ExecContext(ctx, `deallocate all`)
+			return nil, err
+		case "6":
+			_, _ = tx.ExecContext(ctx, `deallocate all; select 1 / 0`) // a rollback does not undo it
+			return new(slot(3)), context.Canceled
+		case "9": // which the next check finds out, when this one is committed
+			_, err := tx.ExecContext(ctx, `do $$ begin execute 'deallocate ' || (select name from pg_prepared_statements where statement like '%begin_check%'); end $$`)
+			return nil, err
+		}
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 20)
+	result := w.run(slot(1), alone, func(c *slots.Config) { c.DB = prepared })
+	if result.Finished != 18 || result.Failed != 2 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	for _, job := range w.waiting() {
+		if job.ErrorCount != 1 || job.EntityKey != "3" && job.EntityKey != "6" {
+			t.Errorf("%+v", job)
+		}
+	}
+}

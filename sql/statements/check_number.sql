@@ -1,0 +1,2 @@
+-- The number of the transaction of a check of many rows, as pg_prepared_xacts has it.
+select pg_current_xact_id()::xid::text
