@@ -35,7 +35,7 @@ const (
 	// TornReply: the server does it, and the connection is cut when all of the reply has arrived but its end.
 	TornReply Kind = "torn reply"
 	// FailedCommit: as TornReply, but the server goes away when it is about to commit. For commits and for messages
-	// that end in one; nothing happens at others.
+	// that end in one, or in one and the beginning of another transaction; nothing happens at others.
 	FailedCommit Kind = "failed commit"
 	// Outage: every connection of the process is cut before anything is sent, and no other can be opened for the pause.
 	Outage Kind = "outage"

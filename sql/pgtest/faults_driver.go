@@ -138,7 +138,8 @@ func (t *faultyTx) Rollback() error {
 	return t.Tx.Rollback()
 }
 
-var endsInCommit = regexp.MustCompile(`(?i)\bcommit[\s;]*$`)
+// commits is what a message that commits ends with, but for what begins another transaction.
+var commits = regexp.MustCompile(`(?i)\bcommit([\s;]*$|;\s*begin\b)`)
 
 // before counts a round trip, for which the server answers so many times, and has its fault happen or prepares it. It
 // returns what to send.
@@ -147,7 +148,7 @@ func (c *faultyConn) before(query string, replies int) string {
 		return query // which the driver does not send
 	}
 	faults, w := c.wire.faults, c.wire
-	fault := faults.next(textOf(query), endsInCommit.MatchString(query))
+	fault := faults.next(textOf(query), commits.MatchString(query))
 	switch fault.Kind {
 	case CrashBefore:
 		faults.Kill()
@@ -160,7 +161,7 @@ func (c *faultyConn) before(query string, replies int) string {
 	case LostReply:
 		w.expect(replies, func([]byte) []byte { w.cut(fault.Reset); return nil })
 	case FailedCommit:
-		query = endsInCommit.ReplaceAllString(query, "rollback")
+		query = commits.ReplaceAllString(query, "rollback$1")
 		fallthrough
 	case TornReply:
 		w.expect(replies, func(reply []byte) []byte { w.cut(fault.Reset); return tear(reply) })

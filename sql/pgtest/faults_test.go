@@ -213,6 +213,16 @@ func TestACrashEndsEverySessionAndRollsBackWhatItHadOpen(t *testing.T) {
 	}
 }
 
+func TestTheCommitOfAMessageThatBeginsAnotherTransactionFails(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.set(Fault{Kind: FailedCommit})
+	_, err := p.conn.ExecContext(t.Context(), "begin; insert into t values ('x'); commit;\nbegin read write; select 1 as commit")
+	if !pgsql.IsTransient(err) || p.written() != "0" {
+		t.Errorf("%v, and %s rows", err, p.written())
+	}
+}
+
 func TestACommitIsLostOrFailsAsTheFaultSays(t *testing.T) {
 	t.Parallel()
 	for kind, written := range map[Kind]string{CrashBefore: "0", CrashAfter: "1", Cut: "0", LostReply: "1", TornReply: "1", FailedCommit: "0"} {
