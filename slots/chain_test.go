@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,6 +76,28 @@ func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
 	}
 	if want := []string{"0", "3", "4", "5", "6", "7", "8", "9", "1"}; !slices.Equal(order, want) {
 		t.Errorf("the order of checks is %s, want %s", order, want)
+	}
+}
+
+// Of a message whose reply was cut off nothing counts that it says of the next check: its transaction is gone with the connection.
+func TestAReplyThatIsCutOffBeginsNoCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`create table effect (key text)`)
+	w.registry.RegisterTx("job", leaveEffect)
+	w.enqueue("job", slot(1), 5)
+	faults := pgtest.OpenFaults(t, w.url, false)
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.TornReply, Of: func(text string) bool {
+		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
+	}})
+	if result := w.run(slot(1), alone, func(c *slots.Config) { c.DB = faults.DB }); result.Finished != 5 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if k, _ := faults.Hit(); k == 0 {
+		t.Error("no check began with the commit of another")
+	}
+	if n := w.count(`select count(*) from effect`); n != 5 {
+		t.Errorf("%d effects, want 5", n)
 	}
 }
 

@@ -147,7 +147,7 @@ func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 		}
 		return rd.lockBatch(ctx, tx.Tx, &m, u)
 	}
-	if u.state == "" {
+	if u.begun == nil {
 		if err := rd.lockRow(ctx, tx, u); err != nil {
 			return err
 		}
