@@ -13,6 +13,7 @@
 //	run.othersWait  after.go    rows that are to be checked after the others of their group
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
 //	round.checkTx   checktx.go  a check in a transaction of its own, which records itself
+//	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
 //	outcome         outcome.go  what became of a row; those that are alike are recorded together
 //	run.record      record.go   records outcomes, in one message to the server that ends with the fence
 //	leases          lease.go    renews the leases of the claims, and drops those that are lost

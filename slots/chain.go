@@ -1,0 +1,52 @@
+package slots
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// stint is how long a place for checks is held for one after another: others wait for it, too.
+const stint = 200 * time.Millisecond
+
+// commitTx commits the transaction of a check, and in the same message begins that of the next row, if there is one to be checked in
+// its place.
+func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgsql.Message) error {
+	ctx = context.WithoutCancel(ctx) // whether the lease is lost the fence knows
+	if tx.Chains() && u.queue.share == nil && !u.def.Batched() && time.Since(u.since) < stint {
+		u.next = rd.begin(u.queue, time.Time{}, u)
+	}
+	if u.next == nil {
+		return m.CommitTx(ctx, tx)
+	}
+	first := tx.Message()
+	err := rd.addLock(first, u.next, lockTimeout, false)
+	if err == nil {
+		u.next.begun, err = m.CommitAndBegin(ctx, tx, first)
+	}
+	rd.restart(u.next)
+	return err
+}
+
+// restart lets the time of a check begin that has waited for the commit of another.
+func (rd *round) restart(u *unit) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	u.began, u.safe = monotonic(), false
+	rd.run.brief(u)
+}
+
+// follows tells whether a check may begin with the commit of another: both of one row, and in the same database.
+func (u *unit) follows(before *unit) bool {
+	return u.verdict == nil && !u.waited && u.def.InTx() && !u.def.Batched() && u.def.DB == before.def.DB
+}
+
+// beginTx returns the transaction of a check, which may have begun with the commit of another.
+func (rd *round) beginTx(ctx context.Context, u *unit) (*pgsql.LazyTx, error) {
+	if u.begun != nil {
+		return u.begun(ctx)
+	}
+	return pgsql.BeginLazy(ctx, cmp.Or(u.def.DB, rd.run.cfg.DB))
+}
