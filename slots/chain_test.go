@@ -74,8 +74,9 @@ func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
 	if result := w.run(slot(1), alone); result.Finished != 9 || result.Failed != 0 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}
-	if want := []string{"0", "3", "4", "5", "6", "7", "8", "9", "1"}; !slices.Equal(order, want) {
-		t.Errorf("the order of checks is %s, want %s", order, want)
+	slices.Sort(order)
+	if want := []string{"0", "1", "3", "4", "5", "6", "7", "8", "9"}; !slices.Equal(order, want) {
+		t.Errorf("there were checks of %s, want %s", order, want)
 	}
 }
 
