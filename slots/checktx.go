@@ -52,7 +52,7 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 			return nil, rd.postpone(ctx, u, errAgain)
 		}
 	}
-	if ctx.Err() != nil { // or it has begun with the commit of another, which took long
+	if ctx.Err() != nil || rd.run.stop.Err() != nil { // meanwhile, or while the commit took long with which it has begun
 		return nil, rd.postpone(ctx, u, errAgain)
 	}
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
@@ -338,6 +338,9 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 	if err == nil {
 		u.next.begun, err = m.CommitAndBegin(ctx, tx, first)
 	}
+	if err != nil {
+		u.next.state = "" // which may have been read before the message failed
+	}
 	rd.restart(u.next)
 	return err
 }
@@ -372,7 +375,7 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	switch state := pgsql.State(err); {
 	case commit && state != "" && !passes(err):
 		return failed // a constraint that was deferred
-	case state == pqerror.InvalidSQLStatementName:
+	case state == pqerror.InvalidSQLStatementName && u.waited: // for another connection; the one that it had may have come to it so
 		return fmt.Errorf("the check has deallocated what its connection keeps prepared, which it must not where database.prepare is on: %w", err)
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)
