@@ -199,7 +199,10 @@ func TestACheckThatMissesWhatAnotherHasDeallocated(t *testing.T) {
 		if job.EntityKey != "3" {
 			return nil, nil
 		}
-		_, _ = tx.ExecContext(ctx, `do $$ begin execute 'deallocate ' || (select name from pg_prepared_statements where statement like '%record_row%'); end $$`)
+		_, _ = tx.ExecContext(ctx, `
+			do $$ begin
+				execute 'deallocate ' || (select name from pg_prepared_statements where statement like '%record_row%');
+			end $$`)
 		return nil, errors.New("its own")
 	}, jobs.Retry(0))
 	w.enqueue("job", slot(1), 10)
