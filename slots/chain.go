@@ -21,8 +21,10 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 	if u.next == nil {
 		return m.CommitTx(ctx, tx)
 	}
-	first := tx.Message()
-	err := rd.addLock(first, u.next, lockTimeout, false)
+	first, err := rd.beginning(tx, u.next, lockTimeout)
+	if err == nil {
+		err = rd.addLock(first, u.next, false)
+	}
 	if err == nil {
 		u.next.begun, err = m.CommitAndBegin(ctx, tx, first)
 	}

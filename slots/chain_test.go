@@ -2,9 +2,11 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,5 +163,53 @@ func TestACheckThatDeallocatesWhatItsConnectionKeepsPrepared(t *testing.T) {
 		if job.ErrorCount != 1 || job.EntityKey != "3" && job.EntityKey != "6" {
 			t.Errorf("%+v", job)
 		}
+	}
+}
+
+func TestAStopWhileACommitTakesLongLetsNoCheckBegin(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`
+		create table effect ();
+		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(0.5); return null; end $$;
+		create constraint trigger dawdle after insert on effect deferrable initially deferred for each row execute function dawdle()`)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var calls atomic.Int64
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		calls.Add(1)
+		time.AfterFunc(100*time.Millisecond, stop)
+		_, err := tx.ExecContext(ctx, `insert into effect default values`)
+		return nil, err
+	})
+	w.enqueue("job", slot(1), 10)
+	w.clock.Set(slot(1))
+	result, err := w.runner(alone).Run(ctx, slot(1))
+	if calls.Load() != 1 || result.Finished != 1 || !errors.Is(err, slots.ErrStopped) {
+		t.Errorf("%d calls; %+v, %v", calls.Load(), result, err)
+	}
+	if again := w.run(slot(1)); again.Finished != 9 || again.State != slots.StateDone {
+		t.Errorf("the next run: %+v", again)
+	}
+}
+
+// What one check has deallocated, and then failed, the next one on its connection misses.
+func TestACheckThatMissesWhatAnotherHasDeallocated(t *testing.T) {
+	t.Parallel()
+	w := setupAt(t, pgtest.Direct(t))
+	prepared := open(t, w.url, pgsql.Prepared())
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		if job.EntityKey != "3" {
+			return nil, nil
+		}
+		_, _ = tx.ExecContext(ctx, `
+			do $$ begin
+				execute 'deallocate ' || (select name from pg_prepared_statements where statement like '%record_row%');
+			end $$`)
+		return nil, errors.New("its own")
+	}, jobs.Retry(0))
+	w.enqueue("job", slot(1), 10)
+	if result := w.run(slot(1), alone, func(c *slots.Config) { c.DB = prepared }); result.Finished != 9 || result.Failed != 1 {
+		t.Errorf("%+v", result)
 	}
 }

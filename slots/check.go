@@ -38,6 +38,7 @@ type unit struct {
 	since       time.Time                                        // when its goroutine came to the place that it has
 	state       string                                           // what begin_check says of the row
 	transaction string                                           // the number of the check's own
+	role        string                                           // that its connection had; only where that is of a pool of the job's
 	next        *unit                                            // the check that comes after it in its place
 	begun       func(ctx context.Context) (*pgsql.LazyTx, error) // its transaction, which began with the commit of the check before; nil: none did
 	waited      bool                                             // for somebody else's lock

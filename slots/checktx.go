@@ -51,7 +51,7 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 			return nil, rd.postpone(ctx, u, errAgain)
 		}
 	}
-	if ctx.Err() != nil { // or it has begun with the commit of another, which took long
+	if ctx.Err() != nil || rd.run.stop.Err() != nil { // meanwhile, or while the commit took long with which it has begun
 		return nil, rd.postpone(ctx, u, errAgain)
 	}
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
@@ -126,17 +126,17 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 	r := rd.run
 	if u.def.Batched() {
-		var m pgsql.Message
-		m.Do(r.settings(u.def.Timeout+r.cfg.Grace, lockTimeout))
-		m.Do(nameSession(rd.claim))
-		err := m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
+		m, err := rd.beginning(tx, u, lockTimeout)
+		if err == nil {
+			err = m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
+		}
 		switch {
 		case err != nil:
 			return err
 		case u.def.Grouped():
-			return rd.lockGroup(ctx, tx.Tx, &m, u)
+			return rd.lockGroup(ctx, tx.Tx, m, u)
 		}
-		return rd.lockBatch(ctx, tx.Tx, &m, u)
+		return rd.lockBatch(ctx, tx.Tx, m, u)
 	}
 	if u.begun == nil {
 		if err := rd.lockRow(ctx, tx, u); err != nil {
@@ -159,20 +159,33 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 		defer rd.run.patience.leave()
 		wait = patientFor
 	}
-	m := tx.Message()
-	if err := rd.addLock(m, u, wait, patient); err != nil {
-		return err
+	m, err := rd.beginning(tx, u, wait)
+	if err == nil {
+		err = rd.addLock(m, u, patient)
 	}
-	return m.Send(ctx, tx)
+	if err == nil {
+		err = m.Send(ctx, tx)
+	}
+	return err
 }
 
-// addLock adds the statement that begins the transaction of a check of one row, and reads its state.
-func (rd *round) addLock(m *pgsql.Message, u *unit, wait time.Duration, patient bool) error {
+// beginning is the message by which the transaction of a check begins.
+func (rd *round) beginning(tx *pgsql.LazyTx, u *unit, wait time.Duration) (*pgsql.Message, error) {
 	r := rd.run
+	m := tx.Message()
 	m.Do(r.settings(u.def.Timeout+r.cfg.Grace, wait))
 	m.Do(nameSession(rd.claim))
-	args := []any{r.slot, u.number, u.rows[0].ID, patient}
-	return m.Call(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
+	m.Prepare(pgsql.RowRecord.In(r.schema)) // now, since the check may take on a role that must not
+	if u.def.DB == nil {
+		return m, nil
+	}
+	return m, m.Add(pgsql.CheckRole.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
+}
+
+// addLock adds the statement that locks the row of a check of one row, and reads its state.
+func (rd *round) addLock(m *pgsql.Message, u *unit, patient bool) error {
+	args := []any{rd.run.slot, u.number, u.rows[0].ID, patient}
+	return m.Call(pgsql.CheckBegin.In(rd.run.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
 }
 
 // lockBatch splits off the rows that somebody else has locked.
@@ -291,9 +304,10 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	outcomes := rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began))
 	m := tx.Message()
 	var n tally
-	m.Do("reset role")
-	if u.def.DB == nil {
-		m.Do("reset all") // what the check has set for the session is not for others
+	if u.def.DB == nil { // what the check has set for the session is not for others
+		m.Do("reset session authorization; reset role; reset all")
+	} else {
+		m.Do("set local role " + pq.QuoteLiteral(u.role)) // which is the application's to choose
 	}
 	part, err := r.messageTx(m, rd.claim, outcomes, u.transaction, &n)
 	if err == nil {
@@ -328,7 +342,7 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	switch state := pgsql.State(err); {
 	case commit && state != "" && !passes(err):
 		return failed // a constraint that was deferred
-	case state == pqerror.InvalidSQLStatementName:
+	case state == pqerror.InvalidSQLStatementName && u.waited: // for another connection; the one that it had may have come to it so
 		return fmt.Errorf("the check has deallocated what its connection keeps prepared, which it must not where database.prepare is on: %w", err)
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)

@@ -49,9 +49,6 @@ func (m *Message) Call(query string, args []any, scan func(row *sql.Rows) error)
 	if m.calls == nil {
 		return m.Add(query, args, scan)
 	}
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(query))
-	name := "prescient_" + strconv.FormatUint(hash.Sum64(), 36)
 	list := make([]string, len(args))
 	for i := range args {
 		var err error
@@ -59,10 +56,21 @@ func (m *Message) Call(query string, args []any, scan func(row *sql.Rows) error)
 			return fmt.Errorf("parameter $%d: %w", i+1, err)
 		}
 	}
-	m.calls[name] = query
-	m.Do("execute " + name + "(" + strings.Join(list, ", ") + ")")
+	m.Do("execute " + m.Prepare(query) + "(" + strings.Join(list, ", ") + ")")
 	m.scans = append(m.scans, scan)
 	return nil
+}
+
+// Prepare has a statement prepared before the message goes out, if its calls are, and returns the name of it.
+func (m *Message) Prepare(query string) (name string) {
+	if m.calls == nil {
+		return ""
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(query))
+	name = "prescient_" + strconv.FormatUint(hash.Sum64(), 36)
+	m.calls[name] = query
+	return name
 }
 
 // Commit sends the message as one transaction with settings of its own, on a connection of its own. An error that is

@@ -35,6 +35,7 @@ var (
 	CheckBegin            = read("check_begin")
 	CheckNumber           = read("check_number")
 	CheckPrepared         = read("check_prepared")
+	CheckRole             = read("check_role")
 	CheckSame             = read("check_same")
 	ClaimFence            = read("claim_fence")
 	ClaimList             = read("claim_list")
