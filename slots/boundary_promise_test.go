@@ -268,7 +268,8 @@ func (c *trial) someDied() bool {
 // resultsAreRight compares what the runners say they have recorded with the ledger, unless one of them cannot know.
 func (c *trial) resultsAreRight() {
 	c.t.Helper()
-	if c.someDied() || c.scenario.stops && c.hazard.overtaken { // one that is told to stop does not wait for a late reply
+	// One that is told to stop does not wait for a late reply, or one that was lost.
+	if c.someDied() || c.scenario.stops && (c.hazard.overtaken || c.hazard.fault.Pause > 0) {
 		return
 	}
 	var said, ledger [3]int64
