@@ -27,6 +27,8 @@ import (
 const (
 	// trialLease is that of every runner of a trial.
 	trialLease = slots.MinLease
+	// trialGrace is how long they go on when they are told to stop.
+	trialGrace = 500 * time.Millisecond
 	// healedWithin is how long a slot may stay open after what has gone wrong: lease, heartbeat and five seconds.
 	healedWithin = trialLease + trialLease/3 + 5*time.Second
 	// returnsWithin is how long a run may go on that cannot reach its database, or has nothing left to do.
@@ -108,7 +110,7 @@ func (c *trial) process(name string, faults *pgtest.Faults) *process {
 	registry := jobs.NewRegistry()
 	c.scenario.register(p, registry)
 	p.cfg = slots.Config{
-		DB: p.db, Registry: registry, Name: name, Workers: 4, Connections: 2, Page: 4, Lease: trialLease, Grace: 500 * time.Millisecond,
+		DB: p.db, Registry: registry, Name: name, Workers: 4, Connections: 2, Page: 4, Lease: trialLease, Grace: trialGrace,
 		Load: func() float64 { return 0 }, Now: c.clock.Now, Logger: slog.New(slog.DiscardHandler),
 	}
 	if c.scenario.configure != nil {
