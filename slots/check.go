@@ -218,9 +218,10 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	rd.started++
 	rd.running++
 	u.began, u.running, u.at = monotonic(), true, at
-	u.since, u.state, u.next, u.begun = u.began, "", nil, nil
+	u.safe = before != nil // it may have been checked before, too
+	u.since, u.next, u.begun = u.began, nil, nil
 	if before != nil {
-		u.since, u.safe = before.since, true
+		u.since = before.since
 	}
 	rd.run.enqueue(rd.claim, -min(int64(len(u.rows)), rd.claim.queued.Load()))
 	rd.run.brief(u)

@@ -348,6 +348,34 @@ func TestTheNextCheckGetsThePayloadThatACheckOfAKindHasChanged(t *testing.T) {
 	}
 }
 
+// The first commit of a check has to be repeated, and its repetition ignores the timeout.
+func TestACheckThatIsRepeatedIsAbandonedAsAnyWhenItIgnoresItsTimeout(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`
+		create table effect ();
+		create function refuse() returns trigger language plpgsql as $$ begin raise exception 'again' using errcode = '40001'; end $$;
+		create constraint trigger refuse after insert on effect deferrable initially deferred for each row execute function refuse()`)
+	over := make(chan struct{})
+	end := sync.OnceFunc(func() { close(over) })
+	t.Cleanup(end)
+	time.AfterFunc(10*time.Second, end) // it would go on for ever
+	var calls atomic.Int64
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		if calls.Add(1) > 1 {
+			<-over
+		}
+		_, err := tx.ExecContext(ctx, `insert into effect default values`)
+		return nil, err
+	}, jobs.Timeout(time.Second))
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.Grace = 100 * time.Millisecond; c.Workers = 4 }).Run(t.Context(), slot(1))
+	if !errors.Is(err, slots.ErrAbandoned) || result.Abandoned != 1 || calls.Load() != 2 {
+		t.Errorf("after %d calls: %+v, %v", calls.Load(), result, err)
+	}
+}
+
 func TestACheckThatIgnoresItsTimeoutIsAbandonedAndTheRunFailsAtItsEnd(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
