@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -50,5 +49,8 @@ func (rd *round) beginTx(ctx context.Context, u *unit) (*pgsql.LazyTx, error) {
 	if u.begun != nil {
 		return u.begun(ctx)
 	}
-	return pgsql.BeginLazy(ctx, cmp.Or(u.def.DB, rd.run.cfg.DB))
+	if u.def.DB != nil {
+		return pgsql.BeginLazy(ctx, u.def.DB)
+	}
+	return pgsql.BeginLazy(ctx, rd.run.cfg.DB, forget)
 }

@@ -32,6 +32,9 @@ const lockTimeout = 100 * time.Millisecond
 // ownTimeout is for locks that the engine alone takes, each for a moment.
 const ownTimeout = 5 * time.Second
 
+// forget undoes what a check has set for the session, on the runner's own pool: it is not for others.
+const forget = "reset session authorization; reset role; reset all"
+
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.
 func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
@@ -304,8 +307,8 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	outcomes := rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began))
 	m := tx.Message()
 	var n tally
-	if u.def.DB == nil { // what the check has set for the session is not for others
-		m.Do("reset session authorization; reset role; reset all")
+	if u.def.DB == nil {
+		m.Do(forget)
 	} else {
 		m.Do("set local role " + pq.QuoteLiteral(u.role)) // which is the application's to choose
 	}

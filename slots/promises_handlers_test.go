@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -100,13 +101,19 @@ func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 		`set statement_timeout = 1`, `set search_path = nowhere`, `set role pg_monitor`, `set lock_timeout = 1`,
 		`set default_transaction_read_only = on`, `set session characteristics as transaction isolation level serializable`,
 		`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`,
+		`commit; set role pg_monitor`, `commit; set session authorization pg_monitor`, `rollback; set default_transaction_read_only = on`,
 	}
 	for name, register := range txShapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.db.MustExec(`create table effect (key text)`)
-			register(w.registry, "statement", executing(statements...))
+			executes := executing(statements...)
+			register(w.registry, "statement", executes)
+			register(w.registry, "failing", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_, _ = executes(ctx, tx, job)
+				return nil, errors.New("and fails")
+			})
 			register(w.registry, "other", leaveEffect)
 			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil })
 			const connections, rows = 12, 100
@@ -115,6 +122,7 @@ func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 			db.SetMaxIdleConns(connections)
 			want := w.settings(db, connections)
 			w.enqueue("statement", slot(1), len(statements))
+			w.enqueue("failing", slot(1), len(statements))
 			w.enqueue("other", slot(1), rows)
 			w.enqueue("job", slot(1), rows)
 			w.clock.Set(slot(1))

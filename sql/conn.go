@@ -89,46 +89,42 @@ func (c *conn) Close() error {
 func (c *conn) IsValid() bool { return !c.forgot && !c.share.wanted() && c.Conn.IsValid() }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	within, ok := ctx.Value(lazy).(context.Context)
+	tx, ok := ctx.Value(lazy).(lazyTx)
 	if !ok {
 		return c.Conn.BeginTx(ctx, opts)
 	}
-	c.tx = &lazyTx{conn: c, ctx: within, begun: ctx.Value(hasBegun) != nil}
+	tx.conn = c
+	c.tx = &tx
 	return c.tx, nil
 }
 
-func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
+	defer func() { c.note(err) }()
 	ctx, query, s, err := c.ready(ctx, query, args)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case s != nil:
+		return s.QueryContext(ctx, args)
 	}
-	var rows driver.Rows
-	if s != nil {
-		rows, err = s.QueryContext(ctx, args)
-	} else {
-		rows, err = c.Conn.QueryContext(ctx, query, args)
-	}
-	return rows, c.note(err)
+	return c.Conn.QueryContext(ctx, query, args)
 }
 
-func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
+	defer func() { c.note(err) }()
 	ctx, query, s, err := c.ready(ctx, query, args)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case s != nil:
+		return s.ExecContext(ctx, args)
 	}
-	var result driver.Result
-	if s != nil {
-		result, err = s.ExecContext(ctx, args)
-	} else {
-		result, err = c.Conn.ExecContext(ctx, query, args)
-	}
-	return result, c.note(err)
+	return c.Conn.ExecContext(ctx, query, args)
 }
 
 // note takes note of an error that ends the use of the connection.
-func (c *conn) note(err error) error {
+func (c *conn) note(err error) {
 	c.forgot = c.forgot || HasState(err, pqerror.InvalidSQLStatementName)
-	return err
 }
 
 // ready returns a statement as it is to be carried out: as a prepared one, or nil.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -13,10 +14,9 @@ import (
 type lazyKey string
 
 const (
-	lazy     lazyKey = "the transaction begins with its first statement; the value is its context"
-	hasBegun lazyKey = "it has begun, with the message that committed the one before"
-	last     lazyKey = "the transaction commits with this message; the value tells whether that is the end of it"
-	calls    lazyKey = "statements that the message executes, by the names under which they are to be prepared"
+	lazy  lazyKey = "the transaction begins with its first statement; the value is a lazyTx for the connection"
+	last  lazyKey = "the transaction commits with this message; the value tells whether that is the end of it"
+	calls lazyKey = "statements that the message executes, by the names under which they are to be prepared"
 )
 
 // LazyTx is a transaction that is ended by [Message.CommitTx], or by End. On a pool of [Open] it costs no round trips of
@@ -25,32 +25,37 @@ type LazyTx struct {
 	*sqlx.Tx
 	conn    *sqlx.Conn  // to be given back; nil: the transaction does it
 	prepare bool        // its connection keeps statements prepared
+	undo    []string    // goes with its rollback
 	keep    func() bool // it is not rolled back any more when its context ends; false: it was
 }
 
 // BeginLazy begins a transaction that is rolled back when ctx ends. A connection that has broken meanwhile is found out
 // by the first statement. Call End in any case.
-func BeginLazy(ctx context.Context, db *sqlx.DB) (*LazyTx, error) {
+//
+// undo is done with every rollback, outside of the transaction: whoever has ended that himself may have left more behind. On a pool of
+// the driver's it is not; there the driver gives up a connection whose transaction was ended.
+func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error) {
 	driver, ours := db.Driver().(lazyDriver)
 	if !ours {
 		tx, err := db.BeginTxx(ctx, nil)
-		return &LazyTx{tx, nil, false, func() bool { return true }}, err
+		return &LazyTx{Tx: tx, keep: func() bool { return true }}, err
 	}
 	conn, err := db.Connx(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return beginLazy(ctx, conn, driver.prepare)
+	return (&LazyTx{conn: conn, prepare: driver.prepare, undo: undo}).begin(ctx, false)
 }
 
-// beginLazy begins a transaction on a connection that it gives back.
-func beginLazy(ctx context.Context, conn *sqlx.Conn, prepare bool) (*LazyTx, error) {
+// begin begins a transaction that is like t, and gives the connection back. begun: the server has begun it.
+func (t *LazyTx) begin(ctx context.Context, begun bool) (*LazyTx, error) {
+	conn := t.conn
 	// Not under ctx: database/sql would drop the answer to a commit that arrives after it ended.
-	tx, err := conn.BeginTxx(context.WithValue(context.WithoutCancel(ctx), lazy, ctx), nil)
+	tx, err := conn.BeginTxx(context.WithValue(context.WithoutCancel(ctx), lazy, lazyTx{ctx: ctx, begun: begun, undo: t.undo}), nil)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &LazyTx{tx, conn, prepare, context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })}, nil
+	return &LazyTx{tx, conn, t.prepare, t.undo, context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })}, nil
 }
 
 // Message returns an empty message for the transaction, of which each [Message.Call] is prepared once on a connection where the pool
@@ -108,11 +113,9 @@ func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message
 	if err := m.commitTx(ctx, tx, after, false); err != nil {
 		return nil, err
 	}
-	conn := tx.conn
+	next := *tx
 	tx.conn = nil
-	return func(ctx context.Context) (*LazyTx, error) {
-		return beginLazy(context.WithValue(ctx, hasBegun, true), conn, tx.prepare)
-	}, nil
+	return func(ctx context.Context) (*LazyTx, error) { return next.begin(ctx, true) }, nil
 }
 
 // CommitError is the error of a commit: every statement before it was done, and is undone now.
@@ -130,6 +133,7 @@ var errNotHere = errors.New("the transaction is committed by whoever began it")
 type lazyTx struct {
 	conn  *conn
 	ctx   context.Context
+	undo  []string
 	begun bool // begin was sent
 	ended bool // the message that commits was sent
 }
@@ -147,10 +151,10 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 		ctx, cancel = context.WithCancel(ctx)
 		context.AfterFunc(t.ctx, cancel)
 	}
-	was := t.begun
+	begun := t.begun
 	t.begun = true // or perhaps: to roll back does no harm
 	switch {
-	case was:
+	case begun:
 	case simple:
 		query = "begin read write;\n" + query
 	default:
@@ -184,6 +188,7 @@ func (t *lazyTx) Rollback() error {
 
 // rollback does no harm where the transaction has ended.
 func (t *lazyTx) rollback() error {
-	_, err := t.conn.Conn.ExecContext(context.WithoutCancel(t.ctx), "rollback", nil)
+	text := strings.Join(append([]string{"rollback"}, t.undo...), "; ")
+	_, err := t.conn.Conn.ExecContext(context.WithoutCancel(t.ctx), text, nil)
 	return err
 }
