@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // txShapes are the ways to register a check of one row that writes through a transaction.
@@ -97,50 +98,64 @@ func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
 
 func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 	t.Parallel()
-	statements := []string{
-		`set statement_timeout = 1`, `set search_path = nowhere`, `set role pg_monitor`, `set lock_timeout = 1`,
-		`set default_transaction_read_only = on`, `set session characteristics as transaction isolation level serializable`,
-		`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`,
-		`commit; set role pg_monitor`, `commit; set session authorization pg_monitor`, `rollback; set default_transaction_read_only = on`,
-	}
 	for name, register := range txShapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := setup(t)
-			w.db.MustExec(`create table effect (key text)`)
-			executes := executing(statements...)
-			register(w.registry, "statement", executes)
-			register(w.registry, "failing", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
-				_, _ = executes(ctx, tx, job)
-				return nil, errors.New("and fails")
-			})
-			register(w.registry, "other", leaveEffect)
-			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil })
-			const connections, rows = 12, 100
-			db := open(t, w.url)
-			db.SetMaxOpenConns(connections)
-			db.SetMaxIdleConns(connections)
-			want := w.settings(db, connections)
-			w.enqueue("statement", slot(1), len(statements))
-			w.enqueue("failing", slot(1), len(statements))
-			w.enqueue("other", slot(1), rows)
-			w.enqueue("job", slot(1), rows)
-			w.clock.Set(slot(1))
-			result, err := w.runner(func(c *slots.Config) { c.DB = db; c.Page = 1 }).Run(t.Context(), slot(1))
-			if err != nil || result.State != slots.StateDone {
-				t.Errorf("%+v, %v", result, err)
-			}
-			if n := w.count(`select count(*) from effect`); n != rows {
-				t.Errorf("%d effects of other checks, want %d", n, rows)
-			}
-			moved := slices.DeleteFunc(w.waiting(), func(job jobs.FutureJob) bool { return job.JobExec != "job" || job.CheckCount != 1 })
-			if len(moved) != rows {
-				t.Errorf("%d rows of another job were moved, want %d", len(moved), rows)
-			}
-			if diff := cmp.Diff(want, w.settings(db, connections)); diff != "" {
-				t.Error(diff)
-			}
+			setup(t).leavesToNobody(register,
+				`set statement_timeout = 1`, `set search_path = nowhere`, `set role pg_monitor`, `set lock_timeout = 1`,
+				`set default_transaction_read_only = on`, `set session characteristics as transaction isolation level serializable`,
+				`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`)
 		})
+	}
+}
+
+// A pooler has given its session to somebody else by then.
+func TestWhatACheckSetsInItsSessionAfterItHasEndedItsTransactionIsLeftToNobody(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setupAt(t, pgtest.Direct(t)).leavesToNobody(register,
+				`commit; set role pg_monitor`, `commit; set session authorization pg_monitor`, `rollback; set default_transaction_read_only = on`)
+		})
+	}
+}
+
+// leavesToNobody runs checks that execute statements, and then return or fail, among others.
+func (w *world) leavesToNobody(register func(*jobs.Registry, string, jobs.TxCheckFunc, ...jobs.Option), statements ...string) {
+	w.t.Helper()
+	w.db.MustExec(`create table effect (key text)`)
+	executes := executing(statements...)
+	register(w.registry, "statement", executes)
+	register(w.registry, "failing", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, _ = executes(ctx, tx, job)
+		return nil, errors.New("and fails")
+	})
+	register(w.registry, "other", leaveEffect)
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil })
+	const connections, rows = 12, 100
+	db := open(w.t, w.url)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	want := w.settings(db, connections)
+	w.enqueue("statement", slot(1), len(statements))
+	w.enqueue("failing", slot(1), len(statements))
+	w.enqueue("other", slot(1), rows)
+	w.enqueue("job", slot(1), rows)
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.DB = db; c.Page = 1 }).Run(w.t.Context(), slot(1))
+	if err != nil || result.State != slots.StateDone {
+		w.t.Errorf("%+v, %v", result, err)
+	}
+	if n := w.count(`select count(*) from effect`); n != rows {
+		w.t.Errorf("%d effects of other checks, want %d", n, rows)
+	}
+	moved := slices.DeleteFunc(w.waiting(), func(job jobs.FutureJob) bool { return job.JobExec != "job" || job.CheckCount != 1 })
+	if len(moved) != rows {
+		w.t.Errorf("%d rows of another job were moved, want %d", len(moved), rows)
+	}
+	if diff := cmp.Diff(want, w.settings(db, connections)); diff != "" {
+		w.t.Error(diff)
 	}
 }
 
