@@ -56,11 +56,11 @@ func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
 	busy := w.db.MustBegin()
 	defer func() { _ = busy.Rollback() }()
 	var mu sync.Mutex
-	var order []string
+	var checked []string
 	w.registry.RegisterTx("job", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		order = append(order, job.EntityKey)
+		checked = append(checked, job.EntityKey)
 		switch job.EntityKey {
 		case "0":
 			busy.MustExec(`select from prescient.future_job where entity_key = '1' for update`)
@@ -76,9 +76,9 @@ func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
 	if result := w.run(slot(1), alone); result.Finished != 9 || result.Failed != 0 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}
-	slices.Sort(order)
-	if want := []string{"0", "1", "3", "4", "5", "6", "7", "8", "9"}; !slices.Equal(order, want) {
-		t.Errorf("there were checks of %s, want %s", order, want)
+	slices.Sort(checked)
+	if want := []string{"0", "1", "3", "4", "5", "6", "7", "8", "9"}; !slices.Equal(checked, want) {
+		t.Errorf("there were checks of %s, want %s", checked, want)
 	}
 }
 
@@ -135,11 +135,7 @@ func TestChecksThatFollowEachOtherLetOthersIn(t *testing.T) {
 func TestACheckThatDeallocatesWhatItsConnectionKeepsPrepared(t *testing.T) {
 	t.Parallel()
 	w := setupAt(t, pgtest.Direct(t))
-	prepared, err := pgsql.Open(t.Context(), w.url, pgsql.Prepared())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = prepared.Close() })
+	prepared := open(t, w.url, pgsql.Prepared())
 	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		switch job.EntityKey {
 		case "3":

@@ -34,15 +34,17 @@ type unit struct {
 	verdict *guard.Verdict // decided without a call
 
 	queue       *queue
-	at          time.Time                                        // the instant of its limit at which it may begin; zero: any
-	since       time.Time                                        // when its goroutine came to the place that it has
-	state       string                                           // what begin_check says of the row
-	transaction string                                           // the number of the check's own
-	role        string                                           // that its connection had; only where that is of a pool of the job's
-	next        *unit                                            // the check that comes after it in its place
-	begun       func(ctx context.Context) (*pgsql.LazyTx, error) // its transaction, which began with the commit of the check before; nil: none did
-	waited      bool                                             // for somebody else's lock
-	canceled    bool                                             // a statement of the check was
+	at          time.Time // the instant of its limit at which it may begin; zero: any
+	since       time.Time // when its goroutine came to the place that it has
+	state       string    // what begin_check says of the row
+	transaction string    // the number of the check's own
+	role        string    // that its connection had; only where that is of a pool of the job's
+	next        *unit     // the check that comes after it in its place
+	waited      bool      // for somebody else's lock
+	canceled    bool      // a statement of the check was
+
+	// its transaction, which began with the commit of the check before; nil: none did
+	begun func(ctx context.Context) (*pgsql.LazyTx, error)
 
 	began   time.Time // local monotonic instant; guarded by round.mu, as are all below
 	safe    bool      // what is left are statements of the run: it is not abandoned any more
@@ -234,7 +236,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 	if u.verdict != nil {
 		return rd.settle(u, rd.outcomes(u, []guard.Verdict{*u.verdict}, false, 0))
 	}
-	began := monotonic()
+	began := u.began // the same instant for abandonOverdue
 	ctx := newDeadline(rd.claim.ctx, began.Add(u.def.Timeout))
 	defer ctx.end()
 	var results []jobs.Result

@@ -162,14 +162,11 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 		defer rd.run.patience.leave()
 		wait = patientFor
 	}
-	m, err := rd.beginning(tx, u, wait)
-	if err == nil {
-		err = rd.addLock(m, u, patient)
+	m, err := rd.beginningRow(tx, u, wait, patient)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = m.Send(ctx, tx)
-	}
-	return err
+	return m.Send(ctx, tx)
 }
 
 // beginning is the message by which the transaction of a check begins.
@@ -185,10 +182,14 @@ func (rd *round) beginning(tx *pgsql.LazyTx, u *unit, wait time.Duration) (*pgsq
 	return m, m.Add(pgsql.CheckRole.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
 }
 
-// addLock adds the statement that locks the row of a check of one row, and reads its state.
-func (rd *round) addLock(m *pgsql.Message, u *unit, patient bool) error {
+// beginningRow is beginning for a check of one row: it locks the row, and reads what state it is in.
+func (rd *round) beginningRow(tx *pgsql.LazyTx, u *unit, wait time.Duration, patient bool) (*pgsql.Message, error) {
+	m, err := rd.beginning(tx, u, wait)
+	if err != nil {
+		return nil, err
+	}
 	args := []any{rd.run.slot, u.number, u.rows[0].ID, patient}
-	return m.Call(pgsql.CheckBegin.In(rd.run.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
+	return m, m.Call(pgsql.CheckBegin.In(rd.run.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
 }
 
 // lockBatch splits off the rows that somebody else has locked.

@@ -31,11 +31,15 @@ const (
 // settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
 // process was stopped in its middle.
 func (r *Runner) settings(idle, lock time.Duration) string {
-	wait := fmt.Sprintf("set local lock_timeout = %d", lock.Milliseconds())
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", r.waitForLocks(lock), idle.Milliseconds())
+}
+
+// waitForLocks is pgsql.WaitForLocks, or what it comes to where there are no workers to be told.
+func (r *Runner) waitForLocks(most time.Duration) string {
 	if r.setting.Citus {
-		wait = pgsql.WaitForLocks(lock).In(r.schema)
+		return pgsql.WaitForLocks(most).In(r.schema)
 	}
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", wait, idle.Milliseconds())
+	return fmt.Sprintf("set local lock_timeout = %d", most.Milliseconds())
 }
 
 // record records outcomes of a claim, and ends it with the last. It returns those whose rows somebody else has locked.
@@ -87,9 +91,9 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	var m pgsql.Message
 	var n tally
 	var end string
-	m.Do(pgsql.WaitForLocks(lockTimeout).In(r.schema))
+	m.Do(r.waitForLocks(lockTimeout))
 	err := r.message(&m, c, batch, &n)
-	m.Do(pgsql.WaitForLocks(ownTimeout).In(r.schema))
+	m.Do(r.waitForLocks(ownTimeout))
 	part := r.parts.Add(1)
 	if err == nil {
 		err = m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends}, nothing)
@@ -229,7 +233,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 			m.Do(r.settings(r.cfg.Lease, lockTimeout))
 			m.Do(pgsql.SlotIndexOnly.In(r.schema))
 			if patient {
-				m.Do(pgsql.WaitForLocks(patientFor).In(r.schema))
+				m.Do(r.waitForLocks(patientFor))
 				if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
 					return err
 				}

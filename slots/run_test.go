@@ -169,11 +169,7 @@ func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
 func TestARunWorksWithPreparedStatements(t *testing.T) {
 	t.Parallel()
 	w := setupAt(t, pgtest.Direct(t))
-	prepared, err := pgsql.Open(t.Context(), w.url, pgsql.Prepared())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = prepared.Close() })
+	prepared := open(t, w.url, pgsql.Prepared())
 	w.db.MustExecContext(t.Context(), `create table seen (key text)`)
 	next := func(job jobs.FutureJob) *time.Time {
 		if job.CheckCount == 2 {
