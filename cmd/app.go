@@ -310,13 +310,20 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	if exit, ok := errors.AsType[*ExitError](err); err == nil || ok && exit.Err == nil {
 		return
 	}
-	text := redact(a.named(err.Error()+hint(err)+a.refusal(err)), args)
+	text := err.Error()
+	if ctx.Err() != nil { // by Ctrl-C, or who stops a service
+		text = interrupted.ReplaceAllString(text, "interrupted")
+	}
+	text = redact(a.named(text+hint(err)+a.refusal(err)), args)
 	if a.Config().Log.Format == "json" {
 		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
 		return
 	}
 	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), text)
 }
+
+// interrupted is how a statement ends whose command was told to stop.
+var interrupted = regexp.MustCompile(`pq: canceling statement due to user request \(57014\)$|context canceled$`)
 
 // hint is what the database says to do about an error.
 func hint(err error) string {

@@ -31,7 +31,9 @@ sql_jobs that cannot run, a crontab that does not fit the slots, an engine that 
 that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
 missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
 finds. Each finding comes with the
-command that mends it. The exit code is 3 where one needs action. Nothing is changed.`,
+command that mends it. The exit code is 3 where one needs action. Nothing is changed.
+
+This command, like every other, says who holds a lock that it has waited for, some seconds long.`,
 		Example: `  prescient doctor
   prescient doctor --output json | jq -r '.findings[].do'`,
 		Args: exactly(),

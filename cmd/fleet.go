@@ -18,7 +18,8 @@ import (
 type fleet struct {
 	connections, stores int // run.connections, run.stores
 	workers             slots.Bound
-	opts                []pgsql.Option // of every pool
+	opts                []pgsql.Option                         // of every pool
+	watch               func(ctx context.Context, db *sqlx.DB) // every pool; may be nil
 
 	writing sync.Mutex // a file for all
 	opening singleflight.Group
@@ -94,6 +95,9 @@ func (f *fleet) open(ctx context.Context, url string, opts ...pgsql.Option) (*sq
 			return nil, err
 		}
 		db.SetMaxOpenConns(f.most())
+		if f.watch != nil {
+			go f.watch(ctx, db)
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.pools[url], f.of[db] = db, s

@@ -83,6 +83,7 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	}
 	connections := a.Config().Run.Connections + slots.OwnConnections // what a run needs; no other command needs more
 	db.SetMaxOpenConns(connections)
+	go a.watchLocks(ctx, db)
 	return db, nil
 }
 

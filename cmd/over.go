@@ -50,6 +50,7 @@ func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) err
 // visitAll calls fn for each store, and returns what came of them in the order of the settings.
 func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App) error, opts ...pgsql.Option) (_ []part, err error) {
 	f := newFleet(a, opts...)
+	f.watch = a.watchLocks
 	defer func() { err = errors.Join(err, f.close()) }()
 	entries := a.chosenStores()
 	parts := make([][]part, len(entries))

@@ -110,6 +110,7 @@ var (
 	LimitLeave            = read("limit_leave")
 	LimitPace             = read("limit_pace")
 	LimitTake             = read("limit_take")
+	LockHolders           = read("lock_holders")
 	MetricsBlocking       = read("metrics_blocking")
 	MetricsOutbox         = read("metrics_outbox")
 	MetricsRows           = read("metrics_rows")

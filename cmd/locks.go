@@ -1,0 +1,53 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	lockLook     = 5 * time.Second // between two looks at who holds what this process waits for
+	lockPatience = 3 * time.Second // a wait that is shorter is not worth a word
+)
+
+// holder is a session that holds a lock which this process waits for.
+type holder struct {
+	What, Holder, Mends string
+	Since               *time.Time // null: this role may not know
+}
+
+// watchLocks says who keeps the sessions of db waiting, so that no command hangs without a word: an ALTER TABLE that was forgotten
+// in a terminal stops even status and doctor. It ends with ctx, or after db was closed.
+func (a *App) watchLocks(ctx context.Context, db *sqlx.DB) {
+	told := map[holder]bool{} // without Since, which is a pointer
+	for tick := time.NewTicker(lockLook); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		var holders []holder
+		err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+			return tx.SelectContext(ctx, &holders, pgsql.LockHolders.In(a.schema()), lockPatience.Microseconds())
+		})
+		if err != nil && !pgsql.IsTransient(err) {
+			tick.Stop()
+			return
+		}
+		for _, h := range holders {
+			attrs := []any{"lock", h.What, "holder", h.Holder, "to_end_it", h.Mends}
+			if h.Since != nil {
+				attrs = append(attrs, "since", h.Since.UTC())
+			}
+			if h.Since = nil; !told[h] {
+				told[h] = true
+				a.log.WarnContext(ctx, "waiting for a lock", attrs...)
+			}
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package cmd_test
+
+import (
+	"context"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/cmd"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestACommandThatWaitsForALockSaysWhoHoldsIt(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
+	url := pgtest.URL(t)
+	var pid string
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	holder := db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.future_job in access exclusive mode")
+	if err := holder.Get(&pid, "select pg_backend_pid()"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &until{what: "waiting for a lock", then: cancel} // as Ctrl-C
+	app := cmd.New(registry())
+	app.Out, app.Err = io.Discard, said
+	if code := app.Run(ctx, []string{"status", "--database-url", url}); code != cmd.Failure {
+		t.Errorf("exit code %d", code)
+	}
+	want := regexp.MustCompile(`level=WARN msg="waiting for a lock" lock=prescient\.future_job holder="session ` + pid +
+		` of .* \(.*, idle in transaction\)" to_end_it="select pg_terminate_backend\(` + pid + `\)" since=\S+Z\n` +
+		`\S+ status: read the status: interrupted\n$`)
+	if !want.MatchString(said.String()) || strings.Count(said.String(), "\n") != 2 {
+		t.Errorf("it says %s", said)
+	}
+}
+
+// until calls a function when it was told something.
+type until struct {
+	strings.Builder
+	what string
+	then func()
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	defer func() {
+		if strings.Contains(u.String(), u.what) {
+			u.then()
+		}
+	}()
+	return u.Builder.Write(p)
+}
