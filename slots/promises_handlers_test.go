@@ -218,3 +218,42 @@ func TestACheckThatPreparesItsTransactionHoldsUpNothing(t *testing.T) {
 		})
 	}
 }
+
+// The driver finishes the copy when the transaction has ended, and before that takes no rollback.
+func TestACheckThatLeavesACopyUnfinishedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`create table effect (key text)`)
+			copies := func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				s, err := tx.PrepareContext(ctx, `copy effect from stdin`)
+				if err == nil {
+					_, err = s.ExecContext(ctx, "copied")
+				}
+				return nil, err
+			}
+			register(w.registry, "copying", copies)
+			register(w.registry, "failing", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_, err := copies(ctx, tx, job)
+				return nil, errors.Join(err, errors.New("and fails"))
+			})
+			register(w.registry, "other", leaveEffect)
+			const others = 50
+			w.enqueue("copying", slot(1), 1)
+			w.enqueue("failing", slot(1), 1)
+			w.enqueue("other", slot(1), others)
+			result := w.run(slot(1), func(c *slots.Config) { c.Page, c.Connections = 1, 1 })
+			if result.Finished != others || result.Failed != 2 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := w.count(`select count(*) from effect where key = 'copied'`); n != 0 {
+				t.Errorf("%d effects of checks that failed", n)
+			}
+			if n := w.count(`select count(*) from effect where key <> 'copied'`); n != others {
+				t.Errorf("%d effects of other checks, want %d", n, others)
+			}
+		})
+	}
+}

@@ -186,9 +186,11 @@ func (t *lazyTx) Rollback() error {
 	return t.rollback()
 }
 
-// rollback does no harm where the transaction has ended.
+// rollback does no harm where the transaction has ended. Where it fails, such as in the middle of a copy, the transaction may go on,
+// and ends with the connection.
 func (t *lazyTx) rollback() error {
 	text := strings.Join(append([]string{"rollback"}, t.undo...), "; ")
 	_, err := t.conn.Conn.ExecContext(context.WithoutCancel(t.ctx), text, nil)
+	t.conn.spoilt = t.conn.spoilt || err != nil
 	return err
 }
