@@ -209,3 +209,23 @@ func TestACheckThatMissesWhatAnotherHasDeallocated(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 }
+
+// Whether a check was recorded may take long to find out, in an outage: that is not time of the one that was to begin with its commit.
+func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
+		jobs.Timeout(200*time.Millisecond))
+	w.enqueue("job", slot(1), 5)
+	faults := pgtest.OpenFaults(t, w.url, false)
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Outage, Pause: 1500 * time.Millisecond, Of: func(text string) bool {
+		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
+	}})
+	result := w.run(slot(1), alone, func(c *slots.Config) { c.DB, c.Grace = faults.DB, 100*time.Millisecond })
+	if result.Finished != 5 || result.Failed != 0 || result.Abandoned != 0 {
+		t.Errorf("%+v", result)
+	}
+	if k, _ := faults.Hit(); k == 0 {
+		t.Error("no check began with the commit of another")
+	}
+}

@@ -122,9 +122,12 @@ func (rd *round) checkMany(q *queue) {
 			rd.leave(q)
 			return
 		}
-		for ; u != nil; u = u.next {
+		for u != nil {
 			if !rd.check(u) {
 				return
+			}
+			if u = u.next; u != nil {
+				rd.restart(u)
 			}
 		}
 		rd.leave(q)
