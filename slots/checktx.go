@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,7 +63,7 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 		switch lost := tx.Rollback(); {
 		case ctx.Err() != nil:
 		case pgsql.IsTransient(lost): // whatever the function makes of a connection that broke
-			return nil, rd.postpone(ctx, u, lost)
+			return nil, u.broke(err)
 		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
 		}
@@ -75,6 +76,18 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 		return nil, errIgnored
 	}
 	return nil, rd.commit(ctx, tx, u, results)
+}
+
+// breaks is how often a check is repeated whose connection broke, which it may have done itself: by a statement that the driver does
+// not know, say.
+const breaks = 10
+
+// broke is what a check has returned whose connection was good when it was called.
+func (u *unit) broke(err error) error {
+	if u.broken++; u.broken <= breaks {
+		return errAgain
+	}
+	return fmt.Errorf("the connection of the check broke each of %d times: %w", u.broken, err)
 }
 
 // sameDatabase tells rows that are gone, by errRecorded, from those of another database, where the claim is not either.
@@ -360,6 +373,8 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
 	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
+	case errors.Is(err, driver.ErrBadConn):
+		return u.broke(err)
 	}
 	return rd.postpone(ctx, u, err)
 }

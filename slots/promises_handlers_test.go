@@ -257,3 +257,33 @@ func TestACheckThatLeavesACopyUnfinishedLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// It may be what the check does that breaks its connection, each time: then the others are done, and the row has an error.
+func TestACheckThatBreaksItsConnectionIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`create table effect (key text)`)
+			const breaking = `copy effect from stdin` // the driver does it by other means
+			register(w.registry, "statement", executing(breaking))
+			register(w.registry, "failing", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				_, err := tx.ExecContext(ctx, breaking)
+				return nil, err
+			})
+			register(w.registry, "other", leaveEffect)
+			const others = 20
+			w.enqueue("statement", slot(1), 1)
+			w.enqueue("failing", slot(1), 1)
+			w.enqueue("other", slot(1), others)
+			result := w.run(slot(1), func(c *slots.Config) { c.Lease = 2 * time.Second })
+			if result.Finished != others || result.Failed != 2 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := w.count(`select count(*) from effect`); n != others {
+				t.Errorf("%d effects of other checks, want %d", n, others)
+			}
+		})
+	}
+}
