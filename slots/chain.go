@@ -27,7 +27,7 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 	return err
 }
 
-// restart lets the time of a check begin that has waited for another to be recorded.
+// restart lets the time of a check begin that has waited: for another to be recorded, for a connection, or for a lock.
 func (rd *round) restart(u *unit) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()

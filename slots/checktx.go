@@ -38,26 +38,32 @@ const forget = "reset session authorization; reset role; reset all"
 
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.
-func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
-	tx, err := rd.beginTx(ctx, u)
+func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
+	open, end := context.WithCancel(rd.claim.ctx) // while its transaction is
+	defer end()
+	waits := time.AfterFunc(u.def.Timeout, end)
+	tx, err := rd.beginTx(open, u)
 	if err != nil {
-		return nil, rd.postpone(ctx, u, fmt.Errorf("begin transaction: %w", err))
+		return nil, rd.postpone(open, u, fmt.Errorf("begin transaction: %w", err))
 	}
 	defer tx.End()
-	if err := rd.lock(ctx, tx, u); err != nil {
+	if err := rd.lock(open, tx, u); err != nil {
 		if errors.Is(err, errRecorded) && u.def.DB != nil {
-			err = rd.sameDatabase(ctx, tx.Tx, u)
+			err = rd.sameDatabase(open, tx.Tx, u)
 		}
-		return nil, rd.postpone(ctx, u, err)
+		return nil, rd.postpone(open, u, err)
 	}
 	if late(u.at) { // since the connection, or a lock, was waited for
-		if _, ok := u.queue.share.await(ctx); !ok {
-			return nil, rd.postpone(ctx, u, errAgain)
+		if _, ok := u.queue.share.await(open); !ok {
+			return nil, rd.postpone(open, u, errAgain)
 		}
 	}
-	if ctx.Err() != nil || rd.run.stop.Err() != nil { // meanwhile, or while the commit took long with which it has begun
-		return nil, rd.postpone(ctx, u, errAgain)
+	if !waits.Stop() || rd.run.stop.Err() != nil { // meanwhile, or while the commit took long with which it has begun
+		return nil, rd.postpone(open, u, errAgain)
 	}
+	rd.restart(u)
+	ctx.at = u.began.Add(u.def.Timeout)
+	context.AfterFunc(ctx, end)
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
 	if err != nil {
 		switch lost := tx.Rollback(); {
@@ -229,7 +235,8 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 	if len(rows) == 0 {
 		return errRecorded
 	}
-	return rd.setRows(u, rows, nil)
+	rd.setRows(u, rows, nil)
+	return nil
 }
 
 // lockRows locks the rows that nobody else has locked.
@@ -273,7 +280,8 @@ func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 	if !slices.ContainsFunc(rows, func(row jobs.FutureJob) bool { return row.ID == leader.ID }) {
 		return errRecorded // with another row of the group
 	}
-	return rd.setRows(u, rows, numbers)
+	rd.setRows(u, rows, numbers)
+	return nil
 }
 
 func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definition, leader *jobs.FutureJob) (rows []jobs.FutureJob, numbers []int64, err error) {
@@ -303,16 +311,11 @@ func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definitio
 	return rows, numbers, err
 }
 
-// setRows makes these the rows of a unit, unless it was abandoned.
-func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) error {
+// setRows makes these the rows of a unit.
+func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	if !u.running {
-		return errIgnored
-	}
 	u.rows, u.numbers = rows, numbers
-	rd.run.brief(u)
-	return nil
 }
 
 // commit records the outcome of a check in its own transaction, which it commits.

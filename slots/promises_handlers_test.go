@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -283,6 +284,71 @@ func TestACheckThatBreaksItsConnectionIsAnError(t *testing.T) {
 			}
 			if n := w.count(`select count(*) from effect`); n != others {
 				t.Errorf("%d effects of other checks, want %d", n, others)
+			}
+		})
+	}
+}
+
+// What a check waits for before it is called is no time of its own: a row that somebody has locked, a connection, or an answer that
+// is late.
+func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
+	t.Parallel()
+	const timeout, takes = time.Second, 600 * time.Millisecond
+	takesLong := func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, `select pg_sleep($1)`, takes.Seconds())
+		return nil, err
+	}
+	atOnce := func(c *slots.Config) { c.Grace = -1 }
+	t.Run("a lock", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t)
+		w.registry.RegisterTx("job", takesLong, jobs.Timeout(timeout))
+		w.enqueue("job", slot(1), 1)
+		holder := w.db.MustBegin()
+		defer func() { _ = holder.Rollback() }()
+		holder.MustExec(`select from prescient.future_job for update`)
+		w.clock.Set(slot(1))
+		running := w.background(slot(1), atOnce)
+		w.eventually("the run to have waited for most of the timeout", func() bool {
+			return w.count(`
+				select count(*) from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock' and clock_timestamp() - query_start > interval '700 ms'`) > 0
+		})
+		if err := holder.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if result := <-running; result.Finished != 1 || result.Failed != 0 {
+			t.Errorf("%+v", result)
+		}
+	})
+	for name, register := range txShapes {
+		t.Run("a connection, "+name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			own := open(t, w.url)
+			own.SetMaxOpenConns(1)
+			for _, job := range []string{"job", "another", "third"} {
+				register(w.registry, job, takesLong, jobs.Timeout(timeout), jobs.Through(own))
+				w.enqueue(job, slot(1), 1)
+			}
+			if result := w.run(slot(1), atOnce); result.Finished != 3 || result.Failed != 0 {
+				t.Errorf("%+v", result)
+			}
+		})
+		t.Run("an answer, "+name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry, "job", takesLong, jobs.Timeout(timeout))
+			w.enqueue("job", slot(1), 1)
+			faults := pgtest.OpenFaults(t, w.url, false)
+			faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LateReply, Pause: 2 * timeout, Of: func(text string) bool {
+				return strings.HasPrefix(text, "begin read write")
+			}})
+			if result := w.run(slot(1), atOnce, func(c *slots.Config) { c.DB = faults.DB }); result.Finished != 1 || result.Failed != 0 {
+				t.Errorf("%+v", result)
+			}
+			if k, _ := faults.Hit(); k == 0 {
+				t.Error("no check began")
 			}
 		})
 	}
