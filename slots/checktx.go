@@ -327,7 +327,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	if u.def.DB == nil {
 		m.Do(forget)
 	} else {
-		m.Do("set local role " + pq.QuoteLiteral(u.role)) // which is the application's to choose
+		m.Do("set role " + pq.QuoteLiteral(u.role)) // which is the application's to choose, and stays
 	}
 	part, err := r.messageTx(m, rd.claim, outcomes, u.transaction, &n)
 	if err == nil {
