@@ -229,3 +229,25 @@ func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 		t.Error("no check began with the commit of another")
 	}
 }
+
+// Whoever finds out what became of a commit has given back the connection that broke.
+func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`create table effect (key text)`)
+	w.registry.RegisterTx("job", leaveEffect)
+	w.enqueue("job", slot(1), 5)
+	faults := pgtest.OpenFaults(t, w.url, false)
+	faults.DB.SetMaxOpenConns(1)
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LostReply, Of: func(text string) bool { return strings.Contains(text, "record_row") }})
+	w.clock.Set(slot(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	result, err := w.runner(alone, func(c *slots.Config) { c.DB, c.Lease = faults.DB, 2*time.Second }).Run(ctx, slot(1))
+	if err != nil || result.Finished != 5 || result.State != slots.StateDone {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := w.count(`select count(*) from effect`); n != 5 {
+		t.Errorf("%d effects, want 5", n)
+	}
+}

@@ -334,6 +334,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 		err = rd.commitTx(ctx, tx, u, m)
 	}
 	if err != nil {
+		tx.End() // nobody holds a connection and waits for another
 		if !rd.wasCommitted(u, err, part) {
 			return rd.recordFailed(ctx, u, err)
 		}
