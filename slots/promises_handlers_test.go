@@ -353,3 +353,16 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 		})
 	}
 }
+
+func TestATimeoutMayBeLongerThanTheServerCanCount(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const month = 30 * 24 * time.Hour
+	for name, register := range txShapes {
+		register(w.registry, name, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Timeout(month))
+		w.enqueue(name, slot(1), 1)
+	}
+	if result := w.run(slot(1)); result.Finished != int64(len(txShapes)) || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}
