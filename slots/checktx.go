@@ -68,7 +68,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	if err != nil {
 		switch lost := tx.Rollback(); {
 		case ctx.Err() != nil:
-		case pgsql.IsTransient(lost): // whatever the function makes of a connection that broke
+		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function makes of a connection that broke
 			return nil, u.broke(err)
 		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
@@ -82,6 +82,12 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		return nil, errIgnored
 	}
 	return nil, rd.commit(ctx, tx, u, results)
+}
+
+// isCut tells whether an error is of a statement that was cut short: by a context that ended, which ends the connection with the driver, or
+// by somebody else.
+func isCut(err error) bool {
+	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // breaks is how often a check is repeated whose connection broke, which it may have done itself: by a statement that the driver does

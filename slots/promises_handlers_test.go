@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -364,5 +365,31 @@ func TestATimeoutMayBeLongerThanTheServerCanCount(t *testing.T) {
 	}
 	if result := w.run(slot(1)); result.Finished != int64(len(txShapes)) || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
+	}
+}
+
+// The driver closes a connection on which a context ends.
+func TestAStatementThatACheckGivesUpItselfIsItsError(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var calls atomic.Int64
+			register(w.registry, "job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				calls.Add(1)
+				ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				_, err := tx.ExecContext(ctx, `select pg_sleep(10)`)
+				return nil, err
+			})
+			w.enqueue("job", slot(1), 1)
+			if result := w.run(slot(1), func(c *slots.Config) { c.Lease = time.Second }); result.Failed != 1 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := calls.Load(); n > 2 { // the server may say that somebody else has cancelled it
+				t.Errorf("%d calls", n)
+			}
+		})
 	}
 }
