@@ -251,3 +251,23 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 		t.Errorf("%d effects, want 5", n)
 	}
 }
+
+// A message to the pool of a job asks for its role before it calls anything.
+func TestACheckThatMissesWhatAnotherHasDeallocatedInThePoolOfItsJob(t *testing.T) {
+	t.Parallel()
+	w := setupAt(t, pgtest.Direct(t))
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		if job.EntityKey != "3" {
+			return nil, nil
+		}
+		_, _ = tx.ExecContext(ctx, `deallocate all`)
+		return nil, errors.New("its own")
+	}, jobs.Retry(0), jobs.Through(open(t, w.url, pgsql.Prepared())))
+	w.enqueue("job", slot(1), 10)
+	w.clock.Set(slot(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if result, err := w.runner(alone).Run(ctx, slot(1)); err != nil || result.Finished != 9 || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}

@@ -107,7 +107,23 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	case s != nil:
 		return s.QueryContext(ctx, args)
 	}
-	return c.Conn.QueryContext(ctx, query, args)
+	rows, err = c.Conn.QueryContext(ctx, query, args)
+	if several, ok := rows.(driver.RowsNextResultSet); ok && ctx.Value(calls) != nil {
+		return answers{several, c}, err
+	}
+	return rows, err
+}
+
+// answers are those to a message that executes what is prepared: one after the first may be an error.
+type answers struct {
+	driver.RowsNextResultSet
+	conn *conn
+}
+
+func (a answers) Next(dest []driver.Value) error {
+	err := a.RowsNextResultSet.Next(dest)
+	a.conn.note(err)
+	return err
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
