@@ -24,11 +24,10 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 	if err == nil {
 		u.next.begun, err = m.CommitAndBegin(ctx, tx, first)
 	}
-	rd.restart(u.next)
 	return err
 }
 
-// restart lets the time of a check begin that has waited for the commit of another.
+// restart lets the time of a check begin that has waited: for another to be recorded, for a connection, or for a lock.
 func (rd *round) restart(u *unit) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()

@@ -209,3 +209,65 @@ func TestACheckThatMissesWhatAnotherHasDeallocated(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 }
+
+// Whether a check was recorded may take long to find out, in an outage: that is not time of the one that was to begin with its commit.
+func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
+		jobs.Timeout(200*time.Millisecond))
+	w.enqueue("job", slot(1), 5)
+	faults := pgtest.OpenFaults(t, w.url, false)
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Outage, Pause: 1500 * time.Millisecond, Of: func(text string) bool {
+		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
+	}})
+	result := w.run(slot(1), alone, func(c *slots.Config) { c.DB, c.Grace = faults.DB, 100*time.Millisecond })
+	if result.Finished != 5 || result.Failed != 0 || result.Abandoned != 0 {
+		t.Errorf("%+v", result)
+	}
+	if k, _ := faults.Hit(); k == 0 {
+		t.Error("no check began with the commit of another")
+	}
+}
+
+// Whoever finds out what became of a commit has given back the connection that broke.
+func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`create table effect (key text)`)
+	w.registry.RegisterTx("job", leaveEffect)
+	w.enqueue("job", slot(1), 5)
+	faults := pgtest.OpenFaults(t, w.url, false)
+	faults.DB.SetMaxOpenConns(1)
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LostReply, Of: func(text string) bool { return strings.Contains(text, "record_row") }})
+	w.clock.Set(slot(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	result, err := w.runner(alone, func(c *slots.Config) { c.DB, c.Lease = faults.DB, 2*time.Second }).Run(ctx, slot(1))
+	if err != nil || result.Finished != 5 || result.State != slots.StateDone {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := w.count(`select count(*) from effect`); n != 5 {
+		t.Errorf("%d effects, want 5", n)
+	}
+}
+
+// A message to the pool of a job asks for its role before it calls anything.
+func TestACheckThatMissesWhatAnotherHasDeallocatedInThePoolOfItsJob(t *testing.T) {
+	t.Parallel()
+	w := setupAt(t, pgtest.Direct(t))
+	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		if job.EntityKey != "3" {
+			return nil, nil
+		}
+		_, _ = tx.ExecContext(ctx, `deallocate all`)
+		return nil, errors.New("its own")
+	}, jobs.Retry(0), jobs.Through(open(t, w.url, pgsql.Prepared())))
+	w.enqueue("job", slot(1), 10)
+	w.clock.Set(slot(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if result, err := w.runner(alone).Run(ctx, slot(1)); err != nil || result.Finished != 9 || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}

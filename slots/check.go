@@ -42,12 +42,13 @@ type unit struct {
 	next        *unit     // the check that comes after it in its place
 	waited      bool      // for somebody else's lock
 	canceled    bool      // a statement of the check was
+	broken      int       // how often its connection was, when the check had been called
 
 	// its transaction, which began with the commit of the check before; nil: none did
 	begun func(ctx context.Context) (*pgsql.LazyTx, error)
 
 	began   time.Time // local monotonic instant; guarded by round.mu, as are all below
-	safe    bool      // what is left are statements of the run: it is not abandoned any more
+	safe    bool      // it is in statements of the run, and not to be abandoned
 	running bool
 	index   int
 }
@@ -220,7 +221,7 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	rd.started++
 	rd.running++
 	u.began, u.running, u.at = monotonic(), true, at
-	u.safe = before != nil // it may have been checked before, too
+	u.safe = u.def.InTx() // until its transaction has begun
 	u.since, u.next, u.begun = u.began, nil, nil
 	if before != nil {
 		u.since = before.since
@@ -236,13 +237,12 @@ func (rd *round) check(u *unit) (goOn bool) {
 	if u.verdict != nil {
 		return rd.settle(u, rd.outcomes(u, []guard.Verdict{*u.verdict}, false, 0))
 	}
-	began := u.began // the same instant for abandonOverdue
-	ctx := newDeadline(rd.claim.ctx, began.Add(u.def.Timeout))
+	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
 	defer ctx.end()
 	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics
 	defer func() {
-		took := time.Since(began)
+		took := time.Since(u.began)
 		if p := recover(); p != nil {
 			rd.run.cfg.Logger.ErrorContext(ctx, "check panicked", "check", u.String(), "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,32 +38,38 @@ const forget = "reset session authorization; reset role; reset all"
 
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.
-func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
-	tx, err := rd.beginTx(ctx, u)
+func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
+	open, end := context.WithCancel(rd.claim.ctx) // while its transaction is
+	defer end()
+	waits := time.AfterFunc(u.def.Timeout, end)
+	tx, err := rd.beginTx(open, u)
 	if err != nil {
-		return nil, rd.postpone(ctx, u, fmt.Errorf("begin transaction: %w", err))
+		return nil, rd.postpone(open, u, fmt.Errorf("begin transaction: %w", err))
 	}
 	defer tx.End()
-	if err := rd.lock(ctx, tx, u); err != nil {
+	if err := rd.lock(open, tx, u); err != nil {
 		if errors.Is(err, errRecorded) && u.def.DB != nil {
-			err = rd.sameDatabase(ctx, tx.Tx, u)
+			err = rd.sameDatabase(open, tx.Tx, u)
 		}
-		return nil, rd.postpone(ctx, u, err)
+		return nil, rd.postpone(open, u, err)
 	}
 	if late(u.at) { // since the connection, or a lock, was waited for
-		if _, ok := u.queue.share.await(ctx); !ok {
-			return nil, rd.postpone(ctx, u, errAgain)
+		if _, ok := u.queue.share.await(open); !ok {
+			return nil, rd.postpone(open, u, errAgain)
 		}
 	}
-	if ctx.Err() != nil || rd.run.stop.Err() != nil { // meanwhile, or while the commit took long with which it has begun
-		return nil, rd.postpone(ctx, u, errAgain)
+	if !waits.Stop() || rd.run.stop.Err() != nil { // meanwhile, or while the commit took long with which it has begun
+		return nil, rd.postpone(open, u, errAgain)
 	}
+	rd.restart(u)
+	ctx.at = u.began.Add(u.def.Timeout)
+	context.AfterFunc(ctx, end)
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
 	if err != nil {
 		switch lost := tx.Rollback(); {
 		case ctx.Err() != nil:
-		case pgsql.IsTransient(lost): // whatever the function makes of a connection that broke
-			return nil, rd.postpone(ctx, u, lost)
+		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function makes of a connection that broke
+			return nil, u.broke(err)
 		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
 		}
@@ -75,6 +82,24 @@ func (rd *round) checkTx(ctx context.Context, u *unit) ([]jobs.Result, error) {
 		return nil, errIgnored
 	}
 	return nil, rd.commit(ctx, tx, u, results)
+}
+
+// isCut tells whether an error is of a statement that was cut short: by a context that ended, which ends the connection with the driver, or
+// by somebody else.
+func isCut(err error) bool {
+	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// breaks is how often a check is repeated whose connection broke, which it may have done itself: by a statement that the driver does
+// not know, say.
+const breaks = 10
+
+// broke is what a check has returned whose connection was good when it was called.
+func (u *unit) broke(err error) error {
+	if u.broken++; u.broken <= breaks {
+		return errAgain
+	}
+	return fmt.Errorf("the connection of the check broke each of %d times: %w", u.broken, err)
 }
 
 // sameDatabase tells rows that are gone, by errRecorded, from those of another database, where the claim is not either.
@@ -216,7 +241,8 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 	if len(rows) == 0 {
 		return errRecorded
 	}
-	return rd.setRows(u, rows, nil)
+	rd.setRows(u, rows, nil)
+	return nil
 }
 
 // lockRows locks the rows that nobody else has locked.
@@ -260,7 +286,8 @@ func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 	if !slices.ContainsFunc(rows, func(row jobs.FutureJob) bool { return row.ID == leader.ID }) {
 		return errRecorded // with another row of the group
 	}
-	return rd.setRows(u, rows, numbers)
+	rd.setRows(u, rows, numbers)
+	return nil
 }
 
 func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definition, leader *jobs.FutureJob) (rows []jobs.FutureJob, numbers []int64, err error) {
@@ -290,16 +317,11 @@ func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definitio
 	return rows, numbers, err
 }
 
-// setRows makes these the rows of a unit, unless it was abandoned.
-func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) error {
+// setRows makes these the rows of a unit.
+func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	if !u.running {
-		return errIgnored
-	}
 	u.rows, u.numbers = rows, numbers
-	rd.run.brief(u)
-	return nil
 }
 
 // commit records the outcome of a check in its own transaction, which it commits.
@@ -311,13 +333,14 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	if u.def.DB == nil {
 		m.Do(forget)
 	} else {
-		m.Do("set local role " + pq.QuoteLiteral(u.role)) // which is the application's to choose
+		m.Do("set role " + pq.QuoteLiteral(u.role)) // which is the application's to choose, and stays
 	}
 	part, err := r.messageTx(m, rd.claim, outcomes, u.transaction, &n)
 	if err == nil {
 		err = rd.commitTx(ctx, tx, u, m)
 	}
 	if err != nil {
+		tx.End() // nobody holds a connection and waits for another
 		if !rd.wasCommitted(u, err, part) {
 			return rd.recordFailed(ctx, u, err)
 		}
@@ -360,6 +383,8 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
 	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
+	case errors.Is(err, driver.ErrBadConn):
+		return u.broke(err)
 	}
 	return rd.postpone(ctx, u, err)
 }

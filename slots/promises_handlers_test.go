@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,6 +216,179 @@ func TestACheckThatPreparesItsTransactionHoldsUpNothing(t *testing.T) {
 			}
 			if left := w.waiting(); len(left) != 1 || left[0].ErrorCount != 1 || !left[0].NextCheckAt().Equal(slot(2)) {
 				t.Errorf("the row: %+v", left)
+			}
+		})
+	}
+}
+
+// The driver finishes the copy when the transaction has ended, and before that takes no rollback.
+func TestACheckThatLeavesACopyUnfinishedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`create table effect (key text)`)
+			copies := func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				s, err := tx.PrepareContext(ctx, `copy effect from stdin`)
+				if err == nil {
+					_, err = s.ExecContext(ctx, "copied")
+				}
+				return nil, err
+			}
+			register(w.registry, "copying", copies)
+			register(w.registry, "failing", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_, err := copies(ctx, tx, job)
+				return nil, errors.Join(err, errors.New("and fails"))
+			})
+			register(w.registry, "other", leaveEffect)
+			const others = 50
+			w.enqueue("copying", slot(1), 1)
+			w.enqueue("failing", slot(1), 1)
+			w.enqueue("other", slot(1), others)
+			result := w.run(slot(1), func(c *slots.Config) { c.Page, c.Connections = 1, 1 })
+			if result.Finished != others || result.Failed != 2 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := w.count(`select count(*) from effect where key = 'copied'`); n != 0 {
+				t.Errorf("%d effects of checks that failed", n)
+			}
+			if n := w.count(`select count(*) from effect where key <> 'copied'`); n != others {
+				t.Errorf("%d effects of other checks, want %d", n, others)
+			}
+		})
+	}
+}
+
+// It may be what the check does that breaks its connection, each time: then the others are done, and the row has an error.
+func TestACheckThatBreaksItsConnectionIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`create table effect (key text)`)
+			const breaking = `copy effect from stdin` // the driver does it by other means
+			register(w.registry, "statement", executing(breaking))
+			register(w.registry, "failing", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				_, err := tx.ExecContext(ctx, breaking)
+				return nil, err
+			})
+			register(w.registry, "other", leaveEffect)
+			const others = 20
+			w.enqueue("statement", slot(1), 1)
+			w.enqueue("failing", slot(1), 1)
+			w.enqueue("other", slot(1), others)
+			result := w.run(slot(1), func(c *slots.Config) { c.Lease = 2 * time.Second })
+			if result.Finished != others || result.Failed != 2 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := w.count(`select count(*) from effect`); n != others {
+				t.Errorf("%d effects of other checks, want %d", n, others)
+			}
+		})
+	}
+}
+
+// What a check waits for before it is called is no time of its own: a row that somebody has locked, a connection, or an answer that
+// is late.
+func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
+	t.Parallel()
+	const timeout, takes = time.Second, 600 * time.Millisecond
+	takesLong := func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, `select pg_sleep($1)`, takes.Seconds())
+		return nil, err
+	}
+	atOnce := func(c *slots.Config) { c.Grace = -1 }
+	t.Run("a lock", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t)
+		w.registry.RegisterTx("job", takesLong, jobs.Timeout(timeout))
+		w.enqueue("job", slot(1), 1)
+		holder := w.db.MustBegin()
+		defer func() { _ = holder.Rollback() }()
+		holder.MustExec(`select from prescient.future_job for update`)
+		w.clock.Set(slot(1))
+		running := w.background(slot(1), atOnce)
+		w.eventually("the run to have waited for most of the timeout", func() bool {
+			return w.count(`
+				select count(*) from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock' and clock_timestamp() - query_start > interval '700 ms'`) > 0
+		})
+		if err := holder.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if result := <-running; result.Finished != 1 || result.Failed != 0 {
+			t.Errorf("%+v", result)
+		}
+	})
+	for name, register := range txShapes {
+		t.Run("a connection, "+name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			own := open(t, w.url)
+			own.SetMaxOpenConns(1)
+			for _, job := range []string{"job", "another", "third"} {
+				register(w.registry, job, takesLong, jobs.Timeout(timeout), jobs.Through(own))
+				w.enqueue(job, slot(1), 1)
+			}
+			if result := w.run(slot(1), atOnce); result.Finished != 3 || result.Failed != 0 {
+				t.Errorf("%+v", result)
+			}
+		})
+		t.Run("an answer, "+name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry, "job", takesLong, jobs.Timeout(timeout))
+			w.enqueue("job", slot(1), 1)
+			faults := pgtest.OpenFaults(t, w.url, false)
+			faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LateReply, Pause: 2 * timeout, Of: func(text string) bool {
+				return strings.HasPrefix(text, "begin read write")
+			}})
+			if result := w.run(slot(1), atOnce, func(c *slots.Config) { c.DB = faults.DB }); result.Finished != 1 || result.Failed != 0 {
+				t.Errorf("%+v", result)
+			}
+			if k, _ := faults.Hit(); k == 0 {
+				t.Error("no check began")
+			}
+		})
+	}
+}
+
+func TestATimeoutMayBeLongerThanTheServerCanCount(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const month = 30 * 24 * time.Hour
+	for name, register := range txShapes {
+		register(w.registry, name, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Timeout(month))
+		w.enqueue(name, slot(1), 1)
+	}
+	if result := w.run(slot(1)); result.Finished != int64(len(txShapes)) || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}
+
+// The driver closes a connection on which a context ends.
+func TestAStatementThatACheckGivesUpItselfIsItsError(t *testing.T) {
+	t.Parallel()
+	for name, register := range txShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var calls atomic.Int64
+			register(w.registry, "job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				calls.Add(1)
+				ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				_, err := tx.ExecContext(ctx, `select pg_sleep(10)`)
+				return nil, err
+			})
+			w.enqueue("job", slot(1), 1)
+			if result := w.run(slot(1), func(c *slots.Config) { c.Lease = time.Second }); result.Failed != 1 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := calls.Load(); n > 2 { // the server may say that somebody else has cancelled it
+				t.Errorf("%d calls", n)
 			}
 		})
 	}

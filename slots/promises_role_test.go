@@ -76,7 +76,8 @@ func (c assuming) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, err
 }
 
-// The pool of a job may have chosen a role for its connections: it is the one that records, and the one that they keep.
+// The pool of a job may have chosen a role for its connections: it is the one that records, and the one that they keep, whatever a
+// check takes on.
 func TestThePoolOfAJobKeepsItsRole(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(driver.Connector) driver.Connector{
@@ -84,28 +85,32 @@ func TestThePoolOfAJobKeepsItsRole(t *testing.T) {
 		"lazy":     func(c driver.Connector) driver.Connector { return pgsql.NewConnector(c, false) },
 		"prepared": func(c driver.Connector) driver.Connector { return pgsql.NewConnector(c, true) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setupAt(t, pgtest.Direct(t))
-			var login, owner string
-			if err := w.db.QueryRow(`select current_database() || '_login', current_user`).Scan(&login, &owner); err != nil {
-				t.Fatal(err)
-			}
-			w.db.MustExec(fmt.Sprintf(`create role %q login noinherit in role %q, pg_monitor`, login, owner))
-			t.Cleanup(func() { w.db.MustExec(fmt.Sprintf(`drop role %q`, login)) })
-			to, err := url.Parse(w.url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			to.User = url.User(login)
-			base, err := pq.NewConnector(to.String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			db := sqlx.NewDb(sql.OpenDB(wrap(assuming{base, owner})), "postgres")
-			t.Cleanup(func() { _ = db.Close() })
-			w.registerAs("set local role pg_monitor", jobs.Through(db))
-			w.sameRole(db, owner, w.run(slot(1), alone))
-		})
+		for _, role := range []string{"set local role pg_monitor", "set role pg_monitor"} {
+			t.Run(name+", "+role, func(t *testing.T) { keepsItsRole(t, wrap, role) })
+		}
 	}
+}
+
+func keepsItsRole(t *testing.T, wrap func(driver.Connector) driver.Connector, role string) {
+	t.Parallel()
+	w := setupAt(t, pgtest.Direct(t))
+	var login, owner string
+	if err := w.db.QueryRow(`select current_database() || '_login', current_user`).Scan(&login, &owner); err != nil {
+		t.Fatal(err)
+	}
+	w.db.MustExec(fmt.Sprintf(`create role %q login noinherit in role %q, pg_monitor`, login, owner))
+	t.Cleanup(func() { w.db.MustExec(fmt.Sprintf(`drop role %q`, login)) })
+	to, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.User = url.User(login)
+	base, err := pq.NewConnector(to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sqlx.NewDb(sql.OpenDB(wrap(assuming{base, owner})), "postgres")
+	t.Cleanup(func() { _ = db.Close() })
+	w.registerAs(role, jobs.Through(db))
+	w.sameRole(db, owner, w.run(slot(1), alone))
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -31,7 +32,8 @@ const (
 // settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
 // process was stopped in its middle.
 func (r *Runner) settings(idle, lock time.Duration) string {
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", r.waitForLocks(lock), idle.Milliseconds())
+	ends := min(idle.Milliseconds(), math.MaxInt32) // 24 days
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", r.waitForLocks(lock), ends)
 }
 
 // waitForLocks is pgsql.WaitForLocks, or what it comes to where there are no workers to be told.

@@ -74,7 +74,7 @@ type conn struct {
 	pqconn.Conn
 	prepared map[string]pqconn.Stmt // statements with parameters, from their first use on; nil: none is kept
 	called   map[string]bool        // the names of those that messages execute
-	forgot   bool                   // somebody has deallocated what was prepared
+	spoilt   bool                   // it is not to be used again
 	tx       *lazyTx                // that is under way; nil: none is, or one that is not lazy
 	share    *Share                 // where it counts; nil: nowhere
 }
@@ -86,7 +86,7 @@ func (c *conn) Close() error {
 }
 
 // IsValid is asked when the connection goes back to its pool.
-func (c *conn) IsValid() bool { return !c.forgot && !c.share.wanted() && c.Conn.IsValid() }
+func (c *conn) IsValid() bool { return !c.spoilt && !c.share.wanted() && c.Conn.IsValid() }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, ok := ctx.Value(lazy).(lazyTx)
@@ -107,7 +107,23 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	case s != nil:
 		return s.QueryContext(ctx, args)
 	}
-	return c.Conn.QueryContext(ctx, query, args)
+	rows, err = c.Conn.QueryContext(ctx, query, args)
+	if several, ok := rows.(driver.RowsNextResultSet); ok && ctx.Value(calls) != nil {
+		return answers{several, c}, err
+	}
+	return rows, err
+}
+
+// answers are those to a message that executes what is prepared: one after the first may be an error.
+type answers struct {
+	driver.RowsNextResultSet
+	conn *conn
+}
+
+func (a answers) Next(dest []driver.Value) error {
+	err := a.RowsNextResultSet.Next(dest)
+	a.conn.note(err)
+	return err
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
@@ -122,9 +138,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	return c.Conn.ExecContext(ctx, query, args)
 }
 
-// note takes note of an error that ends the use of the connection.
+// note takes note of an error that ends the use of the connection: somebody has deallocated what was prepared.
 func (c *conn) note(err error) {
-	c.forgot = c.forgot || HasState(err, pqerror.InvalidSQLStatementName)
+	c.spoilt = c.spoilt || HasState(err, pqerror.InvalidSQLStatementName)
 }
 
 // ready returns a statement as it is to be carried out: as a prepared one, or nil.

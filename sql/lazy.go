@@ -141,8 +141,11 @@ type lazyTx struct {
 // enter returns the statement as it is to be sent, and how long it may take: no longer than the transaction, but for the
 // message that commits. simple: others may go with it.
 func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.Context, string, error) {
-	if t == nil {
+	switch {
+	case t == nil:
 		return ctx, query, nil
+	case t.ended: // what comes now would be written by itself, or in the transaction after it
+		return ctx, query, sql.ErrTxDone
 	}
 	ends, commits := ctx.Value(last).(bool)
 	commits = commits && simple
@@ -186,9 +189,11 @@ func (t *lazyTx) Rollback() error {
 	return t.rollback()
 }
 
-// rollback does no harm where the transaction has ended.
+// rollback does no harm where the transaction has ended. Where it fails, such as in the middle of a copy, the transaction may go on,
+// and ends with the connection.
 func (t *lazyTx) rollback() error {
 	text := strings.Join(append([]string{"rollback"}, t.undo...), "; ")
 	_, err := t.conn.Conn.ExecContext(context.WithoutCancel(t.ctx), text, nil)
+	t.conn.spoilt = t.conn.spoilt || err != nil
 	return err
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -329,4 +331,68 @@ func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testi
 			t.Errorf("%d", got)
 		}
 	})
+}
+
+// Whoever goes on with a transaction while it is committed, such as a goroutine of a check, writes in it or not at all: neither by
+// itself nor in the transaction that begins with the commit.
+func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
+	t.Parallel()
+	db, err := pgsql.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	db.MustExec(`create table went_on (round int, own bool)`)
+	for round := range 200 {
+		tx, err := pgsql.BeginLazy(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx.MustExec(`insert into went_on values ($1, true)`, round)
+		var others sync.WaitGroup
+		for range 4 {
+			others.Go(func() {
+				for {
+					if _, err := tx.Exec(fmt.Sprintf(`insert into went_on values (%d, false)`, round)); errors.Is(err, sql.ErrTxDone) {
+						return
+					}
+				}
+			})
+		}
+		m, next := tx.Message(), tx.Message()
+		numbers := func(row *sql.Rows) error { return row.Scan(new(int)) }
+		if err := errors.Join(m.Add("select n from generate_series(1, 10) as n", nil, numbers), next.Add("select n from generate_series(1, 10) as n", nil, numbers)); err != nil {
+			t.Fatal(err)
+		}
+		begun, err := m.CommitAndBegin(t.Context(), tx, next)
+		if err == nil {
+			another, err := begun(t.Context())
+			if err == nil {
+				err = insertNothing(t.Context(), another)
+				another.End()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		tx.End()
+		others.Wait()
+	}
+	var wrong int
+	err = db.Get(&wrong, `
+		select count(*)
+		from went_on f
+		where not own and not exists (select from went_on o where o.own and o.round = f.round and o.xmin = f.xmin)`)
+	if err != nil || wrong != 0 {
+		t.Errorf("%d were written after the commit; %v", wrong, err)
+	}
+}
+
+func insertNothing(ctx context.Context, tx *pgsql.LazyTx) error {
+	var m pgsql.Message
+	if err := m.Add("select 1", nil, func(row *sql.Rows) error { return row.Scan(new(int)) }); err != nil {
+		return err
+	}
+	return m.CommitTx(context.WithoutCancel(ctx), tx)
 }
