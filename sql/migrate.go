@@ -68,7 +68,7 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if err != nil {
 		return err
 	}
-	applied, err := p.Up(ctx)
+	applied, err := up(ctx, p)
 	if err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
 	}
@@ -77,6 +77,25 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 		return nil // there was nothing to do, for whoever may do nothing
 	}
 	return err
+}
+
+// upAgain is how long a version table is waited for, each time.
+const upAgain = 500 * time.Millisecond
+
+// up applies what is left to be. The version table, which whoever comes first makes without a lock, is in the catalog a moment before
+// sessions that have missed it find it: for as long as the other nodes take to commit it, on Citus.
+func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResult, err error) {
+	for range attempts {
+		if applied, err = p.Up(ctx); !HasState(err, pqerror.UndefinedTable) {
+			return applied, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(upAgain):
+		}
+	}
+	return applied, err
 }
 
 // MigrateDown takes the schema back to a version; 0 drops every table with all that is in it. It returns ErrNewer where

@@ -140,6 +140,30 @@ func TestAnyNumberMayMigrateAtOnce(t *testing.T) {
 	}
 }
 
+// The version table is in the catalog, and cannot be read yet.
+func TestAMigrationWaitsForTheVersionTableThatAnotherOneMakes(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := open(t, url)
+	read := func(text string) bool { return strings.Contains(text, "is_applied from prescient.schema_migration") }
+	var other sync.WaitGroup
+	faults := pgtest.OpenFaults(t, url, false)
+	faults.Set(pgtest.Fault{At: 1, Of: read, Kind: pgtest.SomebodyFirst, First: func() {
+		exec(t, db, "alter table prescient.schema_migration rename to soon")
+		other.Go(func() {
+			time.Sleep(100 * time.Millisecond)
+			exec(t, db, "alter table prescient.soon rename to schema_migration")
+		})
+	}})
+	if err := pgsql.Migrate(t.Context(), faults.DB, ""); err != nil {
+		t.Error(err)
+	}
+	other.Wait()
+	if hit, _ := faults.Hit(); hit == 0 {
+		t.Error("nobody has read the version table")
+	}
+}
+
 func TestMigrateTwiceIsNothingToDo(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
