@@ -490,7 +490,28 @@ func TestACheckWithATransactionCommitsItsWritesWithItsOutcome(t *testing.T) {
 				_, err := tx.QueryContext(ctx, `select * from generate_series(1, 100000)`) //nolint:sqlclosecheck,rowserrcheck // on purpose
 				return nil, err
 			},
-			want: ended{"", slot(2), 0, 1, "the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: pq: there is already a query being processed on this connection"},
+			want: ended{"", slot(2), 0, 1, "the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: a query has rows that were neither read to their end nor closed"},
+		},
+		{
+			name: "rows that are left open, of a query with parameters",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_ = insert(ctx, tx, job)
+				_, err := tx.QueryContext(ctx, `select * from generate_series(1, $1::int)`, 2) //nolint:sqlclosecheck,rowserrcheck // on purpose
+				return nil, err
+			},
+			want: ended{"", slot(2), 0, 1, "the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: a query has rows that were neither read to their end nor closed"},
+		},
+		{
+			name: "rows that are left open, of a query that was prepared",
+			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_ = insert(ctx, tx, job)
+				s, err := tx.PrepareContext(ctx, `select * from generate_series(1, $1::int)`) //nolint:sqlclosecheck // on purpose
+				if err == nil {
+					_, err = s.QueryContext(ctx, 2) //nolint:sqlclosecheck,rowserrcheck // on purpose
+				}
+				return nil, err
+			},
+			want: ended{"", slot(2), 0, 1, "the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: a query has rows that were neither read to their end nor closed"},
 		},
 		{
 			name: "a transaction that only reads",

@@ -239,3 +239,36 @@ func TestARunCountsARecordWhoseReplyWasLostBeforeAnotherClosedTheSlot(t *testing
 		t.Errorf("the record that got no reply is not counted: %+v", result)
 	}
 }
+
+// The server takes back what was recorded already, when it is to be committed.
+func TestARecordThatIsRepeatedForASerializationFailureIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	w := setup(t)
+	w.db.MustExec(`
+		create sequence tried;
+		create function fail_once() returns trigger language plpgsql as $$
+		begin
+			if nextval('public.tried') = 1 then
+				raise exception 'somebody was first' using errcode = 'serialization_failure';
+			end if;
+			return null;
+		end
+		$$;
+		create constraint trigger fail_once after insert on prescient.slot_tally deferrable initially deferred
+		for each row execute function fail_once()`)
+	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch { // with which it is recorded in a transaction of several messages
+			results[i].Enqueue = []jobs.FutureJob{{JobExec: "next", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
+		}
+		return results, nil
+	})
+	w.registry.Register("next", done)
+	const rows = 5
+	w.enqueue("job", slot(1), rows)
+	if result := w.run(slot(1)); result.Finished != rows || result.Checked != rows {
+		t.Errorf("%+v", result)
+	}
+	w.isClosed(rows)
+}

@@ -229,8 +229,8 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	var free, busy map[int64]bool
 	part := r.parts.Add(1)
 	err = r.retry(r.work, pgsql.IsTransient, func() error {
-		n = tally{}
 		return pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
+			n = tally{}
 			var m pgsql.Message
 			m.Do(r.settings(r.cfg.Lease, lockTimeout))
 			m.Do(pgsql.SlotIndexOnly.In(r.schema))

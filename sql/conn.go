@@ -105,25 +105,11 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	case err != nil:
 		return nil, err
 	case s != nil:
-		return s.QueryContext(ctx, args)
+		rows, err = s.QueryContext(ctx, args)
+	default:
+		rows, err = c.Conn.QueryContext(ctx, query, args)
 	}
-	rows, err = c.Conn.QueryContext(ctx, query, args)
-	if several, ok := rows.(driver.RowsNextResultSet); ok && ctx.Value(calls) != nil {
-		return answers{several, c}, err
-	}
-	return rows, err
-}
-
-// answers are those to a message that executes what is prepared: one after the first may be an error.
-type answers struct {
-	driver.RowsNextResultSet
-	conn *conn
-}
-
-func (a answers) Next(dest []driver.Value) error {
-	err := a.RowsNextResultSet.Next(dest)
-	a.conn.note(err)
-	return err
+	return c.tx.watch(rows), err
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
@@ -176,7 +162,11 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, err
 	}
-	return c.Conn.PrepareContext(ctx, query)
+	base, err := c.Conn.PrepareContext(ctx, query)
+	if s, ok := base.(pqconn.Stmt); ok && c.tx != nil {
+		return stmt{s, c.tx}, err
+	}
+	return base, err
 }
 
 // keep returns a statement that is prepared; nil for one that is to go as it is.

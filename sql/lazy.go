@@ -3,11 +3,14 @@ package sql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"maps"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
 // lazyKey marks contexts for the connections of a pool of Open.
@@ -136,16 +139,14 @@ type lazyTx struct {
 	undo  []string
 	begun bool // begin was sent
 	ended bool // the message that commits was sent
+	open  int  // queries whose rows are not closed
 }
 
 // enter returns the statement as it is to be sent, and how long it may take: no longer than the transaction, but for the
 // message that commits. simple: others may go with it.
 func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.Context, string, error) {
-	switch {
-	case t == nil:
-		return ctx, query, nil
-	case t.ended: // what comes now would be written by itself, or in the transaction after it
-		return ctx, query, sql.ErrTxDone
+	if err := t.refuse(); err != nil || t == nil {
+		return ctx, query, err
 	}
 	ends, commits := ctx.Value(last).(bool)
 	commits = commits && simple
@@ -170,6 +171,77 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	}
 	t.ended = t.ended || commits
 	return ctx, query, nil
+}
+
+// errOpen is the answer to a statement while the rows of another are read. The driver would send it, where that one had parameters, and
+// take the one's answer for the other's.
+var errOpen = errors.New("a query has rows that were neither read to their end nor closed")
+
+// refuse returns why a statement must not be sent.
+func (t *lazyTx) refuse() error {
+	switch {
+	case t == nil:
+		return nil
+	case t.ended: // it would be carried out by itself, or in the transaction after this one
+		return sql.ErrTxDone
+	case t.open > 0:
+		return errOpen
+	}
+	return nil
+}
+
+// watch returns the rows of a query as those of the transaction.
+func (t *lazyTx) watch(base driver.Rows) driver.Rows {
+	r, ok := base.(pqconn.Rows)
+	if t == nil || !ok {
+		return base
+	}
+	t.open++
+	return &rows{Rows: r, tx: t}
+}
+
+// rows are those of a query in a transaction.
+type rows struct {
+	pqconn.Rows
+	tx     *lazyTx
+	closed bool
+}
+
+func (r *rows) Next(dest []driver.Value) error {
+	err := r.Rows.Next(dest)
+	if err != nil {
+		r.tx.conn.note(err) // of one statement of many
+	}
+	return err
+}
+
+func (r *rows) Close() error {
+	if !r.closed {
+		r.closed = true
+		r.tx.open--
+	}
+	return r.Rows.Close()
+}
+
+// stmt is a statement that was prepared in a transaction.
+type stmt struct {
+	pqconn.Stmt
+	tx *lazyTx
+}
+
+func (s stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	if err := s.tx.refuse(); err != nil {
+		return nil, err
+	}
+	rows, err := s.Stmt.QueryContext(ctx, args)
+	return s.tx.watch(rows), err
+}
+
+func (s stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	if err := s.tx.refuse(); err != nil {
+		return nil, err
+	}
+	return s.Stmt.ExecContext(ctx, args)
 }
 
 // Commit is called when the message that commits has succeeded.

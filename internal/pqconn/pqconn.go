@@ -22,3 +22,13 @@ type Stmt interface {
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
+
+// Rows are what a query of it returns.
+type Rows interface {
+	driver.Rows
+	driver.RowsNextResultSet
+	driver.RowsColumnTypeScanType
+	driver.RowsColumnTypeDatabaseTypeName
+	driver.RowsColumnTypeLength
+	driver.RowsColumnTypePrecisionScale
+}
