@@ -79,7 +79,8 @@ type Option func(*Definition)
 // Errors do not count. Default 5.
 func MaxChecks(n int) Option { return func(d *Definition) { d.MaxChecks = n } }
 
-// Timeout ends a check's context. One that goes on is abandoned after the runner's grace period. Default 1 minute.
+// Timeout ends a check's context, so long after the function was called: what was waited for a connection or a lock before that is not
+// in it. A check that goes on is abandoned after the runner's grace period. Default 1 minute.
 func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeout = limit } }
 
 // Horizon limits how far ahead of now a check may ask for the next. Default 5 years.
