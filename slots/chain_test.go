@@ -241,7 +241,7 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 	faults.DB.SetMaxOpenConns(1)
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LostReply, Of: func(text string) bool { return strings.Contains(text, "record_row") }})
 	w.clock.Set(slot(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	result, err := w.runner(alone, func(c *slots.Config) { c.DB, c.Lease = faults.DB, 2*time.Second }).Run(ctx, slot(1))
 	if err != nil || result.Finished != 5 || result.State != slots.StateDone {
