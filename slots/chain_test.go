@@ -265,7 +265,7 @@ func TestACheckThatMissesWhatAnotherHasDeallocatedInThePoolOfItsJob(t *testing.T
 	}, jobs.Retry(0), jobs.Through(open(t, w.url, pgsql.Prepared())))
 	w.enqueue("job", slot(1), 10)
 	w.clock.Set(slot(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if result, err := w.runner(alone).Run(ctx, slot(1)); err != nil || result.Finished != 9 || result.Failed != 1 {
 		t.Errorf("%+v, %v", result, err)

@@ -42,7 +42,7 @@ type unit struct {
 	next        *unit     // the check that comes after it in its place
 	waited      bool      // for somebody else's lock
 	canceled    bool      // a statement of the check was
-	broken      int       // so often has its connection, after the function was called
+	breaks      int       // of its connection, after the function was called
 
 	// its transaction, which began with the commit of the check before; nil: none did
 	begun func(ctx context.Context) (*pgsql.LazyTx, error)

@@ -90,16 +90,16 @@ func isCut(err error) bool {
 	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// breaks is how often a check is repeated whose connection broke, which it may have done itself: by a statement that the driver does
+// maxBreaks is how often a check is repeated whose connection broke, which it may have done itself: by a statement that the driver does
 // not know, say.
-const breaks = 10
+const maxBreaks = 10
 
 // broke is what a check has returned whose connection was good when it was called.
 func (u *unit) broke(err error) error {
-	if u.broken++; u.broken <= breaks {
+	if u.breaks++; u.breaks <= maxBreaks {
 		return errAgain
 	}
-	return fmt.Errorf("the connection of the check broke each of %d times: %w", u.broken, err)
+	return fmt.Errorf("the connection of the check broke each of %d times: %w", u.breaks, err)
 }
 
 // sameDatabase tells rows that are gone, by errRecorded, from those of another database, where the claim is not either.
