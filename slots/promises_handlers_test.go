@@ -230,7 +230,7 @@ func TestACheckThatLeavesACopyUnfinishedLeavesNothing(t *testing.T) {
 			w := setup(t)
 			w.db.MustExec(`create table effect (key text)`)
 			copies := func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
-				s, err := tx.PrepareContext(ctx, `copy effect from stdin`)
+				s, err := tx.PrepareContext(ctx, `copy effect from stdin`) //nolint:sqlclosecheck // left unfinished, on purpose
 				if err == nil {
 					_, err = s.ExecContext(ctx, "copied")
 				}
