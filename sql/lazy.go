@@ -137,9 +137,10 @@ type lazyTx struct {
 	conn  *conn
 	ctx   context.Context
 	undo  []string
-	begun bool // begin was sent
-	ended bool // the message that commits was sent
-	open  int  // queries whose rows are not closed
+	begun bool   // begin was sent
+	ended bool   // the message that commits was sent
+	open  int    // queries whose rows are not closed
+	free  func() // unbinds the statement before from the transaction's context
 }
 
 // enter returns the statement as it is to be sent, and how long it may take: no longer than the transaction, but for the
@@ -150,10 +151,8 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	}
 	ends, commits := ctx.Value(last).(bool)
 	commits = commits && simple
-	if ctx != t.ctx && !commits {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		context.AfterFunc(t.ctx, cancel)
+	if !commits {
+		ctx = t.bind(ctx)
 	}
 	begun := t.begun
 	t.begun = true // or perhaps: to roll back does no harm
@@ -171,6 +170,22 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	}
 	t.ended = t.ended || commits
 	return ctx, query, nil
+}
+
+// bind returns a context for a statement that ends with the transaction's, too. That of the one before, which is over, is let go of: a
+// check may have any number of them.
+func (t *lazyTx) bind(ctx context.Context) context.Context {
+	if t.free != nil {
+		t.free()
+		t.free = nil
+	}
+	if ctx == t.ctx {
+		return ctx
+	}
+	bound, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(t.ctx, cancel)
+	t.free = func() { stop(); cancel() }
+	return bound
 }
 
 // errOpen is the answer to a statement while the rows of another are read. The driver would send it, where that one had parameters, and
@@ -233,7 +248,7 @@ func (s stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (drive
 	if err := s.tx.refuse(); err != nil {
 		return nil, err
 	}
-	rows, err := s.Stmt.QueryContext(ctx, args)
+	rows, err := s.Stmt.QueryContext(s.tx.bind(ctx), args)
 	return s.tx.watch(rows), err
 }
 
@@ -241,7 +256,7 @@ func (s stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver
 	if err := s.tx.refuse(); err != nil {
 		return nil, err
 	}
-	return s.Stmt.ExecContext(ctx, args)
+	return s.Stmt.ExecContext(s.tx.bind(ctx), args)
 }
 
 // Commit is called when the message that commits has succeeded.

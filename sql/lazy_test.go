@@ -279,12 +279,27 @@ func TestStatementsEndWithTheTransactionWhateverTheirContext(t *testing.T) {
 		forever, never := context.WithCancel(context.Background())
 		defer never()
 		for name, of := range map[string]context.Context{"none": context.Background(), "own": forever} {
-			t.Run(name, func(t *testing.T) { endsWithItsTransaction(t, db, watch, of) })
+			t.Run(name, func(t *testing.T) {
+				endsWithItsTransaction(t, db, watch, func(tx *pgsql.LazyTx, query string) error {
+					_, err := tx.ExecContext(of, query)
+					return err
+				})
+			})
+			t.Run(name+" of one that is prepared", func(t *testing.T) {
+				endsWithItsTransaction(t, db, watch, func(tx *pgsql.LazyTx, query string) error {
+					s, err := tx.PrepareContext(of, query)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = s.ExecContext(of)
+					return err
+				})
+			})
 		}
 	})
 }
 
-func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, of context.Context) {
+func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, exec func(tx *pgsql.LazyTx, query string) error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	query := "select pg_sleep(60) /* " + t.Name() + " */"
@@ -301,8 +316,56 @@ func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, of context.Context
 	}
 	defer tx.End()
 	began := time.Now()
-	if _, err := tx.ExecContext(of, query); err == nil || time.Since(began) > 30*time.Second {
+	if err := exec(tx, query); err == nil || time.Since(began) > 30*time.Second {
 		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
+// counting is a context that counts who is to be told of its end.
+type counting struct {
+	context.Context
+	n int
+}
+
+func (c *counting) AfterFunc(fn func()) (stop func() bool) {
+	c.n++
+	end := context.AfterFunc(c.Context, fn)
+	return func() bool { c.n--; return end() }
+}
+
+func (c *counting) Value(any) any { return nil } // else it is seen through
+
+func TestATransactionKeepsNothingOfStatementsThatAreOver(t *testing.T) {
+	t.Parallel()
+	db, err := pgsql.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	tx, err := pgsql.BeginLazy(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.End()
+	forever, never := context.WithCancel(t.Context())
+	defer never()
+	ctx := &counting{Context: forever}
+	for range 10 {
+		if err := tx.QueryRowContext(ctx, "select $1::int", 1).Scan(new(int)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := tx.PrepareContext(ctx, "select 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := s.ExecContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ctx.n != 1 {
+		t.Errorf("%d statements are kept, want the last", ctx.n)
 	}
 }
 
