@@ -15,7 +15,7 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 	page := func(n int64) (v overviewPage) {
-		v.Overview.Status = view.Status{NextSlot: noon.Add(16 * time.Minute)}
+		v.Status = view.Status{NextSlot: noon.Add(16 * time.Minute)}
 		v.Overview.Axis = []board.Cell{
 			{Slot: noon, Slots: n, State: slots.StateDone, Checked: 78, Failed: 42, Took: duration.Text(69 * time.Second), TooLong: true},
 			{Slot: noon.Add(30 * time.Minute), Slots: n, State: board.StateAhead, Forecast: &board.Forecast{Rows: 98, Took: duration.Text(3 * time.Second)}},
