@@ -119,6 +119,42 @@ func TestEveryCommandIsInItsPageOfDocs(t *testing.T) {
 	}
 }
 
+// word is a word of a command line, or the beginning of what is no part of the command: a pipe, a redirection, a comment.
+var word = regexp.MustCompile(`'[^']*'|"[^"]*"|\)|[^\s'")]+`)
+
+// Whoever copies an example at night wants it to work.
+func TestTheExamplesOfEveryCommandParse(t *testing.T) {
+	t.Parallel()
+	a := New(jobs.NewRegistry())
+	a.Name, a.Out = "shop", io.Discard
+	every(a.root(), func(c *cobra.Command) {
+		for line := range strings.Lines(strings.ReplaceAll(c.Example, "\\\n", " ")) {
+			_, line, is := strings.Cut(line, c.CommandPath()+" ")
+			if !is || c.HasSubCommands() {
+				continue
+			}
+			var args []string
+			for _, arg := range word.FindAllString(line, -1) {
+				if strings.ContainsAny(arg[:1], "|>#&;)") {
+					break
+				}
+				args = append(args, strings.Trim(arg, `'"`))
+			}
+			other := New(jobs.NewRegistry())
+			other.Name, other.Out = "shop", io.Discard
+			found, rest, err := other.root().Find(append(strings.Fields(c.CommandPath())[1:], args...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := found.ParseFlags(rest); err != nil {
+				t.Errorf("%s %s: %v", c.CommandPath(), strings.TrimSpace(line), err)
+			} else if err := found.ValidateArgs(found.Flags().Args()); err != nil {
+				t.Errorf("%s %s: %v", c.CommandPath(), strings.TrimSpace(line), err)
+			}
+		}
+	})
+}
+
 // flagsOf is the part of a page below "Flags:".
 func flagsOf(page string) string {
 	_, flags, _ := strings.Cut(page, "\nFlags:\n")

@@ -61,6 +61,11 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 	if a.chosen != "" {
 		return usagef("--store %s: pods work on all stores that their configuration lists; leave the flag out, or give pods of their own a file with that store alone", a.chosen)
 	}
+	for _, port := range o.ports {
+		if port < 1 || port > 65535 {
+			return usagef("--port %d: want a number from 1 to 65535", port)
+		}
+	}
 	s, err := o.fill(ctx, a)
 	if err != nil {
 		return err

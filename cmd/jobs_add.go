@@ -44,7 +44,7 @@ unless --on-conflict says otherwise:
 		Example: `  prescient jobs add order.unshipped order 42 --in 48h
   prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'
-  prescient jobs add report.daily customer 7 --at 2026-03-01T09:00Z --within 4h
+  prescient jobs add report.daily customer 7 --at 2026-03-02 --within 8h
   prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back --cap 24h`,
 		Args: exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {

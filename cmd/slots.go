@@ -130,7 +130,7 @@ func claimRow(c view.Claim) table.Row {
 
 func printSlot(a *App, v view.SlotDetail) error {
 	return a.print(v, func() error {
-		err := a.table(nil, table.Row{"slot", v.Slot}, table.Row{"state", string(v.State)}, table.Row{"kind", string(v.Kind)},
+		err := a.table(nil, table.Row{"slot", v.Slot.Slot}, table.Row{"state", string(v.State)}, table.Row{"kind", string(v.Kind)},
 			table.Row{"planned", v.Planned}, table.Row{"checked", v.Checked}, table.Row{"finished", v.Finished},
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})

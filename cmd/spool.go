@@ -56,21 +56,22 @@ func (a *App) openSpool(width time.Duration) (*spool.Spool, error) {
 
 func newSpoolRun(a *App, width *time.Duration) *cobra.Command {
 	var slot instant
-	c := a.withOutput(&cobra.Command{
+	c := a.verboseFlag(a.withOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the executables of one slot",
 		Long: `Run the executables of one slot: the one that has begun last, or the one that --slot or the name of a
 Kubernetes Job stands for. A slot that another run is at is left to it, with exit code 0. Started up to --early before
 a boundary, it waits for the boundary.
 
-It writes nothing to stdout, unless asked for JSON, and one line "spool run" to the log. The output of the executables
-goes to history.`,
+It writes nothing to stdout, unless asked for JSON. The log has a line of what was done, where it goes to a terminal or
+--verbose or --log-level asks for it; and in any case a warning for each executable that failed. The output of the
+executables goes to history.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient spool run --dir /var/spool/checks
   7 * * * * prescient spool catch-up --dir /var/spool/checks`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runSpool(c.Context(), a, width, slot) },
-	})
+	}))
 	c.Flags().Var(&slot, "slot", "the `SLOT` to run; default: the one that has begun last")
 	addRunFlags(c.Flags(), "workers", "grace", "early", "job-name")
 	return c
@@ -91,7 +92,7 @@ func runSpool(ctx context.Context, a *App, width *time.Duration, at instant) err
 	if result.State == "" { // not begun
 		return err
 	}
-	a.log.LogAttrs(ctx, slog.LevelInfo, "spool run", slog.Any("", result))
+	a.done(result.Checked > 0).LogAttrs(ctx, slog.LevelInfo, "spool run", slog.Any("", result))
 	return errors.Join(err, a.print(newSpoolResultView(result), func() error { return nil }))
 }
 

@@ -20,7 +20,7 @@ type spoolCatchUpOptions struct {
 
 func newSpoolCatchUp(a *App, width *time.Duration) *cobra.Command {
 	o := spoolCatchUpOptions{mode: slots.ModeRun}
-	c := a.withOutput(&cobra.Command{
+	c := a.verboseFlag(a.withOutput(&cobra.Command{
 		Use:   "catch-up",
 		Short: "Run the executables of slots that were missed, or left by a run that died",
 		Long: `Run the executables of slots that were missed, or left by a run that died. The oldest slot comes first, one at
@@ -30,12 +30,12 @@ a time. A slot that another run is at is left to it.
   --mode defer   move every one to the next slot
   --mode expire  move those past their --deadline to history, and leave the others
 
-Nothing to catch up on is success.`,
+Nothing to catch up on is success, and prints nothing.`,
 		Example: `  prescient spool catch-up --dir /var/spool/checks --dry-run
   prescient spool catch-up --dir /var/spool/checks --since 6h`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return catchUpSpool(c.Context(), a, width, &o) },
-	})
+	}))
 	fs := c.Flags()
 	fs.Var(choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do: run, defer or expire")
 	sinceVar(fs, &o.since, "since", "first slot to look at")
@@ -55,9 +55,12 @@ func catchUpSpool(ctx context.Context, a *App, width *time.Duration, o *spoolCat
 		Mode: o.mode, Since: o.since.from(now), Until: o.until.from(now), DryRun: o.dryRun,
 	})
 	view := newSpoolCaughtView(missed, o)
-	a.log.InfoContext(ctx, "spool catch-up", "mode", o.mode, "dry_run", o.dryRun,
+	a.done(len(view.Slots) > 0).InfoContext(ctx, "spool catch-up", "mode", o.mode, "dry_run", o.dryRun,
 		"slots", len(view.Slots), "checked", view.Checked, "failed", view.Failed)
 	return errors.Join(err, a.print(view, func() error {
+		if len(view.Slots) == 0 {
+			return nil
+		}
 		header := table.Row{"SLOT", "WAITING", "NOW", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED", optional("RUNNING"), optional("REFUSED"), optional("TOOK")}
 		return printTable(a, view.Slots, header, func(s spoolCaughtSlot) table.Row {
 			if s.Result == nil {

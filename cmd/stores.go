@@ -121,6 +121,9 @@ func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
 	err := a.print(list, func() error {
 		header := table.Row{"STORE", optional("DATABASE"), "STATE", "WAITING", "SCHEDULES", optional("LEAVING"), optional("ARRIVING"), "LAST SLOT"}
 		err := printTable(a, list, header, func(v storeState) table.Row {
+			if v.Error != "" { // what is in it nobody knows
+				return table.Row{v.Name, where(v.Database), v.State, "", "", "", "", v.LastSlot}
+			}
 			return table.Row{v.Name, where(v.Database), v.State, orMore(v.Waiting, stores.Counted), orMore(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot}
 		})
 		for _, text := range left {

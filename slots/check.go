@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -244,7 +245,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 	defer func() {
 		took := time.Since(u.began)
 		if p := recover(); p != nil {
-			rd.run.cfg.Logger.ErrorContext(ctx, "check panicked", "check", u.String(), "panic", p, "stack", string(debug.Stack()))
+			rd.run.cfg.Logger.Log(ctx, rd.run.panicLevel("check of "+u.def.Name), "check panicked", "check", u.String(), "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
 		goOn = rd.conclude(ctx, u, results, err, took)
@@ -262,6 +263,15 @@ func (rd *round) check(u *unit) (goOn bool) {
 		results, err = u.def.Call(ctx, nil, u.rows)
 	}
 	return true
+}
+
+// panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
+// debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its error.
+func (r *run) panicLevel(function string) slog.Level {
+	if _, told := r.panicked.LoadOrStore(function, true); told {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
 }
 
 // brief tells the rows where they stand.

@@ -68,7 +68,7 @@ func (l *limit) key(row jobs.FutureJob) (key string) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			l.run.cfg.Logger.ErrorContext(l.run.work, "LimitBy panicked: the check counts to the empty key", "check", row.Key().String(), "panic", p)
+			l.run.cfg.Logger.Log(l.run.work, l.run.panicLevel("LimitBy of "+l.def.Name), "LimitBy panicked: the check counts to the empty key", "check", row.Key().String(), "panic", p)
 		}
 	}()
 	key = l.def.LimitBy(row)

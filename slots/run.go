@@ -64,6 +64,7 @@ type run struct {
 	write       atomic.Int64  // rows that are recorded at once
 	wake        chan struct{} // something has changed for the goroutine of do
 	closed      atomic.Bool   // the last record has closed the slot
+	panicked    sync.Map      // whose panic was logged; see panicLevel
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes map[string]*lane

@@ -206,6 +206,27 @@ func TestARunWorksWithPreparedStatements(t *testing.T) {
 	}
 }
 
+// What a run logs is mail, where cron starts it: thousands of rows with the same bug are no reason for thousands of stacks.
+func TestTheStackOfAPanicIsLoggedOnceForEachJobOfARun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	panics := func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("oh no") }
+	w.registry.Register("one", panics)
+	w.registry.Register("two", panics)
+	w.enqueue("one", slot(1), 30)
+	w.enqueue("two", slot(1), 30)
+	var log strings.Builder
+	result := w.run(slot(1), func(c *slots.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	if result.Failed != 60 {
+		t.Errorf("%+v", result)
+	}
+	for _, job := range []string{"one", "two"} {
+		if n := strings.Count(log.String(), `level=ERROR msg="check panicked" check="`+job); n != 1 {
+			t.Errorf("%d stacks of job %s:\n%s", n, job, log.String())
+		}
+	}
+}
+
 func TestARunTellsOfEachJobHowManyChecksFailedAndWhatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -115,7 +115,7 @@ func due(e jobs.Event, now time.Time) string {
 	case "paused":
 		text += ", but its job is paused: jobs resume " + e.JobExec
 	case "unregistered":
-		text += ", but no run of the last 7 days has registered its job"
+		text += ", but no run of the last 7 days has registered its job: it waits for one of a binary that has it"
 	case "missed":
 		text += ": no run has opened the slot, which catch-up does"
 	case "open":

@@ -197,7 +197,10 @@ func unregistered(r *Report, limit float64) []Finding {
 			names = append(names, j.JobExec)
 		}
 	}
-	return r.found(float64(len(names)) > limit, "", "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", strings.Join(names, ", "))
+	if len(names) == 0 {
+		return nil
+	}
+	return r.found(float64(len(names)) > limit, "jobs list --job "+names[0], "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", strings.Join(names, ", "))
 }
 
 func slow(r *Report, limit float64) []Finding {

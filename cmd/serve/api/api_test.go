@@ -378,6 +378,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 	w.serve(w.board, func(c *Config) { c.OpenReading = true })
 	want(200, "GET", "/jobs", "")
 	want(403, "POST", "/actions/cancel?preview=true", "")
+	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true", strings.NewReader(cancel)); !strings.Contains(answer.Body.String(), "needs the token of an operator") {
+		t.Errorf("%s does not say what is needed by who has sent no token", answer.Body)
+	}
 	want(401, "GET", "/jobs", "not a token of ours")
 	if left, err := w.Client.Show(t.Context(), w.DB, "order", "6"); err != nil || len(left) != 1 {
 		t.Errorf("%d left, %v", len(left), err)

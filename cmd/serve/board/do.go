@@ -18,7 +18,7 @@ import (
 )
 
 // ErrReader is returned to those who may only read.
-var ErrReader = errors.New("this token may read, and change nothing")
+var ErrReader = errors.New("this needs the token of an operator, one of serve.token")
 
 // NoRights is what to tell who has asked for something that the database has refused the server.
 const NoRights = "the database role of this server may not do that: actions need the role of an operator, which prescient migrate roles makes"

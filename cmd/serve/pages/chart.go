@@ -139,14 +139,17 @@ func (b bar) Label() string {
 	return text + ": " + says(b.Cell)
 }
 
-// says is a cell in words.
+// says is a cell in words. Of several slots the rows are those of all of them, and the time is that of the one that took longest.
 func says(c board.Cell) string {
-	text := stateWords[c.State]
+	text, longest := stateWords[c.State], ""
+	if c.Slots > 1 {
+		longest = "the longest "
+	}
 	switch {
 	case c.Forecast != nil:
 		text = "about " + plural(c.Forecast.Rows, "row", "rows") + " to come"
 		if c.Forecast.Took > 0 {
-			text += ", in about " + dur(c.Forecast.Took)
+			text += ", " + longest + "in about " + dur(c.Forecast.Took)
 		}
 	case c.State == slots.StateDone || c.State == board.StateRunning:
 		text += ", " + plural(c.Checked, "row", "rows")
@@ -159,7 +162,7 @@ func says(c board.Cell) string {
 		text += ", " + num(c.Failed) + " failed"
 	}
 	if c.Took > 0 {
-		text += ", took " + dur(c.Took)
+		text += ", " + longest + "took " + dur(c.Took)
 	}
 	switch {
 	case c.TooLong && c.Forecast != nil:

@@ -124,17 +124,29 @@ func (v overviewPage) lately() string {
 	}
 	var said []string
 	if last != nil {
-		said = append(said, "Slot "+last.Slot.Format("15:04")+" was run: "+strings.TrimPrefix(says(*last), "run, ")+".")
+		was := "Slot " + last.Slot.Format("15:04") + " was run: "
+		if last.Slots > 1 {
+			was = "The " + several(*last) + " were run: "
+		}
+		said = append(said, was+strings.TrimPrefix(says(*last), "run, ")+".")
 	}
 	for _, c := range v.Running {
 		said = append(said, "Slot "+c.Slot.Format("15:04")+" is being run; "+plural(c.Waiting, "row waits", "rows wait")+" in it.")
 	}
-	if next != nil && next.Forecast != nil {
-		said = append(said, "The next is "+next.Slot.Format("15:04")+": "+says(*next)+".")
-	} else {
+	switch {
+	case next == nil || next.Forecast == nil:
 		said = append(said, "The next is "+v.NextSlot.Format("15:04")+".")
+	case next.Slots > 1:
+		said = append(said, "The next is "+v.NextSlot.Format("15:04")+".", "The "+several(*next)+": "+says(*next)+".")
+	default:
+		said = append(said, "The next is "+next.Slot.Format("15:04")+": "+says(*next)+".")
 	}
 	return strings.Join(said, " ")
+}
+
+// several is what a cell of narrow slots stands for.
+func several(c board.Cell) string {
+	return num(c.Slots) + " slots from " + c.Slot.Format("15:04") + " on"
 }
 
 // figures are the numbers below the axis.

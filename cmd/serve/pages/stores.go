@@ -88,10 +88,13 @@ func newStoreLine(s board.StoreStatus) storeLine {
 	return v
 }
 
-// Expected says what the slot is expected to be like that comes next.
+// Expected says, after its time, what the slot is expected to be like that comes next.
 func (s storeLine) Expected() string {
 	if s.Next == nil || s.Next.Forecast == nil {
 		return "nothing is forecast"
+	}
+	if s.Next.Slots > 1 {
+		return "and " + num(s.Next.Slots-1) + " more slots: " + says(*s.Next)
 	}
 	return says(*s.Next)
 }
