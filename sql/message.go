@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 )
 
 // Message is statements that go to the server together, with their parameters written into them: one round trip, and
@@ -82,7 +83,10 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = m.send(ctx, conn, "begin;\n"+settings+";\n"+m.text.String()+"commit")
+	answered, err := m.send(ctx, conn, "begin read write;\n"+settings+";\n"+m.text.String()+"commit")
+	if answered == 0 && HasState(err, pqerror.FeatureNotSupported) { // as in Commit of any transaction
+		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	}
 	if State(err) == "" && !errors.Is(err, context.Canceled) {
 		return err
 	}
