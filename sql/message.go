@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -221,7 +222,32 @@ func literal(arg any) (string, error) {
 		if strings.IndexByte(v, 0) >= 0 {
 			return "", errors.New("a text with a NUL byte has no literal")
 		}
-		return pq.QuoteLiteral(v), nil
+		return plain(pq.QuoteLiteral(v)), nil
 	}
 	return "", fmt.Errorf("a %T has no literal", arg)
 }
+
+// plain writes a literal in ASCII alone, which means the same whatever client_encoding the session has been set to: the server takes
+// the message for a text in that before it carries out the first statement of it. What is no UTF-8 stays, for the server to refuse.
+func plain(literal string) string {
+	if !strings.ContainsFunc(literal, beyondASCII) {
+		return literal
+	}
+	var b strings.Builder
+	if literal[0] == '\'' { // without backslashes: else the driver has made it one that has escapes
+		b.WriteString(" E")
+	}
+	for len(literal) > 0 {
+		r, size := utf8.DecodeRuneInString(literal)
+		switch {
+		case r < utf8.RuneSelf || size == 1:
+			b.WriteString(literal[:size])
+		default:
+			fmt.Fprintf(&b, `\U%08X`, r)
+		}
+		literal = literal[size:]
+	}
+	return b.String()
+}
+
+func beyondASCII(r rune) bool { return r >= utf8.RuneSelf }
