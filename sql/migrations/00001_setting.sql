@@ -108,7 +108,7 @@ stable
 strict
 parallel safe
 as $$
-    select ('x' || substr(sha256(convert_to(key, 'UTF8'))::text, 3, 15))::bit(60)::bigint
+    select ('x' || left(encode(sha256(convert_to(key, 'UTF8')), 'hex'), 15))::bit(60)::bigint
 $$;
 
 -- What place_hash is given for a key of future_job. A null item_key, that of an anonymous row, is as ''.
