@@ -254,7 +254,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 		}
 	}
 	w.enqueue(check("2", slot(4)), jobs.Keep)
-	for _, within := range []string{"-1 second", "-1 month", "367 days", "60 years"} {
+	for _, within := range []string{"-1 second", "-1 month", "-100 years", "367 days", "60 years", "100 years", "170000000 years"} {
 		for _, query := range []string{
 			"select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)",
 			"select prescient.push_back('remind', 'order', '2', '2030-03-02', within => $1)",

@@ -128,7 +128,7 @@ language sql
 immutable
 parallel safe
 as $$
-    select nullif(floor(date_part('epoch', within))::integer, 0)
+    select case when within is not null then nullif(greatest(-1, least(2147483647, floor(date_part('epoch', within))))::integer, 0) end
 $$;
 
 -- The number of slots from first on, which is at or after an instant, that are before `within` seconds after it; at least 1.
