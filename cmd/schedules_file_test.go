@@ -71,6 +71,19 @@ func parseSchedules(text string) (list []schedule.Spec, err error) {
 	return list, nil
 }
 
+func TestANumberOfAPayloadIsTheSameInJSON(t *testing.T) {
+	t.Parallel()
+	const numbers = "[0, -0.0, 1.10, .5, 5., 1_000.5, 1e3, -2.5E-3, 1e300, 0.1, 18446744073709551615, -9223372036854775808, 0x1F, !!float 5]"
+	got, err := parseSchedules("id: a\ncrontab: '@daily'\npayload: " + numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "[0,-0,1.1,0.5,5,1000.5,1000,-0.0025,1e+300,0.1,18446744073709551615,-9223372036854775808,31,5]"
+	if string(got[0].Payload) != want {
+		t.Errorf("%s, want %s", got[0].Payload, want)
+	}
+}
+
 func TestAFileIsAStreamOfSchedulesAndOfListsOfThem(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -145,6 +158,9 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		"schedules:\n- id: a\n  deadline: soon\n":            "line 3:",
 		"schedules:\n- id: a\n  paused: maybe\n":             "line 3: cannot unmarshal",
 		"schedules:\n- id: a\n  payload:\n    x: 2026-01-01": "line 4: JSON has no timestamps",
+		"id: a\npayload: [1, 12345678901234567890123]":       "line 2: the number 12345678901234567890123 would become 1.2345678901234568e+22: write it in quotes",
+		"id: a\npayload: {x: 0.12345678901234567890}":        "line 2: the number 0.12345678901234567890 would become 0.12345678901234568",
+		"id: a\npayload: -1e-999999999":                      "line 2: the number -1e-999999999 would become -0",
 		"schedules:\n- id: a\n  payload: {1: 2}\n":           "line 3: payload",
 		"schedules:\n- id: a\n  payload: .nan\n":             "line 3: payload",
 		"schedules:\n- crontab: x\n":                         "schedule 1 of the file: id",

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
+	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -150,8 +153,8 @@ func (d *fileDuration) UnmarshalYAML(node *yaml.Node) error {
 
 // UnmarshalYAML turns YAML into JSON, and refuses what JSON cannot say.
 func (p *filePayload) UnmarshalYAML(node *yaml.Node) error {
-	if line := timestampIn(node, 0); line > 0 {
-		return fmt.Errorf("line %d: JSON has no timestamps: write it in quotes", line)
+	if err := notJSON(node, 0); err != nil {
+		return err
 	}
 	var v any
 	if err := node.Decode(&v); err != nil {
@@ -165,16 +168,35 @@ func (p *filePayload) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// timestampIn returns the line of the first timestamp in a payload, or 0.
-func timestampIn(node *yaml.Node, depth int) int {
+// notJSON returns what is wrong with the first value of a payload that would be another one in JSON.
+func notJSON(node *yaml.Node, depth int) error {
 	const deepest = 1000
-	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
-		return node.Line
+	switch {
+	case depth > deepest:
+		return nil
+	case node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp":
+		return fmt.Errorf("line %d: JSON has no timestamps: write it in quotes", node.Line)
+	case node.Kind == yaml.ScalarNode && node.ShortTag() == "!!float":
+		return rounded(node)
 	}
 	for _, sub := range node.Content {
-		if line := timestampIn(sub, depth+1); line > 0 || depth > deepest {
-			return line
+		if err := notJSON(sub, depth+1); err != nil {
+			return err
 		}
 	}
-	return 0
+	return nil
+}
+
+// rounded refuses a number of more digits than the decoder keeps. Of whole numbers it takes those beyond 64 bits for such, too.
+func rounded(node *yaml.Node) error {
+	var v float64
+	if node.Decode(&v) != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return nil // which has an error of its own
+	}
+	kept := strconv.FormatFloat(v, 'g', -1, 64)
+	said, ok := new(big.Rat).SetString(strings.ReplaceAll(node.Value, "_", ""))
+	if is, _ := new(big.Rat).SetString(kept); ok && said.Cmp(is) == 0 {
+		return nil
+	}
+	return fmt.Errorf("line %d: the number %s would become %s: write it in quotes, or the schedule in JSON", node.Line, node.Value, kept)
 }

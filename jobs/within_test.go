@@ -171,6 +171,29 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 }
 
 // A key that waits is asked for again: with the same arguments nothing moves, whatever is to become of it.
+func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
+	t.Parallel()
+	w, list := setup(t), windows()
+	for name, value := range map[string]string{
+		"bytea_output": "escape", "datestyle": "SQL, DMY", "intervalstyle": "sql_standard", "timezone": "Asia/Kathmandu", "extra_float_digits": "-15",
+	} {
+		set := fmt.Sprintf("alter database %%I set %s = %s", name, pq.QuoteLiteral(value))
+		w.db.MustExec("do $$ begin execute format(" + pq.QuoteLiteral(set) + ", current_database()); end $$")
+	}
+	w.db.SetMaxIdleConns(0) // what is connected from now on has them
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list[:100], jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range list[100:] {
+		if _, err := w.client.Enqueue(t.Context(), w.db, j, jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(placesOf(list), w.placed()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAKeyThatIsAskedForAgainKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]jobs.Conflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {
@@ -231,7 +254,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 		}
 	}
 	w.enqueue(check("2", slot(4)), jobs.Keep)
-	for _, within := range []string{"-1 second", "-1 month", "367 days", "60 years"} {
+	for _, within := range []string{"-1 second", "-1 month", "-100 years", "367 days", "60 years", "100 years", "170000000 years"} {
 		for _, query := range []string{
 			"select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)",
 			"select prescient.push_back('remind', 'order', '2', '2030-03-02', within => $1)",

@@ -44,6 +44,7 @@ type unit struct {
 	waited      bool      // for somebody else's lock
 	canceled    bool      // a statement of the check was
 	breaks      int       // of its connection, after the function was called
+	lost        *lost     // a record of it without a reply; nil: there was none
 
 	// its transaction, which began with the commit of the check before; nil: none did
 	begun func(ctx context.Context) (*pgsql.LazyTx, error)

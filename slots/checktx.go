@@ -51,6 +51,10 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		if errors.Is(err, errRecorded) && u.def.DB != nil {
 			err = rd.sameDatabase(open, tx.Tx, u)
 		}
+		if errors.Is(err, errRecorded) {
+			tx.End() // nobody holds a connection and waits for another
+			rd.countLost(u)
+		}
 		return nil, rd.postpone(open, u, err)
 	}
 	if late(u.at) { // since the connection, or a lock, was waited for
@@ -229,7 +233,8 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 		return err
 	}
 	if len(busy) > 0 {
-		later := &unit{def: u.def, number: u.number}
+		later := &unit{def: u.def, number: u.number, lost: u.lost}
+		u.lost = nil
 		for i := range u.rows {
 			if busy[u.rows[i].ID] {
 				later.rows = append(later.rows, u.rows[i])
@@ -342,6 +347,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	if err != nil {
 		tx.End() // nobody holds a connection and waits for another
 		if !rd.wasCommitted(u, err, part) {
+			u.lost = &lost{part, outcomes}
 			return rd.recordFailed(ctx, u, err)
 		}
 		n = expected(outcomes)
@@ -360,6 +366,22 @@ func (rd *round) wasCommitted(u *unit, err error, part int64) bool {
 	}
 	done, found := rd.run.find(rd.claim, part)
 	return found == nil && done
+}
+
+// lost is a record without a reply that was not found: it may still be carried out.
+type lost struct {
+	part     int64
+	outcomes []outcome
+}
+
+// countLost counts what was recorded after all, where the rows of a check are gone by that.
+func (rd *round) countLost(u *unit) {
+	if u.lost == nil {
+		return
+	}
+	if done, err := rd.run.find(rd.claim, u.lost.part); err == nil && done {
+		rd.run.count(expected(u.lost.outcomes), u.lost.outcomes)
+	}
 }
 
 // recordFailed tells whose fault it is that an outcome was not recorded: the lease is lost, the check has ended its

@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -391,5 +392,36 @@ func TestAStatementThatACheckGivesUpItselfIsItsError(t *testing.T) {
 				t.Errorf("%d calls", n)
 			}
 		})
+	}
+}
+
+// What goes to the server together with its outcome is not in the encoding of the check.
+func TestACheckThatSetsTheEncodingOfItsSessionSpoilsNoText(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "Zoë"}
+	more.SetCheckAt(slotGrid, slot(5))
+	w.registry.RegisterBatchTx("batch", func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		_, err := tx.ExecContext(ctx, "set client_encoding to latin1")
+		results := make([]jobs.Result, len(rows))
+		results[0] = jobs.Result{Next: new(slot(2)), Payload: json.RawMessage(`"€"`), Enqueue: []jobs.FutureJob{more}}
+		results[1].Err = errors.New("ä")
+		return results, err
+	})
+	w.registry.RegisterTx("one", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, "set client_encoding to latin1; do $$ begin raise exception '%', chr(228); end $$")
+		return nil, err
+	})
+	w.enqueue("batch", slot(1), 20)
+	w.enqueue("one", slot(1), 1)
+	w.run(slot(1), alone)
+	var got []string
+	for _, j := range w.waiting() {
+		got = append(got, fmt.Sprint(j.Key(), " ", string(j.Payload), j.LastError))
+	}
+	slices.Sort(got)
+	want := []string{`batch on order 0 "€"`, "batch on order 1 ä", "more on order Zoë ", "one on order 0 pq: \uFFFD (P0001)"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -114,3 +114,18 @@ func keepsItsRole(t *testing.T, wrap func(driver.Connector) driver.Connector, ro
 	w.registerAs(role, jobs.Through(db))
 	w.sameRole(db, owner, w.run(slot(1), alone))
 }
+
+// A guard against writing by hand: whoever means to write says so, as every driver does that begins a transaction to write in it.
+func TestARunWritesWhereTransactionsAreReadOnlyUnlessTheySayOtherwise(t *testing.T) {
+	t.Parallel()
+	w := setupAt(t, pgtest.URL(t))
+	w.registry.Register("plain", done)
+	w.registerAs("select 1")
+	w.enqueue("plain", slot(1), 5)
+	w.db.MustExec(`do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`)
+	db := open(t, w.url)
+	result := w.run(slot(1), alone, func(c *slots.Config) { c.DB = db })
+	if result.Finished != 15 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}

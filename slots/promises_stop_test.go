@@ -226,3 +226,33 @@ func (w *world) waitsForALock() bool {
 	w.t.Helper()
 	return pgtest.Waits(w.t, w.db) > 0
 }
+
+// Who draws how far a run has come may be held up by a terminal that nobody reads.
+func TestARunThatIsStoppedDoesNotWaitForItsProgress(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 3)
+	ctx, stop := context.WithCancel(t.Context())
+	released, returned := make(chan struct{}), make(chan error, 1)
+	w.clock.Set(slot(1))
+	runner := w.runner(func(c *slots.Config) {
+		c.Progress = func(slots.Progress) {
+			stop()
+			<-released
+		}
+	})
+	go func() {
+		_, err := runner.Run(ctx, slot(1))
+		returned <- err
+	}()
+	defer close(released)
+	select {
+	case err := <-returned:
+		if !errors.Is(err, slots.ErrStopped) {
+			t.Error(err)
+		}
+	case <-time.After(15 * time.Second): // a second of grace, ten seconds, and a busy machine
+		t.Error("it goes on")
+	}
+}

@@ -132,8 +132,9 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 // commitOnce sends a message that ends with the fence, again while the database cannot do it. Where the reply to it is lost
 // it finds out what became of it, and then n is all.
 func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all tally) error {
-	unknown := false
-	return r.retry(r.work, pgsql.IsTransient, func() error {
+	unknown := false // a message whose reply was lost may still be carried out, and has locks until then
+	waits := func(err error) bool { return pgsql.IsTransient(err) || unknown && pgsql.IsLockTimeout(err) }
+	return r.retry(r.work, waits, func() error {
 		if unknown {
 			done, err := r.find(c, part)
 			if done {
@@ -145,8 +146,7 @@ func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all t
 		}
 		*n = tally{}
 		err := r.commit(r.work, m)
-		if unknown && pgsql.HasState(err, pqerror.UniqueViolation) {
-			// Of the mark: the message whose reply was lost was still being carried out.
+		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || isLost(err)) { // of its mark; or it has ended the claim
 			if done, _ := r.find(c, part); done {
 				*n, err = all, nil
 			}
@@ -227,44 +227,51 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	sortOutcomes(batch)
 	var n tally
 	var free, busy map[int64]bool
+	var sent map[int64]bool // recorded by an attempt whose reply was lost, which may still be carried out; nil: there was none
 	part := r.parts.Add(1)
-	err = r.retry(r.work, pgsql.IsTransient, func() error {
-		return pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
+	recorded := func() (bool, error) {
+		done, err := r.find(c, part)
+		if done {
+			n = expected(only(batch, func(o *outcome) bool { return sent[o.id] }))
+		}
+		return done, err
+	}
+	waits := func(err error) bool {
+		return pgsql.IsTransient(err) || sent != nil && (pgsql.IsLockTimeout(err) || errors.Is(err, errAgain))
+	}
+	err = r.retry(r.work, waits, func() error {
+		if sent != nil {
+			if done, err := recorded(); done || err != nil {
+				return err
+			}
+		}
+		err := pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			n = tally{}
-			var m pgsql.Message
-			m.Do(r.settings(r.cfg.Lease, lockTimeout))
-			m.Do(pgsql.SlotIndexOnly.In(r.schema))
-			if patient {
-				m.Do(r.waitForLocks(patientFor))
-				if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
-					return err
-				}
-			}
-			if free, busy, err = r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch)); err != nil {
+			if free, busy, err = r.lockFree(tx, batch, patient); err != nil {
 				return err
 			}
-			var record pgsql.Message
+			if slices.ContainsFunc(batch, func(o outcome) bool { return sent[o.id] && busy[o.id] }) {
+				return errAgain
+			}
 			there := only(batch, func(o *outcome) bool { return free[o.id] })
-			if err := errors.Join(r.message(&record, c, there, &n), r.addEnqueued(&record, there)); err != nil {
-				return err
-			}
-			if err := record.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing); err != nil {
-				return err
-			}
-			return record.Send(r.work, tx)
+			return r.recordThere(tx, c, there, part, &n)
 		})
+		if pgsql.IsTransient(err) && len(free) > 0 {
+			sent = free
+		}
+		return err
 	})
 	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
-	if pgsql.HasState(err, pqerror.UniqueViolation) { // of the mark: an attempt whose reply was lost has done it
-		if marked, found := r.find(c, part); found == nil && marked {
-			err, n = nil, expected(done)
+	if pgsql.HasState(err, pqerror.UniqueViolation) && sent != nil { // of its mark
+		if marked, _ := recorded(); marked {
+			err = nil
 		}
 	}
 	switch {
 	case isLost(err):
 		r.leases.lose(c)
 		return nil, nil
-	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
+	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) || errors.Is(err, errAgain):
 		return batch, nil
 	case err != nil:
 		return nil, err
@@ -272,6 +279,32 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	n.yielded = int64(len(done)) - n.checked()
 	r.count(n, done)
 	return only(batch, func(o *outcome) bool { return busy[o.id] }), nil
+}
+
+// lockFree locks the rows of a batch that nobody else has locked.
+func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, patient bool) (free, busy map[int64]bool, err error) {
+	var m pgsql.Message
+	m.Do(r.settings(r.cfg.Lease, lockTimeout))
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
+	if patient {
+		m.Do(r.waitForLocks(patientFor))
+		if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
+			return nil, nil, err
+		}
+	}
+	return r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch))
+}
+
+// recordThere records outcomes whose rows are locked.
+func (r *run) recordThere(tx *sqlx.Tx, c *claim, there []outcome, part int64, n *tally) error {
+	var m pgsql.Message
+	if err := errors.Join(r.message(&m, c, there, n), r.addEnqueued(&m, there)); err != nil {
+		return err
+	}
+	if err := m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing); err != nil {
+		return err
+	}
+	return m.Send(r.work, tx)
 }
 
 // message adds the statements that record outcomes, which are in the order of their ids, and count in n what they did.

@@ -73,6 +73,8 @@ type run struct {
 
 	mu     sync.Mutex
 	result Result
+
+	telling sync.Mutex // held while Progress is called
 }
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, kind Kind, sel selection) *run {
@@ -263,6 +265,16 @@ func (r *run) fail(err error) { r.halt(err) }
 // count adds what was recorded to the result.
 func (r *run) count(n tally, recorded []outcome) {
 	r.observe(recorded)
+	r.addResult(n, recorded)
+	if r.cfg.Progress == nil || n.checked() == 0 {
+		return
+	}
+	r.telling.Lock() // and not mu, which the end of a stopped run needs, whatever Progress does
+	defer r.telling.Unlock()
+	r.cfg.Progress(r.progress())
+}
+
+func (r *run) addResult(n tally, recorded []outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.add(n)
@@ -271,9 +283,12 @@ func (r *run) count(n tally, recorded []outcome) {
 			r.result.addFailure(r.known[o.number].def.Name, o)
 		}
 	}
-	if r.cfg.Progress != nil && n.checked() > 0 {
-		r.cfg.Progress(Progress{Slot: r.slot, Planned: r.result.Planned, Recorded: r.result.Checked})
-	}
+}
+
+func (r *run) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Progress{Slot: r.slot, Planned: r.result.Planned, Recorded: r.result.Checked}
 }
 
 // limitReached tells whether the run has taken as many rows as it may.

@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 )
 
 // Message is statements that go to the server together, with their parameters written into them: one round trip, and
@@ -82,7 +84,10 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = m.send(ctx, conn, "begin;\n"+settings+";\n"+m.text.String()+"commit")
+	answered, err := m.send(ctx, conn, "begin read write;\n"+settings+";\n"+m.text.String()+"commit")
+	if answered == 0 && HasState(err, pqerror.FeatureNotSupported) { // as in Commit of any transaction
+		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	}
 	if State(err) == "" && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -217,7 +222,32 @@ func literal(arg any) (string, error) {
 		if strings.IndexByte(v, 0) >= 0 {
 			return "", errors.New("a text with a NUL byte has no literal")
 		}
-		return pq.QuoteLiteral(v), nil
+		return plain(pq.QuoteLiteral(v)), nil
 	}
 	return "", fmt.Errorf("a %T has no literal", arg)
 }
+
+// plain writes a literal in ASCII alone, which means the same whatever client_encoding the session has been set to: the server takes
+// the message for a text in that before it carries out the first statement of it. What is no UTF-8 stays, for the server to refuse.
+func plain(literal string) string {
+	if !strings.ContainsFunc(literal, beyondASCII) {
+		return literal
+	}
+	var b strings.Builder
+	if literal[0] == '\'' { // without backslashes: else the driver has made it one that has escapes
+		b.WriteString(" E")
+	}
+	for len(literal) > 0 {
+		r, size := utf8.DecodeRuneInString(literal)
+		switch {
+		case r < utf8.RuneSelf || size == 1:
+			b.WriteString(literal[:size])
+		default:
+			fmt.Fprintf(&b, `\U%08X`, r)
+		}
+		literal = literal[size:]
+	}
+	return b.String()
+}
+
+func beyondASCII(r rune) bool { return r >= utf8.RuneSelf }

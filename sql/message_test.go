@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"database/sql"
+	"encoding/hex"
 	"testing"
 	"time"
 
@@ -49,6 +50,30 @@ func TestParametersOfAMessageArriveAsTheyAre(t *testing.T) {
 		want := row{text, "$1 '$2", []string{text, "-", text}, -1, true, at, nil}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q:\n%s", text, diff)
+		}
+	}
+}
+
+// Whoever uses a session before a message may have set its encoding.
+func TestTextsOfAMessageArriveAsTheyAreWhateverTheEncodingOfTheSession(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, encoding := range []string{"utf8", "latin1", "sjis", "sql_ascii"} {
+		for _, text := range append(nasty, `\ä`, "'ä'", "\U0010FFFF\uFFFD") {
+			tx := begin(t, db)
+			if _, err := tx.ExecContext(t.Context(), "set local client_encoding to "+encoding); err != nil {
+				t.Fatal(err)
+			}
+			var m pgsql.Message
+			var got string
+			err := m.Add("select encode(convert_to($1, 'UTF8'), 'hex')", []any{text}, func(r *sql.Rows) error { return r.Scan(&got) })
+			if err == nil {
+				err = m.Send(t.Context(), tx)
+			}
+			if want := hex.EncodeToString([]byte(text)); err != nil || got != want {
+				t.Errorf("%s, %q: %s, want %s; %v", encoding, text, got, want, err)
+			}
+			_ = tx.Rollback()
 		}
 	}
 }

@@ -62,6 +62,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		"a transaction":                   pgsql.InTx(t.Context(), db, enqueue),
 		"a reading one":                   pgsql.ReadTx(t.Context(), db, enqueue),
 		"opening a slot":                  pgsql.ExplainMissing(pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error { return open.Send(t.Context(), tx) })),
+		"a message":                       open.Commit(t.Context(), db, "set local statement_timeout = 0"),
 		"a transaction that does nothing": pgsql.InTx(t.Context(), db, func(*sqlx.Tx) error { t.Error("it runs"); return nil }),
 	} {
 		if !errors.Is(err, pgsql.ErrReadOnly) || errors.Is(err, pgsql.ErrNotMigrated) || !strings.Contains(err.Error(), "database.url") {

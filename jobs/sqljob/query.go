@@ -40,9 +40,9 @@ func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]an
 	return answers, err
 }
 
-// readOnly runs fn in a transaction in which a query can neither write nor take longer than it may.
+// readOnly runs fn in a transaction in which a query can neither write nor take longer than it may, on a hot standby too.
 func (b *binding) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	limits := fmt.Sprintf("set transaction read only; set local statement_timeout = %d", b.Timeout.Milliseconds())
+	limits := fmt.Sprintf("set local statement_timeout = %d", b.Timeout.Milliseconds())
 	if b.Role != "" {
 		limits += "; set local role " + pq.QuoteIdentifier(b.Role)
 	}
@@ -50,7 +50,7 @@ func (b *binding) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) erro
 	if err != nil {
 		return err
 	}
-	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+	return pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, limits); err != nil {
 			return fmt.Errorf("limit the transaction: %w", err)
 		}

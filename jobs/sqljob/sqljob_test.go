@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/sqljob"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -295,5 +298,39 @@ func TestABindingThatLacksSomethingIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `bind job "unshipped" to a query: `) {
 			t.Errorf("without %s: %v", name, err)
 		}
+	}
+}
+
+// A query that reads for long is best kept from the primary.
+func TestAQueryRunsOnAHotStandby(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	server := pgtest.Private(t, nil)
+	steps := []func() error{
+		func() error { return server.Start(t.Context()) },
+		func() error { return server.Stop(t.Context()) },
+		func() error {
+			return os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644) //nolint:gosec // for the server's user
+		},
+		func() error { return server.Start(t.Context()) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	standby, err := pgsql.Open(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = standby.Close() })
+	cfg := w.config(`select k as entity_key, 'true'::json as event from unnest($1::text[]) k where pg_is_in_recovery()`,
+		func(c *sqljob.Config) { c.DB = func(context.Context) (*sqlx.DB, error) { return standby, nil } })
+	if err := sqljob.Check(t.Context(), cfg); err != nil {
+		t.Error(err)
+	}
+	w.due(slot(1), "1")
+	if result := w.run(slot(1), cfg); result.Finished != 1 || len(w.publisher.events) != 1 {
+		t.Errorf("%+v, %v", result, w.publisher.events)
 	}
 }

@@ -38,8 +38,7 @@ func (s *Spool) Add(ctx context.Context, at time.Time, e Executable) (time.Time,
 	if e.Guards == (Guards{}) {
 		e.Guards = DefaultGuards()
 	}
-	slot, err := s.target(at, e)
-	if err != nil {
+	if _, err := s.target(at, e); err != nil { // before the content is read, which may take long
 		return time.Time{}, err
 	}
 	file, err := s.newTemp()
@@ -53,10 +52,7 @@ func (s *Spool) Add(ctx context.Context, at time.Time, e Executable) (time.Time,
 	if err := write(ctx, file, e.Content); err != nil {
 		return time.Time{}, fmt.Errorf("add %s: %w", e.Name, err)
 	}
-	if err := s.place(file, slot, e); err != nil {
-		return time.Time{}, fmt.Errorf("add %s to slot %s: %w", e.Name, slot.Format(time.RFC3339), err)
-	}
-	return slot, nil
+	return s.place(file, at, e)
 }
 
 // target returns the slot that an instant stands for.
@@ -136,13 +132,25 @@ func checkContent(beginning []byte) error {
 	return nil
 }
 
-// place moves a whole file into a slot, no longer locked; its rename is the commit.
-func (s *Spool) place(file *os.File, slot time.Time, e Executable) error {
+// place moves a whole file into the slot that an instant stands for, and returns it.
+func (s *Spool) place(file *os.File, at time.Time, e Executable) (time.Time, error) {
 	unlock, err := s.lock()
 	if err != nil {
-		return err
+		return time.Time{}, fmt.Errorf("add %s: %w", e.Name, err)
 	}
 	defer unlock()
+	slot, err := s.target(at, e) // now: the content, or the lock, may have been waited for over a boundary
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := s.placeIn(slot, file, e); err != nil {
+		return time.Time{}, fmt.Errorf("add %s to slot %s: %w", e.Name, slot.Format(time.RFC3339), err)
+	}
+	return slot, nil
+}
+
+// placeIn moves a whole file into a slot, no longer locked; its rename is the commit. Call it with the spool locked.
+func (s *Spool) placeIn(slot time.Time, file *os.File, e Executable) error {
 	release(file)
 	path := s.path(slot, e.Name)
 	if _, err := os.Lstat(path); err == nil {

@@ -57,6 +57,30 @@ func TestAnExecutableGoesToTheSlotAtOrAfterTheInstantAndNeverToOneThatHasBegun(t
 	}
 }
 
+// late is content that is there when its clock has gone on, as that of a pipe may be.
+type late struct {
+	io.Reader
+	then func()
+}
+
+func (l late) Read(p []byte) (int, error) {
+	l.then()
+	return l.Reader.Read(p)
+}
+
+func TestASlotThatBeginsWhileTheContentIsReadIsNoTargetAnyMore(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	content := late{strings.NewReader(hello), func() { w.Set(slot(2)) }}
+	got, err := w.open().Add(t.Context(), slot(1), spool.Executable{Name: "job", Content: content})
+	if err != nil || !got.Equal(slot(3)) {
+		t.Errorf("%s, error %v; want %s", got, err, slot(3))
+	}
+	if result := w.run(slot(3)); result.Finished != 1 {
+		t.Errorf("%+v, there is %v", result, w.tree())
+	}
+}
+
 func TestWhatCannotBeAddedIsRefusedWithTheRule(t *testing.T) {
 	t.Parallel()
 	g := spool.DefaultGuards()

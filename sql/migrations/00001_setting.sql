@@ -108,7 +108,7 @@ stable
 strict
 parallel safe
 as $$
-    select ('x' || substr(sha256(convert_to(key, 'UTF8'))::text, 3, 15))::bit(60)::bigint
+    select ('x' || left(encode(sha256(convert_to(key, 'UTF8')), 'hex'), 15))::bit(60)::bigint
 $$;
 
 -- What place_hash is given for a key of future_job. A null item_key, that of an anonymous row, is as ''.
@@ -128,7 +128,7 @@ language sql
 immutable
 parallel safe
 as $$
-    select nullif(floor(date_part('epoch', within))::integer, 0)
+    select case when within is not null then nullif(greatest(-1, least(2147483647, floor(date_part('epoch', within))))::integer, 0) end
 $$;
 
 -- The number of slots from first on, which is at or after an instant, that are before `within` seconds after it; at least 1.

@@ -1,0 +1,101 @@
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// lateCommits registers a job for each way to record.
+var lateCommits = map[string]struct {
+	rows     int
+	register func(registry *jobs.Registry)
+}{
+	"a few":      {3, func(r *jobs.Registry) { r.Register("job", done) }},
+	"a page":     {20, func(r *jobs.Registry) { r.Register("job", done) }},
+	"many pages": {200, func(r *jobs.Registry) { r.Register("job", done) }},
+	"with what it asks for": {20, func(r *jobs.Registry) {
+		more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "1"}
+		more.SetCheckAt(slotGrid, slot(5))
+		r.RegisterBatch("job", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+			results := make([]jobs.Result, len(rows))
+			results[0].Enqueue = []jobs.FutureJob{more}
+			return results, nil
+		})
+	}},
+	"in the transaction of a row":   {3, func(r *jobs.Registry) { r.RegisterTx("job", doneTx) }},
+	"in the transaction of a batch": {20, func(r *jobs.Registry) { r.RegisterBatchTx("job", oneByOne(doneTx)) }},
+	"in the transaction of a group": {3, func(r *jobs.Registry) { r.RegisterGroup("family", []string{"job"}, oneByOne(doneTx)) }},
+}
+
+func doneTx(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+
+// counter counts the rows that an observer is told of.
+type counter struct{ rows atomic.Int64 }
+
+func (c *counter) Recorded(list []slots.Recorded) {
+	for _, r := range list {
+		c.rows.Add(r.Rows)
+	}
+}
+
+func (c *counter) Ran(slots.Result, error) {}
+
+// A connection that breaks does not end what the server carries out for it.
+func TestARecordThatIsCommittedAfterItsConnectionHasBrokenIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, test := range lateCommits {
+		for _, seconds := range []float64{0.06, 0.6} {
+			t.Run(fmt.Sprint(name, " ", seconds), func(t *testing.T) {
+				t.Parallel()
+				w := setupAt(t, pgtest.Direct(t))
+				test.register(w.registry)
+				w.enqueue("job", slot(1), test.rows)
+				network := w.network()
+				db := network.open()
+				w.breaksInCommit(network, seconds)
+				var told counter
+				result := w.run(slot(1), func(c *slots.Config) { c.DB, c.Observer = db, &told })
+				all := int64(test.rows)
+				if result.Finished != all || result.Checked != all || result.Yielded != 0 || result.Lost != 0 || told.rows.Load() != all {
+					t.Errorf("%+v, and the observer was told of %d", result, told.rows.Load())
+				}
+				if outcomes := w.outcomes(); outcomes[jobs.Done] != test.rows {
+					t.Errorf("%v", outcomes)
+				}
+			})
+		}
+	}
+}
+
+// breaksInCommit lets the first commit of a record take long, and cuts the connections of a network meanwhile.
+func (w *world) breaksInCommit(n *network, seconds float64) {
+	w.t.Helper()
+	w.db.MustExec(fmt.Sprintf(`
+		create sequence commit_of_a_record;
+		create function take_long() returns trigger language plpgsql as $$
+		begin
+			if nextval('public.commit_of_a_record') = 1 then
+				perform pg_sleep(%v);
+			end if;
+			return null;
+		end $$;
+		create constraint trigger take_long after insert on prescient.slot_tally deferrable initially deferred for each row execute function take_long()`,
+		seconds))
+	go func() {
+		const query = `select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep')`
+		for sleeps := false; w.t.Context().Err() == nil && !sleeps; time.Sleep(3 * time.Millisecond) {
+			if w.db.Get(&sleeps, query) == nil && sleeps {
+				n.cutBut(link{})
+			}
+		}
+	}()
+}
