@@ -368,12 +368,6 @@ func (rd *round) wasCommitted(u *unit, err error, part int64) bool {
 	return found == nil && done
 }
 
-// lost is a record without a reply that was not found: it may still be carried out.
-type lost struct {
-	part     int64
-	outcomes []outcome
-}
-
 // countLost counts what was recorded after all, where the rows of a check are gone by that.
 func (rd *round) countLost(u *unit) {
 	if u.lost == nil {

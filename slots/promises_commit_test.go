@@ -61,7 +61,7 @@ func TestARecordThatIsCommittedAfterItsConnectionHasBrokenIsCounted(t *testing.T
 				w.enqueue("job", slot(1), test.rows)
 				network := w.network()
 				db := network.open()
-				w.breaksInCommit(network, seconds)
+				w.breaksInCommit(seconds, func() { network.cutBut(link{}) })
 				var told counter
 				result := w.run(slot(1), func(c *slots.Config) { c.DB, c.Observer = db, &told })
 				all := int64(test.rows)
@@ -76,8 +76,43 @@ func TestARecordThatIsCommittedAfterItsConnectionHasBrokenIsCounted(t *testing.T
 	}
 }
 
-// breaksInCommit lets the first commit of a record take long, and cuts the connections of a network meanwhile.
-func (w *world) breaksInCommit(n *network, seconds float64) {
+// Rows that somebody has locked are given free just then: they were no part of what is committed, and are recorded after it.
+func TestRowsThatWereLockedAreRecordedAfterARecordWhoseConnectionHasBroken(t *testing.T) {
+	t.Parallel()
+	for name, rows := range map[string]int{"nothing else": 1, "others": 4} {
+		for _, seconds := range []float64{0.06, 0.6} {
+			t.Run(fmt.Sprint(name, " ", seconds), func(t *testing.T) {
+				t.Parallel()
+				w := setupAt(t, pgtest.Direct(t))
+				var calls atomic.Int64
+				w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+					calls.Add(1)
+					return nil, nil
+				})
+				w.enqueue("job", slot(1), rows)
+				somebody := w.db.MustBegin()
+				somebody.MustExec(`select from prescient.future_job where entity_key = '0' for update`)
+				network := w.network()
+				db := network.open()
+				w.breaksInCommit(seconds, func() {
+					network.cutBut(link{})
+					_ = somebody.Rollback()
+				})
+				time.AfterFunc(time.Second, func() { _ = somebody.Rollback() })
+				result := w.run(slot(1), func(c *slots.Config) { c.DB = db })
+				if n := calls.Load(); n != int64(rows) || result.Finished != n || result.Checked != n || result.Yielded != 0 || result.Lost != 0 {
+					t.Errorf("%d calls for %d rows, %+v", n, rows, result)
+				}
+				if outcomes := w.outcomes(); outcomes[jobs.Done] != rows {
+					t.Errorf("%v", outcomes)
+				}
+			})
+		}
+	}
+}
+
+// breaksInCommit lets the first commit of a record take long, and calls cut meanwhile.
+func (w *world) breaksInCommit(seconds float64, cut func()) {
 	w.t.Helper()
 	w.db.MustExec(fmt.Sprintf(`
 		create sequence commit_of_a_record;
@@ -94,7 +129,7 @@ func (w *world) breaksInCommit(n *network, seconds float64) {
 		const query = `select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep')`
 		for sleeps := false; w.t.Context().Err() == nil && !sleeps; time.Sleep(3 * time.Millisecond) {
 			if w.db.Get(&sleeps, query) == nil && sleeps {
-				n.cutBut(link{})
+				cut()
 			}
 		}
 	}()

@@ -226,47 +226,32 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	}
 	sortOutcomes(batch)
 	var n tally
-	var free, busy map[int64]bool
-	var sent map[int64]bool // recorded by an attempt whose reply was lost, which may still be carried out; nil: there was none
-	part := r.parts.Add(1)
-	recorded := func() (bool, error) {
-		done, err := r.find(c, part)
-		if done {
-			n = expected(only(batch, func(o *outcome) bool { return sent[o.id] }))
-		}
-		return done, err
-	}
+	var busy map[int64]bool
+	var without []lost // a reply
 	waits := func(err error) bool {
-		return pgsql.IsTransient(err) || sent != nil && (pgsql.IsLockTimeout(err) || errors.Is(err, errAgain))
+		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errAgain))
 	}
 	err = r.retry(r.work, waits, func() error {
-		if sent != nil {
-			if done, err := recorded(); done || err != nil {
-				return err
-			}
-		}
+		sent := lost{part: r.parts.Add(1)}
 		err := pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
-			n = tally{}
+			var free map[int64]bool
 			if free, busy, err = r.lockFree(tx, batch, patient); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(batch, func(o outcome) bool { return sent[o.id] && busy[o.id] }) {
-				return errAgain
+			if slices.ContainsFunc(without, func(l lost) bool { return l.has(busy) }) {
+				return errAgain // until it is carried out, or not
 			}
-			there := only(batch, func(o *outcome) bool { return free[o.id] })
-			return r.recordThere(tx, c, there, part, &n)
+			n, sent.outcomes = tally{}, only(batch, func(o *outcome) bool { return free[o.id] })
+			if len(sent.outcomes) == 0 {
+				return nil
+			}
+			return r.recordThere(tx, c, sent, &n)
 		})
-		if pgsql.IsTransient(err) && len(free) > 0 {
-			sent = free
+		if pgsql.IsTransient(err) && len(sent.outcomes) > 0 {
+			without = append(without, sent)
 		}
 		return err
 	})
-	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
-	if pgsql.HasState(err, pqerror.UniqueViolation) && sent != nil { // of its mark
-		if marked, _ := recorded(); marked {
-			err = nil
-		}
-	}
 	switch {
 	case isLost(err):
 		r.leases.lose(c)
@@ -276,9 +261,26 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 	case err != nil:
 		return nil, err
 	}
+	for _, l := range without {
+		if done, _ := r.find(c, l.part); done {
+			n.plus(expected(l.outcomes))
+		}
+	}
+	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
 	n.yielded = int64(len(done)) - n.checked()
 	r.count(n, done)
 	return only(batch, func(o *outcome) bool { return busy[o.id] }), nil
+}
+
+// lost is a record whose reply was: it may still be carried out.
+type lost struct {
+	part     int64
+	outcomes []outcome
+}
+
+// has tells whether a row of it is among some.
+func (l lost) has(rows map[int64]bool) bool {
+	return slices.ContainsFunc(l.outcomes, func(o outcome) bool { return rows[o.id] })
 }
 
 // lockFree locks the rows of a batch that nobody else has locked.
@@ -296,12 +298,12 @@ func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, patient bool) (free, busy m
 }
 
 // recordThere records outcomes whose rows are locked.
-func (r *run) recordThere(tx *sqlx.Tx, c *claim, there []outcome, part int64, n *tally) error {
+func (r *run) recordThere(tx *sqlx.Tx, c *claim, sent lost, n *tally) error {
 	var m pgsql.Message
-	if err := errors.Join(r.message(&m, c, there, n), r.addEnqueued(&m, there)); err != nil {
+	if err := errors.Join(r.message(&m, c, sent.outcomes, n), r.addEnqueued(&m, sent.outcomes)); err != nil {
 		return err
 	}
-	if err := m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing); err != nil {
+	if err := m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, sent.part, false}, nothing); err != nil {
 		return err
 	}
 	return m.Send(r.work, tx)
