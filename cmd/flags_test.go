@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -15,6 +16,8 @@ func TestAnInstantIsAnInstantADateOrHowLongAgo(t *testing.T) {
 	}{
 		{text: "2026-03-01T13:05:00Z", want: "2026-03-01T13:05:00Z"},
 		{text: "2026-03-01T13:05:00+02:00", want: "2026-03-01T11:05:00Z"},
+		{text: "2026-03-01T13:05Z", want: "2026-03-01T13:05:00Z"},
+		{text: "2026-03-01T13:05+02:00", want: "2026-03-01T11:05:00Z"},
 		{text: "2026-03-01", want: "2026-03-01T00:00:00Z"},
 		{text: "90m", ago: true, want: "2026-03-02T10:30:00Z"},
 		{text: "7d", ago: true, want: "2026-02-23T12:00:00Z"},
@@ -35,6 +38,15 @@ func TestAnInstantIsAnInstantADateOrHowLongAgo(t *testing.T) {
 		}
 		if got := i.from(now); err == nil && got.Format(time.RFC3339Nano) != c.want {
 			t.Errorf("%q is %s, want %s", c.text, got, c.want)
+		}
+	}
+}
+
+func TestAnInstantWithoutATimeZoneIsToldThatItLacksOne(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"2026-03-01T13:05", "2026-03-01T13:05:00"} {
+		if err := new(instant).Set(text); err == nil || !strings.Contains(err.Error(), "add Z for UTC") {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -184,7 +184,11 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
-		list = append(list, r.found(bad && which(j), "jobs list --job "+j.JobExec, "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
+		where := "jobs"
+		if j.GaveUp >= j.LastFailed { // none of them waits to be tried again
+			where = "history"
+		}
+		list = append(list, r.found(bad && which(j), where+" list --job "+j.JobExec, "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
 			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))...)
 	}
 	return list
