@@ -230,6 +230,26 @@ func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 	}
 }
 
+// A short outage cuts the connection of a check that takes longer than a lease, which finds out when it is over. It is no sign that the
+// database still cannot do it, whatever went wrong meanwhile.
+func TestAnOutageIsNotCountedAgainByAConnectionThatItHasCut(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		time.Sleep(slots.MinLease * 3 / 2)
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 2)
+	faults := pgtest.OpenFaults(t, w.url, false)
+	faults.Set(pgtest.Fault{At: 2, Kind: pgtest.Outage, Pause: slots.MinLease / 3, Reset: true, Of: func(text string) bool {
+		return strings.Contains(text, "begin_check")
+	}})
+	result := w.run(slot(1), func(c *slots.Config) { c.DB, c.Lease = faults.DB, slots.MinLease })
+	if result.Finished != 2 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}
+
 // Whoever finds out what became of a commit has given back the connection that broke.
 func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 	t.Parallel()

@@ -143,7 +143,7 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 	case ctx.Err() != nil: // the timeout of the check has passed in a statement of the run
 		return errAgain
 	case passes(err) || pgsql.HasState(err, pqerror.InvalidSQLStatementName): // another connection has it still prepared
-		if rd.claim.impatient(err, rd.run.cfg.Lease) {
+		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
 			rd.run.fail(err)
 		}
 		rd.run.cfg.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
