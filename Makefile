@@ -72,7 +72,7 @@ clients: languages ## write the clients of the examples in Python and TypeScript
 	cd examples/python && python3 generate.py ../../jobs/schedule/httpapi/openapi.json > schedules.py
 	cd examples/typescript && npm run --silent client
 
-bench: postgres ## prescient beside other queues, the short set: about 5 minutes
+bench: postgres ## prescient beside other queues, the short set: about twelve minutes
 	cd bench && go run . -short
 
 bench-30m: postgres ## a virtual day of 30 million schedules: two hours, and 50 GB of disk

@@ -122,7 +122,7 @@ func run(ctx context.Context, args []string) (err error) {
 
 func parse(args []string) (o options, chosen []workload, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, about 5 minutes")
+	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, about twelve minutes")
 	flags.StringVar(&o.only, "only", "", "the workloads to run, with commas between; default all")
 	flags.IntVar(&o.rows, "rows", 100_000, "due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")
