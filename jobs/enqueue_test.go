@@ -421,3 +421,26 @@ func TestATraceThatIsRefusedLeavesTheTransactionAsItIs(t *testing.T) {
 		t.Errorf("%d rows wait", n)
 	}
 }
+
+// What a setting holds may come from a request, whoever sets it without SetActor.
+func TestWhoEnqueuesIsKeptNoLongerThanAKey(t *testing.T) {
+	t.Parallel()
+	for name, ask := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			tx := w.db.MustBegin()
+			tx.MustExec(`select set_config('prescient_trace.' || what, repeat('ä', 1000000), true) from (values ('actor'), ('parent')) as v (what)`)
+			if _, err := ask(w, tx, slot(2), jobs.Replace); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			var long int
+			if err := w.db.Get(&long, `select max(greatest(length(enqueued_actor), length(enqueued_trace))) from prescient.future_job`); err != nil || long != 500 {
+				t.Errorf("%d characters, error %v; want 500", long, err)
+			}
+		})
+	}
+}

@@ -163,8 +163,8 @@ create table prescient.future_job (
     -- The caller's role: current_user is the owner in a function that runs with the owner's rights.
     enqueued_by    text        not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
     enqueued_app   text                 default nullif(current_setting('application_name'), ''),
-    enqueued_actor text                 default nullif(current_setting('prescient_trace.actor', true), ''),
-    enqueued_trace text                 default nullif(current_setting('prescient_trace.parent', true), ''),
+    enqueued_actor text                 default left(nullif(current_setting('prescient_trace.actor', true), ''), 500),
+    enqueued_trace text                 default left(nullif(current_setting('prescient_trace.parent', true), ''), 500),
     asked_for      timestamptz,
 
     -- The slot index: a run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
@@ -197,7 +197,7 @@ comment on column prescient.future_job.group_key is 'rows of one group are check
 comment on column prescient.future_job.first_check_at is 'the first slot the row waited for; nothing changes it';
 comment on column prescient.future_job.check_count is 'checks that returned without an error';
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
-comment on column prescient.future_job.enqueued_app is 'the application_name of who enqueued it; enqueued_actor: the setting prescient_trace.actor';
+comment on column prescient.future_job.enqueued_app is 'the application_name of who enqueued it; enqueued_actor: the setting prescient_trace.actor, 500 characters of it at the most';
 comment on column prescient.future_job.enqueued_trace is 'the trace that it was enqueued in, as a W3C traceparent: the setting prescient_trace.parent';
 comment on column prescient.future_job.asked_for is 'the instant that was asked for; null: first_check_at';
 comment on column prescient.future_job.trace is 'what has happened to it, see function trace_entry; null: nothing';

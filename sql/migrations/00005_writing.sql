@@ -387,8 +387,8 @@ declare
     begun          record;
     enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
     enqueued_app   text := nullif(current_setting('application_name'), '');
-    enqueued_actor text := nullif(current_setting('prescient_trace.actor', true), '');
-    enqueued_trace text := nullif(current_setting('prescient_trace.parent', true), '');
+    enqueued_actor text := left(nullif(current_setting('prescient_trace.actor', true), ''), 500);
+    enqueued_trace text := left(nullif(current_setting('prescient_trace.parent', true), ''), 500);
     wrong          interval;
 begin
     if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then

@@ -4,5 +4,5 @@ select
     prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', $1) as slot,
     coalesce(nullif(current_setting('role'), 'none'), session_user) as enqueued_by,
     nullif(current_setting('application_name'), '') as enqueued_app,
-    nullif(current_setting('prescient_trace.actor', true), '') as enqueued_actor,
-    nullif(current_setting('prescient_trace.parent', true), '') as enqueued_trace
+    left(nullif(current_setting('prescient_trace.actor', true), ''), 500) as enqueued_actor,
+    left(nullif(current_setting('prescient_trace.parent', true), ''), 500) as enqueued_trace
