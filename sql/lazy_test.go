@@ -291,6 +291,7 @@ func TestStatementsEndWithTheTransactionWhateverTheirContext(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+					defer func() { _ = s.Close() }()
 					_, err = s.ExecContext(of)
 					return err
 				})
@@ -359,6 +360,7 @@ func TestATransactionKeepsNothingOfStatementsThatAreOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = s.Close() }()
 	for range 10 {
 		if _, err := s.ExecContext(ctx); err != nil {
 			t.Fatal(err)
