@@ -61,7 +61,7 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 			w.Header().Set("Allow", allow)
 			a.Fail(w, r, NewProblem(http.StatusMethodNotAllowed, "this path has "+allow))
 		case !who.MayChange && r.Method != http.MethodGet:
-			a.Fail(w, r, NewProblem(http.StatusForbidden, "this token may read, and change nothing"))
+			a.Fail(w, r, NewProblem(http.StatusForbidden, "this needs the token of an operator: without it one may read, and change nothing"))
 		default:
 			r.Body = http.MaxBytesReader(w, r.Body, limit)
 			answer, err := handle(w, r)
