@@ -340,7 +340,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // impatient tells whether checks of a claim have met errors of the database for longer than a lease, without one that
-// was recorded in between. A check that came to its place before the first of them may learn of that one late. Locks are waited for without end.
+// was recorded in between. A check that came to its place before the first of them may learn of that one late. Locks are
+// waited for without end.
 func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 	if !pgsql.IsTransient(err) {
 		return false
