@@ -111,6 +111,28 @@ func TestRowsThatWereLockedAreRecordedAfterARecordWhoseConnectionHasBroken(t *te
 	}
 }
 
+// Whoever finds that rows are gone which were locked learns by the fence that they were not his any more.
+func TestRowsThatAreGoneWithTheLeaseAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	somebody := w.db.MustBegin()
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		somebody.MustExec(`select from prescient.future_job for update`)
+		time.AfterFunc(time.Second, func() { // when the outcome waits for the lock
+			somebody.MustExec(`delete from prescient.future_job`)
+			somebody.MustExec(`delete from prescient.slot_claim where jobs <> '{}'`)
+			_ = somebody.Commit()
+		})
+		return nil, nil
+	})
+	w.enqueue("job", slot(1), 1)
+	var told counter
+	result := w.run(slot(1), func(c *slots.Config) { c.Observer = &told })
+	if result.Lost != 1 || result.Yielded != 0 || result.Checked != 0 || told.rows.Load() != 0 {
+		t.Errorf("%+v, and the observer was told of %d", result, told.rows.Load())
+	}
+}
+
 // breaksInCommit lets the first commit of a record take long, and calls cut meanwhile.
 func (w *world) breaksInCommit(seconds float64, cut func()) {
 	w.t.Helper()

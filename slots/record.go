@@ -242,9 +242,6 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 				return errAgain // until it is carried out, or not
 			}
 			n, sent.outcomes = tally{}, only(batch, func(o *outcome) bool { return free[o.id] })
-			if len(sent.outcomes) == 0 {
-				return nil
-			}
 			return r.recordThere(tx, c, sent, &n)
 		})
 		if pgsql.IsTransient(err) && len(sent.outcomes) > 0 {
