@@ -185,7 +185,7 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 		j := &r.Jobs[i]
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
 		where := "jobs"
-		if j.GaveUp >= j.LastFailed { // none of them waits to be tried again
+		if j.GaveUp >= j.Failed { // each check that failed was the last of its row: none waits to be tried again
 			where = "history"
 		}
 		list = append(list, r.found(bad && which(j), where+" list --job "+j.JobExec, "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
