@@ -14,7 +14,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
-	"github.com/lib/pq/pqerror"
 )
 
 // Message is statements that go to the server together, with their parameters written into them: one round trip, and
@@ -85,8 +84,8 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 	}
 	defer func() { _ = conn.Close() }()
 	answered, err := m.send(ctx, conn, "begin read write;\n"+settings+";\n"+m.text.String()+"commit")
-	if answered == 0 && HasState(err, pqerror.FeatureNotSupported) { // as in Commit of any transaction
-		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	if answered == 0 {
+		err = explainBegin(err)
 	}
 	if State(err) == "" && !errors.Is(err, context.Canceled) {
 		return err

@@ -69,11 +69,8 @@ func Commit[T interface {
 	Rollback() error
 }](begin func() (T, error), fn func(tx T) error) error {
 	tx, err := begin()
-	if HasState(err, pqerror.FeatureNotSupported) { // the driver begins with READ WRITE, which a standby cannot do
-		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
-	}
 	if err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
+		return fmt.Errorf("begin transaction: %w", explainBegin(err))
 	}
 	// Also reached by a panic or runtime.Goexit in fn; after a commit it does nothing.
 	defer func() { _ = tx.Rollback() }()
@@ -84,6 +81,14 @@ func Commit[T interface {
 		return fmt.Errorf("commit transaction: %w", err)
 	}
 	return nil
+}
+
+// explainBegin says of the error of a begin with READ WRITE that a standby cannot do it.
+func explainBegin(err error) error {
+	if HasState(err, pqerror.FeatureNotSupported) {
+		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	}
+	return err
 }
 
 // IsRetryable tells whether err ended a transaction that may succeed when repeated as a whole.
