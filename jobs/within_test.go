@@ -170,7 +170,6 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 	}
 }
 
-// A key that waits is asked for again: with the same arguments nothing moves, whatever is to become of it.
 func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
 	t.Parallel()
 	w, list := setup(t), windows()
@@ -194,6 +193,7 @@ func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
 	}
 }
 
+// A key that waits is asked for again: with the same arguments nothing moves, whatever is to become of it.
 func TestAKeyThatIsAskedForAgainKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]jobs.Conflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {

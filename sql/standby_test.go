@@ -3,8 +3,6 @@ package sql_test
 import (
 	"errors"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -99,15 +97,7 @@ func standby(t *testing.T) *embedded.Server {
 	if err := pgsql.Migrate(t.Context(), open(t, server.URL()), ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644); err != nil { //nolint:gosec // for the server's user
-		t.Fatal(err)
-	}
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.StandBy(t, server)
 	if !get[bool](t, open(t, server.URL()), "select pg_is_in_recovery()") {
 		t.Fatal("it is no standby")
 	}

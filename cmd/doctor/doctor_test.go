@@ -1,10 +1,8 @@
 package doctor
 
 import (
-	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	pgsql "github.com/prescient-go/prescient/sql"
-	"github.com/prescient-go/prescient/sql/embedded"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -275,19 +272,7 @@ func TestAServerIsToldWhatItLacks(t *testing.T) {
 	if found := setup(t).look(); !pgtest.OnCitus() && !has(found, "settings", Action, "alter system set autovacuum = on") {
 		t.Errorf("autovacuum is off: %+v", found)
 	}
-	dir, err := os.MkdirTemp("", "prescient-doctor-")
-	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // for the server's user
-		t.Fatal(err)
-	}
-	server, err := embedded.Open(embedded.Config{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(server.Stop(context.WithoutCancel(t.Context())), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
-	})
+	server := pgtest.Private(t, nil)
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -302,10 +287,10 @@ func TestAServerIsToldWhatItLacks(t *testing.T) {
 	if found := w.look(); !has(found, "settings", Note, "wal_compression is off") {
 		t.Errorf("wal_compression is off: %+v", found)
 	}
-	if err := errors.Join(w.DB.Close(), server.Stop(t.Context()), os.WriteFile(filepath.Join(dir, "data", "standby.signal"), nil, 0o644), //nolint:gosec // for the server's user
-		server.Start(t.Context())); err != nil {
+	if err := w.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
+	pgtest.StandBy(t, server)
 	w.DB = open(t, server.SuperuserURL())
 	if found := w.look(); !has(found, "standby", Action, "primary") {
 		t.Errorf("a standby: %+v", found)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -306,19 +304,10 @@ func TestAQueryRunsOnAHotStandby(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	server := pgtest.Private(t, nil)
-	steps := []func() error{
-		func() error { return server.Start(t.Context()) },
-		func() error { return server.Stop(t.Context()) },
-		func() error {
-			return os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644) //nolint:gosec // for the server's user
-		},
-		func() error { return server.Start(t.Context()) },
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	pgtest.StandBy(t, server)
 	standby, err := pgsql.Open(t.Context(), server.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -198,7 +198,7 @@ comment on column prescient.future_job.first_check_at is 'the first slot the row
 comment on column prescient.future_job.check_count is 'checks that returned without an error';
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
 comment on column prescient.future_job.enqueued_app is 'the application_name of who enqueued it; enqueued_actor: the setting prescient_trace.actor, 500 characters of it at the most';
-comment on column prescient.future_job.enqueued_trace is 'the trace that it was enqueued in, as a W3C traceparent: the setting prescient_trace.parent';
+comment on column prescient.future_job.enqueued_trace is 'the trace that it was enqueued in, as a W3C traceparent: the setting prescient_trace.parent, 500 characters of it at the most';
 comment on column prescient.future_job.asked_for is 'the instant that was asked for; null: first_check_at';
 comment on column prescient.future_job.trace is 'what has happened to it, see function trace_entry; null: nothing';
 comment on column prescient.future_job.spent is 'run time of all checks so far';

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -35,4 +36,16 @@ func Private(t testing.TB, settings map[string]string) *embedded.Server {
 		}
 	})
 	return server
+}
+
+// StandBy starts a server of Private, which may run, anew as a hot standby that waits for a primary.
+func StandBy(t testing.TB, server *embedded.Server) {
+	t.Helper()
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644) //nolint:gosec // for the server's user
+	if err := errors.Join(err, server.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
 }
