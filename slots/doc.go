@@ -5,17 +5,19 @@
 //
 //	Runner.Due      which.go    the slot that this moment, this Job name or --slot stands for
 //	Runner.Run      runner.go   waits for its boundary and runs it
-//	run.do          run.go      opens the slot, claims while there is something to claim, closes the slot
+//	run.do          run.go      opens the slot (open.go), claims while there is something to claim, closes the slot
 //	run.look        lane.go     which jobs of the slot are known here, and which of them wait for the same things
-//	run.claim       claim.go    a claim: the next rows of a job, under a lease; and reads them
+//	run.claim       claim.go    a claim: the next rows of a job, under a lease; read.go reads them
 //	run.workOn      work.go     the way of a claim: read, check, record, done
 //	run.admit       limit.go    what all runners together may do of a job: places, and pace.go its pace
 //	run.othersWait  after.go    rows that are to be checked after the others of their group
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
-//	round.checkTx   checktx.go  a check in a transaction of its own, which records itself
+//	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself
 //	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
 //	outcome         outcome.go  what became of a row; those that are alike are recorded together
-//	run.record      record.go   records outcomes, in one message to the server that ends with the fence
+//	run.record      record.go   records outcomes, in one message (statement.go) to the server that ends with the fence
+//	run.recordFree  locked.go   records those whose rows nobody else has locked; the others wait
+//	run.commit      send.go     sends a message of the engine, and again while the database cannot do it
 //	leases          lease.go    renews the leases of the claims, and drops those that are lost
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
 //	run.trace       trace.go    what goes into the trace of a row that is moved; see prescient.why

@@ -1,0 +1,191 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// lock begins the transaction: it locks the rows, so that their owners wait for the outcome. Rows that somebody else has
+// locked are left for another time, those that are gone are nobody's.
+func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
+	r := rd.run
+	if u.def.Batched() {
+		m, err := rd.beginning(tx, u, lockTimeout)
+		if err == nil {
+			err = m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
+		}
+		switch {
+		case err != nil:
+			return err
+		case u.def.Grouped():
+			return rd.lockGroup(ctx, tx.Tx, m, u)
+		}
+		return rd.lockBatch(ctx, tx.Tx, m, u)
+	}
+	if u.begun == nil {
+		if err := rd.lockRow(ctx, tx, u); err != nil {
+			return err
+		}
+	}
+	switch u.state {
+	case "gone":
+		return errRecorded
+	case "busy":
+		return errAgain
+	}
+	u.transaction = strings.TrimPrefix(u.state, "locked ")
+	return nil
+}
+
+func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
+	wait, patient := lockTimeout, u.waited && rd.run.patience.try()
+	if patient {
+		defer rd.run.patience.leave()
+		wait = patientFor
+	}
+	m, err := rd.beginningRow(tx, u, wait, patient)
+	if err != nil {
+		return err
+	}
+	return m.Send(ctx, tx)
+}
+
+// beginning is the message by which the transaction of a check begins.
+func (rd *round) beginning(tx *pgsql.LazyTx, u *unit, wait time.Duration) (*pgsql.Message, error) {
+	r := rd.run
+	m := tx.Message()
+	m.Do(r.settings(u.def.Timeout+r.cfg.Grace, wait))
+	m.Do(nameSession(rd.claim))
+	m.Prepare(pgsql.RowRecord.In(r.schema)) // now, since the check may take on a role that must not
+	if u.def.DB == nil {
+		return m, nil
+	}
+	return m, m.Add(pgsql.CheckRole.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
+}
+
+// beginningRow is beginning for a check of one row: it locks the row, and reads what state it is in.
+func (rd *round) beginningRow(tx *pgsql.LazyTx, u *unit, wait time.Duration, patient bool) (*pgsql.Message, error) {
+	m, err := rd.beginning(tx, u, wait)
+	if err != nil {
+		return nil, err
+	}
+	args := []any{rd.run.slot, u.number, u.rows[0].ID, patient}
+	return m, m.Call(pgsql.CheckBegin.In(rd.run.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
+}
+
+// lockBatch splits off the rows that somebody else has locked.
+func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
+	ids := make([]int64, len(u.rows))
+	for i := range u.rows {
+		ids[i] = u.rows[i].ID
+	}
+	slices.Sort(ids)
+	free, busy, err := rd.run.lockRows(ctx, tx, m, pq.Int64Array{u.number}, ids)
+	if err != nil {
+		return err
+	}
+	if len(busy) > 0 {
+		later := &unit{def: u.def, number: u.number, lost: u.lost}
+		u.lost = nil
+		for i := range u.rows {
+			if busy[u.rows[i].ID] {
+				later.rows = append(later.rows, u.rows[i])
+			}
+		}
+		rd.later(later)
+	}
+	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !free[row.ID] })
+	if len(rows) == 0 {
+		return errRecorded
+	}
+	rd.setRows(u, rows, nil)
+	return nil
+}
+
+// lockRows locks the rows that nobody else has locked.
+func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool, err error) {
+	free, busy = map[int64]bool{}, map[int64]bool{}
+	args := []any{r.slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	err = m.Add(pgsql.RowsLock.In(r.schema), args, func(row *sql.Rows) error {
+		var id int64
+		var locked bool
+		err := row.Scan(&id, &locked)
+		if locked {
+			free[id] = true
+		} else {
+			busy[id] = true
+		}
+		return err
+	})
+	if err == nil {
+		err = m.Send(ctx, tx)
+	}
+	return free, busy, err
+}
+
+// lockGroup takes the lock of the group, and makes its due rows those of the unit.
+func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
+	r, leader := rd.run, &u.one[0]
+	got := false
+	if err := m.Add(pgsql.GroupTry.In(r.schema), []any{leader.Group()}, func(row *sql.Rows) error { return row.Scan(&got) }); err != nil {
+		return err
+	}
+	if err := m.Send(ctx, tx); err != nil {
+		return err
+	}
+	if !got {
+		return errAgain
+	}
+	rows, numbers, err := rd.readGroup(ctx, tx, u.def, leader)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(rows, func(row jobs.FutureJob) bool { return row.ID == leader.ID }) {
+		return errRecorded // with another row of the group
+	}
+	rd.setRows(u, rows, numbers)
+	return nil
+}
+
+func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definition, leader *jobs.FutureJob) (rows []jobs.FutureJob, numbers []int64, err error) {
+	r := rd.run
+	var family pq.Int64Array
+	for number, job := range r.known {
+		if job.def.Group == def.Group {
+			family = append(family, number)
+		}
+	}
+	name, key, isEntity := strings.Cut(leader.Group(), "\x1f")
+	args := []any{r.slot, family, leader.Group(), name, key, leader.ID}
+	if !isEntity || leader.Anonymous && leader.GroupKey == "" {
+		args[3], args[4] = "", ""
+	}
+	if leader.Anonymous && leader.GroupKey == "" {
+		args[2] = ""
+	}
+	var m pgsql.Message
+	err = m.Add(pgsql.GroupRead.In(r.schema), args, r.scanRow(func(number int64, job jobs.FutureJob) error {
+		rows, numbers = append(rows, job), append(numbers, number)
+		return nil
+	}))
+	if err == nil {
+		err = m.Send(ctx, tx)
+	}
+	return rows, numbers, err
+}
+
+// setRows makes these the rows of a unit.
+func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	u.rows, u.numbers = rows, numbers
+}

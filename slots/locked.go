@@ -1,0 +1,146 @@
+package slots
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// recordLocked takes up what somebody else had locked. One claim at a time waits for the first of its rows.
+func (r *run) recordLocked(c *claim) (locked []outcome, err error) {
+	if r.patience.try() {
+		defer r.patience.leave()
+		return r.recordApart(c, c.locked, true)
+	}
+	r.writers <- struct{}{}
+	defer r.writers.leave()
+	return r.recordApart(c, c.locked, false)
+}
+
+// recordApart is recordFree, and again in ever smaller parts where nothing could be recorded: a key that an outcome asks for may be
+// somebody's who has not committed, and the others need not wait for him. It takes as long as a write may; what is left then has
+// its turn the next time, in another order.
+func (r *run) recordApart(c *claim, batch []outcome, patient bool) (locked []outcome, err error) {
+	locked, err = r.recordFree(c, batch, patient)
+	if len(locked) < len(batch) || !slices.ContainsFunc(batch, outcome.enqueues) {
+		return locked, err
+	}
+	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+	began, parts := monotonic(), [][]outcome{batch}
+	for locked = nil; len(parts) > 0; parts = parts[1:] {
+		part := parts[0]
+		if len(part) == 1 || time.Since(began) > slowWrite {
+			locked = append(locked, part...)
+			continue
+		}
+		for half := range slices.Chunk(part, (len(part)+1)/2) {
+			rest, err := r.recordFree(c, half, false)
+			switch {
+			case err != nil:
+				return nil, err
+			case len(rest) < len(half):
+				locked = append(locked, rest...)
+			default:
+				parts = append(parts, rest)
+			}
+		}
+	}
+	return locked, nil
+}
+
+// patientFor is lock_timeout of one who has no lock yet, in the queue for a row that others lock again and again. Nobody waits
+// for him.
+const patientFor = 900 * time.Millisecond
+
+// recordFree records the rows that nobody else has locked, and returns the others: their checks have run and must not
+// run again. The patient wait for the first of the rows before.
+func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outcome, err error) {
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	sortOutcomes(batch)
+	var n tally
+	var busy map[int64]bool
+	var without []lost // a reply
+	waits := func(err error) bool {
+		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errAgain))
+	}
+	err = r.retry(r.work, waits, func() error {
+		sent := lost{part: r.parts.Add(1)}
+		err := pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
+			var free map[int64]bool
+			if free, busy, err = r.lockFree(tx, batch, patient); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(without, func(l lost) bool { return l.has(busy) }) {
+				return errAgain // until it is carried out, or not
+			}
+			n, sent.outcomes = tally{}, only(batch, func(o *outcome) bool { return free[o.id] })
+			return r.recordThere(tx, c, sent, &n)
+		})
+		if pgsql.IsTransient(err) && len(sent.outcomes) > 0 {
+			without = append(without, sent)
+		}
+		return err
+	})
+	switch {
+	case isLost(err):
+		r.leases.lose(c)
+		return nil, nil
+	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) || errors.Is(err, errAgain):
+		return batch, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, l := range without {
+		if done, _ := r.find(c, l.part); done {
+			n.plus(expected(l.outcomes))
+		}
+	}
+	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
+	n.yielded = int64(len(done)) - n.checked()
+	r.count(n, done)
+	return only(batch, func(o *outcome) bool { return busy[o.id] }), nil
+}
+
+// lost is a record whose reply was: it may still be carried out.
+type lost struct {
+	part     int64
+	outcomes []outcome
+}
+
+// has tells whether a row of it is among some.
+func (l lost) has(rows map[int64]bool) bool {
+	return slices.ContainsFunc(l.outcomes, func(o outcome) bool { return rows[o.id] })
+}
+
+// lockFree locks the rows of a batch that nobody else has locked.
+func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, patient bool) (free, busy map[int64]bool, err error) {
+	var m pgsql.Message
+	m.Do(r.settings(r.cfg.Lease, lockTimeout))
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
+	if patient {
+		m.Do(r.waitForLocks(patientFor))
+		if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
+			return nil, nil, err
+		}
+	}
+	return r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch))
+}
+
+// recordThere records outcomes whose rows are locked.
+func (r *run) recordThere(tx *sqlx.Tx, c *claim, sent lost, n *tally) error {
+	var m pgsql.Message
+	if err := errors.Join(r.message(&m, c, sent.outcomes, n), r.addEnqueued(&m, sent.outcomes)); err != nil {
+		return err
+	}
+	if err := m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, sent.part, false}, nothing); err != nil {
+		return err
+	}
+	return m.Send(r.work, tx)
+}

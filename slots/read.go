@@ -1,0 +1,91 @@
+package slots
+
+import (
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// read reads rows of a claim that are still in the slot, as units of work; more tells that there are others.
+func (r *run) read(c *claim) (units []*unit, more bool, err error) {
+	var m pgsql.Message
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
+	var rows []jobs.FutureJob
+	var numbers []int64
+	var bytes int64
+	scan := r.scanRow(func(number int64, job jobs.FutureJob) error {
+		switch {
+		case c.left[job.ID]:
+			return nil
+		case bytes > readAtOnce:
+			more = true
+			return pgsql.ErrEnough
+		case r.sel.limit > 0 && r.taken.Load()+int64(len(rows)) >= r.sel.limit:
+			c.undone = true
+			return pgsql.ErrEnough
+		}
+		rows, numbers = append(rows, job), append(numbers, number)
+		bytes += sizeOf(&job)
+		return nil
+	})
+	err = m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, c.first, c.last}, scan)
+	if err == nil {
+		err = r.retry(c.ctx, passes, func() error {
+			r.readers <- struct{}{}
+			defer r.readers.leave()
+			rows, numbers, bytes, more = nil, nil, 0, false
+			return r.commit(r.work, &m)
+		})
+	}
+	if len(rows) > 0 {
+		c.lane.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))
+	}
+	r.keep(c, int64(len(rows)), bytes)
+	r.enqueue(c, int64(len(rows))-c.queued.Load())
+	if err != nil {
+		return nil, more, err
+	}
+	wait, err := r.othersWait(c, rows, numbers)
+	return r.units(c, rows, numbers, wait), more, err
+}
+
+// sizeOf is about how many bytes a row takes.
+func sizeOf(j *jobs.FutureJob) int64 {
+	return int64(500 + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError) + len(j.TraceParent))
+}
+
+// seconds is a grid that every slot is on, of whatever width, and so leaves it as it is.
+var seconds, _ = grid.New(time.Second)
+
+// scanRow reads a row of page_read or group_read.
+func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
+	var number int64
+	var item, group, lastError, trace sql.NullString
+	var first sql.NullTime
+	var spent sql.NullInt64
+	var enqueued, id int64
+	return func(row *sql.Rows) error {
+		var j jobs.FutureJob
+		err := row.Scan(&id, &number, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount, &j.ErrorCount,
+			&lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy, &trace)
+		if err != nil {
+			return fmt.Errorf("read future job: %w", err)
+		}
+		j.JobExec = r.known[number].def.Name
+		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
+		j.TraceParent = trace.String
+		j.EnqueuedAt, j.Spent = time.UnixMicro(enqueued).UTC(), time.Duration(spent.Int64)*time.Microsecond
+		if first.Valid {
+			j.SetCheckAt(seconds, first.Time)
+		} else {
+			j.SetCheckAt(seconds, r.slot)
+		}
+		j.ID = id
+		j.SetCheckAt(seconds, r.slot)
+		return take(number, j)
+	}
+}

@@ -1,0 +1,229 @@
+package slots
+
+import (
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// few is how many rows are recorded one by one: planning a statement for many of them costs more.
+const few = 8
+
+// message adds the statements that record outcomes, which are in the order of their ids, and count in n what they did.
+func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
+	return r.statements(m, c, batch, n)
+}
+
+// messageTx adds to a check's own transaction what records its outcomes, and the fence.
+func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transaction string, n *tally) (part int64, err error) {
+	part = r.parts.Add(1)
+	m.Do(r.settings(r.cfg.Lease, lockTimeout))
+	m.Do(nameSession(c)) // also for the end of the commit
+	if len(outcomes) == 1 {
+		return part, errors.Join(r.recordRow(m, c, &outcomes[0], part, transaction, n), r.addEnqueued(m, outcomes))
+	}
+	if err := m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing); err != nil {
+		return part, err
+	}
+	sortOutcomes(outcomes)
+	if err := errors.Join(r.statements(m, c, outcomes, n), r.addEnqueued(m, outcomes)); err != nil {
+		return part, err
+	}
+	return part, m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing)
+}
+
+func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	if len(batch) <= few {
+		for i := range batch {
+			if err := r.recordRow(m, c, &batch[i], r.parts.Add(1), "", n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	like, rest := alike(batch)
+	for _, group := range like {
+		if err := r.recordAlike(m, c, group, n); err != nil {
+			return err
+		}
+	}
+	if err := r.finishRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome != "" }), n); err != nil {
+		return err
+	}
+	return r.moveRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome == "" }), n)
+}
+
+// recordRow adds the statement for one outcome; with the number of its transaction that for the only one of a check.
+func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, transaction string, n *tally) error {
+	var next any
+	if o.verdict.Outcome == "" {
+		next = o.verdict.Next
+	}
+	args := []any{
+		r.slot, c.token, part, o.number, r.known[o.number].def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move),
+		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, nullable(r.trace(o)), r.clock(),
+		nullable(transaction),
+	}
+	all := expected([]outcome{*o})
+	return m.Call(pgsql.RowRecord.In(r.schema), args, func(row *sql.Rows) error {
+		var recorded bool
+		err := row.Scan(&recorded)
+		if recorded {
+			n.plus(all)
+		}
+		return err
+	})
+}
+
+// recordAlike adds the statement for outcomes that are alike.
+func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	o := batch[0]
+	if o.verdict.Outcome == "" {
+		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), micros(o.duration, o.ran), r.clock(),
+			nullable(r.trace(&o)), micros(o.lateness, o.ran))
+		return m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
+	}
+	if r.setting.Citus {
+		return r.finishRows(m, c, batch, n)
+	}
+	args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
+	return m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
+}
+
+// finishRows adds the statement for outcomes that end their rows.
+func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	args := append(r.which(c, batch),
+		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Outcome) })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, latenessOf)),
+		pq.Array(column(batch, durationOf)),
+		r.cfg.Name, r.namesOf(batch))
+	finish := pgsql.RowsFinish
+	if r.setting.Citus {
+		finish = pgsql.RowsFinishApart
+	}
+	return m.Add(finish.In(r.schema), args, counts(n))
+}
+
+// moveRows adds the statement for outcomes that move their rows.
+func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	args := append(r.which(c, batch),
+		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Move) })),
+		pq.Array(column(batch, func(o *outcome) time.Time { return o.verdict.Next })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, durationOf)),
+		pq.Array(column(batch, func(o *outcome) sql.NullString {
+			return sql.NullString{String: string(o.verdict.Payload), Valid: o.verdict.Payload != nil}
+		})),
+		r.clock(),
+		pq.Array(column(batch, func(o *outcome) sql.NullString {
+			entry := r.trace(o)
+			return sql.NullString{String: entry, Valid: entry != ""}
+		})),
+		pq.Array(column(batch, latenessOf)))
+	return m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
+}
+
+// addEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes of one that is gone is
+// nobody's to ask for.
+func (r *run) addEnqueued(m *pgsql.Message, locked []outcome) error {
+	var list []jobs.FutureJob
+	for i := range locked {
+		list = append(list, locked[i].verdict.Enqueue...)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	stmt, args := jobs.EnqueueStatement(list, r.clock())
+	return m.Add(stmt.In(r.schema), args, nothing)
+}
+
+// counts reads what a statement did.
+func counts(n *tally) func(row *sql.Rows) error {
+	return func(row *sql.Rows) error {
+		var t tally
+		err := row.Scan(&t.finished, &t.rescheduled, &t.failed)
+		n.plus(t)
+		return err
+	}
+}
+
+// which are the parameters by which every statement names its rows.
+func (r *run) which(c *claim, batch []outcome) []any {
+	ids := idsOf(batch)
+	return []any{r.slot, c.token, r.parts.Add(1), numbersOf(batch), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+}
+
+func idsOf(batch []outcome) []int64 {
+	return column(batch, func(o *outcome) int64 { return o.id })
+}
+
+func numbersOf(batch []outcome) (numbers pq.Int64Array) {
+	for i := range batch {
+		if i == 0 || batch[i].number != batch[i-1].number {
+			numbers = append(numbers, batch[i].number)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// namesOf are the names of the jobs of numbersOf.
+func (r *run) namesOf(batch []outcome) pq.StringArray { return r.names(numbersOf(batch)) }
+
+// names are the names of jobs that are registered here.
+func (r *run) names(numbers []int64) (names []string) {
+	for _, number := range numbers {
+		names = append(names, r.known[number].def.Name)
+	}
+	return names
+}
+
+// clock is the parameter by which statements learn of a replayed clock: nil asks the database.
+func (r *run) clock() any {
+	if r.cfg.Now != nil {
+		return r.cfg.Now()
+	}
+	return nil
+}
+
+// column is one value of each outcome.
+func column[T any](batch []outcome, value func(o *outcome) T) []T {
+	list := make([]T, len(batch))
+	for i := range batch {
+		list[i] = value(&batch[i])
+	}
+	return list
+}
+
+func errorOf(o *outcome) sql.NullString {
+	return sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""}
+}
+
+func latenessOf(o *outcome) sql.NullInt64 { return micros(o.lateness, o.ran) }
+
+func durationOf(o *outcome) sql.NullInt64 { return micros(o.duration, o.ran) }
+
+func micros(d time.Duration, known bool) sql.NullInt64 {
+	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}
+}
+
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
