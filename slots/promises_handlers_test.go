@@ -75,7 +75,12 @@ func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.db.MustExec(`create table effect (key text)`)
-			register(w.registry, "statement", executing(statements...))
+			executes := executing(statements...)
+			register(w.registry, "statement", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				_, _ = executes(ctx, tx, job)
+				_, _ = leaveEffect(ctx, tx, job) // which nobody would undo
+				return nil, nil
+			})
 			register(w.registry, "other", leaveEffect)
 			const others = 20
 			w.enqueue("statement", slot(1), len(statements))

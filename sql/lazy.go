@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"maps"
+	"regexp"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -152,6 +153,10 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	ends, commits := ctx.Value(last).(bool)
 	commits = commits && simple
 	if !commits {
+		if end := endTx.FindStringSubmatch(query); end != nil && end[1] == "" {
+			t.ended = true // what comes after it would be carried out by itself
+			return ctx, query, endError{}
+		}
 		ctx = t.bind(ctx)
 	}
 	begun := t.begun
@@ -191,6 +196,18 @@ func (t *lazyTx) bind(ctx context.Context) context.Context {
 // errOpen is the answer to a statement while the rows of another are read. The driver would send it, where that one had parameters, and
 // take the one's answer for the other's.
 var errOpen = errors.New("a query has rows that were neither read to their end nor closed")
+
+// endTx finds texts that begin with an end of the transaction; not of a part of it, which is the last group.
+var endTx = regexp.MustCompile(`(?i)^\s*(?:commit|end|abort|rollback|prepare\s+transaction)\b(?:\s+(?:work|transaction)\b)?(\s+to\b)?`)
+
+// endError is the answer to one, and like [sql.ErrTxDone]: nothing is sent any more.
+type endError struct{}
+
+func (endError) Error() string {
+	return "a statement must not end the transaction: whoever began it does, when the function returns"
+}
+
+func (endError) Is(target error) bool { return target == sql.ErrTxDone }
 
 // refuse returns why a statement must not be sent.
 func (t *lazyTx) refuse() error {

@@ -242,6 +242,46 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 	}
 }
 
+func TestAStatementThatEndsATransactionIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		statement string
+		ends      bool
+	}{
+		{"commit", true}, {"\n\tCommit;", true}, {"end", true}, {"abort work", true}, {"rollback", true}, {"rollback; begin", true},
+		{"rollback transaction and chain", true}, {"prepare  transaction 'x'", true},
+		{"rollback to savepoint s", false}, {"rollback work to s", false}, {"Rollback Transaction To Savepoint s", false},
+		{"release s", false}, {"prepare transactional as select 1; deallocate transactional", false},
+	} {
+		t.Run(test.statement, func(t *testing.T) {
+			lazily(t, func(t *testing.T, db *sqlx.DB) {
+				db.MustExec("truncate lazy")
+				tx, err := pgsql.BeginLazy(t.Context(), db)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tx.End()
+				if !tx.Chains() {
+					t.Skip("it is a pool of the driver's: nothing is refused")
+				}
+				_, before := tx.Exec("savepoint s")
+				_, err = tx.Exec(test.statement)
+				_, after := tx.Exec("insert into lazy values (1)")
+				if before != nil || errors.Is(err, sql.ErrTxDone) != test.ends || errors.Is(after, sql.ErrTxDone) != test.ends {
+					t.Errorf("%v, and then %v", err, after)
+				}
+				if !test.ends && (err != nil || after != nil) {
+					t.Errorf("%v, and then %v", err, after)
+				}
+				tx.End()
+				if got := numbers(t, db); len(got) > 0 {
+					t.Errorf("%d are there", got)
+				}
+			})
+		})
+	}
+}
+
 func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t))
