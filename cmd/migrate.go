@@ -55,7 +55,7 @@ func migrateUp(ctx context.Context, a *App) error {
 			}
 			return a.print([]pgsql.Migration{}, func() error { return a.lines(text) })
 		}
-		return printMigrations(a, fresh)
+		return a.print(fresh, func() error { return migrationsTable(a, fresh) })
 	})
 }
 
@@ -143,12 +143,13 @@ func migrateDown(ctx context.Context, a *App, o migrateDownOptions) error {
 			return usagef("this undoes %s in schema %s of %s, and drops their tables with all that is in them; add --yes to do so",
 				strings.Join(names, ", "), a.schema(), a.databaseName())
 		}
-		if len(undone) > 0 {
-			if err := pgsql.MigrateDown(ctx, db, a.schema(), o.to); err != nil {
-				return err
-			}
+		if len(undone) == 0 {
+			return a.print([]pgsql.Migration{}, func() error { return a.sentence("nothing to do: the schema has none later than " + fmt.Sprint(o.to)) })
 		}
-		return printMigrations(a, undone)
+		if err := pgsql.MigrateDown(ctx, db, a.schema(), o.to); err != nil {
+			return err
+		}
+		return a.print(undone, func() error { return a.sentence("undone: " + strings.Join(names, ", ")) })
 	})
 }
 
@@ -207,13 +208,6 @@ func (a *App) withSchema(ctx context.Context, fn func(db *sqlx.DB, list []pgsql.
 		err = fn(db, list)
 	}
 	return errors.Join(err, a.closeDB(db))
-}
-
-func printMigrations(a *App, list []pgsql.Migration) error {
-	if list == nil {
-		list = []pgsql.Migration{} // null as JSON otherwise
-	}
-	return a.print(list, func() error { return migrationsTable(a, list) })
 }
 
 func migrationsTable(a *App, list []pgsql.Migration) error {

@@ -106,6 +106,9 @@ func backfillSchedules(ctx context.Context, a *App, ids []string, from, until ti
 			}
 			views = append(views, backfilledView{id, done.Published, done.Present, done.Until})
 		}
+		if len(views) == 0 {
+			return failed
+		}
 		header := table.Row{"ID", "PUBLISHED", "PRESENT", "UNTIL"}
 		return errors.Join(failed, printList(a, views, header, func(v backfilledView) table.Row {
 			return table.Row{v.ID, v.Published, v.Present, v.Until}

@@ -297,16 +297,23 @@ func TestAServerIsToldWhatItLacks(t *testing.T) {
 	}
 }
 
-func TestTransactionsThatDoNotSeeWhatOthersCommitAreFound(t *testing.T) {
+func TestSettingsOfTheSessionWithWhichRunsFailAreFound(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	const part = "set default_transaction_isolation = 'read committed'"
-	if found := w.look(); has(found, "settings", Action, part) {
-		t.Errorf("read committed: %+v", found)
-	}
-	w.DB = open(t, w.url, pgsql.Param("default_transaction_isolation", "repeatable read"))
-	if found := w.look(); !has(found, "settings", Action, part) || !has(found, "settings", Action, "begin at repeatable read") {
-		t.Errorf("repeatable read: %+v", found)
+	for _, test := range []struct{ name, value, text, mends string }{
+		{"default_transaction_isolation", "repeatable read", "begin at repeatable read", "set default_transaction_isolation = 'read committed'"},
+		{"array_nulls", "off", "array_nulls is off", "set array_nulls = on"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			if found := w.look(); has(found, "settings", Action, test.mends) {
+				t.Errorf("as it should be: %+v", found)
+			}
+			w.DB = open(t, w.url, pgsql.Param(test.name, test.value))
+			if found := w.look(); !has(found, "settings", Action, test.mends) || !has(found, "settings", Action, test.text) {
+				t.Errorf("%s = %s: %+v", test.name, test.value, found)
+			}
+		})
 	}
 }
 
