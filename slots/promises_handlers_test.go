@@ -307,6 +307,7 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 	}
 	atOnce := func(c *slots.Config) { c.Grace = -1 }
 	t.Run("a lock", func(t *testing.T) {
+		pgtest.NotOnCitus(t, "who waits does so on a worker")
 		t.Parallel()
 		w := setup(t)
 		w.registry.RegisterTx("job", takesLong, jobs.Timeout(timeout))

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
@@ -74,6 +75,46 @@ func TestNoStatementThatReadsFutureJobIsForgottenHere(t *testing.T) {
 		}
 		if _, ok := known[name]; !ok && !ofApplications.MatchString(name) && reads.Match(text) {
 			t.Errorf("%s is not tested", name)
+		}
+	}
+}
+
+// What is compiled costs a new session 20 ms, and every command of a crontab is one.
+func TestNoStatementOfTheEngineIsCompiled(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans are a worker's")
+	t.Parallel()
+	var compiled atomic.Pointer[string]
+	base, err := pq.NewConnector(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sqlx.NewDb(sql.OpenDB(pq.ConnectorWithNoticeHandler(base, func(notice *pq.Error) {
+		if strings.Contains(notice.Message, "\nJIT:") {
+			compiled.Store(&notice.Message)
+		}
+	})), "postgres")
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
+	exec(t, db, fill(2000, inSlots)) // of which the statistics know nothing, as after a migration
+	if !get[bool](t, db, "select pg_jit_available()") {
+		t.Skip("this server compiles nothing")
+	}
+	exec(t, db, `
+		load 'auto_explain';
+		set auto_explain.log_min_duration = 0;
+		set auto_explain.log_nested_statements = on;
+		set auto_explain.log_analyze = on;
+		set client_min_messages = log;
+		set jit_above_cost = 0`)
+	exec(t, db, "select 1")
+	if compiled.Swap(nil) == nil {
+		t.Fatal("nothing is told of what is compiled")
+	}
+	exec(t, db, "reset jit_above_cost")
+	for name, s := range dueIn(t, db, noon).statements() {
+		if s.reads(t, db, "select"); compiled.Load() != nil {
+			t.Errorf("%s: %s", name, *compiled.Swap(nil))
 		}
 	}
 }
