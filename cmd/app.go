@@ -84,6 +84,9 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	if err != nil && !a.reached {
 		text := suggestions.ReplaceAllStringFunc(err.Error(), func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
 		text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
+		text = missing.ReplaceAllStringFunc(text, func(list string) string {
+			return "missing --" + strings.ReplaceAll(missing.FindStringSubmatch(list)[1], `", "`, " and --")
+		})
 		code, err = Usage, fmt.Errorf("%s; see %s --help", exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other"), c.CommandPath())
 	}
 	a.complain(ctx, c, args, code, err)
@@ -98,6 +101,9 @@ var exclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set no
 
 // required is how flags are told of which one must be given.
 var required = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
+
+// missing is how flags are told of that must be given.
+var missing = regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
 
 // oneOf is flags with commas between, and "or" before the last one.
 func oneOf(flags []string) string {

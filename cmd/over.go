@@ -177,6 +177,9 @@ func (a *App) chooseStores(c *cobra.Command) error {
 		if a.chosen != "" {
 			return usagef("--store %s: the settings list no stores: add it to stores in a configuration file", a.chosen)
 		}
+		if part := a.Config().Run.Part; part != "" && a.divides {
+			return usagef("run.part %s: it is a part of the stores, and the settings list none: add them to a configuration file", part)
+		}
 		return nil
 	}
 	a.many = true

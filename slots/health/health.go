@@ -208,9 +208,9 @@ func unregistered(r *Report, limit float64) []Finding {
 }
 
 func slow(r *Report, limit float64) []Finding {
-	width := r.Grid.Width()
-	return r.found(100*r.Took.Seconds()/width.Seconds() > limit, "slots show "+clock(r.Slowest), "slot %s has taken %s, and the next begins after %s: it needs more runners, more workers, or batches",
-		clock(r.Slowest), seconds(r.Took.Seconds()), seconds(width.Seconds()))
+	share := 100 * r.Took.Seconds() / r.Grid.Width().Seconds()
+	return r.found(share > limit, "slots show "+clock(r.Slowest), "slot %s has taken %s, %.0f %% of the time until the next one: it needs more runners, more workers, or batches",
+		clock(r.Slowest), seconds(r.Took.Seconds()), share)
 }
 
 func sla(r *Report, limit float64) (list []Finding) {
