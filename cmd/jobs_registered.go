@@ -63,8 +63,8 @@ func listRegistered(ctx context.Context, a *App) error {
 		})
 	}
 	header := table.Row{
-		"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", "DEADLINE", "SLA", optional("WITHIN"), optional("CONCURRENCY"), "MISFIRE",
-		"LEARNED", optional("FROM"),
+		"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", optional("DEADLINE"), "SLA", optional("WITHIN"), optional("CONCURRENCY"),
+		optional("MISFIRE"), optional("LEARNED"), optional("FROM"),
 	}
 	return printList(a, views, header, func(v definitionView) table.Row {
 		return table.Row{
