@@ -143,7 +143,12 @@ func PerSecond(n int) Option {
 
 // LimitBy has AtMost and PerSecond hold for each key of their own, such as that of a tenant, which is found in the payload or
 // the entity of a row. It is called by several goroutines at once.
-func LimitBy(key func(job FutureJob) string) Option { return func(d *Definition) { d.LimitBy = key } }
+func LimitBy(key func(job FutureJob) string) Option {
+	return func(d *Definition) {
+		d.must(key != nil, "LimitBy: the function is nil")
+		d.LimitBy = key
+	}
+}
 
 // Limited tells whether all runners together may do only so much of the job.
 func (d *Definition) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }

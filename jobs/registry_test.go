@@ -45,6 +45,8 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"Learned":            {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(time.Hour, time.Minute)) }, `"job": Learned(1h0m0s, 1m0s)`},
 		"Learned, no trace":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.Untraced()) }, "Untraced"},
 		"Learned, 2 checks":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.MaxChecks(2)) }, "MaxChecks"},
+		"LimitBy nothing":    {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(1), jobs.LimitBy(nil)) }, `"job": LimitBy: the function is nil`},
+		"no middleware":      {func(r *jobs.Registry) { r.Use(nil) }, "use middleware: the function is nil"},
 		"LearnedBy alone":    {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("carrier")) }, "needs Learned"},
 		"LearnedBy nothing":  {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("")) }, `LearnedBy("")`},
 		"LearnedBy NUL":      {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.LearnedBy("a\x00")) }, "NUL"},
