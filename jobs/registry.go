@@ -280,6 +280,7 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
 	d.must(!d.AfterGroup || !d.Grouped(), "AfterGroup: a job that is checked by group cannot wait for its group")
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
+	d.must(d.DB == nil || d.InTx(), "Through needs a function with a transaction: RegisterTx, RegisterBatchTx or RegisterGroup")
 	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	d.must(!d.Learns() || !d.Untraced, "Learned cannot go with Untraced: the trace is what is learned from")
 	d.must(!d.Learns() || d.MaxChecks >= 3, "Learned needs MaxChecks of at least 3, since a look takes neither the first check nor the last")

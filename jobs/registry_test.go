@@ -46,6 +46,7 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"Learned, no trace":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.Untraced()) }, "Untraced"},
 		"Learned, 2 checks":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.MaxChecks(2)) }, "MaxChecks"},
 		"LimitBy nothing":    {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(1), jobs.LimitBy(nil)) }, `"job": LimitBy: the function is nil`},
+		"Through, no tx":     {func(r *jobs.Registry) { r.Register("job", done, jobs.Through(new(sqlx.DB))) }, `"job": Through needs a function with a transaction`},
 		"no middleware":      {func(r *jobs.Registry) { r.Use(nil) }, "use middleware: the function is nil"},
 		"LearnedBy alone":    {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("carrier")) }, "needs Learned"},
 		"LearnedBy nothing":  {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("")) }, `LearnedBy("")`},
