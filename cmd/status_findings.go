@@ -7,6 +7,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -65,7 +66,7 @@ func printFindings(a *App, v view.Status) error {
 		}
 	}
 	if len(v.NotRegistered) > 0 {
-		err = errors.Join(err, a.sentence("not registered here, and left to a binary that has it: "+strings.Join(v.NotRegistered, ", ")))
+		err = errors.Join(err, a.sentence("not registered here, and left to a binary that has it: "+spoken.List(v.NotRegistered)))
 	}
 	return err
 }

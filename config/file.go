@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -44,7 +45,8 @@ func findFile(flag *pflag.Flag, places []string) (path, by string) {
 	return "", ""
 }
 
-// readFile reads the file at path into v and returns its path from the root.
+// readFile reads the file at path into v and returns its path from the root. Its error names the line, where the parser of the format
+// knows it.
 func readFile(v *viper.Viper, path string) (string, error) {
 	if !slices.Contains(extensions, filepath.Ext(path)) {
 		return path, fmt.Errorf("the name must end in one of %s", strings.Join(extensions, " "))
@@ -54,7 +56,18 @@ func readFile(v *viper.Viper, path string) (string, error) {
 		return path, err
 	}
 	v.SetConfigFile(full)
-	return full, v.ReadInConfig()
+	err = v.ReadInConfig()
+	if at, ok := errors.AsType[toml](err); ok {
+		line, _ := at.Position()
+		err = fmt.Errorf("line %d: %w", line, err)
+	}
+	return full, err
+}
+
+// toml is an error of the parser of TOML, which leaves its place out of the text.
+type toml interface {
+	error
+	Position() (line, column int)
 }
 
 // unknownKeys returns an error for each key that v has read from the file at path and that is no setting. Nothing else

@@ -116,6 +116,8 @@ func TestAnUnreadableFileNamesWhoNamedIt(t *testing.T) {
 	contains(t, err, text, "must end in one of .yaml .yml .toml .json")
 	_, err = load(nil, []string{missing, broken})
 	contains(t, err, "read configuration file "+broken+" named by the default place", "yaml")
+	_, err = load(parse(t, "--config", writeFile(t, dir, "broken.toml", "[run]\nworkers = 8\n\n[database\nurl = ''\n")), nil)
+	contains(t, err, "broken.toml named by flag --config: line 4: ", "toml")
 	_, err = load(nil, []string{missing, dir})
 	contains(t, err, dir)
 

@@ -20,8 +20,11 @@ import (
 type Middleware func(ctx context.Context, job *Definition, rows []FutureJob, next func(ctx context.Context) ([]Result, error)) ([]Result, error)
 
 // Use puts a middleware around every job of the registry, those that are registered later, too. The first one used is
-// the outermost. Like Register it is not for a registry that a run reads.
+// the outermost. Like Register it is not for a registry that a run reads, and panics when m is nil.
 func (r *Registry) Use(m Middleware) {
+	if m == nil {
+		panic("use middleware: the function is nil")
+	}
 	r.around = append(slices.Clip(r.around), m)
 	for name, d := range r.jobs {
 		wrapped := *d // a clone of the registry keeps the one it has

@@ -143,7 +143,12 @@ func PerSecond(n int) Option {
 
 // LimitBy has AtMost and PerSecond hold for each key of their own, such as that of a tenant, which is found in the payload or
 // the entity of a row. It is called by several goroutines at once.
-func LimitBy(key func(job FutureJob) string) Option { return func(d *Definition) { d.LimitBy = key } }
+func LimitBy(key func(job FutureJob) string) Option {
+	return func(d *Definition) {
+		d.must(key != nil, "LimitBy: the function is nil")
+		d.LimitBy = key
+	}
+}
 
 // Limited tells whether all runners together may do only so much of the job.
 func (d *Definition) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }
@@ -275,6 +280,7 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
 	d.must(!d.AfterGroup || !d.Grouped(), "AfterGroup: a job that is checked by group cannot wait for its group")
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
+	d.must(d.DB == nil || d.InTx(), "Through needs a function with a transaction: RegisterTx, RegisterBatchTx or RegisterGroup")
 	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	d.must(!d.Learns() || !d.Untraced, "Learned cannot go with Untraced: the trace is what is learned from")
 	d.must(!d.Learns() || d.MaxChecks >= 3, "Learned needs MaxChecks of at least 3, since a look takes neither the first check nor the last")

@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -269,6 +270,29 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 	}
 	if n := w.count(`select count(*) from effect`); n != 5 {
 		t.Errorf("%d effects, want 5", n)
+	}
+}
+
+// The error is the whole run's, and the runner's own pool is all right.
+func TestAPoolThatDoesNotWorkIsToldByItsJob(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	nobody, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.User = url.User("nobody_at_all")
+	own, err := sqlx.Open("postgres", nobody.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = own.Close() })
+	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Through(own))
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	_, err = w.runner().Run(t.Context(), slot(1))
+	if want := "the pool that job job is registered with, by jobs.Through: "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -41,7 +41,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	defer tx.End()
 	if err := rd.lock(open, tx, u); err != nil {
 		if errors.Is(err, errRecorded) && u.def.DB != nil {
-			err = rd.sameDatabase(open, tx.Tx, u)
+			err = rd.sameDatabase(open, tx.Tx)
 		}
 		if errors.Is(err, errRecorded) {
 			tx.End() // nobody holds a connection and waits for another
@@ -99,7 +99,7 @@ func (u *unit) broke(err error) error {
 }
 
 // sameDatabase tells rows that are gone, by errRecorded, from those of another database, where the claim is not either.
-func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx, u *unit) error {
+func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	r := rd.run
 	const none = 0 // no record has this part
 	var held bool
@@ -114,7 +114,7 @@ func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 	if _, lost := r.find(rd.claim, none); held || lost != nil {
 		return errRecorded
 	}
-	return fmt.Errorf("job %s is registered with jobs.Through and a pool of another database than the runner's: its rows are not there", u.def.Name)
+	return errors.New("it is a pool of another database than the runner's: the rows are not there")
 }
 
 // canceledOnce tells whether a statement of the check was cancelled, for the first time: the server says so of a lock timeout, too,
@@ -136,13 +136,21 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 		return errAgain
 	case passes(err) || pgsql.HasState(err, pqerror.InvalidSQLStatementName): // another connection has it still prepared
 		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
-			rd.run.fail(err)
+			rd.run.fail(u.named(err))
 		}
 		rd.run.cfg.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
 		return errAgain
 	}
-	rd.run.fail(err)
+	rd.run.fail(u.named(err))
 	return errAgain
+}
+
+// named says of an error of a pool other than the runner's which job has brought it.
+func (u *unit) named(err error) error {
+	if u.def.DB == nil {
+		return err
+	}
+	return fmt.Errorf("the pool that job %s is registered with, by jobs.Through: %w", u.def.Name, err)
 }
 
 // impatient tells whether checks of a claim have met errors of the database for longer than a lease, without one that

@@ -2,6 +2,7 @@ package slots
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ func scheduledAt(jobName string) (time.Time, bool) {
 // Await waits for a slot whose boundary is at most early ahead, so that no check starts before it, and refuses any
 // other that is no slot or lies ahead. It returns ErrStopped when ctx ends first.
 func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
+	if slot.IsZero() {
+		return errors.New("the slot is not set")
+	}
 	if !g.Contains(slot) {
 		return fmt.Errorf("%s is not a slot: the width is %s; the slots around it are %s and %s", slot.UTC().Format(time.RFC3339Nano),
 			g.Width(), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))

@@ -70,6 +70,9 @@ func TestARunRefusesWhatIsNoSlotAndWhatLiesAhead(t *testing.T) {
 	if _, err := r.Run(t.Context(), slot(-1).Add(time.Minute)); err == nil || !strings.Contains(err.Error(), "is not a slot") {
 		t.Errorf("off the grid: %v", err)
 	}
+	if _, err := r.Run(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "the slot is not set") {
+		t.Errorf("the zero time: %v", err)
+	}
 	if _, err := r.Run(t.Context(), slot(1)); err == nil || !strings.Contains(err.Error(), "never run early") {
 		t.Errorf("ahead: %v", err)
 	}

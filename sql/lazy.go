@@ -42,7 +42,7 @@ func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error
 	driver, ours := db.Driver().(lazyDriver)
 	if !ours {
 		tx, err := db.BeginTxx(ctx, nil)
-		return &LazyTx{Tx: tx, keep: func() bool { return true }}, err
+		return &LazyTx{Tx: tx, keep: func() bool { return true }}, explainBegin(err)
 	}
 	conn, err := db.Connx(ctx)
 	if err != nil {

@@ -248,10 +248,19 @@ func TestAStatementThatEndsATransactionIsRefused(t *testing.T) {
 		statement string
 		ends      bool
 	}{
-		{"commit", true}, {"\n\tCommit;", true}, {"end", true}, {"abort work", true}, {"rollback", true}, {"rollback; begin", true},
-		{"rollback transaction and chain", true}, {"prepare  transaction 'x'", true},
-		{"rollback to savepoint s", false}, {"rollback work to s", false}, {"Rollback Transaction To Savepoint s", false},
-		{"release s", false}, {"prepare transactional as select 1; deallocate transactional", false},
+		{"commit", true},
+		{"\n\tCommit;", true},
+		{"end", true},
+		{"abort work", true},
+		{"rollback", true},
+		{"rollback; begin", true},
+		{"rollback transaction and chain", true},
+		{"prepare  transaction 'x'", true},
+		{"rollback to savepoint s", false},
+		{"rollback work to s", false},
+		{"Rollback Transaction To Savepoint s", false},
+		{"release s", false},
+		{"prepare transactional as select 1; deallocate transactional", false},
 	} {
 		t.Run(test.statement, func(t *testing.T) {
 			lazily(t, func(t *testing.T, db *sqlx.DB) {

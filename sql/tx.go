@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
@@ -83,8 +84,12 @@ func Commit[T interface {
 	return nil
 }
 
-// explainBegin says of the error of a begin with READ WRITE that a standby cannot do it.
+// explainBegin says of the error of a begin with READ WRITE that a standby cannot do it, and nothing of a URL that the driver of
+// the application's pool could not parse: it may hold a password.
 func explainBegin(err error) error {
+	if _, unparsed := errors.AsType[*url.Error](err); unparsed {
+		return ErrURL
+	}
 	if HasState(err, pqerror.FeatureNotSupported) {
 		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
 	}

@@ -18,6 +18,27 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
+func TestAURLThatTheDriverCannotParseIsNotShown(t *testing.T) {
+	t.Parallel()
+	db, err := sqlx.Open("postgres", "postgres://me:hun%zzter2@db.example.com/shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(*sqlx.Tx) error { return nil }
+	for name, begin := range map[string]func() error{
+		"to write": func() error { return pgsql.InTx(t.Context(), db, nothing) },
+		"to read":  func() error { return pgsql.ReadTx(t.Context(), db, nothing) },
+		"a check's": func() error {
+			_, err := pgsql.BeginLazy(t.Context(), db)
+			return err
+		},
+	} {
+		if err := begin(); !errors.Is(err, pgsql.ErrURL) || strings.Contains(err.Error(), "hun") || pgsql.IsTransient(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestInTxRunsAgainWhenTheServerAsksForIt(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

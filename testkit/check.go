@@ -53,7 +53,7 @@ func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.
 	def := lookup(t, registry, rows[0].JobExec)
 	switch {
 	case def.InTx() && tx == nil:
-		t.Fatalf("job %s writes through a transaction: call CheckTx, or run it by a Kit", def.Name)
+		t.Fatalf("job %s writes through a transaction: call CheckTx with one, or run it by a Kit", def.Name)
 	case !def.Batched() && len(rows) > 1:
 		t.Fatalf("job %s takes one row at a time: call Check for each", def.Name)
 	}

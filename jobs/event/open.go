@@ -62,7 +62,8 @@ func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 	open := openers[u.Scheme]
 	mu.Unlock()
 	if open == nil {
-		return nil, fmt.Errorf("open publisher: scheme %q is not linked into this binary; it has %s", u.Scheme, schemes())
+		return nil, fmt.Errorf("open publisher: scheme %q is not linked into this binary; it has %s: import the package of the scheme, "+
+			"as package jobs/event says", u.Scheme, schemes())
 	}
 	publisher, err := open(ctx, u, cfg)
 	if err != nil {
@@ -94,5 +95,8 @@ func parse(to string) (*url.URL, error) {
 func schemes() string {
 	mu.Lock()
 	defer mu.Unlock()
+	if len(openers) == 0 {
+		return "(none is linked)"
+	}
 	return strings.Join(slices.Sorted(maps.Keys(openers)), ", ")
 }

@@ -32,6 +32,9 @@ func (q *Queue) Delay(readyTime time.Time, data []byte) error {
 
 // Run is RunContext until Close.
 func (q *Queue) Run(handle HandlerFn) error {
+	if handle == nil {
+		return q.RunContext(q.open, nil)
+	}
 	return q.RunContext(q.open, func(_ context.Context, item Item) error { return handle(item.At, item.Data) })
 }
 

@@ -2,12 +2,34 @@ package delayq
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+func TestAQueueIsNotRunWithoutAFunction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	defer w.queue.Close()
+	for name, run := range map[string]func() error{
+		"Run":        func() error { return w.queue.Run(nil) },
+		"RunContext": func() error { return w.queue.RunContext(t.Context(), nil) },
+	} {
+		ended := make(chan error, 1)
+		go func() { ended <- run() }()
+		select {
+		case err := <-ended:
+			if err == nil || !strings.Contains(err.Error(), "run queue mail: the function is nil") {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: the queue is run", name)
+		}
+	}
+}
 
 func TestTheQueueOfTwoMethodsHandsOutWhatItWasGivenUntilItIsClosed(t *testing.T) {
 	t.Parallel()

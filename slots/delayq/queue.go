@@ -128,7 +128,7 @@ func ensure(ctx context.Context, db *sqlx.DB, cfg Config) error {
 	return failed
 }
 
-// setWidth sets the width of a queue that was never used.
+// setWidth sets the width of a queue that was never used, and whose width nobody has set.
 func setWidth(ctx context.Context, db *sqlx.DB, cfg Config, ledger *slots.Ledger) error {
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema})
 	if err != nil {
@@ -142,7 +142,7 @@ func setWidth(ctx context.Context, db *sqlx.DB, cfg Config, ledger *slots.Ledger
 	if err != nil {
 		return err
 	}
-	if len(waiting) > 0 || len(runs) > 0 {
+	if len(waiting) > 0 || len(runs) > 0 || ledger.Grid() != grid.Default {
 		return fmt.Errorf("its slots are %s wide, not %s: correct delayq.Config, or change it with: prescient --schema %s slots set-width %[2]s",
 			ledger.Grid(), cfg.Width, cfg.Schema)
 	}

@@ -283,6 +283,19 @@ func TestAQueueThatManyOpenAtOnceForTheFirstTimeIsOpenToAll(t *testing.T) {
 	}
 }
 
+func TestAQueueThatIsOpenButNotUsedYetKeepsItsWidth(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	other := config()
+	other.Width = time.Minute
+	if _, err := Open(t.Context(), w.db, other); err == nil || !strings.Contains(err.Error(), "its slots are 1s wide, not 1m0s") {
+		t.Errorf("with another width: %v", err)
+	}
+	if _, err := Open(t.Context(), w.db, config()); err != nil {
+		t.Errorf("with its width: %v", err)
+	}
+}
+
 func TestWhatCannotBeOpenedIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -23,6 +23,9 @@ const lanes = 8
 // handle is called from many goroutines at once. An error, a panic and a timeout are tried again as Config.Retry says;
 // nil is the end of the item. While the database does not answer it waits for it.
 func (q *Queue) RunContext(ctx context.Context, handle func(ctx context.Context, item Item) error) error {
+	if handle == nil {
+		return fmt.Errorf("run queue %s: the function is nil", q.cfg.Schema)
+	}
 	registry := jobs.NewRegistry()
 	registry.Register(job, func(ctx context.Context, row jobs.FutureJob) (*time.Time, error) {
 		item, err := unpack(row)

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,20 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 		found := failing(&Report{Jobs: []slots.JobStatus{test.job}}, 50)
 		if len(found) != 1 || found[0].Remedy != test.want {
 			t.Errorf("%s: %+v, want %s", name, found, test.want)
+		}
+	}
+}
+
+// A job whose name has the number of an order in it is one more job with each order.
+func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
+	t.Parallel()
+	r := &Report{}
+	for i := range 10_000 {
+		r.Jobs = append(r.Jobs, slots.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unregistered: true, GaveUp: 1, Error: strings.Repeat("x", 500)})
+	}
+	for name, found := range map[string][]Finding{"unregistered": unregistered(r, 0), "gave up": gaveUp(r, 0)} {
+		if len(found) != 1 || !strings.Contains(found[0].Text, "order.00019") || !strings.Contains(found[0].Text, " and 9980 more") || len(found[0].Text) > 4000 {
+			t.Errorf("%s: %.5000s", name, found)
 		}
 	}
 }

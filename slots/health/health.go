@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -115,7 +116,7 @@ func stranded(r *Report, limit float64) []Finding {
 	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // which catch-up leaves
 		remedy = "jobs list --job " + foreign[0]
-		text += ". They are of jobs that are not registered here: " + strings.Join(foreign, ", ") + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"
+		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"
 	}
 	return r.found(float64(n) > limit, remedy, "%s", text)
 }
@@ -169,7 +170,7 @@ func gaveUp(r *Report, limit float64) (list []Finding) {
 			names = append(names, fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, short(j.Error)))
 		}
 	}
-	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s", plural(n, "row was given", "rows were given"), strings.Join(names, ", "))
+	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s", plural(n, "row was given", "rows were given"), spoken.List(names))
 }
 
 func failing(r *Report, limit float64) []Finding {
@@ -204,7 +205,7 @@ func unregistered(r *Report, limit float64) []Finding {
 	if len(names) == 0 {
 		return nil
 	}
-	return r.found(float64(len(names)) > limit, "jobs list --job "+names[0], "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", strings.Join(names, ", "))
+	return r.found(float64(len(names)) > limit, "jobs list --job "+names[0], "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", spoken.List(names))
 }
 
 func slow(r *Report, limit float64) []Finding {

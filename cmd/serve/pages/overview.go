@@ -11,9 +11,11 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// shownTrouble is how many slots in trouble the first page lists, and tooOld how old what it shows may be without saying so.
+// shownTrouble and shownJobs are how many slots in trouble and jobs the first page lists, and tooOld how old what it shows may be
+// without saying so.
 const (
 	shownTrouble = 12
+	shownJobs    = 100
 	tooOld       = 30 * time.Second
 )
 
@@ -26,6 +28,8 @@ type overviewPage struct {
 	Figures     []figure
 	Trouble     []view.Trouble
 	MoreTrouble int
+	Listed      []view.JobStatus
+	MoreJobs    int
 	Failed      error // it could not be read
 }
 
@@ -58,6 +62,19 @@ var ways = map[string]way{
 	"sla":          {"/jobs", "Look at the jobs"},
 }
 
+// leads returns where to go from a finding, nil where nothing here mends it. Rows of jobs that the server does not know are none of a
+// catch-up's.
+func leads(f view.Finding) *way {
+	to, ok := ways[f.Condition]
+	switch {
+	case !ok:
+		return nil
+	case f.Condition == "stranded" && !strings.HasSuffix(f.Remedy, " catch-up"):
+		to = ways["unregistered"]
+	}
+	return &to
+}
+
 // figure is a number of the first page.
 type figure struct {
 	Name, Value, Note string
@@ -77,21 +94,24 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 // readOverview reads the first page. That the database does not answer is a thing that it tells.
 func (p *Pages) readOverview(ctx context.Context, acted int64) overviewPage {
 	o, err := p.cfg.Board.Overview(ctx, acted)
-	v := overviewPage{Overview: o, Failed: err}
 	if err != nil {
+		v := overviewPage{Overview: o, Failed: err}
 		p.cfg.Logger.ErrorContext(ctx, "reading the overview failed", "error", err)
 		v.Verdict = verdict{"bad", "The database does not answer", "What is due is run as soon as it does. The log of prescient serve has the error."}
 		return v
 	}
+	return newOverviewPage(o)
+}
+
+func newOverviewPage(o board.Overview) overviewPage {
+	v := overviewPage{Overview: o}
 	for _, f := range o.Findings {
-		f := finding{Finding: f}
-		if way, ok := ways[f.Condition]; ok {
-			f.Do = &way
-		}
-		v.Findings = append(v.Findings, f)
+		v.Findings = append(v.Findings, finding{f, leads(f)})
 	}
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
 	v.MoreTrouble = len(o.Trouble) - len(v.Trouble)
+	v.Listed = o.Jobs[:min(shownJobs, len(o.Jobs))]
+	v.MoreJobs = len(o.Jobs) - len(v.Listed)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
 	v.Verdict, v.Figures = v.judge(), v.figures()
 	return v

@@ -1,0 +1,35 @@
+package pages
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/view"
+)
+
+func TestWhatIsStrandedLeadsToCatchUpOnlyWhereThatTakesIt(t *testing.T) {
+	t.Parallel()
+	for remedy, want := range map[string]string{
+		"prescient catch-up":                 "/do/catch-up",
+		"prescient --store a catch-up":       "/do/catch-up",
+		"prescient jobs list --job misspelt": "/jobs",
+	} {
+		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []view.Finding{{Condition: "stranded", Remedy: remedy}}}})
+		if got := v.Findings[0].Do; got == nil || got.Path != want {
+			t.Errorf("%s leads to %+v, want %s", remedy, got, want)
+		}
+	}
+}
+
+// A job whose name has the number of an order in it is one more job with each order.
+func TestTheFirstPageListsSomeOfTenThousandJobs(t *testing.T) {
+	t.Parallel()
+	var o board.Overview
+	for i := range 10_000 {
+		o.Jobs = append(o.Jobs, view.JobStatus{JobExec: fmt.Sprintf("order.%05d", i)})
+	}
+	if v := newOverviewPage(o); len(v.Listed) != shownJobs || v.MoreJobs != 10_000-shownJobs {
+		t.Errorf("%d jobs and %d more", len(v.Listed), v.MoreJobs)
+	}
+}

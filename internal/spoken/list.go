@@ -1,0 +1,18 @@
+package spoken
+
+import (
+	"fmt"
+	"strings"
+)
+
+// most is how many names a List has.
+const most = 20
+
+// List names the first of many, and says how many more there are: a job whose name has the number of an order in it is soon ten
+// thousand jobs.
+func List(names []string) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
