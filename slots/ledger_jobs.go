@@ -9,7 +9,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// JobStatus is how the checks of a job have gone for some time, in the slots that are done.
+// JobStatus is how the checks of a job have gone for some time, but for the slots that a runner is at just now.
 type JobStatus struct {
 	JobExec string
 	SLA     time.Duration // see jobs.SLA; 0: none

@@ -1,27 +1,47 @@
 -- How the jobs have done in the slots from $1 to $2, by the ledger and by history, and which of those that have rows in slots up to
 -- $3 no run of the last 7 days has registered, by the server's clock, and none since they were asked for, a width ago. In the
--- percentiles a bucket counts as its upper bound. A slot that is open counts when it is closed. The newest slot is the one that was
--- run last, by catch-up perhaps.
-with done as materialized (
+-- percentiles a bucket counts as its upper bound. A slot that a runner is at counts when the runner is through; one that was left
+-- open counts. The newest slot is the one that was run last, by catch-up perhaps.
+with left_open as materialized (
+    select t.*
+    from prescient.slot_run r
+    join prescient.slot_tally t on t.slot = r.slot and t.job <> 0
+    where r.slot between $1 and $2
+        and r.state = 'open'
+        and not exists (select from prescient.slot_claim c where c.slot = r.slot and c.allocated_until >= clock_timestamp())
+), checks as materialized ( -- rows that were deferred, or ended unchecked, are none
+    select slot, job, bucket, checks
+    from prescient.slot_lateness
+    where slot between $1 and $2
+    union all
+    select slot, job, bucket, finished + rescheduled + failed
+    from left_open
+    where bucket >= 0
+), done as materialized (
     select
         s.slot, s.job, l.checked, s.failed, s.late, s.error, s.last_at,
         row_number() over (partition by s.job order by s.last_at desc nulls last, s.slot desc) as nth
-    from prescient.slot_job s
-    join ( -- what was checked: rows that were deferred, or ended unchecked, are none
-        select slot, job, sum(checks)::bigint as checked
-        from prescient.slot_lateness
-        where slot between $1 and $2
+    from (
+        select slot, job, sum(failed) as failed, sum(late) as late, min(error) as error, max(last_at) as last_at
+        from (
+            select slot, job, failed, late, error, last_at
+            from prescient.slot_job
+            where slot between $1 and $2
+            union all
+            select slot, job, failed, late, error, recorded_at
+            from left_open
+        ) as parts
         group by slot, job
-    ) as l on l.slot = s.slot and l.job = s.job
-    where s.slot between $1 and $2
+    ) as s
+    join (select slot, job, sum(checks)::bigint as checked from checks group by slot, job) as l on l.slot = s.slot and l.job = s.job
 ), total as (
     select
         job, sum(checked)::bigint as checked, sum(failed)::bigint as failed, sum(late)::bigint as late,
         max(slot) filter (where nth = 1) as slot,
         max(last_at) filter (where nth = 1) as last_at,
         max(checked) filter (where nth = 1) as last_checked,
-        max(failed) filter (where nth = 1) as last_failed,
-        max(late) filter (where nth = 1) as last_late,
+        max(failed) filter (where nth = 1)::bigint as last_failed,
+        max(late) filter (where nth = 1)::bigint as last_late,
         (array_agg(error order by nth) filter (where error is not null))[1] as error
     from done
     group by job
@@ -35,8 +55,7 @@ with done as materialized (
             l.job, l.bucket,
             sum(sum(l.checks)) over (partition by l.job order by l.bucket) as below,
             sum(sum(l.checks)) over (partition by l.job) as n
-        from prescient.slot_lateness l
-        where l.slot between $1 and $2
+        from checks l
         group by l.job, l.bucket
     ) as b
     group by job

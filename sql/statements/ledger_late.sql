@@ -1,7 +1,20 @@
--- The newest slots from $1 to $2 in which checks began later than the sla of their job; at the most $3.
-select s.slot, coalesce(j.name, '#' || s.job) as name, s.finished + s.rescheduled + s.failed as checked, s.late
-from prescient.slot_job s
+-- The newest slots from $1 to $2 in which checks began later than the sla of their job; at the most $3. A slot that a runner is at
+-- counts when the runner is through; one that was left open counts.
+select s.slot, coalesce(j.name, '#' || s.job) as name, sum(s.checked)::bigint as checked, sum(s.late)::bigint as late
+from (
+    select slot, job, finished + rescheduled + failed as checked, late
+    from prescient.slot_job
+    where slot between $1 and $2
+    union all
+    select t.slot, t.job, t.finished + t.rescheduled + t.failed, t.late
+    from prescient.slot_run r
+    join prescient.slot_tally t on t.slot = r.slot and t.job <> 0
+    where r.slot between $1 and $2
+        and r.state = 'open'
+        and not exists (select from prescient.slot_claim c where c.slot = r.slot and c.allocated_until >= clock_timestamp())
+) as s
 left join prescient.job j on j.job = s.job
-where s.slot between $1 and $2 and s.late > 0
+group by s.slot, s.job, j.name
+having sum(s.late) > 0
 order by s.slot desc, name
 limit $3
