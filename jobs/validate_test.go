@@ -36,6 +36,10 @@ var badJobs = []struct {
 	{"before 1970", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, grid.Min.Add(-time.Hour)) }, "check_at", "1970-01-01"},
 	{"after 9999", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, grid.Max.Add(time.Hour)) }, "check_at", "9999-12-31"},
 	{"beyond the horizon", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, now.Add(jobs.DefaultHorizon+15*time.Minute)) }, "check_at", "horizon"},
+	{"a window beyond 9999", func(j *jobs.FutureJob) {
+		j.SetCheckAt(grid.Default, grid.Max.Add(-time.Hour))
+		j.Within = 2 * time.Hour
+	}, "check_at", "9999-12-31"},
 	{"an empty payload", func(j *jobs.FutureJob) { j.Payload = json.RawMessage{} }, "payload", "valid JSON"},
 	{"a payload that is no JSON", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{a: 1}`) }, "payload", "valid JSON"},
 	{"two payloads", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{} {}`) }, "payload", "valid JSON"},

@@ -87,6 +87,22 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 	}
 }
 
+func TestWhatIsAskedForBeyondAllSlotsIsAnErrorOfItsRowAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	last := child("child", "x", "", grid.Max)
+	last.Within = 24 * time.Hour
+	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		results[0].Enqueue = []jobs.FutureJob{last}
+		return results, nil
+	})
+	w.enqueue("parent", slot(1), 40)
+	if result := w.run(slot(1)); result.Finished != 39 || result.Failed != 1 || w.pending("child") != 0 {
+		t.Errorf("%+v, %d children", result, w.pending("child"))
+	}
+}
+
 func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
