@@ -155,6 +155,37 @@ func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 	}
 }
 
+// However many of them are asked for: each part of what is to be recorded has one.
+func TestChecksThatSomebodyElseAsksForHoldUpNoOtherOutcome(t *testing.T) {
+	t.Parallel()
+	const rows, held = 500, 50
+	w := setup(t)
+	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+		}
+		return results, nil
+	})
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	for i := range held {
+		if _, err := w.client.Enqueue(t.Context(), tx, child("child", fmt.Sprint(i*rows/held), "", slot(2)), jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.enqueue("parent", slot(1), rows)
+	w.clock.Set(slot(1))
+	running := w.background(slot(1), func(c *slots.Config) { c.Page = rows })
+	w.eventually("most others are recorded", func() bool { return w.count(`select count(*) from prescient.future_job_history`) > (rows-held)/2 })
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-running; result.Finished != rows || w.pending("child") != rows {
+		t.Errorf("%+v, %d children", result, w.pending("child"))
+	}
+}
+
 // A fan out and in: what gathers is checked in the slot after the one in which the last part has ended, and once.
 func TestAJobAfterItsGroupIsCheckedWhenTheOthersHaveEnded(t *testing.T) {
 	t.Parallel()
