@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -164,6 +165,37 @@ func TestAllRunnersTogetherBeginNoMoreInASecondThanALimitAllows(t *testing.T) {
 		// On a machine where a process stands still for 50 ms, what it had begun counts with what others begin after it.
 		if most := g.within(key); most > 210 {
 			t.Errorf("%s: %d began within a second", key, most)
+		}
+	}
+}
+
+// A run has not taken the instants of all its workers for itself: others would wait for them in vain.
+func TestARunThatIsStoppedLeavesThePaceToOthers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	began := make(chan struct{}, 50)
+	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		began <- struct{}{}
+		return nil, nil
+	}, jobs.PerSecond(1))
+	w.enqueueTenants("limited", 50, "a")
+	w.clock.Set(slot(1))
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		runner := w.runner()
+		go func() {
+			_, err := runner.Run(ctx, slot(1))
+			ended <- err
+		}()
+		select {
+		case <-began:
+		case <-time.After(10 * time.Second):
+			t.Error("no check has begun in ten seconds")
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, slots.ErrStopped) {
+			t.Error(err)
 		}
 	}
 }
