@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -196,6 +197,27 @@ func TestARunThatIsStoppedLeavesThePaceToOthers(t *testing.T) {
 		stop()
 		if err := <-ended; !errors.Is(err, slots.ErrStopped) {
 			t.Error(err)
+		}
+	}
+}
+
+func TestAPaceDoesNotWaitForAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ahead := func() (minutes float64) {
+		t.Helper()
+		if err := w.db.GetContext(t.Context(), &minutes, `select extract(epoch from prescient.take_pace(7, '', 1, interval '1 second')) / 60`); err != nil {
+			t.Fatal(err)
+		}
+		return minutes
+	}
+	ahead()
+	for free, want := range map[string]float64{"3 hours": 10, "5 minutes": 5} {
+		if _, err := w.db.ExecContext(t.Context(), `update prescient.job_pace set free_at = statement_timestamp() + $1::interval`, free); err != nil {
+			t.Fatal(err)
+		}
+		if got := ahead(); math.Abs(got-want) > 0.2 {
+			t.Errorf("the next instant, where that is in %s, is in %.1f minutes", free, got)
 		}
 	}
 }
