@@ -130,28 +130,43 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 // A transaction that has asked for the same check, and does not commit, keeps nothing but the outcome that asks for it from being recorded.
 func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	ask := func(batch []jobs.FutureJob) []jobs.Result {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
 		}
-		return results, nil
-	})
-	tx := w.db.MustBegin()
-	defer func() { _ = tx.Rollback() }()
-	if _, err := w.client.Enqueue(t.Context(), tx, child("child", "17", "", slot(2)), jobs.Keep); err != nil {
-		t.Fatal(err)
+		return results
 	}
-	w.enqueue("parent", slot(1), 40)
-	w.clock.Set(slot(1))
-	running := w.background(slot(1))
-	w.eventually("all others are recorded", func() bool { return w.count(`select count(*) from prescient.future_job_history`) == 39 })
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if result := <-running; result.Finished != 40 || w.pending("child") != 40 {
-		t.Errorf("%+v, %d children", result, w.pending("child"))
+	for name, register := range map[string]func(r *jobs.Registry){
+		"batch": func(r *jobs.Registry) {
+			r.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return ask(batch), nil })
+		},
+		"batch in a transaction": func(r *jobs.Registry) {
+			r.RegisterBatchTx("parent", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				return ask(batch), nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry)
+			tx := w.db.MustBegin()
+			defer func() { _ = tx.Rollback() }()
+			if _, err := w.client.Enqueue(t.Context(), tx, child("child", "17", "", slot(2)), jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+			w.enqueue("parent", slot(1), 40)
+			w.clock.Set(slot(1))
+			running := w.background(slot(1))
+			w.eventually("all others are recorded", func() bool { return w.count(`select count(*) from prescient.future_job_history`) == 39 })
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			if result := <-running; result.Finished != 40 || w.pending("child") != 40 {
+				t.Errorf("%+v, %d children", result, w.pending("child"))
+			}
+		})
 	}
 }
 
