@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/metrics"
 )
@@ -172,7 +173,7 @@ func (a *App) self() string { return a.Name + a.where }
 func whereFlags(fs *pflag.FlagSet) (text string) {
 	for _, name := range []string{"config", "schema"} {
 		if f := fs.Lookup(name); f != nil && f.Changed {
-			text += " --" + name + " " + quoted(f.Value.String())
+			text += " --" + name + " " + spoken.Word(f.Value.String())
 		}
 	}
 	return text
@@ -185,18 +186,8 @@ func (a *App) unseenFile(fs *pflag.FlagSet) string {
 	if f := fs.Lookup("config"); f != nil && f.Changed || os.Getenv("PRESCIENT_CONFIG") == "" || file == usualConfig || a.errIsTerminal() {
 		return ""
 	}
-	return " --config " + quoted(file)
+	return " --config " + spoken.Word(file)
 }
-
-// quoted is a word as a shell reads it.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-var plainWord = regexp.MustCompile(`^[\w./:@=,+-]+$`)
 
 // needsNoConfig annotates a command that works with a broken configuration, too.
 const needsNoConfig = "needs-no-config"
@@ -325,7 +316,7 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
 		return
 	}
-	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), text)
+	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), printableLines(text))
 }
 
 // interrupted is how a statement ends whose command was told to stop.

@@ -179,7 +179,7 @@ func printDoctor(a *App, view doctorView) error {
 func printExamined(a *App, view doctorView) error {
 	var err error
 	for _, f := range view.Findings {
-		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What)), a.lines("    "+f.Do))
+		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What)), a.lines(strings.Map(printable, "    "+f.Do)))
 	}
 	if len(view.Findings) == 0 {
 		err = a.lines("nothing is wrong")

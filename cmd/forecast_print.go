@@ -163,7 +163,7 @@ func (a *App) printForecastFindings(v forecastView) error {
 		}
 		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s%s", f.Condition, f.Text, more)))
 		for _, help := range f.Help {
-			err = errors.Join(err, a.lines("  - "+help))
+			err = errors.Join(err, a.lines(strings.Map(printable, "  - "+help)))
 		}
 	}
 	return err

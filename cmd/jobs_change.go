@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -115,7 +116,7 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 		}
 		if !found {
 			return fmt.Errorf("no check %s waits: it has ended or was never asked for; see what became of it with: %s jobs show %s %s",
-				o.key, a.self(), o.key.EntityName, o.key.EntityKey)
+				o.key, a.self(), spoken.Word(o.key.EntityName), spoken.Word(o.key.EntityKey))
 		}
 		view := struct {
 			Slot time.Time `json:"slot"`

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -43,7 +44,7 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 			if !changed {
 				return a.lines(job + " is paused already")
 			}
-			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.self(), job))
+			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.self(), spoken.Word(job)))
 		})
 	})
 }

@@ -69,6 +69,7 @@ func (a *App) lines(text ...string) error {
 
 // sentence prints a text, on a terminal in lines as wide as that.
 func (a *App) sentence(text string) error {
+	text = strings.Map(printable, text)
 	if width := a.width(); width > 0 {
 		text = wrap(text, width)
 	}
@@ -102,6 +103,15 @@ func printable(r rune) rune {
 		return r
 	}
 	return ' '
+}
+
+// printableLines is a text of several lines with nothing in them but text.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.Map(printable, lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // orMore is a count that went no further than most, which is a whole number of thousands.

@@ -60,9 +60,9 @@ func printFindings(a *App, v view.Status) error {
 	}
 	err := printTrouble(a, v)
 	for _, f := range v.Findings {
-		err = errors.Join(err, a.sentence(strings.Map(printable, f.Condition+": "+f.Text)))
+		err = errors.Join(err, a.sentence(f.Condition+": "+f.Text))
 		if f.Remedy != "" {
-			err = errors.Join(err, a.lines("    see to it with: "+f.Remedy))
+			err = errors.Join(err, a.lines(strings.Map(printable, "    see to it with: "+f.Remedy)))
 		}
 	}
 	if len(v.NotRegistered) > 0 {

@@ -73,7 +73,7 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 func (c *Client) CheckInstant(at time.Time) error {
 	var probe FutureJob
 	probe.SetCheckAt(c.Grid(), at)
-	return errors.Join(validateTime(probe.nextCheckAt), c.validateHorizon(probe.nextCheckAt, 0))
+	return errors.Join(validateTime(probe.nextCheckAt, 0), c.validateHorizon(probe.nextCheckAt, 0))
 }
 
 func (c *Client) slot(ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any) (time.Time, bool, error) {

@@ -80,7 +80,7 @@ func (c *Client) validate(j FutureJob) error {
 
 // validate returns what the database would refuse of a job that is to be enqueued, and a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt()), CheckPayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within))
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt(), min(j.Within, maxWithin)), CheckPayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within))
 }
 
 func validateAnonymous(j FutureJob) error {
@@ -100,18 +100,19 @@ func checkWithin(within time.Duration) error {
 	return nil
 }
 
-func validateTime(at time.Time) error {
+// validateTime takes the end of the window for what the database would refuse, as a run does: which slot of it is chosen nobody can tell.
+func validateTime(at time.Time, within time.Duration) error {
 	switch {
 	case at.IsZero():
 		return &FieldError{"check_at", "must be set: CheckAt is when to look"}
-	case at.Before(grid.Min) || at.After(grid.Max):
+	case at.Before(grid.Min) || at.Add(within).After(grid.Max):
 		return &FieldError{"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02"))}
 	}
 	return nil
 }
 
 func (c *Client) validateHorizon(at time.Time, within time.Duration) error {
-	if validateTime(at) == nil && at.Add(within).Sub(c.now()) > c.cfg.Horizon {
+	if validateTime(at, within) == nil && at.Add(within).Sub(c.now()) > c.cfg.Horizon {
 		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", spoken.Duration(c.cfg.Horizon))}
 	}
 	return nil

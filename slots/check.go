@@ -42,6 +42,7 @@ type unit struct {
 	role        string    // that its connection had; only where that is of a pool of the job's
 	next        *unit     // the check that comes after it in its place
 	waited      bool      // for somebody else's lock
+	crowded     bool      // it was not recorded for want of a lock
 	canceled    bool      // a statement of the check was
 	breaks      int       // of its connection, after the function was called
 	lost        *lost     // a record of it without a reply; nil: there was none
@@ -337,9 +338,22 @@ func (rd *round) settle(u *unit, outcomes []outcome) bool {
 func (rd *round) yield(u *unit) bool {
 	return rd.end(u, func() {
 		u.waited = true
-		rd.again = append(rd.again, u)
+		rd.again = append(rd.again, u.parts()...)
 		rd.settled += int64(len(u.rows))
 	})
+}
+
+// parts divides a batch that was not recorded for want of a lock: a key that one of its rows asks for may be somebody's who has not
+// committed, and the others need not wait for him.
+func (u *unit) parts() []*unit {
+	if !u.crowded || !u.def.Batched() || u.def.Grouped() || len(u.rows) == 1 {
+		return []*unit{u}
+	}
+	var list []*unit
+	for rows := range slices.Chunk(u.rows, (len(u.rows)+1)/2) {
+		list = append(list, &unit{def: u.def, number: u.number, rows: rows, waited: true})
+	}
+	return list
 }
 
 // forget lets a unit go without an outcome: it is to be checked again, by whoever has the claim then.

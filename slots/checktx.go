@@ -186,7 +186,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results 
 	if err != nil {
 		tx.End() // nobody holds a connection and waits for another
 		if !rd.wasCommitted(u, err, part) {
-			u.lost = &lost{part, outcomes}
+			u.lost, u.crowded = &lost{part, outcomes}, pgsql.IsLockTimeout(err)
 			return rd.recordFailed(ctx, u, err)
 		}
 		n = expected(outcomes)

@@ -34,6 +34,7 @@ type claim struct {
 	bytes  int64           // of them
 	left   map[int64]bool  // rows that stay in the slot for the time being though they were read
 	locked []outcome       // of rows that somebody else has locked
+	part   int             // how many of these may be recorded at once, where somebody else has keys that they ask for; 0: not known
 	again  []*unit         // to be checked when somebody else's lock is gone, or a place is free
 	shares map[*share]bool // that it uses
 	waits  time.Duration   // for locks, the last time

@@ -87,6 +87,22 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 	}
 }
 
+func TestWhatIsAskedForBeyondAllSlotsIsAnErrorOfItsRowAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	last := child("child", "x", "", grid.Max)
+	last.Within = 24 * time.Hour
+	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		results[0].Enqueue = []jobs.FutureJob{last}
+		return results, nil
+	})
+	w.enqueue("parent", slot(1), 40)
+	if result := w.run(slot(1)); result.Finished != 39 || result.Failed != 1 || w.pending("child") != 0 {
+		t.Errorf("%+v, %d children", result, w.pending("child"))
+	}
+}
+
 func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -114,6 +130,50 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 // A transaction that has asked for the same check, and does not commit, keeps nothing but the outcome that asks for it from being recorded.
 func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 	t.Parallel()
+	ask := func(batch []jobs.FutureJob) []jobs.Result {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+		}
+		return results
+	}
+	for name, register := range map[string]func(r *jobs.Registry){
+		"batch": func(r *jobs.Registry) {
+			r.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return ask(batch), nil })
+		},
+		"batch in a transaction": func(r *jobs.Registry) {
+			r.RegisterBatchTx("parent", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				return ask(batch), nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry)
+			tx := w.db.MustBegin()
+			defer func() { _ = tx.Rollback() }()
+			if _, err := w.client.Enqueue(t.Context(), tx, child("child", "17", "", slot(2)), jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+			w.enqueue("parent", slot(1), 40)
+			w.clock.Set(slot(1))
+			running := w.background(slot(1))
+			w.eventually("all others are recorded", func() bool { return w.count(`select count(*) from prescient.future_job_history`) == 39 })
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			if result := <-running; result.Finished != 40 || w.pending("child") != 40 {
+				t.Errorf("%+v, %d children", result, w.pending("child"))
+			}
+		})
+	}
+}
+
+// However many of them are asked for: each part of what is to be recorded has one.
+func TestChecksThatSomebodyElseAsksForHoldUpNoOtherOutcome(t *testing.T) {
+	t.Parallel()
+	const rows, held = 500, 50
 	w := setup(t)
 	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
@@ -124,17 +184,19 @@ func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 	})
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
-	if _, err := w.client.Enqueue(t.Context(), tx, child("child", "17", "", slot(2)), jobs.Keep); err != nil {
-		t.Fatal(err)
+	for i := range held {
+		if _, err := w.client.Enqueue(t.Context(), tx, child("child", fmt.Sprint(i*rows/held), "", slot(2)), jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w.enqueue("parent", slot(1), 40)
+	w.enqueue("parent", slot(1), rows)
 	w.clock.Set(slot(1))
-	running := w.background(slot(1))
-	w.eventually("all others are recorded", func() bool { return w.count(`select count(*) from prescient.future_job_history`) == 39 })
+	running := w.background(slot(1), func(c *slots.Config) { c.Page = rows })
+	w.eventually("most others are recorded", func() bool { return w.count(`select count(*) from prescient.future_job_history`) > (rows-held)/2 })
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if result := <-running; result.Finished != 40 || w.pending("child") != 40 {
+	if result := <-running; result.Finished != rows || w.pending("child") != rows {
 		t.Errorf("%+v, %d children", result, w.pending("child"))
 	}
 }

@@ -88,6 +88,7 @@ func (l *limit) obtain(ctx context.Context, c *claim, units map[string]int) (map
 	for key, n := range units {
 		if l.shares[key] == nil {
 			l.shares[key] = &share{limit: l, key: key, free: make(chan struct{}, l.def.AtMost)}
+			l.shares[key].pace.turns = make(semaphore, max(2, l.def.PerSecond/perWaiter))
 		}
 		s := l.shares[key]
 		if want := min(n, l.places, l.def.AtMost); s.has < want && time.Since(s.asked) > askAgain {

@@ -2,7 +2,9 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -164,6 +166,58 @@ func TestAllRunnersTogetherBeginNoMoreInASecondThanALimitAllows(t *testing.T) {
 		// On a machine where a process stands still for 50 ms, what it had begun counts with what others begin after it.
 		if most := g.within(key); most > 210 {
 			t.Errorf("%s: %d began within a second", key, most)
+		}
+	}
+}
+
+// A run has not taken the instants of all its workers for itself: others would wait for them in vain.
+func TestARunThatIsStoppedLeavesThePaceToOthers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	began := make(chan struct{}, 50)
+	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		began <- struct{}{}
+		return nil, nil
+	}, jobs.PerSecond(1))
+	w.enqueueTenants("limited", 50, "a")
+	w.clock.Set(slot(1))
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		runner := w.runner()
+		go func() {
+			_, err := runner.Run(ctx, slot(1))
+			ended <- err
+		}()
+		select {
+		case <-began:
+		case <-time.After(10 * time.Second):
+			t.Error("no check has begun in ten seconds")
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, slots.ErrStopped) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAPaceDoesNotWaitForAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ahead := func() (minutes float64) {
+		t.Helper()
+		if err := w.db.GetContext(t.Context(), &minutes, `select extract(epoch from prescient.take_pace(7, '', 1, interval '1 second')) / 60`); err != nil {
+			t.Fatal(err)
+		}
+		return minutes
+	}
+	ahead()
+	for free, want := range map[string]float64{"3 hours": 10, "5 minutes": 5} {
+		if _, err := w.db.ExecContext(t.Context(), `update prescient.job_pace set free_at = statement_timestamp() + $1::interval`, free); err != nil {
+			t.Fatal(err)
+		}
+		if got := ahead(); math.Abs(got-want) > 0.2 {
+			t.Errorf("the next instant, where that is in %s, is in %.1f minutes", free, got)
 		}
 	}
 }

@@ -15,51 +15,54 @@ import (
 func (r *run) recordLocked(c *claim) (locked []outcome, err error) {
 	if r.patience.try() {
 		defer r.patience.leave()
-		return r.recordApart(c, c.locked, true)
+		return r.recordApart(c, c.locked, patientFor)
 	}
 	r.writers <- struct{}{}
 	defer r.writers.leave()
-	return r.recordApart(c, c.locked, false)
+	return r.recordApart(c, c.locked, lockTimeout)
 }
 
-// recordApart is recordFree, and again in ever smaller parts where nothing could be recorded: a key that an outcome asks for may be
-// somebody's who has not committed, and the others need not wait for him. It takes as long as a write may; what is left then has
-// its turn the next time, in another order.
-func (r *run) recordApart(c *claim, batch []outcome, patient bool) (locked []outcome, err error) {
-	locked, err = r.recordFree(c, batch, patient)
+// recordApart is recordFree, and again in parts where nothing could be recorded: a key that an outcome asks for may be somebody's who
+// has not committed, and the others need not wait for him. It takes as long as a write may, and finds out how large a part can be
+// that has none; what is left then has its turn the next time, in another order.
+func (r *run) recordApart(c *claim, batch []outcome, wait time.Duration) (locked []outcome, err error) {
+	locked, err = r.recordFree(c, batch, wait)
 	if len(locked) < len(batch) || !slices.ContainsFunc(batch, outcome.enqueues) {
 		return locked, err
 	}
 	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
-	began, parts := monotonic(), [][]outcome{batch}
-	for locked = nil; len(parts) > 0; parts = parts[1:] {
-		part := parts[0]
-		if len(part) == 1 || time.Since(began) > slowWrite {
-			locked = append(locked, part...)
+	if c.part == 0 {
+		c.part = len(batch) / 2
+	}
+	locked = nil
+	for began := monotonic(); len(batch) > 0 && time.Since(began) < slowWrite; {
+		n := min(max(c.part, 1), len(batch))
+		rest, err := r.recordFree(c, batch[:n], brieflyFor)
+		if err != nil {
+			return nil, err
+		}
+		if len(rest) == n && n > 1 {
+			c.part = n / 2
 			continue
 		}
-		for half := range slices.Chunk(part, (len(part)+1)/2) {
-			rest, err := r.recordFree(c, half, false)
-			switch {
-			case err != nil:
-				return nil, err
-			case len(rest) < len(half):
-				locked = append(locked, rest...)
-			default:
-				parts = append(parts, rest)
-			}
+		if len(rest) < n {
+			c.part = 2 * n
 		}
+		locked, batch = append(locked, rest...), batch[n:]
 	}
-	return locked, nil
+	return append(locked, batch...), nil
 }
 
 // patientFor is lock_timeout of one who has no lock yet, in the queue for a row that others lock again and again. Nobody waits
 // for him.
 const patientFor = 900 * time.Millisecond
 
+// brieflyFor is lock_timeout of one who tries many parts, of which those that wait are for another time.
+const brieflyFor = 10 * time.Millisecond
+
 // recordFree records the rows that nobody else has locked, and returns the others: their checks have run and must not
-// run again. The patient wait for the first of the rows before.
-func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outcome, err error) {
+// run again. With patientFor it waits for the first of the rows before.
+func (r *run) recordFree(c *claim, batch []outcome, wait time.Duration) (locked []outcome, err error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
@@ -74,7 +77,7 @@ func (r *run) recordFree(c *claim, batch []outcome, patient bool) (locked []outc
 		sent := lost{part: r.parts.Add(1)}
 		err := pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
-			if free, busy, err = r.lockFree(tx, batch, patient); err != nil {
+			if free, busy, err = r.lockFree(tx, batch, wait); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(without, func(l lost) bool { return l.has(busy) }) {
@@ -120,15 +123,16 @@ func (l lost) has(rows map[int64]bool) bool {
 }
 
 // lockFree locks the rows of a batch that nobody else has locked.
-func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, patient bool) (free, busy map[int64]bool, err error) {
+func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, wait time.Duration) (free, busy map[int64]bool, err error) {
 	var m pgsql.Message
-	m.Do(r.settings(r.cfg.Lease, lockTimeout))
+	m.Do(r.settings(r.cfg.Lease, min(wait, lockTimeout)))
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	if patient {
-		m.Do(r.waitForLocks(patientFor))
+	if wait > lockTimeout {
+		m.Do(r.waitForLocks(wait))
 		if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
 			return nil, nil, err
 		}
+		m.Do(r.waitForLocks(lockTimeout)) // now others may wait for him
 	}
 	return r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch))
 }

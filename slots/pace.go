@@ -18,11 +18,15 @@ const (
 	maxLate   = 30 * time.Millisecond // the rest is for what differs between the ways to the database
 	// paceAhead is for how long a run takes instants at once.
 	paceAhead = 50 * time.Millisecond
+	// perWaiter is how many of the checks of a second one has that waits for its instant, so they wait for 100 ms, or two of them for
+	// theirs: who is stopped or dies takes no more along, which all runs would wait for.
+	perWaiter = 10
 )
 
 // pace is the instants that a run has been given for a key.
 type pace struct {
 	waiting atomic.Int64 // checks
+	turns   semaphore    // to be given an instant, of those
 
 	mu    sync.Mutex
 	ahead []time.Time // local monotonic
@@ -33,6 +37,11 @@ type pace struct {
 // await waits for the next instant at which a check may begin, until ctx ends or the run is stopped.
 func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
 	s.pace.waiting.Add(1)
+	if !s.pace.turns.enter(s.limit.run.stop, ctx) {
+		s.pace.waiting.Add(-1)
+		return at, false
+	}
+	defer s.pace.turns.leave()
 	at, err := s.instant(ctx)
 	s.pace.waiting.Add(-1)
 	if err != nil {

@@ -41,13 +41,13 @@ func (r *run) recordSome(c *claim, batch []outcome, ends bool) (locked []outcome
 	r.writers <- struct{}{}
 	defer r.writers.leave()
 	if time.Since(r.born) < time.Duration(r.wary.Load()) || slices.ContainsFunc(batch, outcome.enqueues) {
-		return r.recordApart(c, batch, false)
+		return r.recordApart(c, batch, lockTimeout)
 	}
 	began := monotonic()
 	err = r.recordAll(c, batch, ends)
 	if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
 		r.wary.Store(int64(time.Since(r.born) + waryFor))
-		return r.recordFree(c, batch, false)
+		return r.recordFree(c, batch, lockTimeout)
 	}
 	r.adaptWrite(time.Since(began))
 	return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -114,7 +115,7 @@ func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, e
 		if !c.Knows(job.Name) {
 			found = append(found, action(
 				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days knew it, and this binary does not have it", job.Name, job.Slot.UTC().Format(time.RFC3339)),
-				"run a binary that has it, or see them with: %s jobs list --job %s", c.Name, job.Name))
+				"run a binary that has it, or see them with: %s jobs list --job %s", c.Name, spoken.Word(job.Name)))
 		}
 	}
 	return found, err

@@ -113,7 +113,7 @@ func due(e jobs.Event, now time.Time) string {
 	}
 	switch e.Hindrance {
 	case "paused":
-		text += ", but its job is paused: jobs resume " + e.JobExec
+		text += ", but its job is paused: jobs resume " + spoken.Word(e.JobExec)
 	case "unregistered":
 		text += ", but no run of the last 7 days has registered its job: it waits for one of a binary that has it"
 	case "missed":

@@ -1,4 +1,4 @@
-// Package spoken says durations as people do.
+// Package spoken says durations as people do, and words as shells do.
 package spoken
 
 import (

@@ -115,7 +115,7 @@ func stranded(r *Report, limit float64) []Finding {
 	remedy, foreign := "catch-up", r.foreign()
 	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // which catch-up leaves
-		remedy = "jobs list --job " + foreign[0]
+		remedy = "jobs list --job " + spoken.Word(foreign[0])
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"
 	}
 	return r.found(float64(n) > limit, remedy, "%s", text)
@@ -189,7 +189,7 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 		if j.GaveUp >= j.Failed { // each check that failed was the last of its row: none waits to be tried again
 			where = "history"
 		}
-		list = append(list, r.found(bad && which(j), where+" list --job "+j.JobExec, "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
+		list = append(list, r.found(bad && which(j), where+" list --job "+spoken.Word(j.JobExec), "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
 			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))...)
 	}
 	return list
@@ -205,7 +205,7 @@ func unregistered(r *Report, limit float64) []Finding {
 	if len(names) == 0 {
 		return nil
 	}
-	return r.found(float64(len(names)) > limit, "jobs list --job "+names[0], "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", spoken.List(names))
+	return r.found(float64(len(names)) > limit, "jobs list --job "+spoken.Word(names[0]), "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", spoken.List(names))
 }
 
 func slow(r *Report, limit float64) []Finding {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -217,6 +218,10 @@ func TestWhatIsNoExecutableOfASlotIsReportedAndNeverRun(t *testing.T) {
 	w.write(filepath.Join(dir, ".spoilt.json"), `{"timeout": 5}`, 0o644)
 	w.put(slot(1), "senseless", leaveTrace)
 	w.write(filepath.Join(dir, ".senseless.json"), `{"max_checks": 0}`, 0o644)
+	w.put(slot(1), "piped", leaveTrace)
+	if err := syscall.Mkfifo(filepath.Join(dir, ".piped.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	w.write(filepath.Join(w.dir, "3003011217", "job"), "#!/bin/sh\n", 0o755)
 	w.write(filepath.Join(w.dir, "2603011300.bak"), "", 0o644)
 	w.write(filepath.Join(w.dir, "3003011300"), "", 0o644)
@@ -224,7 +229,7 @@ func TestWhatIsNoExecutableOfASlotIsReportedAndNeverRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := w.run(slot(1))
-	if result.Finished != 1 || result.Refused != 8 || result.State != slots.StateOpen {
+	if result.Finished != 1 || result.Refused != 10 || result.State != slots.StateOpen {
 		t.Errorf("%+v", result)
 	}
 	files, err := w.open().List()
@@ -246,6 +251,8 @@ func TestWhatIsNoExecutableOfASlotIsReportedAndNeverRun(t *testing.T) {
 		"new\nline":      "name: must be UTF-8 without control characters",
 		"link":           "no regular file: put the executable itself here",
 		"senseless":      "read DIR/3003011215/.senseless.json: max_checks: must be at least 1; correct it, or remove it for the defaults",
+		"piped":          "DIR/3003011215/.piped.json is no regular file",
+		".piped.json":    "no regular file: put the executable itself here",
 		"3003011217":     "not on the grid of 15m0s: move what is in it to 3003011230",
 		"2603011300.bak": "not named after a slot: want yymmddhhmm in UTC, such as 3003011215",
 		"3003011300":     "no directory",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -112,7 +111,7 @@ func ownerOf(sidecar string) string {
 
 // readJob reads the sidecar of an executable. One without has defaults.
 func readJob(path string) (Job, error) {
-	text, err := os.ReadFile(sidecar(path))
+	text, err := readFile(sidecar(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Job{Guards: DefaultGuards()}, nil
 	}

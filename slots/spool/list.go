@@ -154,7 +154,7 @@ func readEnded(path string) (Ended, error) {
 	if _, err := os.Lstat(filepath.Join(path, executableFile)); err != nil {
 		return Ended{}, err
 	}
-	text, err := os.ReadFile(filepath.Join(path, resultFile))
+	text, err := readFile(filepath.Join(path, resultFile))
 	if err != nil {
 		return Ended{}, err
 	}

@@ -70,7 +70,7 @@ $$;
 
 -- Gives a run the next instants at which so many checks may begin, one every spacing. Returns how far ahead the first is, which
 -- may be in the past. With one new key of a hundred those are forgotten of which nobody has asked for an hour: they are found by
--- looking through all.
+-- looking through all. Runs have a few instants each, so one that is further ahead than ten minutes is of a clock that was set back.
 -- +goose StatementBegin
 create function prescient.take_pace(number bigint, of_key text, checks integer, spacing interval)
 returns interval
@@ -87,7 +87,10 @@ begin
     values (number, of_key, statement_timestamp() + taken)
     on conflict (job, key) do update
     -- A sum without a time zone is immutable.
-    set free_at = greatest((p.free_at at time zone 'UTC' + taken) at time zone 'UTC', excluded.free_at)
+    set free_at = greatest(
+        (least(p.free_at at time zone 'UTC', excluded.free_at at time zone 'UTC' - taken + interval '10 minutes') + taken) at time zone 'UTC',
+        excluded.free_at
+    )
     returning p.free_at, p.xmax = 0 into next_free, is_new;
     if is_new and random() < 0.01 then
         delete from prescient.job_pace p
