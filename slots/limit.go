@@ -87,8 +87,9 @@ func (l *limit) obtain(ctx context.Context, c *claim, units map[string]int) (map
 	var wanted pq.Int64Array
 	for key, n := range units {
 		if l.shares[key] == nil {
-			l.shares[key] = &share{limit: l, key: key, free: make(chan struct{}, l.def.AtMost)}
-			l.shares[key].pace.turns = make(semaphore, max(2, l.def.PerSecond/perWaiter))
+			l.shares[key] = &share{
+				limit: l, key: key, free: make(chan struct{}, l.def.AtMost), pace: pace{hands: make(semaphore, max(2, l.def.PerSecond/inHand))},
+			}
 		}
 		s := l.shares[key]
 		if want := min(n, l.places, l.def.AtMost); s.has < want && time.Since(s.asked) > askAgain {

@@ -18,15 +18,15 @@ const (
 	maxLate   = 30 * time.Millisecond // the rest is for what differs between the ways to the database
 	// paceAhead is for how long a run takes instants at once.
 	paceAhead = 50 * time.Millisecond
-	// perWaiter is how many of the checks of a second one has that waits for its instant, so they wait for 100 ms, or two of them for
-	// theirs: who is stopped or dies takes no more along, which all runs would wait for.
-	perWaiter = 10
+	// inHand is which part of a second's checks wait with their instants in hand: a tenth, or two. When the run is stopped or dies these
+	// are lost, and all runs wait until they have passed.
+	inHand = 10
 )
 
 // pace is the instants that a run has been given for a key.
 type pace struct {
 	waiting atomic.Int64 // checks
-	turns   semaphore    // to be given an instant, of those
+	hands   semaphore    // of those that may have an instant
 
 	mu    sync.Mutex
 	ahead []time.Time // local monotonic
@@ -37,11 +37,11 @@ type pace struct {
 // await waits for the next instant at which a check may begin, until ctx ends or the run is stopped.
 func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
 	s.pace.waiting.Add(1)
-	if !s.pace.turns.enter(s.limit.run.stop, ctx) {
+	if !s.pace.hands.enter(s.limit.run.stop, ctx) {
 		s.pace.waiting.Add(-1)
 		return at, false
 	}
-	defer s.pace.turns.leave()
+	defer s.pace.hands.leave()
 	at, err := s.instant(ctx)
 	s.pace.waiting.Add(-1)
 	if err != nil {
