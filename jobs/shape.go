@@ -20,7 +20,7 @@ import (
 type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err error)
 
 // TxCheckFunc is a CheckFunc that writes through a transaction: what it writes and the check's outcome commit
-// together, once. It must not commit or roll back itself; with an error everything it wrote is rolled back.
+// together, once. To commit or roll back itself, by a statement too, is an error; with an error everything it wrote is rolled back.
 type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
 
 // Result is what a batch function says about one row: when to look again, or nil when the row is finished, or an
