@@ -276,7 +276,7 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 // The error is the whole run's, and the runner's own pool is all right.
 func TestAPoolThatDoesNotWorkIsToldByItsJob(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	w := setupAt(t, pgtest.Direct(t)) // the pooler of the tests lets everybody in
 	nobody, err := url.Parse(w.url)
 	if err != nil {
 		t.Fatal(err)
