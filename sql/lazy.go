@@ -140,6 +140,7 @@ type lazyTx struct {
 	undo  []string
 	begun bool   // begin was sent
 	ended bool   // the message that commits was sent
+	spent bool   // nothing is sent any more: a statement was to end it, and what comes after that would be carried out by itself
 	open  int    // queries whose rows are not closed
 	free  func() // unbinds the statement before from the transaction's context
 }
@@ -154,7 +155,7 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	commits = commits && simple
 	if !commits {
 		if end := endTx.FindStringSubmatch(query); end != nil && end[1] == "" {
-			t.ended = true // what comes after it would be carried out by itself
+			t.spent = true
 			return ctx, query, endError{}
 		}
 		ctx = t.bind(ctx)
@@ -197,8 +198,9 @@ func (t *lazyTx) bind(ctx context.Context) context.Context {
 // take the one's answer for the other's.
 var errOpen = errors.New("a query has rows that were neither read to their end nor closed")
 
-// endTx finds texts that begin with an end of the transaction; not of a part of it, which is the last group.
-var endTx = regexp.MustCompile(`(?i)^\s*(?:commit|end|abort|rollback|prepare\s+transaction)\b(?:\s+(?:work|transaction)\b)?(\s+to\b)?`)
+// endTx finds texts that begin with an end of the transaction, but for comments; not of a part of it, which is the last group. Where
+// one has it further on, the fence finds out.
+var endTx = regexp.MustCompile(`(?i)^(?:\s|;|--[^\n]*\n|(?s:/\*.*?\*/))*(?:commit|end|abort|rollback|prepare\s+transaction)\b(?:\s+(?:work|transaction)\b)?(\s+to\b)?`)
 
 // endError is the answer to one, and like [sql.ErrTxDone]: nothing is sent any more.
 type endError struct{}
@@ -214,7 +216,7 @@ func (t *lazyTx) refuse() error {
 	switch {
 	case t == nil:
 		return nil
-	case t.ended: // it would be carried out by itself, or in the transaction after this one
+	case t.ended || t.spent: // it would be carried out by itself, or in the transaction after this one
 		return sql.ErrTxDone
 	case t.open > 0:
 		return errOpen

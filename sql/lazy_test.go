@@ -256,6 +256,8 @@ func TestAStatementThatEndsATransactionIsRefused(t *testing.T) {
 		{"rollback; begin", true},
 		{"rollback transaction and chain", true},
 		{"prepare  transaction 'x'", true},
+		{"-- of a library\n/* and\nanother */; commit", true},
+		{"/* commit */ select 1 -- commit", false},
 		{"rollback to savepoint s", false},
 		{"rollback work to s", false},
 		{"Rollback Transaction To Savepoint s", false},
@@ -289,6 +291,32 @@ func TestAStatementThatEndsATransactionIsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever has tried to end it by a statement may go on to commit it, and the connection comes to others after that.
+func TestWhatWasRefusedItsEndIsNotLeftOpen(t *testing.T) {
+	t.Parallel()
+	lazily(t, func(t *testing.T, db *sqlx.DB) {
+		tx, err := pgsql.BeginLazy(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.End()
+		if !tx.Chains() {
+			t.Skip("it is a pool of the driver's: nothing is refused")
+		}
+		tx.MustExec("insert into lazy values (1)")
+		if _, err := tx.Exec("commit"); !errors.Is(err, sql.ErrTxDone) {
+			t.Error(err)
+		}
+		if err := tx.Commit(); err == nil {
+			t.Error("it was committed")
+		}
+		tx.End()
+		if got := numbers(t, db); len(got) > 0 {
+			t.Errorf("%d are there", got)
+		}
+	})
 }
 
 func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing.T) {
