@@ -68,8 +68,11 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 		return nil, err
 	}
 	opts = append(opts, pgsql.Name(a.command))
-	if a.Config().Database.Prepare == "on" {
+	switch a.Config().Database.Prepare {
+	case "on":
 		opts = append(opts, pgsql.Prepared())
+	case "off":
+		opts = append(opts, pgsql.Unprepared())
 	}
 	if a.fleet != nil {
 		return a.fleet.open(ctx, url, opts...)

@@ -14,7 +14,7 @@
 //	database:
 //	  url: ""              # embedded: for the private PostgreSQL that prescient runs itself
 //	  schema: prescient
-//	  prepare: "off"       # on: keep prepared statements; not through a pooler in transaction mode
+//	  prepare: auto        # keep statements prepared where there is no pooler on the way; "on" and "off": always, never
 //	slots:
 //	  width: 0s            # 0: whatever the database says
 //	run:

@@ -68,6 +68,9 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 			return nil, u.broke(err)
 		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
+		case pgsql.IsStale(err) && u.breaks < maxBreaks:
+			u.breaks++
+			return nil, errAgain
 		}
 		return nil, err
 	}
@@ -134,7 +137,7 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 		return errAgain
 	case ctx.Err() != nil: // the timeout of the check has passed in a statement of the run
 		return errAgain
-	case passes(err) || pgsql.HasState(err, pqerror.InvalidSQLStatementName): // another connection has it still prepared
+	case passes(err) || pgsql.IsStale(err):
 		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
 			rd.run.fail(u.named(err))
 		}
@@ -224,8 +227,6 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	switch state := pgsql.State(err); {
 	case commit && state != "" && !passes(err):
 		return failed // a constraint that was deferred
-	case state == pqerror.InvalidSQLStatementName && u.waited: // for another connection; the one that it had may have come to it so
-		return fmt.Errorf("the check has deallocated what its connection keeps prepared, which it must not where database.prepare is on: %w", err)
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)
 		return err

@@ -5,17 +5,16 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
-
-	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
 // NewConnector wraps a connector of lib/pq: its connections begin transactions of [BeginLazy] as it says, and keep
-// statements prepared where that is wanted. [Open] uses it.
+// statements prepared where that is wanted, and else none. [Open] uses it.
 func NewConnector(base driver.Connector, prepare bool) driver.Connector {
-	return connector{base, prepare, nil}
+	return connector{base, &preparing{always: prepare, never: !prepare}, nil}
 }
 
 // errUnwanted is what connecting ends with where no server is what the URL asks for: in a failover, none is until the
@@ -27,7 +26,7 @@ var unwanted = regexp.MustCompile(`session is (not )?read-only|server is (not )?
 
 type connector struct {
 	driver.Connector
-	prepare bool
+	prepare *preparing
 	share   *Share // nil: none
 }
 
@@ -44,39 +43,28 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 func (c connector) connect(ctx context.Context) (driver.Conn, error) {
-	base, err := c.Connector.Connect(ctx)
+	var wire net.Conn
+	base, err := c.Connector.Connect(context.WithValue(ctx, wireKey{}, &wire))
 	if err != nil && unwanted.MatchString(err.Error()) {
 		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	wrapped := &conn{Conn: base.(pqconn.Conn), share: c.share}
-	if c.prepare {
-		wrapped.prepared, wrapped.called = map[string]pqconn.Stmt{}, map[string]bool{}
-	}
-	return wrapped, nil
+	return &conn{Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare, wire), share: c.share}, nil
 }
 
 // lazyDriver is the driver of pools of which BeginLazy may ask more.
-type lazyDriver struct {
-	driver.Driver
-	prepare bool
-}
+type lazyDriver struct{ driver.Driver }
 
-func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver(), c.prepare} }
-
-// maxPrepared bounds what a connection keeps prepared, since the statements of checks go through it, too: an
-// application may make a new text for every call. Ours are fewer.
-const maxPrepared = 250
+func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver()} }
 
 type conn struct {
 	pqconn.Conn
-	prepared map[string]pqconn.Stmt // statements with parameters, from their first use on; nil: none is kept
-	called   map[string]bool        // the names of those that messages execute
-	spoilt   bool                   // it is not to be used again
-	tx       *lazyTx                // that is under way; nil: none is, or one that is not lazy
-	share    *Share                 // where it counts; nil: nowhere
+	prepared prepared
+	spoilt   bool    // it is not to be used again
+	tx       *lazyTx // that is under way; nil: none is, or one that is not lazy
+	share    *Share  // where it counts; nil: nowhere
 }
 
 // Close closes the connection; database/sql does so once.
@@ -124,11 +112,6 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	return c.Conn.ExecContext(ctx, query, args)
 }
 
-// note takes note of an error that ends the use of the connection: somebody has deallocated what was prepared.
-func (c *conn) note(err error) {
-	c.spoilt = c.spoilt || HasState(err, pqerror.InvalidSQLStatementName)
-}
-
 // ready returns a statement as it is to be carried out: as a prepared one, or nil.
 func (c *conn) ready(ctx context.Context, query string, args []driver.NamedValue) (context.Context, string, pqconn.Stmt, error) {
 	if err := c.prepareCalls(ctx); err != nil {
@@ -138,23 +121,8 @@ func (c *conn) ready(ctx context.Context, query string, args []driver.NamedValue
 	if err != nil {
 		return ctx, query, nil, err
 	}
-	s, err := c.keep(ctx, query, args)
+	s, err := c.keep(ctx, query, len(args))
 	return ctx, query, s, err
-}
-
-// prepareCalls prepares what a message is about to execute, unless it was before.
-func (c *conn) prepareCalls(ctx context.Context) error {
-	texts, _ := ctx.Value(calls).(map[string]string)
-	for name, text := range texts {
-		if c.called[name] {
-			continue
-		}
-		if _, err := c.Conn.ExecContext(ctx, "prepare "+name+" as "+text, nil); err != nil {
-			return err
-		}
-		c.called[name] = true
-	}
-	return nil
 }
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
@@ -167,20 +135,4 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		return stmt{s, c.tx}, err
 	}
 	return base, err
-}
-
-// keep returns a statement that is prepared; nil for one that is to go as it is.
-func (c *conn) keep(ctx context.Context, query string, args []driver.NamedValue) (pqconn.Stmt, error) {
-	if s, ok := c.prepared[query]; ok {
-		return s, nil
-	}
-	if c.prepared == nil || len(args) == 0 || len(c.prepared) == maxPrepared {
-		return nil, nil
-	}
-	base, err := c.Conn.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	c.prepared[query] = base.(pqconn.Stmt)
-	return c.prepared[query], nil
 }

@@ -29,19 +29,23 @@ var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@ho
 type Option func(o *options)
 
 type options struct {
-	cfg      pq.Config
-	dialer   dialer
-	prepared bool
-	share    *Share
-	name     string
+	cfg     pq.Config
+	dialer  dialer
+	prepare preparing
+	share   *Share
+	name    string
 }
 
 // Patient lifts ReplyTimeout, for statements that may run long: migrations, a width change.
 func Patient() Option { return func(o *options) { o.dialer.reply = 0 } }
 
 // Prepared lets every connection prepare each statement that has parameters once, and keep it: planning is most of
-// the work of a small one. The server must be reached directly, not through a pooler in transaction mode.
-func Prepared() Option { return func(o *options) { o.prepared = true } }
+// the work of a small one. Without it those do so that reach the server itself, from their first transaction of [BeginLazy] on;
+// a pooler in transaction mode would give the statements of one to the next.
+func Prepared() Option { return func(o *options) { o.prepare.always = true } }
+
+// Unprepared lets no connection keep statements prepared.
+func Unprepared() Option { return func(o *options) { o.prepare.never = true } }
 
 // Name is the application_name where the URL sets none, by which the sessions and what they do are known. Default "prescient".
 func Name(name string) Option {
@@ -88,7 +92,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 		return nil, ErrURL
 	}
 	base.Dialer(o.dialer)
-	db := sqlx.NewDb(sql.OpenDB(connector{base, o.prepared, o.share}), "postgres")
+	db := sqlx.NewDb(sql.OpenDB(connector{base, &o.prepare, o.share}), "postgres")
 	o.share.add(db.DB)
 	db.SetMaxIdleConns(math.MaxInt32) // as many as are open
 	db.SetConnMaxIdleTime(maxIdleTime)
@@ -116,6 +120,9 @@ func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net
 func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 	conn, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, network, address)
+	if wire, ok := ctx.Value(wireKey{}).(*net.Conn); ok {
+		*wire = conn
+	}
 	if err != nil || d.reply == 0 {
 		return conn, err
 	}

@@ -1,0 +1,119 @@
+package sql
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/pqconn"
+)
+
+// maxPrepared bounds what a connection keeps prepared, since the statements of checks go through it, too: an
+// application may make a new text for every call. Ours are fewer.
+const maxPrepared = 250
+
+// preparing says which connections of a pool keep statements prepared.
+type preparing struct {
+	always, never bool        // neither: those that reach the server directly, from their first BeginLazy on
+	gone          atomic.Bool // what was prepared was not there any more: from now on none does
+}
+
+// prepared is what a connection keeps prepared.
+type prepared struct {
+	*preparing
+	wire   net.Conn               // nil: not known
+	asked  bool                   // whether the connection is direct
+	stmts  map[string]pqconn.Stmt // statements with parameters, from their first use on; nil: none is kept
+	called map[string]bool        // the names of those that messages execute
+}
+
+func newPrepared(p *preparing, wire net.Conn) prepared {
+	kept := prepared{preparing: p, wire: wire, asked: p.always || p.never}
+	if p.always {
+		kept.begin()
+	}
+	return kept
+}
+
+func (p *prepared) begin() { p.stmts, p.called = map[string]pqconn.Stmt{}, map[string]bool{} }
+
+// prepares tells whether a connection of Open keeps statements prepared.
+func prepares(ctx context.Context, held *sqlx.Conn) (yes bool, err error) {
+	err = held.Raw(func(c any) (err error) {
+		yes, err = c.(*conn).prepares(ctx)
+		return err
+	})
+	return yes, err
+}
+
+// prepares asks the server where it is not known.
+func (c *conn) prepares(ctx context.Context) (bool, error) {
+	p := &c.prepared
+	if !p.asked && !p.gone.Load() {
+		direct, err := isDirect(ctx, p.wire, c.Conn)
+		if err != nil && State(err) == "" {
+			return false, err
+		}
+		if p.asked = true; direct {
+			p.begin()
+		}
+	}
+	return p.stmts != nil && !p.gone.Load(), nil
+}
+
+// IsStale tells whether an error is of a statement that was prepared: the session has it no more, or what it reads has other
+// columns now. Its connection is not used again, so that it may be repeated.
+func IsStale(err error) bool {
+	if failed := pq.As(err, pqerror.FeatureNotSupported); failed != nil {
+		return failed.Routine == "RevalidateCachedQuery"
+	}
+	return HasState(err, pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement)
+}
+
+// note takes note of an error that ends the use of the connection. Where its statements are gone, somebody deallocates them, or
+// there is a pooler after all.
+func (c *conn) note(err error) {
+	if err == nil || !IsStale(err) {
+		return
+	}
+	c.spoilt = true
+	if !HasState(err, pqerror.FeatureNotSupported) {
+		c.prepared.gone.Store(true)
+	}
+}
+
+// prepareCalls prepares what a message is about to execute, unless it was before.
+func (c *conn) prepareCalls(ctx context.Context) error {
+	texts, _ := ctx.Value(calls).(map[string]string)
+	for name, text := range texts {
+		if c.prepared.called[name] {
+			continue
+		}
+		if _, err := c.Conn.ExecContext(ctx, "prepare "+name+" as "+text, nil); err != nil {
+			return err
+		}
+		c.prepared.called[name] = true
+	}
+	return nil
+}
+
+// keep returns a statement that is prepared; nil for one that is to go as it is.
+func (c *conn) keep(ctx context.Context, query string, args int) (pqconn.Stmt, error) {
+	p := &c.prepared
+	if s, ok := p.stmts[query]; ok {
+		return s, nil
+	}
+	if p.stmts == nil || args == 0 || len(p.stmts) == maxPrepared || p.gone.Load() {
+		return nil, nil
+	}
+	base, err := c.Conn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	p.stmts[query] = base.(pqconn.Stmt)
+	return p.stmts[query], nil
+}
