@@ -31,10 +31,10 @@ type scenario struct {
 	fates     func(c *trial, r row) []fate                // default: that of the row's key
 	events    bool                                        // the rows are schedules
 
-	plain        bool // A has a pool of the driver's
-	fromTheStart bool // the making of the runner counts
-	stops        bool // A is told to stop when it begins its second check
-	completes    bool // A leaves nothing to others, unless it is told to or dies
+	pool         pgtest.Pool // of A
+	fromTheStart bool        // the making of the runner counts
+	stops        bool        // A is told to stop when it begins its second check
+	completes    bool        // A leaves nothing to others, unless it is told to or dies
 }
 
 // limited is the job of which a process may do one check at once, and fleet that of which all together may do atMost.
@@ -102,7 +102,8 @@ func scenarios() []*scenario {
 	list := []*scenario{
 		{name: "checks", seed: seeding("plain", append(all, "panic 1")...), completes: true},
 		{name: "checks in transactions", seed: seeding("tx", append(all, "panic 1")...), completes: true},
-		{name: "checks in transactions of a plain pool", seed: seeding("tx", all...), plain: true, completes: true},
+		{name: "checks in transactions, prepared", seed: seeding("tx", append(all, "panic 1")...), pool: pgtest.Prepared, completes: true},
+		{name: "checks in transactions of a plain pool", seed: seeding("tx", all...), pool: pgtest.OfDriver, completes: true},
 		{name: "batches", seed: seeding("batch", all...), completes: true},
 		{name: "batches in transactions", seed: seeding("batchtx", all...), completes: true},
 		{
@@ -345,7 +346,7 @@ func commitLate(c *trial) (end func()) {
 
 // dieBefore has a runner die that has recorded some rows, and claimed others.
 func dieBefore(c *trial) {
-	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.plain)
+	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.pool)
 	z := c.process("Z", faults)
 	if err := z.prepare(c.t.Context()); err != nil {
 		c.t.Fatal(err)

@@ -255,7 +255,7 @@ func (c *trial) enqueue(db jobs.DB, rows ...row) {
 // play has the trial take place, up to the moment when every slot should be as it should be.
 func (c *trial) play(at boundary) *pgtest.Faults {
 	c.t.Helper()
-	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.plain)
+	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.pool)
 	faults.DB.SetMaxOpenConns(8)
 	a := c.process("A", faults)
 	c.clock.Set(c.scenario.now)
@@ -322,7 +322,7 @@ type boundary struct {
 func (b boundary) String() string { return fmt.Sprintf("%s %d", b.label, b.n) }
 
 // about is the tables and functions of a statement.
-var about = regexp.MustCompile(`prescient\.(\w+)|(effect\b|pg_try_advisory_xact_lock)|^(\w+)$`)
+var about = regexp.MustCompile(`prescient\.(\w+)|(effect\b|pg_try_advisory_xact_lock|execute prescient_\w+)|^(\w+)$`)
 
 // labelOf names the kind of a round trip by what it is about, such as "claim_rows".
 func labelOf(text string) string {

@@ -90,7 +90,7 @@ func TestAReplyThatIsCutOffBeginsNoCheck(t *testing.T) {
 	w.db.MustExec(`create table effect (key text)`)
 	w.registry.RegisterTx("job", leaveEffect)
 	w.enqueue("job", slot(1), 5)
-	faults := pgtest.OpenFaults(t, w.url, false)
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.TornReply, Of: func(text string) bool {
 		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
 	}})
@@ -252,7 +252,7 @@ func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
 		jobs.Timeout(200*time.Millisecond))
 	w.enqueue("job", slot(1), 5)
-	faults := pgtest.OpenFaults(t, w.url, false)
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Outage, Pause: 1500 * time.Millisecond, Of: func(text string) bool {
 		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
 	}})
@@ -275,7 +275,7 @@ func TestAnOutageIsNotCountedAgainByAConnectionThatItHasCut(t *testing.T) {
 		return nil, nil
 	})
 	w.enqueue("job", slot(1), 2)
-	faults := pgtest.OpenFaults(t, w.url, false)
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{At: 2, Kind: pgtest.Outage, Pause: slots.MinLease / 3, Reset: true, Of: func(text string) bool {
 		return strings.Contains(text, "begin_check")
 	}})
@@ -292,7 +292,7 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 	w.db.MustExec(`create table effect (key text)`)
 	w.registry.RegisterTx("job", leaveEffect)
 	w.enqueue("job", slot(1), 5)
-	faults := pgtest.OpenFaults(t, w.url, false)
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.DB.SetMaxOpenConns(1)
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LostReply, Of: func(text string) bool { return strings.Contains(text, "record_row") }})
 	w.clock.Set(slot(1))

@@ -348,7 +348,7 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 			w := setup(t)
 			register(w.registry, "job", takesLong, jobs.Timeout(timeout))
 			w.enqueue("job", slot(1), 1)
-			faults := pgtest.OpenFaults(t, w.url, false)
+			faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 			faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LateReply, Pause: 2 * timeout, Of: func(text string) bool {
 				return strings.HasPrefix(text, "begin read write")
 			}})

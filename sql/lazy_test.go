@@ -22,17 +22,9 @@ import (
 // driver, all with a table that has a constraint which is deferred.
 func lazily(t *testing.T, try func(t *testing.T, db *sqlx.DB)) {
 	url := pgtest.URL(t)
-	for name, plain := range map[string]bool{"open": false, "driver": true} {
-		t.Run(name, func(t *testing.T) { try(t, lazyTable(pgtest.OpenFaults(t, url, plain).DB)) })
+	for name, pool := range map[string]pgtest.Pool{"open": pgtest.Unprepared, "prepared": pgtest.Prepared, "driver": pgtest.OfDriver} {
+		t.Run(name, func(t *testing.T) { try(t, lazyTable(pgtest.OpenFaults(t, url, pool).DB)) })
 	}
-	t.Run("prepared", func(t *testing.T) {
-		db, err := pgsql.Open(t.Context(), url, pgsql.Prepared())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		try(t, lazyTable(db))
-	})
 }
 
 func lazyTable(db *sqlx.DB) *sqlx.DB {

@@ -147,7 +147,7 @@ func TestAMigrationWaitsForTheVersionTableThatAnotherOneMakes(t *testing.T) {
 	db := open(t, url)
 	read := func(text string) bool { return strings.Contains(text, "is_applied from prescient.schema_migration") }
 	var other sync.WaitGroup
-	faults := pgtest.OpenFaults(t, url, false)
+	faults := pgtest.OpenFaults(t, url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{At: 1, Of: read, Kind: pgtest.SomebodyFirst, First: func() {
 		exec(t, db, "alter table prescient.schema_migration rename to soon")
 		other.Go(func() {

@@ -142,7 +142,7 @@ func (c *trial) play(database int, fault pgtest.Fault) [2][]string {
 	c.t.Helper()
 	var ways [2]*pgtest.Faults
 	for i, url := range c.stage.urls {
-		ways[i] = pgtest.OpenFaults(c.t, url, false)
+		ways[i] = pgtest.OpenFaults(c.t, url, pgtest.Unprepared)
 	}
 	set := newSet(c.t, c.stage.list([2]*sqlx.DB{ways[0].DB, ways[1].DB})...)
 	ways[0].Set(pgtest.Fault{})
@@ -409,7 +409,7 @@ var somebody = map[string]who{
 		}
 	},
 	"another move, which dies when it has given rows": func(c *trial) func() error {
-		way := pgtest.OpenFaults(c.t, c.stage.urls[0], false)
+		way := pgtest.OpenFaults(c.t, c.stage.urls[0], pgtest.Unprepared)
 		set := newSet(c.t, c.stage.list([2]*sqlx.DB{way.DB, c.stage.dbs[1]})...)
 		gives := func(text string) bool { return strings.Contains(text, "give_rows") }
 		way.Set(pgtest.Fault{At: 2, Of: gives, Kind: pgtest.CrashAfter})

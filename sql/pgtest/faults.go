@@ -83,9 +83,17 @@ type Faults struct {
 	died     chan struct{}
 }
 
-// OpenFaults connects to a database of the test's, as pgsql.Open does; plain: as an application with a pool of lib/pq's.
-// Nothing goes wrong before Set. The pool is closed with the test.
-func OpenFaults(t testing.TB, url string, plain bool) *Faults {
+// Pool says what the connections of a pool are.
+type Pool int
+
+const (
+	Unprepared Pool = iota // those of pgsql.Open
+	Prepared               // those that keep statements prepared
+	OfDriver               // those of lib/pq, as an application has them
+)
+
+// OpenFaults connects to a database of the test's. Nothing goes wrong before Set. The pool is closed with the test.
+func OpenFaults(t testing.TB, url string, pool Pool) *Faults {
 	t.Helper()
 	f := &Faults{wires: map[*wire]struct{}{}, died: make(chan struct{}), happened: make(chan struct{})}
 	cfg, err := pq.NewConfig(url)
@@ -99,8 +107,8 @@ func OpenFaults(t testing.TB, url string, plain bool) *Faults {
 	}
 	base.Dialer(f)
 	var connector driver.Connector = faultyConnector{base, f}
-	if !plain {
-		connector = pgsql.NewConnector(connector, false)
+	if pool != OfDriver {
+		connector = pgsql.NewConnector(connector, pool == Prepared)
 	}
 	f.DB = sqlx.NewDb(sql.OpenDB(connector), "postgres")
 	t.Cleanup(func() { _ = f.DB.Close() })

@@ -29,7 +29,7 @@ func newPair(t *testing.T) *pair {
 	url := Empty(t)
 	p := &pair{T: t, db: connectTo(t, url)}
 	p.db.MustExec("create table t (v text)")
-	p.faults = OpenFaults(t, url, false)
+	p.faults = OpenFaults(t, url, Unprepared)
 	var err error
 	if p.conn, err = p.faults.DB.Connx(t.Context()); err != nil {
 		t.Fatal(err)
@@ -372,7 +372,7 @@ func TestEveryBoundaryOfATransactionCanBeMetByEveryFault(t *testing.T) {
 	for _, kind := range []Kind{CrashBefore, CrashAfter, Cut, LostReply, TornReply, FailedCommit} {
 		for k, reached := 1, true; reached; k++ {
 			db.MustExec("truncate account, mark; insert into account values (0, 10), (1, 0)")
-			f := OpenFaults(t, url, false)
+			f := OpenFaults(t, url, Unprepared)
 			f.Set(Fault{At: k, Kind: kind, Reset: k%2 == 0})
 			var err error
 			for range 3 {
