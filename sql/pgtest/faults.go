@@ -83,13 +83,14 @@ type Faults struct {
 	died     chan struct{}
 }
 
-// Pool says what the connections of a pool are.
+// Pool says whose connections a pool has.
 type Pool int
 
+// Those of pgsql.Open, which keep statements prepared or do not, and those of lib/pq, as an application has them.
 const (
-	Unprepared Pool = iota // those of pgsql.Open
-	Prepared               // those that keep statements prepared
-	OfDriver               // those of lib/pq, as an application has them
+	Unprepared Pool = iota
+	Prepared
+	OfDriver
 )
 
 // OpenFaults connects to a database of the test's. Nothing goes wrong before Set. The pool is closed with the test.
