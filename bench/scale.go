@@ -153,7 +153,7 @@ func (b *bench) build(ctx context.Context) (string, error) {
 	}
 	binary := filepath.Join(b.server.dir, "prescient")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/prescient")
-	cmd.Dir = strings.TrimSpace(string(dir))
+	cmd.Dir, cmd.Env = strings.TrimSpace(string(dir)), append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build prescient: %w; it said: %s", err, out)
 	}

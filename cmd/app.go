@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
@@ -36,24 +37,24 @@ type App struct {
 
 	config   config.Loaded
 	log      *slog.Logger
-	where    string           // flags that say which schema it is, see self
-	command  string           // that runs, such as "orders jobs cancel"
-	tail     *tail            // of the log
-	quiet    bool             // success is not told of
-	verbose  bool             // but in one line, where something was done
-	output   string           // what --output says
-	printed  func(v any)      // sees what is printed as JSON: a test holds docs/json.md against it
-	metrics  *metrics.Metrics // of the command, where it has any
-	broken   bool             // a query of sql_jobs cannot run
-	mentions *regexp.Regexp   // of commands in texts that do not know the binary's name
-	reached  bool             // the command line was understood: a command's own function was called
-	chosen   string           // what --store says
-	store    string           // that the command works on; empty: the database of the settings, or many
-	many     bool             // it works on several
-	divides  bool             // its stores are those of run.part
-	fleet    *fleet           // of a store among several
-	repeats  bool             // for such a one that is not the first of them
-	answer   *any             // what such a one prints as JSON
+	where    string                // flags that say which schema it is, see self
+	command  string                // that runs, such as "orders jobs cancel"
+	tail     *tail                 // of the log
+	quiet    bool                  // success is not told of
+	verbose  bool                  // but in one line, where something was done
+	output   string                // what --output says
+	printed  func(v any)           // sees what is printed as JSON: a test holds docs/json.md against it
+	metrics  *metrics.Metrics      // of the command, where it has any
+	broken   bool                  // a query of sql_jobs cannot run
+	mentions func() *regexp.Regexp // of commands in texts that do not know the binary's name
+	reached  bool                  // the command line was understood: a command's own function was called
+	chosen   string                // what --store says
+	store    string                // that the command works on; empty: the database of the settings, or many
+	many     bool                  // it works on several
+	divides  bool                  // its stores are those of run.part
+	fleet    *fleet                // of a store among several
+	repeats  bool                  // for such a one that is not the first of them
+	answer   *any                  // what such a one prints as JSON
 }
 
 // New returns the command line of a binary with the jobs of registry. extra adds commands of the binary's own.
@@ -79,32 +80,34 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.complete(root)
+	}
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
 	code := codeOf(err)
 	if err != nil && !a.reached {
-		text := suggestions.ReplaceAllStringFunc(err.Error(), func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
-		text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
-		text = missing.ReplaceAllStringFunc(text, func(list string) string {
-			return "missing --" + strings.ReplaceAll(missing.FindStringSubmatch(list)[1], `", "`, " and --")
-		})
-		code, err = Usage, fmt.Errorf("%s; see %s --help", exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other"), c.CommandPath())
+		code, err = Usage, fmt.Errorf("%s; see %s --help", explainUsage(err.Error()), c.CommandPath())
 	}
 	a.complain(ctx, c, args, code, err)
 	return code
 }
 
-// suggestions is how an unknown command is told what it may have been meant for, over several lines.
-var suggestions = regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
+// explainUsage has in our words what the library says of a command line.
+func explainUsage(text string) string {
+	// An unknown command is told what it may have been meant for, over several lines.
+	suggestions := regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
+	required := regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
+	missing := regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
+	exclusive := regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
 
-// exclusive is how two flags are told that exclude each other.
-var exclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
-
-// required is how flags are told of which one must be given.
-var required = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
-
-// missing is how flags are told of that must be given.
-var missing = regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
+	text = suggestions.ReplaceAllStringFunc(text, func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
+	text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
+	text = missing.ReplaceAllStringFunc(text, func(list string) string {
+		return "missing --" + strings.ReplaceAll(missing.FindStringSubmatch(list)[1], `", "`, " and --")
+	})
+	return exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other")
+}
 
 // oneOf is flags with commas between, and "or" before the last one.
 func oneOf(flags []string) string {
@@ -144,9 +147,8 @@ func (a *App) root() *cobra.Command {
 	root.SetHelpCommand(help)
 	root.SetHelpFunc(a.help)
 	root.SetFlagErrorFunc(suggestFlags)
-	a.mentions = mentions(root)
+	a.mentions = sync.OnceValue(func() *regexp.Regexp { return mentions(root) })
 	a.prepare(root)
-	a.complete(root)
 	a.prepare(help)
 	return root
 }
@@ -162,7 +164,10 @@ func mentions(root *cobra.Command) *regexp.Regexp {
 
 // named puts the binary's own name before the commands that a text mentions.
 func (a *App) named(text string) string {
-	return a.mentions.ReplaceAllString(text, strings.ReplaceAll(a.self(), "$", "$$")+" $1")
+	if a.self() == "prescient" {
+		return text
+	}
+	return a.mentions().ReplaceAllString(text, strings.ReplaceAll(a.self(), "$", "$$")+" $1")
 }
 
 // self is how to call the binary again, for the same schema.
@@ -203,7 +208,6 @@ func (a *App) prepare(c *cobra.Command) {
 	if !c.Runnable() {
 		return
 	}
-	a.complete(c)
 	run, plain := c.RunE, c.Run
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.reached = true

@@ -37,8 +37,11 @@ var offers = map[string]offer{
 	"LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
 }
 
-// complete lets a shell complete the arguments and flags of a command.
+// complete lets a shell complete the arguments and flags of a command and those below it.
 func (a *App) complete(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.complete(sub)
+	}
 	if names := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && !c.HasSubCommands() {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) >= len(names) {

@@ -19,11 +19,15 @@ type rule[T any] struct {
 }
 
 var (
-	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 	hostNames  = regexp.MustCompile(`^[A-Za-z0-9.-]+( *, *[A-Za-z0-9.-]+)*$`)
 	partOf     = regexp.MustCompile(`^([0-9]{1,9}/[1-9][0-9]{0,8})?$`)
 	tokens     = regexp.MustCompile(`^([!-~]{16,}( +[!-~]{16,})*)?$`)
 )
+
+// maxName is how long a name may be, in PostgreSQL as in Kubernetes. It is no part of the expressions, of which it would make big ones,
+// compiled whenever a process begins.
+const maxName = 63
 
 const wantNamed = wantTokens + ", each perhaps with a name and a colon before it"
 
@@ -38,7 +42,8 @@ var rules = map[string]rule[Config]{
 	"database.schema": {
 		"at most 63 lower-case letters, digits and _, not starting with a digit or pg_",
 		func(c Config) bool {
-			return schemaName.MatchString(c.Database.Schema) && !strings.HasPrefix(c.Database.Schema, "pg_")
+			name := c.Database.Schema
+			return schemaName.MatchString(name) && len(name) <= maxName && !strings.HasPrefix(name, "pg_")
 		},
 	},
 	"database.prepare": {

@@ -34,18 +34,21 @@ func (s Store) Database(c Config) Database {
 func (s Store) IsPattern() bool { return strings.Contains(s.Schema, "*") }
 
 var (
-	storeName     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
-	schemaPattern = regexp.MustCompile(`^[a-z_*][a-z0-9_*]{0,62}$`)
+	storeName     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+	schemaPattern = regexp.MustCompile(`^[a-z_*][a-z0-9_*]*$`)
 )
 
 // storeRules has one entry for every setting of a Store.
 var storeRules = map[string]rule[Store]{
-	"name": {"1 to 63 lower-case letters, digits, _ and -", func(s Store) bool { return storeName.MatchString(s.Name) }},
-	"url":  {rules["database.url"].want, func(s Store) bool { return isDatabase(s.URL) }},
+	"name": {
+		"1 to 63 lower-case letters, digits, _ and -",
+		func(s Store) bool { return storeName.MatchString(s.Name) && len(s.Name) <= maxName },
+	},
+	"url": {rules["database.url"].want, func(s Store) bool { return isDatabase(s.URL) }},
 	"schema": {
 		rules["database.schema"].want + ", or a pattern of such, with a * for any letters",
 		func(s Store) bool {
-			return s.Schema == "" || schemaPattern.MatchString(s.Schema) && !strings.HasPrefix(s.Schema, "pg_")
+			return s.Schema == "" || schemaPattern.MatchString(s.Schema) && len(s.Schema) <= maxName && !strings.HasPrefix(s.Schema, "pg_")
 		},
 	},
 }

@@ -33,7 +33,7 @@ func RefuseEngine(ctx context.Context, db *sqlx.DB) error {
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		for _, ask := range engineSays {
 			var says string
-			if err := One(ctx, tx, string(ask), nil, &says); err != nil {
+			if err := One(ctx, tx, ask.In(""), nil, &says); err != nil {
 				return fmt.Errorf("ask the server what it is: %w", err)
 			}
 			if err := refuseEngine(says); err != nil {
@@ -51,7 +51,7 @@ var engineSays = []Statement{EngineVersion, EngineSigns}
 // addEngine adds to a message what judges the server.
 func addEngine(m *Message) error {
 	for _, ask := range engineSays {
-		err := m.Add(string(ask), nil, func(row *sql.Rows) error {
+		err := m.Add(ask.In(""), nil, func(row *sql.Rows) error {
 			var says string
 			if err := row.Scan(&says); err != nil {
 				return err

@@ -61,7 +61,7 @@ func TestWhatOnlyLooksLikeAnEngineIsNotRefused(t *testing.T) {
 			if role != "" {
 				exec(t, tx, "set local role "+role)
 			}
-			return pgsql.One(t.Context(), tx, string(pgsql.EngineSigns), nil, new(string))
+			return pgsql.One(t.Context(), tx, pgsql.EngineSigns.In(""), nil, new(string))
 		})
 		if err = errors.Join(err, pgsql.RefuseEngine(t.Context(), db)); err != nil {
 			t.Errorf("role %q: %v", role, err)

@@ -18,7 +18,10 @@ const DefaultSchema Schema = "prescient"
 // The zero value means DefaultSchema.
 type Schema string
 
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+// maxName is how long a name of PostgreSQL's may be, in bytes.
+const maxName = 63
 
 // ParseSchema checks a schema name: a lower-case letter or underscore, then up to 62 lower-case letters, digits
 // and underscores, and not one of PostgreSQL's own pg_ names. An empty name is the default.
@@ -26,8 +29,8 @@ func ParseSchema(name string) (Schema, error) {
 	switch {
 	case name == "":
 		return DefaultSchema, nil
-	case !schemaName.MatchString(name):
-		return "", fmt.Errorf("schema %q: must match %s", name, schemaName)
+	case !schemaName.MatchString(name), len(name) > maxName:
+		return "", fmt.Errorf("schema %q: must match %s, and have at most %d letters", name, schemaName, maxName)
 	case strings.HasPrefix(name, "pg_"):
 		return "", fmt.Errorf("schema %q: names that begin with pg_ belong to PostgreSQL", name)
 	}

@@ -3,9 +3,13 @@ package sql_test
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -31,7 +35,7 @@ func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
 		}
 		for _, schema := range []pgsql.Schema{"", "order_checks"} {
 			err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error { // COPY cannot be prepared elsewhere
-				stmt, err := tx.PrepareContext(t.Context(), pgsql.Statement(text).In(schema))
+				stmt, err := tx.PrepareContext(t.Context(), pgsql.NewStatement(string(text)).In(schema))
 				if err != nil {
 					return err
 				}
@@ -45,6 +49,25 @@ func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
 		if strings.ToLower(string(text)) != string(text) && !strings.Contains(string(text), "--") {
 			t.Errorf("%s: statements are lower case", file)
 		}
+	}
+}
+
+func TestEveryStatementHasItsFileAndEveryFileItsStatement(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("statements.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named, want []string
+	for _, found := range regexp.MustCompile(`= file\("(\w+)"\)`).FindAllStringSubmatch(string(source), -1) {
+		named = append(named, "statements/"+found[1]+".sql")
+	}
+	if want, err = filepath.Glob("statements/*.sql"); err != nil || len(want) == 0 {
+		t.Fatalf("no statements: %v", err)
+	}
+	slices.Sort(named)
+	if diff := cmp.Diff(want, named); diff != "" {
+		t.Errorf("files (-) and statements (+):\n%s", diff)
 	}
 }
 

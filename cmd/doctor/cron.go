@@ -46,14 +46,11 @@ func Crontabs(ctx context.Context, binary string) (list []Crontab) {
 	return list
 }
 
-var (
-	assignment = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*$`)
-	entry      = regexp.MustCompile(`^\s*(@\w+|(?:[\d*][^\s]*\s+){4}\S+)\s+(.*)$`)
-)
-
 // readCrontab reads what matters of a crontab. users: a line names its user before its command.
 func readCrontab(path, text, binary string, users bool) Crontab {
 	c := Crontab{Path: path}
+	assignment := regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*$`)
+	entry := regexp.MustCompile(`^\s*(@\w+|(?:[\d*][^\s]*\s+){4}\S+)\s+(.*)$`)
 	// The binary, options, then run, before another command begins.
 	runs := regexp.MustCompile(`(^|[\s/;&|(])` + regexp.QuoteMeta(binary) + `(\s+-[^;&|]*)?\s+run(\s|;|$)`)
 	for line := range strings.Lines(text) {

@@ -61,14 +61,16 @@ type File struct {
 var ErrWidth = errors.New("only a daemon runs slots that do not all begin with a minute")
 
 var (
-	label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+	label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	plain = regexp.MustCompile(`^[\w.@/:+,-]*$`)
 )
 
+const maxLabel = 40
+
 // checkName refuses what is no name of an object of Kubernetes, with room for the part that tells them apart.
 func (s Setup) checkName() error {
-	if !label.MatchString(s.Name) {
-		return fmt.Errorf("the name %q: want lower-case letters, digits and -, at most 40 of them: give it by --name", s.Name)
+	if !label.MatchString(s.Name) || len(s.Name) > maxLabel {
+		return fmt.Errorf("the name %q: want lower-case letters, digits and -, at most %d of them: give it by --name", s.Name, maxLabel)
 	}
 	return s.check()
 }

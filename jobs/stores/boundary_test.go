@@ -208,7 +208,7 @@ func (c *trial) all() (list []found) {
 	c.t.Helper()
 	for s := range c.stage.set.All() {
 		part := []found{}
-		query := pgsql.Statement(`
+		query := pgsql.NewStatement(`
 			select (payload ->> 'n')::integer as n, entity_key as key, '' as outcome, next_check_at as slot from prescient.future_job where entity_name = 'order'
 			union all
 			select (payload ->> 'n')::integer, entity_key, outcome, slot from prescient.future_job_history where entity_name = 'order'`).In(pgsql.Schema(s.Schema))

@@ -58,7 +58,7 @@ func newPlay(t *testing.T, seed uint64) *play {
 func (p *play) runner(s *stores.Store) *slots.Runner {
 	p.t.Helper()
 	registry := jobs.NewRegistry()
-	effect := pgsql.Statement("insert into prescient.effect (key, checks) values ($1, $2)").In(pgsql.Schema(s.Schema))
+	effect := pgsql.NewStatement("insert into prescient.effect (key, checks) values ($1, $2)").In(pgsql.Schema(s.Schema))
 	registry.RegisterTx("remind", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if _, err := tx.ExecContext(ctx, effect, job.EntityKey, job.CheckCount); err != nil {
 			return nil, err
@@ -294,7 +294,7 @@ const mostChecks = 2
 func (p *play) read(s *stores.Store, query string, into map[string]int) {
 	p.t.Helper()
 	var texts []string
-	if err := s.DB.SelectContext(p.t.Context(), &texts, pgsql.Statement(query).In(pgsql.Schema(s.Schema))); err != nil {
+	if err := s.DB.SelectContext(p.t.Context(), &texts, pgsql.NewStatement(query).In(pgsql.Schema(s.Schema))); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, text := range texts {

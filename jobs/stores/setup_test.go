@@ -116,7 +116,7 @@ func (w *world) waiting(s *stores.Store) map[string]time.Time {
 func exec(t testing.TB, s *stores.Store, query string, args ...any) {
 	t.Helper()
 	err := pgsql.InTx(context.WithoutCancel(t.Context()), s.DB, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(t.Context(), pgsql.Statement(query).In(pgsql.Schema(s.Schema)), args...)
+		_, err := tx.ExecContext(t.Context(), pgsql.NewStatement(query).In(pgsql.Schema(s.Schema)), args...)
 		return err
 	})
 	if err != nil {
@@ -128,7 +128,7 @@ func exec(t testing.TB, s *stores.Store, query string, args ...any) {
 func get[T any](t testing.TB, s *stores.Store, query string, args ...any) (v T) {
 	t.Helper()
 	err := pgsql.ReadTx(t.Context(), s.DB, func(tx *sqlx.Tx) error {
-		return tx.GetContext(t.Context(), &v, pgsql.Statement(query).In(pgsql.Schema(s.Schema)), args...)
+		return tx.GetContext(t.Context(), &v, pgsql.NewStatement(query).In(pgsql.Schema(s.Schema)), args...)
 	})
 	if err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", query, err))
