@@ -20,7 +20,8 @@ import (
 
 // Config of a Runner. DB and Registry must be set; every other zero field means its default.
 type Config struct {
-	// DB needs Connections + OwnConnections connections.
+	// DB needs Connections + OwnConnections connections; with fewer, a warning says so, and checks that use DB themselves may wait for
+	// connections that nobody gives back.
 	DB *sqlx.DB
 	// Schema holds the tables. Default "prescient".
 	Schema string
@@ -140,6 +141,9 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	setting, err := pgsql.ReadSetting(ctx, cfg.DB, schema)
 	if err != nil {
 		return nil, err
+	}
+	if most := cfg.DB.Stats().MaxOpenConnections; most > 0 && most < cfg.Connections+OwnConnections && cfg.Shared.Runs == nil {
+		cfg.Logger.WarnContext(ctx, "the pool has too few connections: see SetMaxOpenConns", "connections", most, "needed", cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}

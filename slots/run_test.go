@@ -278,3 +278,19 @@ func TestARunTellsOfEachJobHowManyChecksFailedAndWhatWasGivenUp(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestAPoolOfTooFewConnectionsIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for most, want := range map[int]bool{0: false, 3 + slots.OwnConnections: false, 2 + slots.OwnConnections: true} {
+		var log strings.Builder
+		db := open(t, w.url)
+		db.SetMaxOpenConns(most)
+		w.runner(func(c *slots.Config) {
+			c.DB, c.Connections, c.Logger = db, 3, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		if got := strings.Contains(log.String(), "connections=7 needed=8"); got != want {
+			t.Errorf("%d connections: %s", most, log.String())
+		}
+	}
+}
