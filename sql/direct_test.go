@@ -20,6 +20,7 @@ import (
 // What stands between, a pooler above all, may give each transaction another session.
 func TestStatementsAreKeptPreparedWhereTheServerIsReachedDirectly(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "its servers are reached by ports")
 	socket, address := pgtest.Direct(t), listening(t)
 	tcp := func(address string) string { return "postgres://postgres@" + address + "/postgres?sslmode=disable" }
 	for name, test := range map[string]struct {
