@@ -68,11 +68,8 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 		return nil, err
 	}
 	opts = append(opts, pgsql.Name(a.command))
-	switch a.Config().Database.Prepare {
-	case "on":
+	if a.Config().Database.Prepare == "on" {
 		opts = append(opts, pgsql.Prepared())
-	case "off":
-		opts = append(opts, pgsql.Unprepared())
 	}
 	if a.fleet != nil {
 		return a.fleet.open(ctx, url, opts...)

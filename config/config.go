@@ -36,8 +36,8 @@ type Database struct {
 	// Default: "prescient".
 	Schema string `mapstructure:"schema"`
 
-	// Prepare says whether connections keep statements prepared, those of checks, too: "on", "off", or "auto", where the
-	// server is reached without a pooler; see pgsql.Prepared. Default: "auto".
+	// Prepare is on where connections may keep prepared statements, those of checks, too; see pgsql.Prepared. Not
+	// through a pooler in transaction mode. Default: "off".
 	Prepare string `mapstructure:"prepare"`
 }
 
@@ -184,7 +184,7 @@ type Log struct {
 // Default returns the configuration of an empty environment without a file or a flag. It is valid.
 func Default() Config {
 	return Config{
-		Database: Database{Schema: "prescient", Prepare: "auto"},
+		Database: Database{Schema: "prescient", Prepare: "off"},
 		Run: Run{
 			Workers:     64,
 			Connections: 8,

@@ -14,7 +14,7 @@
 //	database:
 //	  url: ""              # embedded: for the private PostgreSQL that prescient runs itself
 //	  schema: prescient
-//	  prepare: auto        # keep statements prepared where there is no pooler on the way; "on" and "off": always, never
+//	  prepare: "off"       # on: keep prepared statements; not through a pooler in transaction mode
 //	slots:
 //	  width: 0s            # 0: whatever the database says
 //	run:

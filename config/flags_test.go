@@ -14,7 +14,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 		"--job-name=scan-29401665", "--ping-url=https://example.com/ping", "--events-to=stdout:", "--listen=:8080", "--dir=/var/spool/prescient",
 		"--metrics-file=/var/lib/metrics/prescient.prom")
 	want := Default()
-	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "auto"}
+	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
 	stores := want.Run.Stores
 	want.Run = changed.Run
 	want.Run.Stores = stores // which has no flag

@@ -5,16 +5,15 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
 // NewConnector wraps a connector of lib/pq: its connections begin transactions of [BeginLazy] as it says, and keep
-// statements prepared where that is wanted, and else none. [Open] uses it.
+// statements prepared where that is wanted. [Open] uses it.
 func NewConnector(base driver.Connector, prepare bool) driver.Connector {
-	return connector{base, &preparing{always: prepare, never: !prepare}, nil}
+	return connector{base, &preparing{wanted: prepare}, nil}
 }
 
 // errUnwanted is what connecting ends with where no server is what the URL asks for: in a failover, none is until the
@@ -43,21 +42,23 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 func (c connector) connect(ctx context.Context) (driver.Conn, error) {
-	var wire net.Conn
-	base, err := c.Connector.Connect(context.WithValue(ctx, wireKey{}, &wire))
+	base, err := c.Connector.Connect(ctx)
 	if err != nil && unwanted.MatchString(err.Error()) {
 		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare, wire), share: c.share}, nil
+	return &conn{Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), share: c.share}, nil
 }
 
 // lazyDriver is the driver of pools of which BeginLazy may ask more.
-type lazyDriver struct{ driver.Driver }
+type lazyDriver struct {
+	driver.Driver
+	prepare *preparing
+}
 
-func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver()} }
+func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver(), c.prepare} }
 
 type conn struct {
 	pqconn.Conn

@@ -39,7 +39,8 @@ type LazyTx struct {
 // undo is done with every rollback, outside of the transaction: whoever has ended that himself may have left more behind. On a pool of
 // the driver's it is not; there the driver gives up a connection whose transaction was ended.
 func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error) {
-	if _, ours := db.Driver().(lazyDriver); !ours {
+	driver, ours := db.Driver().(lazyDriver)
+	if !ours {
 		tx, err := db.BeginTxx(ctx, nil)
 		return &LazyTx{Tx: tx, keep: func() bool { return true }}, explainBegin(err)
 	}
@@ -47,11 +48,7 @@ func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error
 	if err != nil {
 		return nil, err
 	}
-	prepare, err := prepares(ctx, conn)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return (&LazyTx{conn: conn, prepare: prepare, undo: undo}).begin(ctx, false)
+	return (&LazyTx{conn: conn, prepare: driver.prepare.wanted && !driver.prepare.gone.Load(), undo: undo}).begin(ctx, false)
 }
 
 // begin begins a transaction that is like t, and gives the connection back. begun: the server has begun it.

@@ -40,12 +40,9 @@ type options struct {
 func Patient() Option { return func(o *options) { o.dialer.reply = 0 } }
 
 // Prepared lets every connection prepare each statement that has parameters once, and keep it: planning is most of
-// the work of a small one. Without it those do so that reach the server itself, from their first transaction of [BeginLazy] on;
-// a pooler in transaction mode would give the statements of one to the next.
-func Prepared() Option { return func(o *options) { o.prepare.always = true } }
-
-// Unprepared lets no connection keep statements prepared.
-func Unprepared() Option { return func(o *options) { o.prepare.never = true } }
+// the work of a small one. The server must be reached directly, not through a pooler in transaction mode.
+// The types of parameters, and the tables, are then those of when it was prepared: see docs/settings.md.
+func Prepared() Option { return func(o *options) { o.prepare.wanted = true } }
 
 // Name is the application_name where the URL sets none, by which the sessions and what they do are known. Default "prescient".
 func Name(name string) Option {
@@ -120,9 +117,6 @@ func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net
 func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 	conn, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, network, address)
-	if wire, ok := ctx.Value(wireKey{}).(*net.Conn); ok {
-		*wire = conn
-	}
 	if err != nil || d.reply == 0 {
 		return conn, err
 	}

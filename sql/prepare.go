@@ -2,10 +2,8 @@ package sql
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
@@ -16,53 +14,24 @@ import (
 // application may make a new text for every call. Ours are fewer.
 const maxPrepared = 250
 
-// preparing says which connections of a pool keep statements prepared.
+// preparing says whether the connections of a pool keep statements prepared.
 type preparing struct {
-	always, never bool        // neither: those that reach the server directly, from their first BeginLazy on
-	gone          atomic.Bool // what was prepared was not there any more: from now on none does
+	wanted bool
+	gone   atomic.Bool // what was prepared was not there any more: from now on none does
 }
 
-// prepared is what a connection keeps prepared.
+// prepared is what a connection keeps prepared. Nil: none is kept.
 type prepared struct {
 	*preparing
-	wire   net.Conn               // nil: not known
-	asked  bool                   // whether the connection is direct
-	stmts  map[string]pqconn.Stmt // statements with parameters, from their first use on; nil: none is kept
+	stmts  map[string]pqconn.Stmt // statements with parameters, from their first use on
 	called map[string]bool        // the names of those that messages execute
 }
 
-func newPrepared(p *preparing, wire net.Conn) prepared {
-	kept := prepared{preparing: p, wire: wire, asked: p.always || p.never}
-	if p.always {
-		kept.begin()
+func newPrepared(p *preparing) prepared {
+	if !p.wanted {
+		return prepared{preparing: p}
 	}
-	return kept
-}
-
-func (p *prepared) begin() { p.stmts, p.called = map[string]pqconn.Stmt{}, map[string]bool{} }
-
-// prepares tells whether a connection of Open keeps statements prepared.
-func prepares(ctx context.Context, held *sqlx.Conn) (yes bool, err error) {
-	err = held.Raw(func(c any) (err error) {
-		yes, err = c.(*conn).prepares(ctx)
-		return err
-	})
-	return yes, err
-}
-
-// prepares asks the server where it is not known.
-func (c *conn) prepares(ctx context.Context) (bool, error) {
-	p := &c.prepared
-	if !p.asked && !p.gone.Load() {
-		direct, err := isDirect(ctx, p.wire, c.Conn)
-		if err != nil && State(err) == "" {
-			return false, err
-		}
-		if p.asked = true; direct {
-			p.begin()
-		}
-	}
-	return p.stmts != nil && !p.gone.Load(), nil
+	return prepared{p, map[string]pqconn.Stmt{}, map[string]bool{}}
 }
 
 // IsStale tells whether an error is of a statement that was prepared: the session has it no more, or what it reads has other
@@ -75,7 +44,7 @@ func IsStale(err error) bool {
 }
 
 // note takes note of an error that ends the use of the connection. Where its statements are gone, somebody deallocates them, or
-// there is a pooler after all.
+// there is a pooler.
 func (c *conn) note(err error) {
 	if err == nil || !IsStale(err) {
 		return

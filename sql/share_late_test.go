@@ -33,7 +33,7 @@ func TestWhoBeginsToWaitWhileAConnectionIsPutAwayGetsItsPlace(t *testing.T) {
 		db := sql.OpenDB(connector{lookedAt{back: func() {
 			go func() { entered <- share.enter(t.Context()) }()
 			synctest.Wait()
-		}}, &preparing{never: true}, share})
+		}}, &preparing{}, share})
 		share.add(db)
 		conn, err := db.Conn(t.Context())
 		if err == nil {
