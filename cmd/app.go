@@ -79,6 +79,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
+	a.shells(root)
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
 	code := codeOf(err)
