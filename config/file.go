@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -45,6 +47,9 @@ func findFile(flag *pflag.Flag, places []string) (path, by string) {
 	return "", ""
 }
 
+// byteOrderMark is what some editors begin a file with.
+var byteOrderMark = []byte("\ufeff")
+
 // readFile reads the file at path into v and returns its path from the root. Its error names the line, where the parser of the format
 // knows it.
 func readFile(v *viper.Viper, path string) (string, error) {
@@ -55,8 +60,15 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	if err != nil {
 		return path, err
 	}
+	content, err := os.ReadFile(full)
+	if err != nil {
+		return full, err
+	}
+	if !utf8.Valid(content) {
+		return full, errors.New("it is not in UTF-8")
+	}
 	v.SetConfigFile(full)
-	err = v.ReadInConfig()
+	err = v.ReadConfig(bytes.NewReader(bytes.TrimPrefix(content, byteOrderMark)))
 	if at, ok := errors.AsType[toml](err); ok {
 		line, _ := at.Position()
 		err = fmt.Errorf("line %d: %w", line, err)

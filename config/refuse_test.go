@@ -126,6 +126,16 @@ func TestAnUnreadableFileNamesWhoNamedIt(t *testing.T) {
 	contains(t, err, missing+" named by environment PRESCIENT_CONFIG")
 }
 
+// A password in another encoding would be another password, and what the parsers say of a file in UTF-16 helps nobody.
+func TestAFileThatIsNotUTF8IsRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"latin1.json": "{\"events\": {\"source\": \"caf\xe9\"}}", "latin1.toml": "[events]\nsource = 'caf\xe9'", "utf16.yaml": "\xff\xfer\x00u\x00n\x00:\x00",
+	} {
+		_, err := load(parse(t, "--config", writeFile(t, isolate(t), name, content)), nil)
+		contains(t, err, name+" named by flag --config: it is not in UTF-8")
+	}
+}
+
 func TestAllProblemsAreListedAtOnce(t *testing.T) {
 	dir := isolate(t)
 	path := writeFile(t, dir, "bad.yaml", "run: {worker: 8, lease: 1s}\nlogs: {}\nlog: {format: xml}")
