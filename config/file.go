@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
 )
 
 var extensions = []string{".yaml", ".yml", ".toml", ".json"}
@@ -73,7 +74,20 @@ func readFile(v *viper.Viper, path string) (string, error) {
 		line, _ := at.Position()
 		err = fmt.Errorf("line %d: %w", line, err)
 	}
+	if ext := filepath.Ext(full); err == nil && (ext == ".yaml" || ext == ".yml") {
+		err = oneDocument(content)
+	}
 	return full, err
+}
+
+// oneDocument refuses YAML with a second document that has something in it: the parser reads the first one alone.
+func oneDocument(content []byte) error {
+	documents := yaml.NewDecoder(bytes.NewReader(content))
+	var first, second any
+	if documents.Decode(&first) == nil && documents.Decode(&second) == nil && second != nil {
+		return errors.New("it has more than one document of YAML, and only the first one would be read")
+	}
+	return nil
 }
 
 // toml is an error of the parser of TOML, which leaves its place out of the text.

@@ -136,6 +136,14 @@ func TestAFileThatIsNotUTF8IsRefused(t *testing.T) {
 	}
 }
 
+// Nobody would be told that the second one counts for nothing.
+func TestAFileOfSeveralDocumentsIsRefused(t *testing.T) {
+	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {page: 500}\n---\nrun: {page: 600}\n")
+	_, err := load(parse(t, "--config", path), nil)
+	contains(t, err, "two.yaml named by flag --config: it has more than one document of YAML")
+	mustLoad(t, "--config", writeFile(t, isolate(t), "one.yaml", "# settings\n---\nrun: {page: 500}\n---\n# none\n"))
+}
+
 func TestAllProblemsAreListedAtOnce(t *testing.T) {
 	dir := isolate(t)
 	path := writeFile(t, dir, "bad.yaml", "run: {worker: 8, lease: 1s}\nlogs: {}\nlog: {format: xml}")
