@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -80,6 +81,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
+	a.shells(root)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		a.complete(root)
 	}
@@ -326,9 +328,15 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 // interrupted is how a statement ends whose command was told to stop.
 var interrupted = regexp.MustCompile(`pq: canceling statement due to user request \(57014\)$|context canceled$`)
 
-// hint is what the database says to do about an error.
+// hint is what the database says to do about an error, or what it does not know to say.
 func hint(err error) string {
-	if answer, ok := errors.AsType[*pq.Error](err); ok && answer.Hint != "" {
+	answer, ok := errors.AsType[*pq.Error](err)
+	switch {
+	case !ok || answer.Code == pqerror.UndefinedFunction: // whose hint is on types, and it is the schema that is missing
+		return ""
+	case answer.Code == pqerror.UndefinedFile && strings.HasPrefix(answer.Message, "could not load library"):
+		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: prescient db stop"
+	case answer.Hint != "":
 		return "; " + answer.Hint
 	}
 	return ""

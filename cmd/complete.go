@@ -63,6 +63,32 @@ func (a *App) complete(c *cobra.Command) {
 	c.LocalNonPersistentFlags().VisitAll(complete)
 }
 
+// shells makes two things right of cobra's own command that writes the scripts of shells: it refuses a shell that it does not
+// know, instead of writing its help into the file that the shell is to read; and fish, which evaluates what has been typed so
+// far, is to read each word as one. There may be a name from the database among them.
+func (a *App) shells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	wantOneOf(c, c.Commands())
+	for _, c := range c.Commands() {
+		if c.Name() != "fish" {
+			continue
+		}
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			var script strings.Builder
+			plain, _ := c.Flags().GetBool("no-descriptions")
+			if err := root.GenFishCompletion(&script, !plain); err != nil {
+				return err
+			}
+			// See https://github.com/spf13/cobra/pull/2095.
+			return a.lines(strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
+		}
+	}
+}
+
 // completion offers what is known of a kind, without a word about what is not.
 func (a *App) completion(kind string, known offer) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -45,6 +45,9 @@ func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
+	if err == nil && a.private() {
+		_, err = fmt.Fprintf(a.Out, "The private PostgreSQL runs on, until: %s db stop\n", a.typed())
+	}
 	return err
 }
 

@@ -21,6 +21,9 @@ func TestDemoTellsItsStoryPlainlyInAPipeOnADatabaseWithoutTheSchema(t *testing.T
 	if regexp.MustCompile(`[^\n -~]`).Match(out.Bytes()) {
 		t.Errorf("it has more than printable ASCII:\n%q", &out)
 	}
+	if strings.Contains(out.String(), "private PostgreSQL") {
+		t.Errorf("it is not on the private one:\n%s", &out)
+	}
 	for _, want := range []string{"160 orders placed = ", "Missed slots now: 0", "Two days took "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("want %q in:\n%s", want, &out)

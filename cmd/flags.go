@@ -175,28 +175,30 @@ func exactly(names ...string) cobra.PositionalArgs {
 
 // group is a command that only has others below it.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use:   use,
-		Short: short,
-		RunE:  func(*cobra.Command, []string) error { return nil }, // Args lets nothing come here
-		Args: func(c *cobra.Command, args []string) error {
-			var names []string
-			for _, sub := range subs {
-				names = append(names, sub.Name())
-			}
-			if len(args) == 0 {
-				return fmt.Errorf("missing command: want %s", orList(names))
-			}
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				return fmt.Errorf("unknown command %q%s", args[0], didYouMean(near))
-			}
-			return fmt.Errorf("unknown command %q: want %s", args[0], orList(names))
-		},
-	}
+	c := &cobra.Command{Use: use, Short: short}
 	c.SuggestionsMinimumDistance = 2
 	c.DisableFlagsInUseLine = true
 	c.AddCommand(subs...)
+	wantOneOf(c, subs)
 	return c
+}
+
+// wantOneOf lets a command say what is missing or wrong where none of those below it is named.
+func wantOneOf(c *cobra.Command, subs []*cobra.Command) {
+	c.RunE = func(*cobra.Command, []string) error { return nil } // Args lets nothing come here
+	c.Args = func(c *cobra.Command, args []string) error {
+		var names []string
+		for _, sub := range subs {
+			names = append(names, sub.Name())
+		}
+		if len(args) == 0 {
+			return fmt.Errorf("missing command: want %s", orList(names))
+		}
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("unknown command %q%s", args[0], didYouMean(near))
+		}
+		return fmt.Errorf("unknown command %q: want %s", args[0], orList(names))
+	}
 }
 
 // suggestFlags names the flags that an unknown one may have been meant for.

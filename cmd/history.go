@@ -85,12 +85,12 @@ func printEnded(a *App, list []jobs.Ended) error {
 func endedTable(a *App, list []view.Ended) error {
 	header := table.Row{
 		"FINISHED AT", "OUTCOME", optional("SLOT"), "JOB", optional("ENTITY"), "KEY", optional("ITEM"), optional("CHECKS"),
-		optional("LATENESS"), optional("DURATION"), "LAST ERROR",
+		optional("ERRORS"), optional("LATENESS"), optional("DURATION"), "LAST ERROR",
 	}
 	return printTable(a, list, header, func(v view.Ended) table.Row {
 		return table.Row{
 			v.FinishedAt, string(v.Outcome), v.Slot, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount,
-			v.Lateness, v.Duration, v.Why(),
+			v.ErrorCount, v.Lateness, v.Duration, v.Why(),
 		}
 	})
 }

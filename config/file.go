@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
 )
 
 var extensions = []string{".yaml", ".yml", ".toml", ".json"}
@@ -45,6 +48,9 @@ func findFile(flag *pflag.Flag, places []string) (path, by string) {
 	return "", ""
 }
 
+// byteOrderMark is what some editors begin a file with.
+var byteOrderMark = []byte("\ufeff")
+
 // readFile reads the file at path into v and returns its path from the root. Its error names the line, where the parser of the format
 // knows it.
 func readFile(v *viper.Viper, path string) (string, error) {
@@ -55,13 +61,33 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	if err != nil {
 		return path, err
 	}
+	content, err := os.ReadFile(full)
+	if err != nil {
+		return full, err
+	}
+	if !utf8.Valid(content) {
+		return full, errors.New("it is not in UTF-8")
+	}
 	v.SetConfigFile(full)
-	err = v.ReadInConfig()
+	err = v.ReadConfig(bytes.NewReader(bytes.TrimPrefix(content, byteOrderMark)))
 	if at, ok := errors.AsType[toml](err); ok {
 		line, _ := at.Position()
 		err = fmt.Errorf("line %d: %w", line, err)
 	}
+	if ext := filepath.Ext(full); err == nil && (ext == ".yaml" || ext == ".yml") {
+		err = oneDocument(content)
+	}
 	return full, err
+}
+
+// oneDocument refuses YAML with a second document that has something in it: the parser reads the first one alone.
+func oneDocument(content []byte) error {
+	documents := yaml.NewDecoder(bytes.NewReader(content))
+	var first, second any
+	if documents.Decode(&first) == nil && documents.Decode(&second) == nil && second != nil {
+		return errors.New("it has more than one document of YAML, and only the first one would be read")
+	}
+	return nil
 }
 
 // toml is an error of the parser of TOML, which leaves its place out of the text.

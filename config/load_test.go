@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,6 +198,16 @@ func TestEveryKeyCanBeSetByAFileOfEachFormat(t *testing.T) {
 			for _, entry := range loaded.Entries {
 				diff(t, "file "+path, entry.Origin)
 			}
+		})
+	}
+}
+
+// Editors of Windows begin files with it, and only the parser of YAML knows it.
+func TestAFileOfEachFormatMayBeginWithAByteOrderMark(t *testing.T) {
+	for name, content := range changedFiles {
+		t.Run(name, func(t *testing.T) {
+			path := writeFile(t, isolate(t), name, "\ufeff"+strings.ReplaceAll(content, "\n", "\r\n"))
+			diff(t, changed, mustLoad(t, "--config", path).Config)
 		})
 	}
 }

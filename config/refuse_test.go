@@ -126,6 +126,24 @@ func TestAnUnreadableFileNamesWhoNamedIt(t *testing.T) {
 	contains(t, err, missing+" named by environment PRESCIENT_CONFIG")
 }
 
+// A password in another encoding would be another password, and what the parsers say of a file in UTF-16 helps nobody.
+func TestAFileThatIsNotUTF8IsRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"latin1.json": "{\"events\": {\"source\": \"caf\xe9\"}}", "latin1.toml": "[events]\nsource = 'caf\xe9'", "utf16.yaml": "\xff\xfer\x00u\x00n\x00:\x00",
+	} {
+		_, err := load(parse(t, "--config", writeFile(t, isolate(t), name, content)), nil)
+		contains(t, err, name+" named by flag --config: it is not in UTF-8")
+	}
+}
+
+// Nobody would be told that the second one counts for nothing.
+func TestAFileOfSeveralDocumentsIsRefused(t *testing.T) {
+	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {page: 500}\n---\nrun: {page: 600}\n")
+	_, err := load(parse(t, "--config", path), nil)
+	contains(t, err, "two.yaml named by flag --config: it has more than one document of YAML")
+	mustLoad(t, "--config", writeFile(t, isolate(t), "one.yaml", "# settings\n---\nrun: {page: 500}\n---\n# none\n"))
+}
+
 func TestAllProblemsAreListedAtOnce(t *testing.T) {
 	dir := isolate(t)
 	path := writeFile(t, dir, "bad.yaml", "run: {worker: 8, lease: 1s}\nlogs: {}\nlog: {format: xml}")

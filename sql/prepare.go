@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 
 	"github.com/lib/pq"
@@ -39,6 +40,9 @@ func newPrepared(p *preparing) prepared {
 func IsStale(err error) bool {
 	if failed := pq.As(err, pqerror.FeatureNotSupported); failed != nil {
 		return failed.Routine == "RevalidateCachedQuery"
+	}
+	if HasState(err, pqerror.FeatureNotSupported) { // of pgx, which keeps the routine to itself
+		return strings.Contains(err.Error(), "cached plan")
 	}
 	return HasState(err, pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement)
 }

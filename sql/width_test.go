@@ -9,6 +9,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -173,6 +174,24 @@ func TestWhoChangesTheWidthIsToldToResumeAPausedJobFirst(t *testing.T) {
 	exec(t, db, "delete from prescient.future_job where entity_name = 'order' and next_check_at = '2030-03-01 12:00:00Z'")
 	if e := refused(t, db, pqerror.ObjectInUse, change); !strings.Contains(e.Message, "alert") || strings.Contains(e.Hint, "resume") {
 		t.Errorf("%q, hint %q", e.Message, e.Hint)
+	}
+}
+
+// The commands of the hints are copied into a shell, and the name of a job may be anything.
+func TestWhoChangesTheWidthIsToldOfAJobAsAShellReadsItsName(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	change := "select prescient.set_width('1 hour', '2030-03-01 12:20:00Z')"
+	for _, name := range []string{"order.remind", "x;id", "it's $HOME", `back\slash`} {
+		exec(t, db, "select prescient.enqueue($1, 'order', '1', '2030-03-01 12:00:00Z')", name)
+		if e := refused(t, db, pqerror.ObjectInUse, change); !strings.HasSuffix(e.Hint, ": prescient jobs list --job "+spoken.Word(name)) {
+			t.Errorf("hint %q", e.Hint)
+		}
+		exec(t, db, "update prescient.job set paused_at = statement_timestamp(), paused_by = 'me'")
+		if e := refused(t, db, pqerror.ObjectInUse, change); !strings.Contains(e.Hint, ": prescient jobs resume "+spoken.Word(name)+", and") {
+			t.Errorf("hint %q", e.Hint)
+		}
+		exec(t, db, "delete from prescient.future_job")
 	}
 }
 

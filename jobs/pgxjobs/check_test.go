@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -292,5 +293,36 @@ func TestAPoolOfAnotherDatabaseIsFoundOut(t *testing.T) {
 				t.Errorf("%+v: %v", result, err)
 			}
 		})
+	}
+}
+
+// pgx keeps statements prepared, too, and prepares anew what has other columns now when its transaction is over.
+func TestAColumnThatIsAddedIsNoErrorOfWhatPgxHasPrepared(t *testing.T) {
+	t.Parallel()
+	w := connect(t, pgtest.Direct(t))
+	var err error
+	if w.client, err = jobs.NewClient(t.Context(), pgxjobs.Open(w.pool), jobs.Config{Now: func() time.Time { return now }}); err != nil {
+		t.Fatal(err)
+	}
+	w.db.MustExec(`create table orders (key text)`)
+	var calls atomic.Int64
+	result := w.run(func(r *jobs.Registry, through jobs.Option) {
+		r.RegisterTx("job", pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			if calls.Add(1) == 15 {
+				w.db.MustExec(`alter table orders add column shipped timestamptz`)
+			}
+			_, err := tx.Exec(ctx, `select * from orders where key = $1`, job.EntityKey)
+			return nil, err
+		}), through)
+		for i := range 30 {
+			job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
+			job.SetCheckAt(grid.Default, slot(1))
+			if _, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if result.Finished != 30 || result.Failed != 0 {
+		t.Errorf("%+v", result)
 	}
 }

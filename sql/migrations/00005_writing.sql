@@ -613,6 +613,7 @@ declare
     entry   text := prescient.trace_entry('width', timestamptz 'epoch');
     now     timestamptz;
     due     record;
+    word    text; -- the name of its job, as a shell reads it
     moved   bigint;
 begin
     if seconds is null or seconds not between 1 and 86400 or seconds <> floor(seconds) or 86400 % seconds <> 0 then
@@ -639,11 +640,15 @@ begin
     order by f.next_check_at
     limit 1;
     if found then
+        word := case
+            when due.name ~ '^[A-Za-z0-9_./:@=,+-]+$' then due.name
+            else '''' || replace(due.name, '''', '''\''''') || ''''
+        end;
         raise exception 'checks of job % are due in slot %', due.name, to_char(due.next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
             using errcode = 'object_in_use',
                 hint = case
-                    when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient catch-up', due.name)
-                    when due.unknown then format('No run has ever registered the job. Run them first, with: prescient catch-up, of a binary that has it; or cancel them, where the name is wrong: prescient jobs list --job %s', due.name)
+                    when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient catch-up', word)
+                    when due.unknown then format('No run has ever registered the job. Run them first, with: prescient catch-up, of a binary that has it; or cancel them, where the name is wrong: prescient jobs list --job %s', word)
                     else 'Run them first, with: prescient catch-up'
                 end;
     end if;
