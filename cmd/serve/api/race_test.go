@@ -107,7 +107,9 @@ func TestWhatIsConfirmedTwiceIsDoneOnce(t *testing.T) {
 		})
 	}
 	clicks.Wait()
-	w.board.Close()
+	for w.count("select count(*) from prescient.action where outcome = 'running'") > 0 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
 	if n := w.count("select count(*) from prescient.event_outbox"); n != 1 || taken.Load() != 1 {
 		t.Errorf("%d events are published, %d answers say so", n, taken.Load())
 	}
