@@ -192,10 +192,9 @@ func (r *Runner) register(ctx context.Context) error {
 // makeHistoryMonths only warns: a role that may not create tables can still run, and what it finishes goes to the
 // default partition. While somebody reads history it is left for another time.
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
-	err := pgsql.InTx(ctx, r.cfg.DB, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, pgsql.HistoryMonths.In(r.schema))
-		return err
-	})
+	var m pgsql.Message
+	m.Do(pgsql.HistoryMonths.In(r.schema))
+	err := m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
 	}

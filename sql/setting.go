@@ -55,8 +55,8 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	if err = errors.Join(err, addEngine(&m)); err != nil {
 		return s, err
 	}
-	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		err := m.Send(ctx, tx)
+	err = Retry(func() error {
+		err := m.Send(ctx, db)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})
