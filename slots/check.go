@@ -152,15 +152,24 @@ func (rd *round) enter(q *queue) (at time.Time, ok bool) {
 	if q.share == nil {
 		return at, rd.enterGates()
 	}
-	if at, ok = q.share.enter(rd.claim); !ok {
+	if at, ok = rd.enterNext(q.share); ok && late(at) { // since the workers were busy
+		rd.leaveGates()
+		if at, ok = rd.enterHolding(q.share); !ok {
+			q.share.leave()
+		}
+	}
+	return at, ok
+}
+
+// enterNext waits for an instant, and then for a worker. Few do so at a time, since the instant passes meanwhile.
+func (rd *round) enterNext(s *share) (at time.Time, ok bool) {
+	if !s.next.enter(rd.run.stop, rd.claim.ctx) {
 		return at, false
 	}
-	if ok = rd.enterGates(); ok && late(at) { // since the workers were busy
-		rd.leaveGates()
-		at, ok = rd.enterHolding(q.share)
-	}
-	if !ok {
-		q.share.leave()
+	defer s.next.leave()
+	if at, ok = s.enter(rd.claim); ok && !rd.enterGates() {
+		s.leave()
+		ok = false
 	}
 	return at, ok
 }

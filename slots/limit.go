@@ -37,6 +37,7 @@ type share struct {
 	limit *limit
 	key   string
 	pace  pace
+	next  semaphore     // checks that wait for a worker with their instant, or for that: half as many as can run
 	free  chan struct{} // has something in it for each place that is free
 	has   int           // places; guarded by limit.mu, as are those below
 	users int           // claims
@@ -88,7 +89,8 @@ func (l *limit) obtain(ctx context.Context, c *claim, units map[string]int) (map
 	for key, n := range units {
 		if l.shares[key] == nil {
 			l.shares[key] = &share{
-				limit: l, key: key, free: make(chan struct{}, l.def.AtMost), pace: pace{hands: make(semaphore, max(2, l.def.PerSecond/inHand))},
+				limit: l, key: key, free: make(chan struct{}, l.def.AtMost), next: make(semaphore, (l.places+1)/2),
+				pace: pace{hands: make(semaphore, max(2, l.def.PerSecond/inHand))},
 			}
 		}
 		s := l.shares[key]

@@ -30,8 +30,8 @@ type pace struct {
 
 	mu    sync.Mutex
 	ahead []time.Time // local monotonic
-	size  int64       // of them to take at once, besides those for which checks wait
-	stale bool        // some that were taken the last time have passed unused
+	taken int64       // the last time
+	stale int64       // so many of them have passed unused
 }
 
 // await waits for the next instant at which a check may begin, until ctx ends or the run is stopped.
@@ -72,7 +72,7 @@ func (s *share) instant(ctx context.Context) (at time.Time, err error) {
 			if !late(at) {
 				return at, nil
 			}
-			p.stale = true
+			p.stale++
 		}
 		if err := s.takePace(ctx); err != nil {
 			return at, err
@@ -80,14 +80,16 @@ func (s *share) instant(ctx context.Context) (at time.Time, err error) {
 	}
 }
 
-// takePace takes instants from the database. Call it with mu held.
+// takePace takes instants from the database: as many as were used of the last ones, or a few more. Call it with mu held.
 func (s *share) takePace(ctx context.Context) error {
 	r, perSecond := s.limit.run, s.limit.def.PerSecond
 	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(perSecond))) * time.Microsecond // the database's unit
-	n := max(1, min(max(s.pace.waiting.Load(), s.pace.size), int64(paceAhead/spacing)))
-	if s.pace.size = 2 * n; s.pace.stale {
-		s.pace.size, s.pace.stale = n/4, false
+	n := s.pace.taken - s.pace.stale
+	if s.pace.stale == 0 {
+		n += n/4 + 1
 	}
+	n = max(1, min(max(n, s.pace.waiting.Load()), int64(paceAhead/spacing)))
+	s.pace.taken, s.pace.stale = n, 0
 	var ahead int64
 	args := []any{s.limit.number, s.key, n, spacing.Microseconds()}
 	err := r.ask(ctx, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
