@@ -17,8 +17,8 @@ func (r *run) trace(o *outcome) string {
 	if o.verdict.Outcome != "" || o.untraced {
 		return ""
 	}
-	if o.verdict.Move == guard.MoveNext && o.ran && o.verdict.Error == "" && o.verdict.Learned == "" {
-		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.lateness, Duration: o.duration}
+	if o.verdict.Move == guard.MoveNext && o.ran && o.verdict.Error == "" {
+		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.lateness, Duration: o.duration, Learned: o.verdict.Learned}
 		if line, ok := check.Short(); ok {
 			return line
 		}

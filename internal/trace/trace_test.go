@@ -11,18 +11,18 @@ func TestACheckIsReadAsItWasWritten(t *testing.T) {
 	slot := time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC)
 	const most = 1<<27 - 1
 	for _, c := range []Check{
-		{slot, 1, 0, 0},
-		{slot, 255, 4095 * time.Millisecond, 4095 * time.Microsecond},
-		{time.Unix(0, 0).UTC(), 2, time.Millisecond, time.Microsecond},
-		{time.Unix(1<<32-1, 0).UTC(), 2, 123400 * time.Millisecond, 56780 * time.Microsecond},
-		{slot, 17, most * time.Millisecond, most * time.Microsecond},
+		{slot, 1, 0, 0, ""},
+		{slot, 255, 4095 * time.Millisecond, 4095 * time.Microsecond, `[1790000000,1790864000,50,"EUR"]`},
+		{time.Unix(0, 0).UTC(), 2, time.Millisecond, time.Microsecond, ""},
+		{time.Unix(1<<32-1, 0).UTC(), 2, 123400 * time.Millisecond, 56780 * time.Microsecond, ""},
+		{slot, 17, most * time.Millisecond, most * time.Microsecond, ""},
 	} {
 		line, ok := c.Short()
-		if !ok || len(line) != 12 || strings.ContainsAny(line, "[{\n") {
+		if !ok || len(line) != 12+len(c.Learned) || strings.ContainsAny(line[:12], "[{\n") {
 			t.Fatalf("%v is %q, %v; want 12 characters that are no JSON", c, line, ok)
 		}
 		got, ok := Parse(line + "\n")
-		if !ok || got.Slot != c.Slot || got.Runner != c.Runner || !near(got.Lateness, c.Lateness) || !near(got.Duration, c.Duration) {
+		if !ok || got.Slot != c.Slot || got.Runner != c.Runner || got.Learned != c.Learned || !near(got.Lateness, c.Lateness) || !near(got.Duration, c.Duration) {
 			t.Errorf("%v is read as %v, %v", c, got, ok)
 		}
 	}
@@ -37,19 +37,19 @@ func TestWhatDoesNotFitHasNoShortForm(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC)
 	for name, c := range map[string]Check{
-		"the runner is not known":   {slot, 0, 0, 0},
-		"too many runners":          {slot, 256, 0, 0},
-		"before its slot":           {slot, 1, -time.Second, 0},
-		"two days late":             {slot, 1, 48 * time.Hour, 0},
-		"five minutes long":         {slot, 1, 0, 5 * time.Minute},
-		"in the next century":       {slot.AddDate(100, 0, 0), 1, 0, 0},
-		"before the first of times": {time.Unix(-60, 0), 1, 0, 0},
+		"the runner is not known":   {Slot: slot},
+		"too many runners":          {Slot: slot, Runner: 256},
+		"before its slot":           {Slot: slot, Runner: 1, Lateness: -time.Second},
+		"two days late":             {Slot: slot, Runner: 1, Lateness: 48 * time.Hour},
+		"five minutes long":         {Slot: slot, Runner: 1, Duration: 5 * time.Minute},
+		"in the next century":       {Slot: slot.AddDate(100, 0, 0), Runner: 1},
+		"before the first of times": {Slot: time.Unix(-60, 0), Runner: 1},
 	} {
 		if line, ok := c.Short(); ok {
 			t.Errorf("%s: %q", name, line)
 		}
 	}
-	for _, line := range []string{"", `["next",1790000000,"a",1,1]`, `{"what":"kept"}`, "AAAA", "AAAAAAAAAAAA="} {
+	for _, line := range []string{"", `["next",1790000000,"a",1,1]`, `{"what":"kept"}`, "AAAA", "AAAAAAAAAAAA=", "AAAAAAAAAAAAAAAA"} {
 		if c, ok := Parse(line); ok {
 			t.Errorf("%q is read as %v", line, c)
 		}

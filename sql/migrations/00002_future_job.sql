@@ -99,7 +99,7 @@ $$;
 -- and to. What a run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
 -- milliseconds, how long it took in microseconds, and its error; of what was not checked, when; and where the next slot was chosen
 -- by what was learned, that slot, the one that the check had asked for, how many of a hundred rows like it have ended by the former, and
--- the class that it is of. What a check without an error leaves that asked for another is 12 characters: see trace_check.
+-- the class that it is of. What a check without an error leaves that asked for another is 12 characters, and what was learned: see trace_check.
 create function prescient.trace_entry(what text, slot timestamptz)
 returns text
 language sql
