@@ -36,15 +36,19 @@ func (i *instant) Set(text string) error {
 		i.at, i.text = time.Time{}, text
 		return nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() {
+	const zoneless, minutes = "2006-01-02T15:04:05", "2006-01-02T15:04"
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly, zoneless, minutes} {
+		at, err := time.Parse(layout, text)
+		parse, _ := errors.AsType[*time.ParseError](err)
+		switch {
+		case parse != nil && strings.HasSuffix(parse.Message, "out of range"):
+			return errors.New("there is no such time" + parse.Message)
+		case err != nil || at.IsZero():
+		case layout == zoneless || layout == minutes:
+			return errors.New("it has no time zone: add Z for UTC, or an offset such as +01:00")
+		default:
 			i.at, i.before, i.text = at.UTC(), 0, text
 			return nil
-		}
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		if _, err := time.Parse(layout, text); err == nil {
-			return errors.New("it has no time zone: add Z for UTC, or an offset such as +01:00")
 		}
 	}
 	if !i.ago {
