@@ -227,10 +227,15 @@ func suggestFlags(c *cobra.Command, err error) error {
 func nearest(typed string, names []string) []string {
 	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra finds what is near among commands alone
 	slices.Sort(names)
+	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ") // the name of a command ends at a space
 	for _, name := range slices.Compact(names) {
-		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+		c.AddCommand(&cobra.Command{Use: whole.Replace(name), Run: func(*cobra.Command, []string) {}})
 	}
-	return c.SuggestionsFor(typed)
+	near := c.SuggestionsFor(whole.Replace(typed))
+	for i := range near {
+		near[i] = spaced.Replace(near[i])
+	}
+	return near
 }
 
 func didYouMean(near []string) string { return ": did you mean " + orList(near) + "?" }
