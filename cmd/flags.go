@@ -62,10 +62,10 @@ func (i *instant) Set(text string) error {
 	return nil
 }
 
-// inOrder is an error unless to, of the flag --to, is after from.
-func inOrder(from, to instant) error {
-	if !to.at.After(from.at) {
-		return usagef("--to %s is at or before --from %s", to.text, from.text)
+// inOrder is an error where both flags of a span of time are given, and at now it ends before it has begun.
+func inOrder(now time.Time, since, until string, from, to instant) error {
+	if from.given() && to.given() && !to.from(now).After(from.from(now)) {
+		return usagef("--%s %s is at or before --%s %s", until, to.text, since, from.text)
 	}
 	return nil
 }
