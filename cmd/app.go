@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -313,7 +314,8 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	if exit, ok := errors.AsType[*ExitError](err); err == nil || ok && exit.Err == nil {
 		return
 	}
-	text := err.Error()
+	lines := slices.Compact(strings.Split(err.Error(), "\n")) // a full disk says so to each
+	text := strings.Join(lines, "\n")
 	if ctx.Err() != nil { // by Ctrl-C, or who stops a service
 		text = interrupted.ReplaceAllString(text, "interrupted")
 	}

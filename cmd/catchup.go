@@ -94,6 +94,9 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		if err != nil {
 			return err
 		}
+		if err := inOrder(runner.Now(), "since", "until", o.since, o.until); err != nil {
+			return err
+		}
 		view, err := a.catchUp(ctx, db, runner, bars, o)
 		return cmp.Or(errors.Join(err, printCaught(a, view)), a.cannotRun(ctx, db, runner.Now(), view.results()))
 	}

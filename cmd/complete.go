@@ -51,7 +51,8 @@ func (a *App) complete(c *cobra.Command) {
 		}
 	}
 	complete := func(f *pflag.Flag) {
-		kind, _ := pflag.UnquoteUsage(f)
+		var kind string
+		kind, f.Usage = pflag.UnquoteUsage(f)
 		words, _ := f.Value.(interface{ Words() []string })
 		var known offer
 		if words != nil {

@@ -37,8 +37,7 @@ With --listen it serves
   /readyz   200 when it runs slots: the database answers, and it is not being stopped
   /livez    503 only when the daemon hangs, so that restarting it helps
   /metrics  for Prometheus; one more connection reads them
-  /schedules, /changes, /preview, /openapi.json  where daemon.token or daemon.read_token is set: recurring schedules,
-            for clients that know a token
+  /schedules, /changes, /preview, /openapi.json  recurring schedules, for clients that know daemon.token or daemon.read_token
 and under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
 		Example: `  prescient daemon
   prescient daemon --listen localhost:8080 --log-format json

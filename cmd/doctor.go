@@ -136,10 +136,12 @@ func (a *App) examineSettings(ctx context.Context, view *doctorView, crontabs []
 	for _, c := range crontabs {
 		env = append(env, c.Env...)
 	}
+	var blind []doctor.Finding
 	seen := a.config.Entries
 	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" && os.Getenv("INVOCATION_ID") == "" {
 		var err error
-		if seen, err = doctor.CronSees(ctx, env); err != nil {
+		seen, err = doctor.CronSees(ctx, env)
+		if blind = doctor.Blind(err); err != nil && blind == nil {
 			a.log.WarnContext(ctx, "what cron would see is not known", "error", err)
 			seen = a.config.Entries
 		}
@@ -149,6 +151,9 @@ func (a *App) examineSettings(ctx context.Context, view *doctorView, crontabs []
 			cron := slices.ContainsFunc(seen, func(s config.Entry) bool { return s.Key == e.Key && s.Value == e.Value })
 			view.Settings = append(view.Settings, settingView{e, cron})
 		}
+	}
+	if blind != nil {
+		return blind
 	}
 	return doctor.Environment(a.config.Entries, seen, crontabs)
 }

@@ -36,15 +36,19 @@ func (i *instant) Set(text string) error {
 		i.at, i.text = time.Time{}, text
 		return nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() {
+	const zoneless, minutes = "2006-01-02T15:04:05", "2006-01-02T15:04"
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly, zoneless, minutes} {
+		at, err := time.Parse(layout, text)
+		parse, _ := errors.AsType[*time.ParseError](err)
+		switch {
+		case parse != nil && strings.HasSuffix(parse.Message, "out of range"):
+			return errors.New("there is no such time" + parse.Message)
+		case err != nil || at.IsZero():
+		case layout == zoneless || layout == minutes:
+			return errors.New("it has no time zone: add Z for UTC, or an offset such as +01:00")
+		default:
 			i.at, i.before, i.text = at.UTC(), 0, text
 			return nil
-		}
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		if _, err := time.Parse(layout, text); err == nil {
-			return errors.New("it has no time zone: add Z for UTC, or an offset such as +01:00")
 		}
 	}
 	if !i.ago {
@@ -58,10 +62,10 @@ func (i *instant) Set(text string) error {
 	return nil
 }
 
-// inOrder is an error unless to, of the flag --to, is after from.
-func inOrder(from, to instant) error {
-	if !to.at.After(from.at) {
-		return usagef("--to %s is at or before --from %s", to.text, from.text)
+// inOrder is an error where both flags of a span of time are given, and at now it ends before it has begun.
+func inOrder(now time.Time, since, until string, from, to instant) error {
+	if from.given() && to.given() && !to.from(now).After(from.from(now)) {
+		return usagef("--%s %s is at or before --%s %s", until, to.text, since, from.text)
 	}
 	return nil
 }
@@ -223,10 +227,15 @@ func suggestFlags(c *cobra.Command, err error) error {
 func nearest(typed string, names []string) []string {
 	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra finds what is near among commands alone
 	slices.Sort(names)
+	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ") // the name of a command ends at a space
 	for _, name := range slices.Compact(names) {
-		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+		c.AddCommand(&cobra.Command{Use: whole.Replace(name), Run: func(*cobra.Command, []string) {}})
 	}
-	return c.SuggestionsFor(typed)
+	near := c.SuggestionsFor(whole.Replace(typed))
+	for i := range near {
+		near[i] = spaced.Replace(near[i])
+	}
+	return near
 }
 
 func didYouMean(near []string) string { return ": did you mean " + orList(near) + "?" }

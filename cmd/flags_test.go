@@ -42,10 +42,17 @@ func TestAnInstantIsAnInstantADateOrHowLongAgo(t *testing.T) {
 	}
 }
 
-func TestAnInstantWithoutATimeZoneIsToldThatItLacksOne(t *testing.T) {
+func TestARefusedInstantIsToldWhatItLacks(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"2026-03-01T13:05", "2026-03-01T13:05:00"} {
-		if err := new(instant).Set(text); err == nil || !strings.Contains(err.Error(), "add Z for UTC") {
+	for text, want := range map[string]string{
+		"2026-03-01T13:05":     "add Z for UTC",
+		"2026-03-01T13:05:00":  "add Z for UTC",
+		"2026-02-30":           "there is no such time: day out of range",
+		"2026-02-30T12:00":     "there is no such time: day out of range",
+		"2026-03-01T25:00:00Z": "there is no such time: hour out of range",
+		"25:00":                "want an instant such as",
+	} {
+		if err := new(instant).Set(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -34,7 +34,9 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			c, rest, err := root.Find(args)
 			if err == nil && len(rest) == 0 {
 				for _, sub := range c.Commands() {
-					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+					if !sub.Hidden {
+						names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+					}
 				}
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp

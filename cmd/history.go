@@ -45,6 +45,9 @@ func newHistoryList(a *App) *cobra.Command {
 
 func listHistory(ctx context.Context, a *App, o *historyListOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
+			return err
+		}
 		list, err := c.History(ctx, db, jobs.HistoryFilter{
 			JobExec: o.job, Outcome: o.outcome, From: o.since.from(now), To: o.until.from(now), Limit: int(o.limit),
 		})
@@ -117,6 +120,9 @@ whose last check began later after its slot than the SLA of the job.`,
 
 func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
+			return err
+		}
 		list, err := c.Stats(ctx, db, o.since.from(now), o.until.from(now))
 		if err != nil {
 			return err

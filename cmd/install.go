@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,8 +88,13 @@ func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup
 // knownWidth is the width of the slots and who says so: the database, or else given or the settings. Of several stores it is the
 // least: where others have wider slots, most runs find nothing new there.
 func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.Duration, from string, err error) {
+	if _, err := grid.New(cmp.Or(given, grid.DefaultWidth)); err != nil {
+		return 0, "", usagef("--width: %w", err)
+	}
+	change := a.self()
 	if a.many {
 		width, from, err = a.leastWidth(ctx)
+		change += " --" + from // store NAME
 	} else if a.Config().Database.URL.Reveal() == "" {
 		return a.givenWidth(given, usagef("database.url is not set"))
 	} else {
@@ -96,7 +102,7 @@ func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.D
 	}
 	if err == nil && given != 0 && given != width {
 		err = usagef("--width is %s, but %s has slots of %s: leave the flag out, or change the database with: %s slots set-width %s",
-			duration.Format(given), from, duration.Format(width), a.self(), duration.Format(given))
+			duration.Format(given), from, duration.Format(width), change, duration.Format(given))
 	}
 	if _, usage := errors.AsType[*ExitError](err); err == nil || usage {
 		return width, from, err
@@ -153,9 +159,6 @@ func (a *App) givenWidth(given time.Duration, why error) (width time.Duration, f
 	}
 	if width == 0 {
 		return 0, "", fmt.Errorf("the width of the slots is not known: %w; set it right, or give --width", why)
-	}
-	if _, err := grid.New(width); err != nil {
-		return 0, "", usagef("%s: %w", from, err)
 	}
 	return width, from, nil
 }

@@ -46,6 +46,9 @@ func newJobsList(a *App) *cobra.Command {
 
 func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		if err := inOrder(now, "from", "to", o.from, o.to); err != nil {
+			return err
+		}
 		list, err := c.List(ctx, db, jobs.Filter{
 			JobExec: o.job, EntityName: o.entity, From: o.from.from(now), To: o.to.from(now), Limit: int(o.limit),
 		})

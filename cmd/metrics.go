@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -26,12 +27,12 @@ func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB
 		defer a.metrics.Read(context.WithoutCancel(ctx))
 		return fn(db, registry)
 	})
-	ended := err
+	var found error
 	if codeOf(err) == Found {
-		ended = nil // it did what it could
+		err, found = nil, err // it did what it could
 	}
-	a.metrics.Ended(kind, ended)
-	return errors.Join(err, a.fleet.write(func() error { return a.metrics.WriteFile(path) }))
+	a.metrics.Ended(kind, err)
+	return cmp.Or(errors.Join(err, a.fleet.write(func() error { return a.metrics.WriteFile(path) })), found)
 }
 
 // watch lets the metrics read from a database.

@@ -139,6 +139,9 @@ func migrateDown(ctx context.Context, a *App, o migrateDownOptions) error {
 				names = append(names, m.Name)
 			}
 		}
+		if last := list[len(list)-1].Version; len(undone) > 0 && last > pgsql.SchemaVersion {
+			return fmt.Errorf("schema %s has version %d, and this binary knows %d: %w", a.schema(), last, pgsql.SchemaVersion, pgsql.ErrNewer)
+		}
 		if len(undone) > 0 && !o.yes {
 			return usagef("this undoes %s in schema %s of %s, and drops their tables with all that is in them; add --yes to do so",
 				strings.Join(names, ", "), a.schema(), a.databaseName())

@@ -52,7 +52,7 @@ slot in which each is published; for a schedule with a time zone also the instan
 }
 
 func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) error {
-	if err := inOrder(o.from, o.to); err != nil {
+	if err := inOrder(time.Time{}, "from", "to", o.from, o.to); err != nil {
 		return err
 	}
 	o.spec.Anchor = o.from.at

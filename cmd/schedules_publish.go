@@ -81,7 +81,7 @@ and where the outbox was pruned, events are published again, with the same ids.`
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := inOrder(from, to); err != nil {
+			if err := inOrder(time.Time{}, "from", "to", from, to); err != nil {
 				return err
 			}
 			return backfillSchedules(c.Context(), a, args, from.at, to.at)

@@ -43,7 +43,11 @@ func newSlotsList(a *App) *cobra.Command {
 
 func listSlots(ctx context.Context, a *App, o *slotsListOptions) error {
 	return a.withLedger(ctx, func(_ *sqlx.DB, l *slots.Ledger, _ pgsql.Setting) error {
-		runs, err := l.List(ctx, o.from.from(l.Now()), o.to.from(l.Now()), int(o.limit))
+		now := l.Now()
+		if err := inOrder(now, "from", "to", o.from, o.to); err != nil {
+			return err
+		}
+		runs, err := l.List(ctx, o.from.from(now), o.to.from(now), int(o.limit))
 		if err != nil {
 			return err
 		}

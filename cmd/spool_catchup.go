@@ -51,6 +51,9 @@ func catchUpSpool(ctx context.Context, a *App, width *time.Duration, o *spoolCat
 		return err
 	}
 	now := s.Now()
+	if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
+		return err
+	}
 	missed, err := s.CatchUp(ctx, spool.CatchUp{
 		Mode: o.mode, Since: o.since.from(now), Until: o.until.from(now), DryRun: o.dryRun,
 	})

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -137,6 +138,18 @@ func CronSees(ctx context.Context, env []string) (list []config.Entry, err error
 		return nil, fmt.Errorf("show the settings as cron sees them: %w", err)
 	}
 	return list, nil
+}
+
+// Blind is what is found where CronSees has failed since the binary did. It is a note: cron may be somebody else, who can.
+func Blind(err error) []Finding {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return nil
+	}
+	f := note("what cron would see cannot be read: "+strings.TrimSpace(string(exit.Stderr)),
+		"set the file right, or say in the crontab which one it is: PRESCIENT_CONFIG=/path/to/prescient.yaml")
+	f.Name = "environment"
+	return []Finding{f}
 }
 
 // Environment compares the settings of this shell with those that cron has. Where no crontab runs slots they may be

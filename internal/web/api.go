@@ -113,8 +113,11 @@ func (a API) write(w http.ResponseWriter, r *http.Request, status int, media str
 
 // unknown says what to send instead.
 func unknown(r *http.Request) string {
-	if token, given := Bearer(r); given && strings.Contains(token, ":") {
+	switch token, given := Bearer(r); {
+	case given && strings.Contains(token, ":"):
 		return "nobody has this token: send it without the name and the colon that are before it in the settings"
+	case given && token != "":
+		return "nobody has this token"
 	}
 	return "send the header Authorization: Bearer, and the token"
 }

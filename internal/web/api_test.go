@@ -18,7 +18,7 @@ func TestWhatCannotBeWrittenIsAProblem(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsSentWithItsNameIsToldSo(t *testing.T) {
+func TestWhoSendsNoTokenThatSomebodyHasIsToldWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	keys, err := NewNamedKeys([]string{"ops:0123456789abcdef"}, nil)
 	if err != nil {
@@ -31,7 +31,8 @@ func TestATokenThatIsSentWithItsNameIsToldSo(t *testing.T) {
 	}}
 	for token, want := range map[string]string{
 		"ops:0123456789abcdef": "send it without the name and the colon",
-		"0123456789abcdee":     "send the header Authorization: Bearer, and the token",
+		"0123456789abcdee":     "nobody has this token",
+		"":                     "send the header Authorization: Bearer, and the token",
 	} {
 		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 		request.Header.Set("Authorization", "Bearer "+token)

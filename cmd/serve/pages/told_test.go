@@ -53,6 +53,20 @@ func (s *shop) enqueueItems(n int, at time.Time) {
 	}
 }
 
+func TestAJobBeyondThoseListedHasItsPage(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	list := make([]jobs.FutureJob, 501)
+	for i := range list {
+		list[i] = jobs.FutureJob{JobExec: fmt.Sprintf("very.many.%03d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
+	}
+	_, err := s.Client.EnqueueMany(t.Context(), s.DB, list, jobs.Keep)
+	s.must(err)
+	b := s.browser().login(story.ReadToken)
+	s.has(b.get("/jobs", http.StatusOK), "These are the first 500 by name. Any other has the page <code>/job?name=</code>")
+	s.has(b.get("/job?name=very.many.500", http.StatusOK), "very.many.500")
+}
+
 func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
