@@ -94,6 +94,10 @@ func printPruned(a *App, view prunedView) error {
 		if view.Slots != nil {
 			rows = append(rows, table.Row{"slots", *view.Slots})
 		}
-		return a.table(table.Row{"DROPPED", "ROWS"}, rows...)
+		did := "DROPPED"
+		if view.DryRun {
+			did = "TO BE DROPPED"
+		}
+		return a.table(table.Row{did, "ROWS"}, rows...)
 	})
 }
