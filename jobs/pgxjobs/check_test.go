@@ -221,6 +221,28 @@ func TestABatchAndAGroupWriteThroughATransactionOfPgx(t *testing.T) {
 	}
 }
 
+func TestAGroupIsReadHoweverItsRoleWritesTimes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("group", 2)
+	w.exec("update prescient.future_job set first_check_at = first_check_at - interval '1 hour'")
+	w.exec("do $$ begin execute format('alter database %I set datestyle to German', current_database()); end $$")
+	w.pool.Reset()
+	w.run(func(r *jobs.Registry, through jobs.Option) {
+		r.RegisterGroup("groups", []string{"group"}, pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			for _, job := range batch {
+				if !job.FirstCheckAt().Equal(slot(-3)) {
+					t.Errorf("%s was asked for at %s", job.EntityKey, job.FirstCheckAt())
+				}
+			}
+			return make([]jobs.Result, len(batch)), nil
+		}), through)
+	})
+	if diff := cmp.Diff(map[string]string{"0": "done", "1": "done"}, w.outcomes("group")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestACheckWithATransactionOfPgxIsStoppedAtItsTimeoutOrAbandoned(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
