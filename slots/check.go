@@ -237,8 +237,11 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 // check does one check. It returns false when its goroutine has nothing more to do: the check was abandoned meanwhile, or
 // has ended the goroutine.
 func (rd *round) check(u *unit) (goOn bool) {
-	if u.verdict != nil {
-		return rd.settle(u, rd.outcomes(u, []guard.Verdict{*u.verdict}, false, 0))
+	switch {
+	case u.verdict != nil:
+		return rd.settle(u, rd.unchecked(u, *u.verdict))
+	case !u.def.InTx() && rd.isTooLate(u):
+		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
 	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
 	defer ctx.end()
@@ -266,6 +269,9 @@ func (rd *round) check(u *unit) (goOn bool) {
 	}
 	return true
 }
+
+// isTooLate tells whether the deadline of a unit has passed since its rows were read.
+func (rd *round) isTooLate(u *unit) bool { return guard.PastDeadline(u.def, rd.run.moment()) }
 
 // panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
 // debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its error.

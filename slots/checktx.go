@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -59,6 +60,9 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	}
 	rd.restart(u)
 	ctx.at = u.began.Add(u.def.Timeout)
+	if rd.isTooLate(u) {
+		return nil, rd.commit(ctx, tx, u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
+	}
 	context.AfterFunc(ctx, end)
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
 	if err != nil {
@@ -77,10 +81,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	if ctx.Err() != nil && rd.claim.ctx.Err() == nil {
 		return nil, errTimeout
 	}
-	if !rd.isRunning(u) {
-		return nil, errIgnored
-	}
-	return nil, rd.commit(ctx, tx, u, results)
+	return nil, rd.commit(ctx, tx, u, rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began)))
 }
 
 // isCut tells whether an error is of a statement that was cut short: by a context that ended, which ends the connection with the driver, or
@@ -171,10 +172,12 @@ func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 	return time.Since(*since) > lease && came.After(*since)
 }
 
-// commit records the outcome of a check in its own transaction, which it commits.
-func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results []jobs.Result) error {
+// commit records the outcomes of a check in its own transaction, which it commits.
+func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes []outcome) error {
+	if !rd.isRunning(u) {
+		return errIgnored
+	}
 	r := rd.run
-	outcomes := rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began))
 	m := tx.Message()
 	var n tally
 	if u.def.DB == nil {
