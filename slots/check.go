@@ -451,8 +451,12 @@ func (rd *round) yielded(c *claim) []*unit {
 	list := rd.again
 	rd.again = nil
 	for _, u := range list {
-		for i := range u.rows {
-			c.leave(u.rows[i].ID)
+		rows := u.rows
+		if u.def.Grouped() { // of the others each that was read has a unit of its own
+			rows = u.one[:]
+		}
+		for i := range rows {
+			c.leave(rows[i].ID)
 		}
 	}
 	return list
