@@ -12,11 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -315,6 +318,27 @@ func TestAPoolOfAnotherDatabaseIsFoundOut(t *testing.T) {
 				t.Errorf("%+v: %v", result, err)
 			}
 		})
+	}
+}
+
+func TestWhatIsNotPreparedAnyMoreIsToldInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{&pgconn.PgError{Code: "0A000", Routine: "RevalidateCachedQuery", Message: "gecachter Plan darf den Ergebnistyp nicht ändern"}, true},
+		{&pq.Error{Code: "0A000", Routine: "RevalidateCachedQuery", Message: "gecachter Plan darf den Ergebnistyp nicht ändern"}, true},
+		{&pgconn.PgError{Code: "0A000", Routine: "transformDeclareCursorStmt", Message: "it says cached plan"}, false},
+		{&pgconn.PgError{Code: "26000"}, true},
+		{nil, false},
+	} {
+		if test.err != nil {
+			test.err = fmt.Errorf("check: %w", test.err)
+		}
+		if got := pgsql.IsStale(test.err); got != test.want {
+			t.Errorf("%#v: %t", test.err, got)
+		}
 	}
 }
 
