@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"strings"
 	"sync"
@@ -209,6 +210,37 @@ func TestARowWhoseDeadlinePassesWhileItWaitsForItsTurnIsNotChecked(t *testing.T)
 				t.Errorf("%d of them were not checked", n)
 			}
 		})
+	}
+}
+
+// Whoever looks for another error in it calls a method of the pointer.
+func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var none *fs.PathError
+	list := func(batch []jobs.FutureJob) []jobs.Result {
+		results := make([]jobs.Result, len(batch))
+		results[0].Err = none
+		return results
+	}
+	w.registry.Register("row", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, none })
+	w.registry.RegisterTx("row in a transaction", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none })
+	w.registry.RegisterBatch("batch", func(context.Context, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none })
+	w.registry.RegisterBatch("row of a batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return list(batch), nil })
+	w.registry.RegisterGroup("family", []string{"group"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return list(batch), none
+	})
+	w.registry.Register("other", done)
+	for def := range w.registry.All() {
+		w.enqueue(def.Name, slot(1), 1)
+	}
+	if result := w.run(slot(1)); result.Failed != 5 || result.Finished != 1 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	for _, row := range w.waiting() {
+		if row.ErrorCount != 1 || !strings.Contains(row.LastError, "PathError") && !strings.Contains(row.LastError, "nil pointer") {
+			t.Errorf("%s: %d errors: %s", row.JobExec, row.ErrorCount, row.LastError)
+		}
 	}
 }
 
