@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -462,6 +463,11 @@ func (rd *round) yielded(c *claim) []*unit {
 	return list
 }
 
+// mostOf is how long a check of a job may take before it is abandoned. Its timeout may be the longest of all.
+func (r *run) mostOf(d *jobs.Definition) time.Duration {
+	return d.Timeout + min(r.cfg.Grace, math.MaxInt64-d.Timeout)
+}
+
 // abandonOverdue gives up on checks that ignored their timeout and the grace period: their places go to others, and
 // their rows count as failed. When as many are abandoned as there are workers, the run ends.
 func (rd *round) abandonOverdue() {
@@ -470,7 +476,7 @@ func (rd *round) abandonOverdue() {
 	var overdue []*unit
 	var was []*unit // with the rows of now, which a check that goes on may change
 	for _, u := range rd.units {
-		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > u.def.Timeout+r.cfg.Grace {
+		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > r.mostOf(u.def) {
 			overdue = append(overdue, u)
 			was = append(was, &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers})
 		}
@@ -478,7 +484,7 @@ func (rd *round) abandonOverdue() {
 	rd.mu.Unlock()
 	for i, u := range overdue {
 		err := fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, errIgnored)
-		if !rd.settle(u, rd.outcomes(was[i], rd.verdicts(r.work, was[i], nil, err), true, u.def.Timeout+r.cfg.Grace)) {
+		if !rd.settle(u, rd.outcomes(was[i], rd.verdicts(r.work, was[i], nil, err), true, r.mostOf(u.def))) {
 			continue
 		}
 		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was[i].String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)

@@ -63,7 +63,7 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 func (rd *round) beginning(tx *pgsql.LazyTx, u *unit, wait time.Duration) (*pgsql.Message, error) {
 	r := rd.run
 	m := tx.Message()
-	m.Do(r.settings(u.def.Timeout+r.cfg.Grace, wait))
+	m.Do(r.settings(r.mostOf(u.def), wait))
 	m.Do(nameSession(rd.claim))
 	m.Prepare(pgsql.RowRecord.In(r.schema)) // now, since the check may take on a role that must not
 	if u.def.DB == nil {

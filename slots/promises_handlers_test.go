@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"math"
 	"fmt"
 	"slices"
 	"strings"
@@ -362,16 +363,33 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 	}
 }
 
-func TestATimeoutMayBeLongerThanTheServerCanCount(t *testing.T) {
+func TestATimeoutMayBeAsLongAsAnyDuration(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	const month = 30 * 24 * time.Hour
-	for name, register := range txShapes {
-		register(w.registry, name, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Timeout(month))
-		w.enqueue(name, slot(1), 1)
-	}
-	if result := w.run(slot(1)); result.Finished != int64(len(txShapes)) || result.State != slots.StateDone {
-		t.Errorf("%+v", result)
+	for name, timeout := range map[string]time.Duration{
+		"longer than the server can count": 30 * 24 * time.Hour,
+		"the longest":                      math.MaxInt64,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			const while = 300 * time.Millisecond // in which it is looked whether a check is overdue
+			w.registry.Register("without a transaction", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				time.Sleep(while)
+				return nil, nil
+			}, jobs.Timeout(timeout))
+			for shape, register := range txShapes {
+				register(w.registry, shape, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+					time.Sleep(while)
+					return nil, nil
+				}, jobs.Timeout(timeout))
+			}
+			for def := range w.registry.All() {
+				w.enqueue(def.Name, slot(1), 1)
+			}
+			if result := w.run(slot(1)); result.Finished != int64(1+len(txShapes)) || result.Abandoned > 0 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+		})
 	}
 }
 
