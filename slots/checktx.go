@@ -26,8 +26,9 @@ var (
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
 )
 
-// forget undoes what a check has set for the session, on the runner's own pool: it is not for others.
-const forget = "reset session authorization; reset role; reset all"
+// forget undoes what a check has set for the session, on the runner's own pool, and drops its temporary tables, which others would take
+// for those of the same names: it is not for others.
+const forget = "reset session authorization; reset role; reset all; close all; discard temp"
 
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.

@@ -113,7 +113,8 @@ func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 			setup(t).leavesToNobody(register,
 				`set statement_timeout = 1`, `set search_path = nowhere`, `set role pg_monitor`, `set lock_timeout = 1`,
 				`set default_transaction_read_only = on`, `set session characteristics as transaction isolation level serializable`,
-				`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`)
+				`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`,
+				`create temporary table effect (key text)`, `create temporary table effect (key text); declare open cursor for select from effect`)
 		})
 	}
 }
