@@ -46,6 +46,7 @@ type unit struct {
 	crowded     bool      // it was not recorded for want of a lock
 	canceled    bool      // a statement of the check was
 	breaks      int       // of its connection, after the function was called
+	conflicted  time.Time // when its transaction was first ended for that of another
 	lost        *lost     // a record of it without a reply; nil: there was none
 
 	// its transaction, which began with the commit of the check before; nil: none did

@@ -71,7 +71,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		case ctx.Err() != nil:
 		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function makes of a connection that broke
 			return nil, u.broke(err)
-		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
+		case pgsql.IsRetryable(err) && !u.conflictsFor(rd.run.cfg.Lease) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
 		case pgsql.IsStale(err) && u.breaks < maxBreaks:
 			u.breaks++
@@ -128,6 +128,15 @@ func (u *unit) canceledOnce(err error) bool {
 	first := !u.canceled && pgsql.HasState(err, pqerror.QueryCanceled)
 	u.canceled = u.canceled || first
 	return first
+}
+
+// conflictsFor tells whether the server has ended the transactions of a check for those of others for longer than a lease: what is
+// always so does not pass.
+func (u *unit) conflictsFor(lease time.Duration) bool {
+	if u.conflicted.IsZero() {
+		u.conflicted = monotonic()
+	}
+	return time.Since(u.conflicted) > lease
 }
 
 // postpone has a check repeated whose transaction did not come to its end for no fault of its own.
@@ -229,7 +238,7 @@ func (rd *round) countLost(u *unit) {
 func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch state := pgsql.State(err); {
-	case commit && state != "" && !passes(err):
+	case commit && state != "" && (!passes(err) || pgsql.IsRetryable(err) && u.conflictsFor(rd.run.cfg.Lease)):
 		return failed // a constraint that was deferred
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)

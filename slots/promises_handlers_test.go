@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"math"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -391,6 +391,32 @@ func TestATimeoutMayBeAsLongAsAnyDuration(t *testing.T) {
 				t.Errorf("%+v", result)
 			}
 		})
+	}
+}
+
+// Else its run would never end.
+func TestACheckThatCannotBeSerializedForALeaseIsAnError(t *testing.T) {
+	t.Parallel()
+	for when, timing := range map[string]string{"at a statement": "immediate", "at its commit": "deferred"} {
+		for shape, register := range txShapes {
+			t.Run(shape+" "+when, func(t *testing.T) {
+				t.Parallel()
+				w := setup(t)
+				w.db.MustExec(`
+					create table effect (key text);
+					create function conflict() returns trigger language plpgsql as 'begin raise serialization_failure; end';
+					create constraint trigger conflict after insert on effect deferrable initially ` + timing + ` for each row execute function conflict()`)
+				register(w.registry, "job", leaveEffect)
+				w.enqueue("job", slot(1), 1)
+				w.clock.Set(slot(1))
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				result, err := w.runner(func(c *slots.Config) { c.Lease = time.Second }).Run(ctx, slot(1))
+				if err != nil || result.Failed != 1 || result.State != slots.StateDone {
+					t.Errorf("%+v, %v", result, err)
+				}
+			})
+		}
 	}
 }
 
