@@ -446,6 +446,13 @@ func (rd *round) take() (batch []outcome, settled int64, last bool) {
 	}
 }
 
+// wasCut tells whether not all units were settled. A check that goes on without its claim may say so at any time.
+func (rd *round) wasCut() bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return rd.cut
+}
+
 // yielded returns the units that wait for somebody else's lock, and takes note of their rows.
 func (rd *round) yielded(c *claim) []*unit {
 	rd.mu.Lock()
