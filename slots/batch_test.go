@@ -272,7 +272,7 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	}, jobs.MaxChecks(2))
 	w.registry.Register("job", done)
 	w.enqueue("job", slot(1), 200)
-	want := map[string][]int{"order\x1fno group": {1}}
+	want := map[string][]int{"order\x1fno group": {1}, "or\x1fder\x1fno group": {2}}
 	var list []jobs.FutureJob
 	for group, size := range map[string]int{"small": 3, "page": 50, "large": 180, "ünïcode": 20, "Z": 49, "a": 51} {
 		want[group] = []int{size}
@@ -282,7 +282,11 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 			})
 		}
 	}
-	list = append(list, jobs.FutureJob{JobExec: "a", EntityName: "order", EntityKey: "no group"})
+	list = append(list,
+		jobs.FutureJob{JobExec: "a", EntityName: "order", EntityKey: "no group"},
+		jobs.FutureJob{JobExec: "a", EntityName: "or\x1fder", EntityKey: "no group"},
+		jobs.FutureJob{JobExec: "b", EntityName: "or\x1fder", EntityKey: "no group"},
+	)
 	for i := range list {
 		list[i].SetCheckAt(slotGrid, slot(1))
 	}
@@ -295,6 +299,40 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The claim is too large to be read at once: the last row of the group comes when the first one has been tried.
+func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const rows = 40
+	first := jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "00"}
+	var tried, cancelled bool
+	w.registry.RegisterGroup("family", []string{"job"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		var err error
+		switch {
+		case !tried:
+			tried = true
+			_, err = tx.ExecContext(ctx, "do $$ begin raise serialization_failure; end $$")
+		case !cancelled:
+			cancelled, err = w.client.Cancel(ctx, w.db, first)
+		}
+		return make([]jobs.Result, len(batch)), err
+	})
+	var list []jobs.FutureJob
+	for i := range rows {
+		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprintf("%02d", i), GroupKey: fmt.Sprint(i % (rows - 1))}
+		job.SetCheckAt(slotGrid, slot(1))
+		list = append(list, job)
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	w.db.MustExec("update prescient.future_job set payload = to_jsonb(repeat('x', 900000))")
+	result := w.run(slot(1), func(c *slots.Config) { c.Connections = 1 })
+	if left := w.waiting(); len(left) > 0 || !cancelled || result.Finished != rows-1 || result.State != slots.StateDone {
+		t.Errorf("%d rows left: %+v", len(left), result)
 	}
 }
 

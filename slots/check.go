@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -45,6 +46,7 @@ type unit struct {
 	crowded     bool      // it was not recorded for want of a lock
 	canceled    bool      // a statement of the check was
 	breaks      int       // of its connection, after the function was called
+	conflicted  time.Time // when its transaction was first ended for that of another
 	lost        *lost     // a record of it without a reply; nil: there was none
 
 	// its transaction, which began with the commit of the check before; nil: none did
@@ -246,8 +248,11 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 // check does one check. It returns false when its goroutine has nothing more to do: the check was abandoned meanwhile, or
 // has ended the goroutine.
 func (rd *round) check(u *unit) (goOn bool) {
-	if u.verdict != nil {
-		return rd.settle(u, rd.outcomes(u, []guard.Verdict{*u.verdict}, false, 0))
+	switch {
+	case u.verdict != nil:
+		return rd.settle(u, rd.unchecked(u, *u.verdict))
+	case !u.def.InTx() && rd.isTooLate(u):
+		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
 	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
 	defer ctx.end()
@@ -276,6 +281,9 @@ func (rd *round) check(u *unit) (goOn bool) {
 	return true
 }
 
+// isTooLate tells whether the deadline of a unit has passed since its rows were read.
+func (rd *round) isTooLate(u *unit) bool { return guard.PastDeadline(u.def, rd.run.moment()) }
+
 // panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
 // debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its error.
 func (r *run) panicLevel(function string) slog.Level {
@@ -297,9 +305,9 @@ func (r *run) brief(u *unit) {
 // conclude takes note of what a check has returned.
 func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, err error, took time.Duration) bool {
 	switch {
-	case errors.Is(err, errRecorded):
+	case err == errRecorded: //nolint:errorlint // nothing looks into what a function returns: it may be a nil pointer that became an error
 		return rd.settle(u, nil)
-	case errors.Is(err, errAgain):
+	case err == errAgain: //nolint:errorlint // likewise
 		return rd.yield(u)
 	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
 		return rd.forget(u)
@@ -447,6 +455,13 @@ func (rd *round) take() (batch []outcome, settled int64, last bool) {
 	}
 }
 
+// wasCut tells whether not all units were settled. A check that goes on without its claim may say so at any time.
+func (rd *round) wasCut() bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return rd.cut
+}
+
 // yielded returns the units that wait for somebody else's lock, and takes note of their rows.
 func (rd *round) yielded(c *claim) []*unit {
 	rd.mu.Lock()
@@ -454,11 +469,20 @@ func (rd *round) yielded(c *claim) []*unit {
 	list := rd.again
 	rd.again = nil
 	for _, u := range list {
-		for i := range u.rows {
-			c.leave(u.rows[i].ID)
+		rows := u.rows
+		if u.def.Grouped() { // of the others each that was read has a unit of its own
+			rows = u.one[:]
+		}
+		for i := range rows {
+			c.leave(rows[i].ID)
 		}
 	}
 	return list
+}
+
+// mostOf is how long a check of a job may take before it is abandoned. Its timeout may be the longest of all.
+func (r *run) mostOf(d *jobs.Definition) time.Duration {
+	return d.Timeout + min(r.cfg.Grace, math.MaxInt64-d.Timeout)
 }
 
 // abandonOverdue gives up on checks that ignored their timeout and the grace period: their places go to others, and
@@ -469,7 +493,7 @@ func (rd *round) abandonOverdue() {
 	var overdue []*unit
 	var was []*unit // with the rows of now, which a check that goes on may change
 	for _, u := range rd.units {
-		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > u.def.Timeout+r.cfg.Grace {
+		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > r.mostOf(u.def) {
 			overdue = append(overdue, u)
 			was = append(was, &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers})
 		}
@@ -477,7 +501,7 @@ func (rd *round) abandonOverdue() {
 	rd.mu.Unlock()
 	for i, u := range overdue {
 		err := fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, errIgnored)
-		if !rd.settle(u, rd.outcomes(was[i], rd.verdicts(r.work, was[i], nil, err), true, u.def.Timeout+r.cfg.Grace)) {
+		if !rd.settle(u, rd.outcomes(was[i], rd.verdicts(r.work, was[i], nil, err), true, r.mostOf(u.def))) {
 			continue
 		}
 		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was[i].String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)

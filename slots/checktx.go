@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -25,8 +26,9 @@ var (
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
 )
 
-// forget undoes what a check has set for the session, on the runner's own pool: it is not for others.
-const forget = "reset session authorization; reset role; reset all"
+// forget undoes what a check has set for the session, on the runner's own pool, and drops its temporary tables, which others would take
+// for those of the same names: it is not for others.
+const forget = "reset session authorization; reset role; reset all; close all; discard temp"
 
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.
@@ -59,6 +61,9 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	}
 	rd.restart(u)
 	ctx.at = u.began.Add(u.def.Timeout)
+	if rd.isTooLate(u) {
+		return nil, rd.commit(ctx, tx, u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
+	}
 	context.AfterFunc(ctx, end)
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))
 	if err != nil {
@@ -66,7 +71,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		case ctx.Err() != nil:
 		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function makes of a connection that broke
 			return nil, u.broke(err)
-		case pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
+		case pgsql.IsRetryable(err) && !u.conflictsFor(rd.run.cfg.Lease) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
 		case pgsql.IsStale(err) && u.breaks < maxBreaks:
 			u.breaks++
@@ -77,10 +82,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	if ctx.Err() != nil && rd.claim.ctx.Err() == nil {
 		return nil, errTimeout
 	}
-	if !rd.isRunning(u) {
-		return nil, errIgnored
-	}
-	return nil, rd.commit(ctx, tx, u, results)
+	return nil, rd.commit(ctx, tx, u, rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began)))
 }
 
 // isCut tells whether an error is of a statement that was cut short: by a context that ended, which ends the connection with the driver, or
@@ -128,6 +130,15 @@ func (u *unit) canceledOnce(err error) bool {
 	return first
 }
 
+// conflictsFor tells whether the server has ended the transactions of a check for those of others for longer than a lease: what is
+// always so does not pass.
+func (u *unit) conflictsFor(lease time.Duration) bool {
+	if u.conflicted.IsZero() {
+		u.conflicted = monotonic()
+	}
+	return time.Since(u.conflicted) > lease
+}
+
 // postpone has a check repeated whose transaction did not come to its end for no fault of its own.
 func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 	switch {
@@ -171,10 +182,12 @@ func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 	return time.Since(*since) > lease && came.After(*since)
 }
 
-// commit records the outcome of a check in its own transaction, which it commits.
-func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, results []jobs.Result) error {
+// commit records the outcomes of a check in its own transaction, which it commits.
+func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes []outcome) error {
+	if !rd.isRunning(u) {
+		return errIgnored
+	}
 	r := rd.run
-	outcomes := rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began))
 	m := tx.Message()
 	var n tally
 	if u.def.DB == nil {
@@ -225,7 +238,7 @@ func (rd *round) countLost(u *unit) {
 func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch state := pgsql.State(err); {
-	case commit && state != "" && !passes(err):
+	case commit && state != "" && (!passes(err) || pgsql.IsRetryable(err) && u.conflictsFor(rd.run.cfg.Lease)):
 		return failed // a constraint that was deferred
 	case isLost(err):
 		rd.run.leases.lose(rd.claim)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"strings"
 	"sync"
@@ -162,6 +163,84 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 				t.Errorf("counts: %+v", result)
 			}
 		})
+	}
+}
+
+func TestARowWhoseDeadlinePassesWhileItWaitsForItsTurnIsNotChecked(t *testing.T) {
+	t.Parallel()
+	for name, register := range map[string]func(r *jobs.Registry, turn func(), opts ...jobs.Option){
+		"rows": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
+			r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				turn()
+				return nil, nil
+			}, opts...)
+		},
+		"rows in transactions": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
+			r.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+				turn()
+				return nil, nil
+			}, opts...)
+		},
+		"batches": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
+			r.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				turn()
+				return make([]jobs.Result, len(batch)), nil
+			}, append(opts, jobs.AtMost(1), jobs.LimitBy(func(job jobs.FutureJob) string { return job.EntityKey }))...)
+		},
+		"groups": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
+			r.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				turn()
+				return make([]jobs.Result, len(batch)), nil
+			}, opts...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry, func() { w.clock.Set(slot(1).Add(2 * time.Minute)) }, jobs.Deadline(time.Minute))
+			w.enqueue("job", slot(1), 5)
+			result := w.run(slot(1), func(c *slots.Config) { c.Workers, c.Connections = 1, 1 })
+			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 1, jobs.DeadlinePassed: 4}, w.outcomes()); diff != "" {
+				t.Error(diff)
+			}
+			if result.State != slots.StateDone || result.Finished != 5 || result.Yielded != 0 {
+				t.Errorf("%+v", result)
+			}
+			if n := w.count("select count(*) from prescient.future_job_history where outcome = 'deadline' and duration is null and check_count = 0"); n != 4 {
+				t.Errorf("%d of them were not checked", n)
+			}
+		})
+	}
+}
+
+// Whoever looks for another error in it calls a method of the pointer.
+func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var none *fs.PathError
+	list := func(batch []jobs.FutureJob) []jobs.Result {
+		results := make([]jobs.Result, len(batch))
+		results[0].Err = none
+		return results
+	}
+	w.registry.Register("row", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, none })
+	w.registry.RegisterTx("row in a transaction", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none })
+	w.registry.RegisterBatch("batch", func(context.Context, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none })
+	w.registry.RegisterBatch("row of a batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return list(batch), nil })
+	w.registry.RegisterGroup("family", []string{"group"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return list(batch), none
+	})
+	w.registry.Register("other", done)
+	for def := range w.registry.All() {
+		w.enqueue(def.Name, slot(1), 1)
+	}
+	if result := w.run(slot(1)); result.Failed != 5 || result.Finished != 1 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	for _, row := range w.waiting() {
+		if row.ErrorCount != 1 || !strings.Contains(row.LastError, "PathError") && !strings.Contains(row.LastError, "nil pointer") {
+			t.Errorf("%s: %d errors: %s", row.JobExec, row.ErrorCount, row.LastError)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 func (rd *round) beginning(tx *pgsql.LazyTx, u *unit, wait time.Duration) (*pgsql.Message, error) {
 	r := rd.run
 	m := tx.Message()
-	m.Do(r.settings(u.def.Timeout+r.cfg.Grace, wait))
+	m.Do(r.settings(r.mostOf(u.def), wait))
 	m.Do(nameSession(rd.claim))
 	m.Prepare(pgsql.RowRecord.In(r.schema)) // now, since the check may take on a role that must not
 	if u.def.DB == nil {
@@ -164,14 +164,14 @@ func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definitio
 			family = append(family, number)
 		}
 	}
-	name, key, isEntity := strings.Cut(leader.Group(), "\x1f")
-	args := []any{r.slot, family, leader.Group(), name, key, leader.ID}
-	if !isEntity || leader.Anonymous && leader.GroupKey == "" {
-		args[3], args[4] = "", ""
+	group, name, key := leader.Group(), leader.EntityName, leader.EntityKey
+	switch {
+	case leader.GroupKey != "":
+		name, key, _ = strings.Cut(group, "\x1f") // as that of an entity is
+	case leader.Anonymous:
+		group, name, key = "", "", ""
 	}
-	if leader.Anonymous && leader.GroupKey == "" {
-		args[2] = ""
-	}
+	args := []any{r.slot, family, group, name, key, leader.ID}
 	var m pgsql.Message
 	err = m.Add(pgsql.GroupRead.In(r.schema), args, r.scanRow(func(number int64, job jobs.FutureJob) error {
 		rows, numbers = append(rows, job), append(numbers, number)

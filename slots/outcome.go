@@ -41,6 +41,11 @@ func (rd *round) outcomes(u *unit, verdicts []guard.Verdict, ran bool, took time
 	return list
 }
 
+// unchecked are the outcomes of a unit whose function is not called.
+func (rd *round) unchecked(u *unit, v guard.Verdict) []outcome {
+	return rd.outcomes(u, slices.Repeat([]guard.Verdict{v}, len(u.rows)), false, 0)
+}
+
 func (u *unit) numberOf(row int) int64 {
 	if u.numbers != nil {
 		return u.numbers[row]

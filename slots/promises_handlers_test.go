@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -112,7 +113,8 @@ func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 			setup(t).leavesToNobody(register,
 				`set statement_timeout = 1`, `set search_path = nowhere`, `set role pg_monitor`, `set lock_timeout = 1`,
 				`set default_transaction_read_only = on`, `set session characteristics as transaction isolation level serializable`,
-				`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`)
+				`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`,
+				`create temporary table effect (key text)`, `create temporary table effect (key text); declare open cursor for select from effect`)
 		})
 	}
 }
@@ -362,16 +364,59 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 	}
 }
 
-func TestATimeoutMayBeLongerThanTheServerCanCount(t *testing.T) {
+func TestATimeoutMayBeAsLongAsAnyDuration(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	const month = 30 * 24 * time.Hour
-	for name, register := range txShapes {
-		register(w.registry, name, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Timeout(month))
-		w.enqueue(name, slot(1), 1)
+	for name, timeout := range map[string]time.Duration{
+		"longer than the server can count": 30 * 24 * time.Hour,
+		"the longest":                      math.MaxInt64,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			const while = 300 * time.Millisecond // in which it is looked whether a check is overdue
+			w.registry.Register("without a transaction", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				time.Sleep(while)
+				return nil, nil
+			}, jobs.Timeout(timeout))
+			for shape, register := range txShapes {
+				register(w.registry, shape, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+					time.Sleep(while)
+					return nil, nil
+				}, jobs.Timeout(timeout))
+			}
+			for def := range w.registry.All() {
+				w.enqueue(def.Name, slot(1), 1)
+			}
+			if result := w.run(slot(1)); result.Finished != int64(1+len(txShapes)) || result.Abandoned > 0 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+		})
 	}
-	if result := w.run(slot(1)); result.Finished != int64(len(txShapes)) || result.State != slots.StateDone {
-		t.Errorf("%+v", result)
+}
+
+// Else its run would never end.
+func TestACheckThatCannotBeSerializedForALeaseIsAnError(t *testing.T) {
+	t.Parallel()
+	for when, timing := range map[string]string{"at a statement": "immediate", "at its commit": "deferred"} {
+		for shape, register := range txShapes {
+			t.Run(shape+" "+when, func(t *testing.T) {
+				t.Parallel()
+				w := setup(t)
+				w.db.MustExec(`
+					create table effect (key text);
+					create function conflict() returns trigger language plpgsql as 'begin raise serialization_failure; end';
+					create constraint trigger conflict after insert on effect deferrable initially ` + timing + ` for each row execute function conflict()`)
+				register(w.registry, "job", leaveEffect)
+				w.enqueue("job", slot(1), 1)
+				w.clock.Set(slot(1))
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				result, err := w.runner(func(c *slots.Config) { c.Lease = time.Second }).Run(ctx, slot(1))
+				if err != nil || result.Failed != 1 || result.State != slots.StateDone {
+					t.Errorf("%+v, %v", result, err)
+				}
+			})
+		}
 	}
 }
 

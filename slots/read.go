@@ -65,8 +65,7 @@ var seconds, _ = grid.New(time.Second)
 func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
 	var number int64
 	var item, group, lastError, trace sql.NullString
-	var first sql.NullTime
-	var spent sql.NullInt64
+	var first, spent sql.NullInt64
 	var enqueued, id int64
 	return func(row *sql.Rows) error {
 		var j jobs.FutureJob
@@ -80,7 +79,7 @@ func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(ro
 		j.TraceParent = trace.String
 		j.EnqueuedAt, j.Spent = time.UnixMicro(enqueued).UTC(), time.Duration(spent.Int64)*time.Microsecond
 		if first.Valid {
-			j.SetCheckAt(seconds, first.Time)
+			j.SetCheckAt(seconds, time.UnixMicro(first.Int64))
 		} else {
 			j.SetCheckAt(seconds, r.slot)
 		}

@@ -160,7 +160,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 		if errors.Is(context.Cause(c.ctx), ErrLeaseLost) {
 			return nil
 		}
-		c.undone = c.undone || last && rd.cut
+		c.undone = c.undone || last && rd.wasCut()
 		c.again = append(c.again, rd.yielded(c)...)
 		ends := last && !more && !c.undone && len(c.again)+len(c.locked) == 0
 		locked, err := r.record(c, batch, ends)

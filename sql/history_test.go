@@ -105,6 +105,33 @@ func TestRowsOfTheDefaultPartitionMoveIntoAMonthThatIsMadeLater(t *testing.T) {
 	refused(t, db, pqerror.CheckViolation, "update prescient.future_job_history set outcome = 'vanished'")
 }
 
+// As after months without a run: its first one makes the month, and applications go on.
+func TestARowThatEndsWhileItsMonthIsMadeGoesThere(t *testing.T) {
+	pgtest.NotOnCitus(t, "a row is in the partition of a worker, which has another name")
+	t.Parallel()
+	db := inZone(t, "UTC")
+	exec(t, db, "select prescient.drop_history_months('9999-01-01')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', 'first', '2999-01-01'), prescient.enqueue('remind', 'order', 'second', '2999-01-01')")
+	exec(t, db, "select prescient.cancel('remind', 'order', 'first')")
+	maker := begin(t, db)
+	month := get[string](t, maker, "select prescient.make_history_month(clock_timestamp())")
+	cancelled := make(chan error)
+	go func() {
+		_, err := db.ExecContext(t.Context(), "select prescient.cancel('remind', 'order', 'second')")
+		cancelled <- err
+	}()
+	awaitWaiting(t, db)
+	if err := maker.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"first " + month, "second " + month}, places(t, db)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestPruneDropsWholeMonthsAndOnlyThose(t *testing.T) {
 	pgtest.NotOnCitus(t, "a row is in the partition of a worker, which has another name")
 	t.Parallel()

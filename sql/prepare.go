@@ -2,10 +2,8 @@ package sql
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pqconn"
@@ -38,11 +36,8 @@ func newPrepared(p *preparing) prepared {
 // IsStale tells whether an error is of a statement that was prepared: the session has it no more, or what it reads has other
 // columns now. Its connection is not used again, so that it may be repeated.
 func IsStale(err error) bool {
-	if failed := pq.As(err, pqerror.FeatureNotSupported); failed != nil {
-		return failed.Routine == "RevalidateCachedQuery"
-	}
-	if HasState(err, pqerror.FeatureNotSupported) { // of pgx, which keeps the routine to itself
-		return strings.Contains(err.Error(), "cached plan")
+	if HasState(err, pqerror.FeatureNotSupported) {
+		return routine(err) == "RevalidateCachedQuery"
 	}
 	return HasState(err, pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement)
 }

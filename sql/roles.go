@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 )
 
@@ -63,7 +62,7 @@ func MakeRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
 		}
 		return err
 	})
-	if refused := pq.As(err, pqerror.InsufficientPrivilege); refused != nil && strings.Contains(refused.Message, "create role") {
+	if HasState(err, pqerror.InsufficientPrivilege) && routine(err) == "CreateRole" {
 		err = fmt.Errorf("%w (%w)", ErrCreateRole, err)
 	}
 	if err != nil {

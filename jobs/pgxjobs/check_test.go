@@ -12,11 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -221,6 +224,28 @@ func TestABatchAndAGroupWriteThroughATransactionOfPgx(t *testing.T) {
 	}
 }
 
+func TestAGroupIsReadHoweverItsRoleWritesTimes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("group", 2)
+	w.exec("update prescient.future_job set first_check_at = first_check_at - interval '1 hour'")
+	w.exec("do $$ begin execute format('alter database %I set datestyle to German', current_database()); end $$")
+	w.pool.Reset()
+	w.run(func(r *jobs.Registry, through jobs.Option) {
+		r.RegisterGroup("groups", []string{"group"}, pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			for _, job := range batch {
+				if !job.FirstCheckAt().Equal(slot(-3)) {
+					t.Errorf("%s was asked for at %s", job.EntityKey, job.FirstCheckAt())
+				}
+			}
+			return make([]jobs.Result, len(batch)), nil
+		}), through)
+	})
+	if diff := cmp.Diff(map[string]string{"0": "done", "1": "done"}, w.outcomes("group")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestACheckWithATransactionOfPgxIsStoppedAtItsTimeoutOrAbandoned(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -293,6 +318,27 @@ func TestAPoolOfAnotherDatabaseIsFoundOut(t *testing.T) {
 				t.Errorf("%+v: %v", result, err)
 			}
 		})
+	}
+}
+
+func TestWhatIsNotPreparedAnyMoreIsToldInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{&pgconn.PgError{Code: "0A000", Routine: "RevalidateCachedQuery", Message: "gecachter Plan darf den Ergebnistyp nicht ändern"}, true},
+		{&pq.Error{Code: "0A000", Routine: "RevalidateCachedQuery", Message: "gecachter Plan darf den Ergebnistyp nicht ändern"}, true},
+		{&pgconn.PgError{Code: "0A000", Routine: "transformDeclareCursorStmt", Message: "it says cached plan"}, false},
+		{&pgconn.PgError{Code: "26000"}, true},
+		{nil, false},
+	} {
+		if test.err != nil {
+			test.err = fmt.Errorf("check: %w", test.err)
+		}
+		if got := pgsql.IsStale(test.err); got != test.want {
+			t.Errorf("%#v: %t", test.err, got)
+		}
 	}
 }
 

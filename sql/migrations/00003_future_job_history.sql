@@ -70,6 +70,11 @@ begin
         return null; -- somebody else is making it
     end if;
     lock table only prescient.future_job_history in share update exclusive mode nowait;
+    -- Whoever ends a row in a month that has begun has to wait for the table: one that had found the default partition for it, and
+    -- waited for that, would be told that the row is none of its own any more.
+    if month_start <= clock_timestamp() then
+        lock table only prescient.future_job_history in access exclusive mode nowait;
+    end if;
     lock table prescient.future_job_history_rest in access exclusive mode nowait;
     execute format('create table prescient.%I (like prescient.future_job_history including defaults including constraints)', month_name);
     execute format(

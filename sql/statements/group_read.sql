@@ -2,8 +2,9 @@
 -- whose entity ($4, $5) the group is. Nothing finds an anonymous row without a group_key but its own id ($6).
 -- Rows of a job that was paused meanwhile are left. See page_read for the columns.
 select
-    id, job, entity_name, entity_key, item_key, group_key, nullif(first_check_at, next_check_at) as first_check_at,
-    check_count, error_count, last_error, nullif((date_part('epoch', spent) * 1000000)::bigint, 0) as spent, payload,
+    id, job, entity_name, entity_key, item_key, group_key,
+    (date_part('epoch', nullif(first_check_at, next_check_at)) * 1000000)::bigint as first_check_at, check_count, error_count,
+    last_error, nullif((date_part('epoch', spent) * 1000000)::bigint, 0) as spent, payload,
     (date_part('epoch', enqueued_at) * 1000000)::bigint as enqueued_at, enqueued_by, enqueued_trace
 from prescient.future_job
 where next_check_at = $1
