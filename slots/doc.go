@@ -11,6 +11,7 @@
 //	run.workOn      work.go     the way of a claim: read, check, record, done
 //	run.admit       limit.go    what all runners together may do of a job: places, and pace.go its pace
 //	run.othersWait  after.go    rows that are to be checked after the others of their group
+//	round.enter     enter.go    waits until there is room for a check: a place, its instant, a worker
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
 //	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself
 //	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
