@@ -89,15 +89,18 @@ func (s *share) takePace(ctx context.Context) error {
 		n += n/4 + 1
 	}
 	n = max(1, min(max(n, s.pace.waiting.Load()), int64(paceAhead/spacing)))
-	s.pace.taken, s.pace.stale = n, 0
 	var ahead int64
 	args := []any{s.limit.number, s.key, n, spacing.Microseconds()}
 	err := r.ask(ctx, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
+	if err != nil {
+		return err
+	}
+	s.pace.taken, s.pace.stale = n, 0
 	first := monotonic().Add(time.Duration(ahead) * time.Microsecond)
 	for i := range n {
 		s.pace.ahead = append(s.pace.ahead, first.Add(time.Duration(i)*spacing))
 	}
-	return err
+	return nil
 }
 
 // late tells whether it is too late for a check to begin at its instant. The zero instant is any.

@@ -21,11 +21,8 @@ type Check struct {
 	Learned  string        // an array of JSON, see prescient.trace_entry; empty: nothing was learned
 }
 
-// size is the length of a line without what was learned, and of what it stands for.
-const (
-	size  = 12
-	bytes = 9
-)
+// size is the length of a line without what was learned: base64 of 9 bytes.
+const size = 12
 
 // Short returns the line for c; false: it has none, and is to be told in JSON. That is so after 37 hours of lateness or two
 // minutes of duration, from the 256th runner on, and in the year 2106.
@@ -49,7 +46,7 @@ func Parse(line string) (c Check, ok bool) {
 	}
 	b, err := base64.StdEncoding.DecodeString(line[:size])
 	learned := line[size:]
-	if err != nil || len(b) != bytes || learned != "" && learned[0] != '[' {
+	if err != nil || len(b) != 9 || learned != "" && learned[0] != '[' {
 		return c, false
 	}
 	return Check{
