@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"time"
 
@@ -55,7 +56,7 @@ type Config struct {
 	Now func() time.Time
 	// Logger gets warnings. Default: slog.Default().
 	Logger *slog.Logger
-	// Progress, when set, is called after every batch, from one goroutine at a time.
+	// Progress, when set, is called after every batch, from one goroutine at a time. A panic in it is logged.
 	Progress func(Progress)
 	// Observer, when set, is told what was recorded, for metrics; see package slots/metrics.
 	Observer Observer
@@ -129,7 +130,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
 	cfg.Page = cmp.Or(cfg.Page, DefaultPage)
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
-	cfg.Grace = max(0, cmp.Or(cfg.Grace, DefaultGrace))
+	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, DefaultGrace)), math.MaxInt64-lastTime) // which is added to it
 	cfg.Early = max(0, cmp.Or(cfg.Early, DefaultEarly))
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Load == nil {

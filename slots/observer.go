@@ -1,13 +1,14 @@
 package slots
 
 import (
+	"runtime/debug"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
 )
 
 // Observer is told what runs have done, for metrics. It is called by several goroutines at once, and what it takes is
-// taken from the run.
+// taken from the run. A panic in it is logged.
 type Observer interface {
 	// Recorded is called after every record, with what became of its rows: those, too, that their owner cancelled or
 	// moved while they were checked. The list is the observer's.
@@ -63,7 +64,17 @@ func (r *run) observe(outcomes []outcome) {
 		}
 		list = append(list, entry)
 	}
-	r.cfg.Observer.Recorded(list)
+	r.tell("Observer.Recorded", func() { r.cfg.Observer.Recorded(list) })
+}
+
+// tell calls a function that is told something, and is not to end a run by a panic.
+func (r *run) tell(name string, function func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.cfg.Logger.Log(r.stop, r.panicLevel(name), name+" panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	function()
 }
 
 func (o *outcome) resembles(other *outcome) bool {

@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"syscall"
 	"testing"
@@ -254,5 +255,27 @@ func TestARunThatIsStoppedDoesNotWaitForItsProgress(t *testing.T) {
 		}
 	case <-time.After(15 * time.Second): // a second of grace, ten seconds, and a busy machine
 		t.Error("it goes on")
+	}
+}
+
+// A check that goes on when the run is stopped has the grace period, however long that is.
+func TestTheGracePeriodMayBeAsLongAsAnyDuration(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	w.registry.Register("job", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		stop()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(300 * time.Millisecond):
+			return nil, nil
+		}
+	})
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) { c.Grace = math.MaxInt64 }).Run(ctx, slot(1))
+	if result.Finished != 1 || err != nil {
+		t.Errorf("%+v, %v", result, err)
 	}
 }

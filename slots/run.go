@@ -271,7 +271,7 @@ func (r *run) count(n tally, recorded []outcome) {
 	}
 	r.telling.Lock() // and not mu, which the end of a stopped run needs, whatever Progress does
 	defer r.telling.Unlock()
-	r.cfg.Progress(r.progress())
+	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
 }
 
 func (r *run) addResult(n tally, recorded []outcome) {

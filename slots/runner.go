@@ -76,7 +76,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selecti
 	end(err, result.LogValue().Group()...)
 	result.logFailures(ctx, r.cfg.Logger)
 	if r.cfg.Observer != nil && !errors.Is(err, errEarly) {
-		r.cfg.Observer.Ran(result, err)
+		n.tell("Observer.Ran", func() { r.cfg.Observer.Ran(result, err) })
 	}
 	if err != nil {
 		return result, fmt.Errorf("run slot %s: %w", slot.UTC().Format(time.RFC3339), err)
