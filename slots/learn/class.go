@@ -5,7 +5,8 @@ import (
 	"math/big"
 	"regexp"
 	"strconv"
-	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // maxClass is how many bytes a class has that is one of its own.
@@ -14,35 +15,42 @@ const maxClass = 200
 // ClassOf returns the class of a row with a payload, by a field of it: a text as it is, a boolean as in JSON, and a number
 // as the database writes it, where 1e2 is 100. It is empty where there is none.
 func ClassOf(payload json.RawMessage, field string) string {
-	if field == "" || len(payload) == 0 {
+	if field == "" {
 		return ""
 	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(payload, &fields) != nil {
+	var class string
+	gjson.ParseBytes(payload).ForEach(func(key, value gjson.Result) bool {
+		if key.Str == field { // the last one counts, as in the database
+			class = text(value)
+		}
+		return true
+	})
+	if len(class) > maxClass {
 		return ""
 	}
-	value := string(fields[field])
-	if strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[") {
-		return ""
+	return class
+}
+
+func text(value gjson.Result) string {
+	switch value.Type {
+	case gjson.String:
+		return value.Str
+	case gjson.Number:
+		return plain(value.Raw)
+	case gjson.True, gjson.False:
+		return value.Raw
 	}
-	var text string
-	if json.Unmarshal(fields[field], &text) != nil {
-		text = plain(value)
-	}
-	if len(text) > maxClass {
-		return ""
-	}
-	return text
+	return "" // null, an object, a list
 }
 
 var number = regexp.MustCompile(`^-?[0-9]+\.?([0-9]*)([eE][+-]?[0-9]+)?$`)
 
-// plain writes a number without an exponent, with as many digits after the point as it has, and anything else as it is. Of one
-// that is too long for a class it returns nothing.
+// plain writes a number without an exponent, with as many digits after the point as it has. Of one that is too long for a class
+// it returns nothing.
 func plain(text string) string {
 	parts := number.FindStringSubmatch(text)
 	if parts == nil {
-		return text
+		return ""
 	}
 	power := 0
 	if parts[2] != "" {

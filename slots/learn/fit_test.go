@@ -109,16 +109,21 @@ func TestTheClassOfARow(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{
 		`{"carrier": "UPS", "to": {"carrier": "DHL"}}`: "UPS",
-		`{"carrier": 7}`:             "7",
-		`{"carrier": true}`:          "true",
-		`{"carrier": null}`:          "",
-		`{"carrier": ["UPS"]}`:       "",
-		`{"carrier": {"id": 1}}`:     "",
-		`{"carrier": "{a}"}`:         "{a}", // as the database has it
-		` {"carrier": "[a]"}`:        "[a]",
-		`{"to": {"carrier": "DHL"}}`: "",
-		`["carrier"]`:                "",
-		``:                           "",
+		`{"carrier": 7}`:                       "7",
+		`{"carrier": true}`:                    "true",
+		`{"carrier": null}`:                    "",
+		`{"carrier": ["UPS"]}`:                 "",
+		`{"carrier": {"id": 1}}`:               "",
+		`{"carrier": "{a}"}`:                   "{a}", // as the database has it
+		` {"carrier": "[a]"}`:                  "[a]",
+		`{"to": {"carrier": "DHL"}}`:           "",
+		`["carrier"]`:                          "",
+		`"carrier"`:                            "",
+		`{"carr\u0069er": "U\u0050S"}`:         "UPS",
+		`{"Carrier": "UPS"}`:                   "",
+		`{"carrier": "DHL", "carrier": "UPS"}`: "UPS",
+		`{"carrier": "UPS", "carrier": null}`:  "",
+		``:                                     "",
 	} {
 		if got := ClassOf(json.RawMessage(payload), "carrier"); got != want {
 			t.Errorf("%s is of class %q, want %q", payload, got, want)
