@@ -114,7 +114,8 @@ func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 				`set statement_timeout = 1`, `set search_path = nowhere`, `set role pg_monitor`, `set lock_timeout = 1`,
 				`set default_transaction_read_only = on`, `set session characteristics as transaction isolation level serializable`,
 				`set idle_in_transaction_session_timeout = 1`, `select set_config('search_path', 'nowhere', false)`,
-				`create temporary table effect (key text)`, `create temporary table effect (key text); declare open cursor for select from effect`)
+				`create temporary table effect (key text)`, `create temporary table effect (key text); declare open cursor for select from effect`,
+				`select pg_try_advisory_lock(7)`, `listen effect`)
 		})
 	}
 }
@@ -126,7 +127,8 @@ func TestWhatACheckSetsInItsSessionAfterItHasEndedItsTransactionIsLeftToNobody(t
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			setupAt(t, pgtest.Direct(t)).leavesToNobody(register,
-				`commit; set role pg_monitor`, `commit; set session authorization pg_monitor`, `rollback; set default_transaction_read_only = on`)
+				`commit; set role pg_monitor`, `commit; set session authorization pg_monitor`, `rollback; set default_transaction_read_only = on`,
+				`rollback; listen effect; select pg_try_advisory_lock(7)`)
 		})
 	}
 }
@@ -180,7 +182,9 @@ func (w *world) settings(db *sqlx.DB, connections int) []string {
 		}
 		defer func(conn *sql.Conn) { _ = conn.Close() }(conn) // not before all are taken
 		err = conn.QueryRowContext(w.t.Context(), `
-			select string_agg(name || ' = ' || setting, ', ' order by name) || ', as ' || current_user
+			select string_agg(name || ' = ' || setting, ', ' order by name) || ', as ' || current_user ||
+				', advisory locks: ' || (select count(*) from pg_locks where pid = pg_backend_pid() and locktype = 'advisory') ||
+				', listens: ' || (select count(*) from pg_listening_channels())
 			from pg_settings
 			where name in ('statement_timeout', 'lock_timeout', 'search_path', 'default_transaction_read_only',
 				'default_transaction_isolation', 'idle_in_transaction_session_timeout')`).Scan(&list[i])
