@@ -147,7 +147,7 @@ var slotGrid = grid.Default
 // eventually waits until the database shows something.
 func (w *world) eventually(what string, shown func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !shown(); {
+	for deadline := time.Now().Add(time.Minute); !shown(); {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("waited in vain for %s", what)
 		}
