@@ -37,7 +37,8 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		err = r.retry(c.ctx, passes, func() error {
 			r.readers <- struct{}{}
 			defer r.readers.leave()
-			rows, numbers, bytes, more = nil, nil, 0, false
+			expected := min(c.queued.Load(), readAtOnce/rowSize)
+			rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false
 			return r.commit(r.work, &m)
 		})
 	}
@@ -53,9 +54,12 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	return r.units(c, rows, numbers, wait), more, err
 }
 
+// rowSize is about how many bytes a row takes without its texts.
+const rowSize = 500
+
 // sizeOf is about how many bytes a row takes.
 func sizeOf(j *jobs.FutureJob) int64 {
-	return int64(500 + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError) + len(j.TraceParent))
+	return int64(rowSize + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError) + len(j.TraceParent))
 }
 
 // seconds is a grid that every slot is on, of whatever width, and so leaves it as it is.
@@ -63,28 +67,45 @@ var seconds, _ = grid.New(time.Second)
 
 // scanRow reads a row of page_read or group_read.
 func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
-	var number int64
+	var id, number, checks, failures, spent, enqueued integer
 	var item, group, lastError, trace sql.NullString
-	var first, spent sql.NullInt64
-	var enqueued, id int64
+	var first sql.NullInt64
+	var j jobs.FutureJob
 	return func(row *sql.Rows) error {
-		var j jobs.FutureJob
-		err := row.Scan(&id, &number, &j.EntityName, &j.EntityKey, &item, &group, &first, &j.CheckCount, &j.ErrorCount,
+		j = jobs.FutureJob{}
+		err := row.Scan(&id, &number, &j.EntityName, &j.EntityKey, &item, &group, &first, &checks, &failures,
 			&lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy, &trace)
 		if err != nil {
 			return fmt.Errorf("read future job: %w", err)
 		}
-		j.JobExec = r.known[number].def.Name
+		j.JobExec = r.known[int64(number)].def.Name
+		j.CheckCount, j.ErrorCount = int(checks), int(failures)
 		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
 		j.TraceParent = trace.String
-		j.EnqueuedAt, j.Spent = time.UnixMicro(enqueued).UTC(), time.Duration(spent.Int64)*time.Microsecond
+		j.EnqueuedAt, j.Spent = time.UnixMicro(int64(enqueued)).UTC(), time.Duration(spent)*time.Microsecond
 		if first.Valid {
 			j.SetCheckAt(seconds, time.UnixMicro(first.Int64))
 		} else {
 			j.SetCheckAt(seconds, r.slot)
 		}
-		j.ID = id
+		j.ID = int64(id)
 		j.SetCheckAt(seconds, r.slot)
-		return take(number, j)
+		return take(int64(number), j)
 	}
+}
+
+// integer is scanned without the reflection that database/sql takes for an int64, and without the text that it makes for an int: a row
+// has six of them. Null is 0.
+type integer int64
+
+func (n *integer) Scan(value any) error {
+	switch v := value.(type) {
+	case int64:
+		*n = integer(v)
+	case nil:
+		*n = 0
+	default:
+		return fmt.Errorf("%T is no integer", value)
+	}
+	return nil
 }

@@ -106,38 +106,59 @@ type batchKey struct {
 	limit  string // the key of it
 }
 
+// batch is a unit that gets rows one after the other.
+type batch struct {
+	*unit
+	first int // where its first row is among those that were read
+}
+
+// add adds a row. As long as they are neighbours they stay where they are: a page of rows is not copied.
+func (b batch) add(rows []jobs.FutureJob, i int) {
+	if i == b.first+len(b.rows) {
+		b.rows = rows[b.first : i+1 : i+1]
+	} else {
+		b.rows = append(b.rows, rows[i])
+	}
+}
+
 // units divides rows into those that are checked by one call. Rows that need none have their outcome at once, as those do
 // that wait for others.
 func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[int64]bool) []*unit {
 	var units []*unit
-	batches := map[batchKey]*unit{}
+	batches := map[batchKey]batch{}
 	moment := r.moment()
 	for i := range rows {
 		job := r.known[numbers[i]]
 		v, act := r.sel.judge(job.def, &rows[i], moment)
-		u := &unit{def: job.def, number: job.number}
-		switch {
-		case act == actLeave:
+		if act == actLeave {
 			c.leaves = true
 			c.leave(rows[i].ID)
 			continue
+		}
+		var verdict *guard.Verdict
+		var key batchKey
+		batched := false
+		switch {
 		case act == actCheck && wait[rows[i].ID]:
-			u.verdict = new(guard.Defer(moment))
+			verdict = new(guard.Defer(moment))
 		case act == actRecord:
-			u.verdict = &v
+			verdict = new(v)
 		case job.def.Batched() && !job.def.Grouped():
-			key := batchKey{number: job.number}
+			key.number, batched = job.number, true
 			if job.lane.limit != nil {
 				key.limit = job.lane.limit.key(rows[i])
 			}
-			if batches[key] != nil {
-				batches[key].rows = append(batches[key].rows, rows[i])
+			if b, ok := batches[key]; ok {
+				b.add(rows, i)
 				continue
 			}
-			batches[key] = u
 		}
+		u := &unit{def: job.def, number: job.number, verdict: verdict}
 		u.rows = append(u.one[:0], rows[i])
 		units = append(units, u)
+		if batched {
+			batches[key] = batch{u, i}
+		}
 	}
 	return units
 }
