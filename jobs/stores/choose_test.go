@@ -156,6 +156,22 @@ func TestAStoreThatDoesNotAnswerHoldsUpNoneOfTheOthers(t *testing.T) {
 	}
 }
 
+func TestAStoreWhoseTablesAreLockedHoldsUpNoneOfTheOthers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	holder := w.b.DB.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.setting in access exclusive mode")
+	moved, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"c"}})
+	if err != nil || moved.Rows != 1 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if b := w.store("b"); b.Err == nil || !strings.HasPrefix(b.Err.Error(), "it has not answered for 10s: ") {
+		t.Error(b.Err)
+	}
+}
+
 func TestARefreshThatIsCancelledSaysNothingOfItsStores(t *testing.T) {
 	t.Parallel()
 	set := named(t, pgtest.New(t), "a", "b")
