@@ -38,6 +38,7 @@ type Store struct {
 
 	id      string // empty: it has none yet
 	version int    // of the schema
+	asked   int64  // in which refresh
 }
 
 // usable returns the store where it has ever answered.
@@ -64,6 +65,9 @@ func (e *Error) Unwrap() error { return e.Err }
 type Set struct {
 	cfg  jobs.Config
 	list atomic.Pointer[[]*Store]
+
+	refreshes atomic.Int64
+	mu        sync.Mutex // of who changes list
 }
 
 // New returns the set of some stores, whose Clients have cfg, but for the schema. It asks each of them; one that does not answer, or has no schema of
@@ -120,18 +124,24 @@ func (s *Set) Refresh(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// refresh returns the stores as they have answered to this call.
+// refresh returns the stores as they have answered to this call. An answer to a later one is the newer one, though it may come first.
 func (s *Set) refresh(ctx context.Context) []*Store {
+	nth := s.refreshes.Add(1)
 	before := *s.list.Load()
 	answers := make([]*Store, len(before))
 	var all sync.WaitGroup
 	for i, store := range before {
-		all.Go(func() { answers[i] = s.ask(ctx, *store) })
+		all.Go(func() {
+			answers[i] = s.ask(ctx, *store)
+			answers[i].asked = nth
+		})
 	}
 	all.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	known, before := slices.Clone(answers), *s.list.Load()
 	for i, store := range known {
-		if store.Err != nil && before[i].Client != nil && errors.Is(ctx.Err(), context.Canceled) {
+		if before[i].asked > nth || store.Err != nil && before[i].Client != nil && errors.Is(ctx.Err(), context.Canceled) {
 			known[i] = before[i]
 		}
 	}
