@@ -181,8 +181,11 @@ func TestARefreshThatBeganEarlierAndEndsLaterForgetsNothing(t *testing.T) {
 	holder := w.b.DB.MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.setting in access exclusive mode")
-	ended := make(chan error)
-	go func() { ended <- w.set.Refresh(t.Context()) }()
+	ended := make(chan struct{})
+	go func() {
+		_ = w.set.Refresh(t.Context()) // of the second store it may have an answer or none
+		close(ended)
+	}()
 	const answered = `select exists (select from pg_stat_activity where datname = $1 and state = 'idle' and state_change > $2)`
 	for !get[bool](t, w.c, answered, name, began) || !waits(t, w.c) { // the first store has answered, and the second one has not
 	}
@@ -194,7 +197,7 @@ func TestARefreshThatBeganEarlierAndEndsLaterForgetsNothing(t *testing.T) {
 	if err := holder.Rollback(); err != nil {
 		t.Error(err)
 	}
-	<-ended // of the second store it may have had an answer or none
+	<-ended
 	if a := w.store("a"); a.DrainingSince.IsZero() {
 		t.Error("it is chosen again, though it is being drained")
 	}
