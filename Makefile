@@ -38,7 +38,7 @@ test-versions: postgres ## every test on each PostgreSQL from 15 to 18, whose pr
 	sql/pgtest/versions/test.sh
 
 test-pooler: postgres ## what uses the database in production, through PgBouncer in transaction mode
-	PRESCIENT_TEST_POOLER=1 go test -race -count 1 -timeout 30m ./jobs ./jobs/event/outbox ./jobs/schedule/... ./jobs/sqljob \
+	PRESCIENT_TEST_POOLER=1 go test -race -count 1 -timeout 30m ./jobs ./jobs/event/outbox ./jobs/schedule/... ./jobs/sqljob ./jobs/stores \
 		./slots ./slots/daemon ./slots/delayq ./slots/metrics ./testkit ./examples/...
 
 test-citus: ## every test of the database, on the Citus cluster whose coordinator PRESCIENT_TEST_CITUS_URL names

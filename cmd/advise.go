@@ -230,7 +230,7 @@ func plot(a *learn.Advice) (lines []string) {
 	}
 	lines = append(lines, fmt.Sprintf("%10s  %s", "age", "still open"))
 	for i := range plotLines + 1 {
-		age := end * time.Duration(i) / plotLines
+		age := end / plotLines * time.Duration(i)
 		open := a.OpenAt(age)
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Exact(age.Round(exact)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
 	}

@@ -2,7 +2,10 @@ package cmd_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -40,6 +43,37 @@ func TestACommandThatWaitsForALockSaysWhoHoldsIt(t *testing.T) {
 		`\S+ status: read the status: interrupted\n$`)
 	if !want.MatchString(said.String()) || strings.Count(said.String(), "\n") != 2 {
 		t.Errorf("it says %s", said)
+	}
+}
+
+func TestStoresAreListedThoughTheTablesOfOneAreLocked(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
+	locked, free := pgtest.URL(t), pgtest.URL(t)
+	db, err := pgsql.Open(t.Context(), locked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	holder := db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.setting in access exclusive mode")
+	file := filepath.Join(t.TempDir(), "stores.yaml")
+	text := fmt.Sprintf("stores:\n  - {name: locked, url: %q}\n  - {name: free, url: %q}\n", locked, free)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app := cmd.New(registry())
+	var out, said strings.Builder
+	app.Out, app.Err = &out, &said
+	if code := app.Run(t.Context(), []string{"stores", "list", "--config", file}); code != cmd.Failure {
+		t.Errorf("exit code %d", code)
+	}
+	if !regexp.MustCompile(`\nlocked .* down `).MatchString(out.String()) || !regexp.MustCompile(`\nfree .* active `).MatchString(out.String()) {
+		t.Errorf("it lists %s", &out)
+	}
+	if !regexp.MustCompile(`waiting for a lock" lock=prescient\.setting .*\n.* store locked: it has not answered for 10s: `).MatchString(said.String()) {
+		t.Errorf("it says %s", &said)
 	}
 }
 

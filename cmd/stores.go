@@ -38,6 +38,7 @@ func (a *App) withStores(ctx context.Context, fn func(set *stores.Set) error) (e
 		return usagef("the settings list no stores: add them to stores in a configuration file")
 	}
 	f := newFleet(a)
+	f.watch = a.watchLocks
 	defer func() { err = errors.Join(err, f.close()) }()
 	all := a.allStores(ctx, f)
 	list := make([]stores.Store, len(all))
@@ -103,20 +104,23 @@ its last slot. The exit code is 1 where one does not answer.`,
 }
 
 func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
-	var list []storeState
+	chosen := slices.DeleteFunc(slices.Collect(set.All()), func(s *stores.Store) bool {
+		return a.chosen != "" && s.Name != a.chosen && !strings.HasPrefix(s.Name, a.chosen+"/")
+	})
+	list := make([]storeState, len(chosen))
+	var looking sync.WaitGroup
+	for i, s := range chosen {
+		looking.Go(func() { list[i] = stateOf(ctx, s) })
+	}
+	looking.Wait()
 	var down, left []string
-	for s := range set.All() {
-		if a.chosen != "" && s.Name != a.chosen && !strings.HasPrefix(s.Name, a.chosen+"/") {
-			continue
-		}
-		v := stateOf(ctx, s)
+	for _, v := range list {
 		if v.Error != "" {
 			down = append(down, fmt.Sprintf("store %s: %s", v.Name, v.Error))
 		}
 		if v.Leaving > 0 {
 			left = append(left, fmt.Sprintf("%d rows are on their way from store %s: where no move goes on, finish it with %s stores move --from %[2]s", v.Leaving, v.Name, a.self()))
 		}
-		list = append(list, v)
 	}
 	err := a.print(list, func() error {
 		header := table.Row{"STORE", optional("DATABASE"), "STATE", "WAITING", "SCHEDULES", optional("LEAVING"), optional("ARRIVING"), "LAST SLOT"}

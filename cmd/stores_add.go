@@ -48,6 +48,7 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 		return err
 	}
 	f := newFleet(a, pgsql.Patient())
+	f.watch = a.watchLocks
 	defer func() { err = errors.Join(err, f.close()) }()
 	one := a.of(s, f)
 	db, err := one.connect(ctx)

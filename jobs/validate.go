@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/internal/nested"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -118,7 +119,10 @@ func (c *Client) validateHorizon(at time.Time, within time.Duration) error {
 	return nil
 }
 
-// CheckPayload returns a FieldError for a payload that the database would refuse, or that is longer than most bytes.
+// maxNesting bounds how deep a payload is nested, so that what has it in it, such as an event or a list, can be written as JSON.
+const maxNesting = 5000
+
+// CheckPayload returns a FieldError for a payload that the database would refuse, that is nested too deep, or that is longer than most bytes.
 func CheckPayload(payload json.RawMessage, most int) error {
 	switch {
 	case payload == nil:
@@ -129,6 +133,8 @@ func CheckPayload(payload json.RawMessage, most int) error {
 		return &FieldError{"payload", "must be valid UTF-8"}
 	case !json.Valid(payload):
 		return &FieldError{"payload", "must be valid JSON"}
+	case nested.Deeper(payload, maxNesting):
+		return &FieldError{"payload", fmt.Sprintf("must be nested at most %d levels deep", maxNesting)}
 	case !storableEscapes(payload):
 		return &FieldError{"payload", `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`}
 	case !storableNumbers(payload):

@@ -55,6 +55,9 @@ var badJobs = []struct {
 	{"a number too big", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{"a": 1e200000}`) }, "payload", "number"},
 	{"a number too small", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`[1, -1.5E-20000]`) }, "payload", "number"},
 	{"a number too long", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`0.` + strings.Repeat("1", 20000)) }, "payload", "number"},
+	{"a payload nested too deep", func(j *jobs.FutureJob) {
+		j.Payload = json.RawMessage(strings.Repeat(`[`, 5001) + strings.Repeat("]", 5001))
+	}, "payload", "at most 5000 levels"},
 	{"a window beyond 9999", func(j *jobs.FutureJob) {
 		j.SetCheckAt(grid.Default, grid.Max.Add(-time.Hour))
 		j.Within = 2 * time.Hour
@@ -115,7 +118,7 @@ func TestABulkCallListsEveryBadRowAndWritesNothing(t *testing.T) {
 		}
 	}
 	var field *jobs.FieldError
-	if !errors.As(err, &field) || !strings.Contains(err.Error(), "\njob 1: job_exec: must not be empty") || !strings.Contains(err.Error(), "and 17 more") {
+	if !errors.As(err, &field) || !strings.Contains(err.Error(), "\njob 1: job_exec: must not be empty") || !strings.Contains(err.Error(), "and 18 more") {
 		t.Errorf("%v", err)
 	}
 	if n := len(w.waiting()); n != 0 {

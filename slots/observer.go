@@ -71,7 +71,7 @@ func (r *run) observe(outcomes []outcome) {
 func (r *run) tell(name string, function func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.cfg.Logger.Log(r.stop, r.panicLevel(name), name+" panicked", "panic", p, "stack", string(debug.Stack()))
+			r.cfg.Logger.Log(r.stop, r.panicLevel(name), "a function that looks on panicked", "function", name, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	function()

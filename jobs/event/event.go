@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/prescient-go/prescient/internal/nested"
 )
 
 // Event says that something happened, or that an instant has come. ID, Source and Type must be set.
@@ -83,6 +85,9 @@ func checkTime(attribute string, at time.Time) error {
 	return nil
 }
 
+// maxNesting bounds how deep data is nested: that of a schedule has its payload in it, and is itself in an event, and that in a list.
+const maxNesting = 6000
+
 func checkData(data json.RawMessage) error {
 	switch {
 	case data == nil:
@@ -91,6 +96,8 @@ func checkData(data json.RawMessage) error {
 		return errors.New("data: must be valid UTF-8")
 	case !json.Valid(data):
 		return errors.New("data: must be valid JSON")
+	case nested.Deeper(data, maxNesting):
+		return fmt.Errorf("data: must be nested at most %d levels deep", maxNesting)
 	}
 	return nil
 }

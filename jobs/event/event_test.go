@@ -56,6 +56,11 @@ func TestABadEventIsRefusedByAttributeAndRule(t *testing.T) {
 		"data of no bytes":  {func(e *event.Event) { e.Data = json.RawMessage{} }, "data: must be valid JSON"},
 		"data that is text": {func(e *event.Event) { e.Data = json.RawMessage(`hello`) }, "data: must be valid JSON"},
 		"data twice":        {func(e *event.Event) { e.Data = json.RawMessage(`{} {}`) }, "data: must be valid JSON"},
+		"deep data": {
+			func(e *event.Event) {
+				e.Data = json.RawMessage(strings.Repeat("[", 6001) + strings.Repeat("]", 6001))
+			}, "data: must be nested at most 6000 levels deep",
+		},
 		"bytes in the data": {func(e *event.Event) { e.Data = json.RawMessage("\"\xff\"") }, "data: must be valid UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/nested"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/egress"
 )
@@ -94,15 +95,34 @@ func newService(cfg Config) (*service, error) {
 	return &service{job: cfg.Name, to: to, rows: cfg.Rows, client: client}, nil
 }
 
+// maxNesting is how deep a payload may be nested: json.Marshal writes no more than 10,000 levels, and the database holds more.
+const maxNesting = 9000
+
+var errNested = fmt.Errorf("the payload is nested more than %d levels deep: it cannot be sent as JSON", maxNesting)
+
 // check is the job's function.
 func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
-	results := make([]jobs.Result, 0, len(batch))
-	for rows := range slices.Chunk(batch, s.rows) {
+	results := make([]jobs.Result, len(batch))
+	var fit []int // of the batch
+	for i, row := range batch {
+		if nested.Deeper(row.Payload, maxNesting) {
+			results[i].Err = errNested
+		} else {
+			fit = append(fit, i)
+		}
+	}
+	for part := range slices.Chunk(fit, s.rows) {
+		rows := make([]jobs.FutureJob, len(part))
+		for n, i := range part {
+			rows[n] = batch[i]
+		}
 		answered, err := s.ask(ctx, rows)
 		if err != nil {
 			answered = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
 		}
-		results = append(results, answered...)
+		for n, i := range part {
+			results[i] = answered[n]
+		}
 	}
 	return results, nil
 }

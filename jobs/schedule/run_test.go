@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -442,6 +443,18 @@ func TestARowThatNoScheduleStandsBehindEndsAndABrokenOneIsTriedAgain(t *testing.
 	}
 	if s := w.get("broken"); !s.Slot.Equal(slot(2)) || s.ErrorCount != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestTheDeepestPayloadIsPublishedAndToldAsJSON(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("deep")
+	spec.Payload = json.RawMessage(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
+	w.create(spec)
+	w.run(slot(1))
+	if _, err := json.Marshal(w.published()); err != nil || len(w.published()) != 3 {
+		t.Errorf("%d events, %v", len(w.published()), err)
 	}
 }
 

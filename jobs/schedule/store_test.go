@@ -69,13 +69,16 @@ func TestBadSchedulesAreRefusedByTheNameOfTheField(t *testing.T) {
 		"big payload":      {func(s *schedule.Spec) { s.Payload = json.RawMessage(`"` + strings.Repeat("x", 65536) + `"`) }, "payload"},
 		"NUL in payload":   {func(s *schedule.Spec) { s.Payload = json.RawMessage(`"\u0000"`) }, "payload"},
 		"half a surrogate": {func(s *schedule.Spec) { s.Payload = json.RawMessage(`"\ud800"`) }, "payload"},
-		"huge number":      {func(s *schedule.Spec) { s.Payload = json.RawMessage(`1e999999`) }, "payload"},
-		"deadline":         {func(s *schedule.Spec) { s.Deadline = -time.Second }, "deadline"},
-		"half a second":    {func(s *schedule.Spec) { s.Deadline = 500 * time.Millisecond }, "deadline"},
-		"spread":           {func(s *schedule.Spec) { s.Spread = 25 * time.Hour }, "spread"},
-		"misfire":          {func(s *schedule.Spec) { s.Misfire = "sometimes" }, "misfire"},
-		"anchor":           {func(s *schedule.Spec) { s.Anchor = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC) }, "anchor"},
-		"several":          {func(s *schedule.Spec) { s.ID, s.Misfire, s.Spread = "", "x", -1 }, "id spread misfire"},
+		"deep payload": {func(s *schedule.Spec) {
+			s.Payload = json.RawMessage(strings.Repeat("[", 5001) + strings.Repeat("]", 5001))
+		}, "payload"},
+		"huge number":   {func(s *schedule.Spec) { s.Payload = json.RawMessage(`1e999999`) }, "payload"},
+		"deadline":      {func(s *schedule.Spec) { s.Deadline = -time.Second }, "deadline"},
+		"half a second": {func(s *schedule.Spec) { s.Deadline = 500 * time.Millisecond }, "deadline"},
+		"spread":        {func(s *schedule.Spec) { s.Spread = 25 * time.Hour }, "spread"},
+		"misfire":       {func(s *schedule.Spec) { s.Misfire = "sometimes" }, "misfire"},
+		"anchor":        {func(s *schedule.Spec) { s.Anchor = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC) }, "anchor"},
+		"several":       {func(s *schedule.Spec) { s.ID, s.Misfire, s.Spread = "", "x", -1 }, "id spread misfire"},
 	} {
 		spec := every("good")
 		test.change(&spec)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -153,6 +154,52 @@ func TestAStoreThatDoesNotAnswerHoldsUpNoneOfTheOthers(t *testing.T) {
 	}
 	if _, err := stores.New(t.Context(), []stores.Store{{Name: "b", DB: down}}, jobs.Config{}); err == nil {
 		t.Error("there is a set of nothing")
+	}
+}
+
+func TestAStoreWhoseTablesAreLockedHoldsUpNoneOfTheOthers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	holder := w.b.DB.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.setting in access exclusive mode")
+	moved, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"c"}})
+	if err != nil || moved.Rows != 1 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if b := w.store("b"); b.Err == nil || !strings.HasPrefix(b.Err.Error(), "it has not answered for 10s: ") {
+		t.Error(b.Err)
+	}
+}
+
+func TestARefreshThatBeganEarlierAndEndsLaterForgetsNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	name := get[string](t, w.a, "select current_database()")
+	began := get[time.Time](t, w.c, "select clock_timestamp()")
+	holder := w.b.DB.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.setting in access exclusive mode")
+	ended := make(chan struct{})
+	go func() {
+		_ = w.set.Refresh(t.Context()) // of the second store it may have an answer or none
+		close(ended)
+	}()
+	const answered = `select exists (select from pg_stat_activity where datname = $1 and state = 'idle' and state_change > $2)`
+	for !get[bool](t, w.c, answered, name, began) || !waits(t, w.c) { // the first store has answered, and the second one has not
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if changed, err := w.set.Drain(ctx, "a", "me"); !changed || err != nil {
+		t.Error(changed, err)
+	}
+	if err := holder.Rollback(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+	if a := w.store("a"); a.DrainingSince.IsZero() {
+		t.Error("it is chosen again, though it is being drained")
 	}
 }
 

@@ -56,13 +56,15 @@ func (s State) Empty() bool {
 	return s.Waiting+s.Schedules+s.Leaving+s.Arriving+s.OpenSlots == 0 && !s.Unread
 }
 
-// State reads what there is in the store.
+// State reads what there is in the store. It is an error where that takes longer than half a minute.
 func (s *Store) State(ctx context.Context) (State, error) {
 	var state State
 	var last sql.NullTime
-	err := pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-		return pgsql.One(ctx, tx, s.in(pgsql.StoreState), []any{Counted}, &state.Waiting, &state.Schedules, &state.Leaving, &state.Arriving,
-			&state.OpenSlots, &state.Unread, &last)
+	err := within(ctx, stateTimeout, func(ctx context.Context) error {
+		return pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+			return pgsql.One(ctx, tx, s.in(pgsql.StoreState), []any{Counted}, &state.Waiting, &state.Schedules, &state.Leaving, &state.Arriving,
+				&state.OpenSlots, &state.Unread, &last)
+		})
 	})
 	if last.Valid {
 		state.LastSlot = last.Time.UTC()

@@ -16,7 +16,7 @@ import (
 func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := pgtest.Direct(t) // PgBouncer takes no role at the start
 	open := func(role string) *sqlx.DB {
 		db, err := pgsql.Open(t.Context(), url, pgsql.Param("role", role))
 		if err != nil {

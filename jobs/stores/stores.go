@@ -38,6 +38,7 @@ type Store struct {
 
 	id      string // empty: it has none yet
 	version int    // of the schema
+	asked   int64  // in which refresh
 }
 
 // usable returns the store where it has ever answered.
@@ -64,6 +65,9 @@ func (e *Error) Unwrap() error { return e.Err }
 type Set struct {
 	cfg  jobs.Config
 	list atomic.Pointer[[]*Store]
+
+	refreshes atomic.Int64
+	mu        sync.Mutex // of who changes list
 }
 
 // New returns the set of some stores, whose Clients have cfg, but for the schema. It asks each of them; one that does not answer, or has no schema of
@@ -107,8 +111,8 @@ func (s *Set) logger() *slog.Logger {
 // All yields the stores in the order in which New was given them, also those that do not answer.
 func (s *Set) All() iter.Seq[*Store] { return slices.Values(*s.list.Load()) }
 
-// Refresh asks each store anew whether it is being drained; call it every minute or so. It returns the errors of those that do not answer: of
-// them stays what was known. Where ctx is cancelled, that is no answer of theirs.
+// Refresh asks each store anew whether it is being drained; call it every minute or so. It returns the errors of those that do not answer, for 10
+// seconds at the most: of them stays what was known. Where ctx is cancelled, that is no answer of theirs.
 func (s *Set) Refresh(ctx context.Context) error {
 	after := s.refresh(ctx)
 	var errs []error
@@ -120,18 +124,24 @@ func (s *Set) Refresh(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// refresh returns the stores as they have answered to this call.
+// refresh returns the stores as they have answered to this call. An answer to a later one is the newer one, though it may come first.
 func (s *Set) refresh(ctx context.Context) []*Store {
+	nth := s.refreshes.Add(1)
 	before := *s.list.Load()
 	answers := make([]*Store, len(before))
 	var all sync.WaitGroup
 	for i, store := range before {
-		all.Go(func() { answers[i] = s.ask(ctx, *store) })
+		all.Go(func() {
+			answers[i] = s.ask(ctx, *store)
+			answers[i].asked = nth
+		})
 	}
 	all.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	known, before := slices.Clone(answers), *s.list.Load()
 	for i, store := range known {
-		if store.Err != nil && before[i].Client != nil && errors.Is(ctx.Err(), context.Canceled) {
+		if before[i].asked > nth || store.Err != nil && before[i].Client != nil && errors.Is(ctx.Err(), context.Canceled) {
 			known[i] = before[i]
 		}
 	}
@@ -144,16 +154,35 @@ func (s *Set) ask(ctx context.Context, store Store) *Store {
 	if store.DB == nil {
 		return &store
 	}
-	store.Err = nil
-	if store.Client == nil {
-		cfg := s.cfg
-		cfg.Schema = store.Schema
-		store.Client, store.Err = jobs.NewClient(ctx, store.DB, cfg)
-	}
-	if store.Err == nil {
-		store.Err = store.read(ctx)
-	}
+	store.Err = within(ctx, askTimeout, func(ctx context.Context) (err error) {
+		if store.Client == nil {
+			cfg := s.cfg
+			cfg.Schema = store.Schema
+			store.Client, err = jobs.NewClient(ctx, store.DB, cfg)
+		}
+		if err == nil {
+			err = store.read(ctx)
+		}
+		return err
+	})
 	return &store
+}
+
+// askTimeout is what a store gets to say how it is, and stateTimeout what is in it: somebody may have locked its tables.
+const (
+	askTimeout   = 10 * time.Second
+	stateTimeout = 30 * time.Second
+)
+
+// within calls fn, and says of its error that there was no answer where it took longer.
+func within(ctx context.Context, most time.Duration, fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("it has not answered for %s", most))
+	defer cancel()
+	err := fn(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
 }
 
 // read reads which store it is, and whether it is being drained.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -143,7 +144,11 @@ func advise(c *Curve, rows []row, width float64) Advice {
 	return a
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s) * time.Second }
+// seconds is a duration in whole seconds, or the longest, as of a row that was to be looked at in the year 9999.
+func seconds(s float64) time.Duration {
+	const longest = float64(math.MaxInt64 / time.Second)
+	return time.Duration(min(max(s, -longest), longest)) * time.Second
+}
 
 // OpenAt is the part that is open at an age.
 func (a *Advice) OpenAt(age time.Duration) float64 {

@@ -336,6 +336,18 @@ func TestWhatIsTakenAwayOrReplacedWhileItIsCheckedStaysAsItsOwnerWantsIt(t *test
 	}
 }
 
+func TestASlotThatIsTakenAwayWhileItIsRunIsNoFailure(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.put(slot(1), "all", `rm -r "$(dirname "$0")"`)
+	if result := w.run(slot(1)); result.Yielded != 1 || result.Checked != 0 {
+		t.Errorf("%+v", result)
+	}
+	if list := w.list(); len(list) > 0 {
+		t.Error(list)
+	}
+}
+
 func TestASpoolThatCannotBeWrittenStartsNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -285,7 +285,10 @@ func (r *run) sweep() error {
 	defer unlock()
 	dir := r.slotDir(r.slot)
 	entries, err := readDir(dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // its owner took it away
+		return nil
+	case err != nil:
 		return fmt.Errorf("tidy up: %w", err)
 	}
 	files, sidecars := content(entries)

@@ -54,24 +54,39 @@ func (f file) Publish(ctx context.Context, events []event.Event) error {
 func (f file) Close() error { return nil }
 
 func (f file) append(lines []byte) (err error) {
-	opened, err := os.OpenFile(string(f), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
+	opened, info, err := f.open()
 	if err != nil {
-		return fmt.Errorf("open the file for events: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }() // which unlocks it
-	if err := lock(opened); err != nil {
-		return fmt.Errorf("lock %s: %w", f, err)
-	}
-	info, err := opened.Stat()
 	switch {
-	case err != nil:
-		return fmt.Errorf("look at the file for events: %w", err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is no regular file; stdout: is the URL of standard output", f)
 	case len(lines) == 0:
 		return nil
 	}
 	return f.write(opened, info.Size(), lines)
+}
+
+// open opens the file, and locks it. One that was renamed or removed while its lock was waited for is not the file any more.
+func (f file) open() (*os.File, os.FileInfo, error) {
+	for {
+		opened, err := os.OpenFile(string(f), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open the file for events: %w", err)
+		}
+		if err := lock(opened); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("lock %s: %w", f, err), opened.Close())
+		}
+		info, err := opened.Stat()
+		if err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("look at the file for events: %w", err), opened.Close())
+		}
+		if now, err := os.Stat(string(f)); err == nil && os.SameFile(info, now) {
+			return opened, info, nil
+		}
+		_ = opened.Close()
+	}
 }
 
 // write appends to a file of the given size.

@@ -263,6 +263,49 @@ func TestAWriterWaitsForTheOneBeforeIt(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsRemovedWhileItsLockIsWaitedForIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	publisher, path := setup(t)
+	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- publisher.Publish(t.Context(), eventsOf("a", 0, 1)) }()
+	for { // until it waits for the lock of the file
+		if locks, err := os.ReadFile("/proc/locks"); err != nil || waits(t, other, string(locks)) {
+			break
+		}
+	}
+	if err := errors.Join(os.Remove(path), other.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got, _ := ids(read(t, path)); len(got["a"]) != 1 {
+		t.Errorf("it is told to be written, and the file has %v", got)
+	}
+}
+
+// waits tells whether somebody waits for the lock of a file.
+func waits(t *testing.T, of *os.File, locks string) bool {
+	t.Helper()
+	var info syscall.Stat_t
+	if err := syscall.Fstat(int(of.Fd()), &info); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(locks) {
+		if strings.Contains(line, "->") && strings.Contains(line, fmt.Sprintf(":%d ", info.Ino)) {
+			return true
+		}
+	}
+	return false
+}
+
 func TestABatchThatDoesNotFitIsAnErrorAndTheNextOneIsWhole(t *testing.T) {
 	t.Parallel()
 	publisher, path := setup(t)

@@ -6,13 +6,16 @@
 // which addresses are allowed, is told by package egress. The whole URL, with its query, is the receiver's.
 //
 // Up to 16 events are under way at once, those of one subject one after the other. When 16 have failed in a row, each
-// after all its tries, the receiver is taken to be down and the rest of the batch is not sent.
+// after all its tries, the receiver is taken to be down and the rest of the batch is not sent. An event that it refuses for what is in
+// it (400, 413, 415 and 422) does not count for that.
 package webhook
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -102,9 +105,19 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 		return fmt.Errorf("encode event %q: %w", e.ID, err)
 	}
 	if _, err := b.client.Post(ctx, b.to, egress.Message{ID: e.ID, ContentType: event.ContentType, Body: body}); err != nil {
-		b.failed.Add(1)
+		if !refused(err) {
+			b.failed.Add(1)
+		}
 		return fmt.Errorf("publish event %q: %w", e.ID, err)
 	}
 	b.failed.Store(0)
 	return nil
+}
+
+// refused tells whether the receiver will not have this event, which says nothing of others.
+func refused(err error) bool {
+	status, ok := errors.AsType[*egress.StatusError](err)
+	return ok && slices.Contains([]int{
+		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+	}, status.Status)
 }

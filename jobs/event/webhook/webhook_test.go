@@ -327,6 +327,25 @@ func TestFailuresAmongSuccessesStopNothing(t *testing.T) {
 	}
 }
 
+func TestEventsThatAreRefusedForWhatIsInThemHoldUpNoOthers(t *testing.T) {
+	t.Parallel()
+	r := serve(t, func(_ http.ResponseWriter, _ *http.Request, e event.Event) int {
+		if strings.HasPrefix(e.ID, "bad") {
+			return http.StatusRequestEntityTooLarge
+		}
+		return http.StatusOK
+	})
+	var batch []event.Event
+	for n := range 60 { // in the order in which their schedules were created, so the same in each slot
+		batch = append(batch, eventOf(fmt.Sprintf("bad-%d", n), 0))
+	}
+	batch = append(batch, eventOf("good", 0))
+	err := open(t, r.URL, event.Config{Allow: loopback}).Publish(t.Context(), batch)
+	if partial, ok := errors.AsType[*event.PartialError](err); !ok || len(partial.Unwrap()) != 60 || len(r.accepted) != 1 {
+		t.Errorf("%d arrived, %v", len(r.accepted), err)
+	}
+}
+
 func TestTheEndOfTheContextEndsABatch(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

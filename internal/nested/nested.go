@@ -1,0 +1,25 @@
+// Package nested tells how deep JSON is nested. Package encoding/json writes and reads 10,000 levels and no more: a text of nearly as
+// many that is put into another cannot be written, nor can what stands beside it there.
+package nested
+
+// Deeper tells whether valid JSON is nested deeper than so many levels.
+func Deeper(text []byte, most int) bool {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			if depth++; depth > most {
+				return true
+			}
+		case ']', '}':
+			depth--
+		}
+	}
+	return false
+}
