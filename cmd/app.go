@@ -48,6 +48,7 @@ type App struct {
 	printed  func(v any)           // sees what is printed as JSON: a test holds docs/json.md against it
 	metrics  *metrics.Metrics      // of the command, where it has any
 	broken   bool                  // a query of sql_jobs cannot run
+	unhelped error                 // help could not be printed
 	mentions func() *regexp.Regexp // of commands in texts that do not know the binary's name
 	reached  bool                  // the command line was understood: a command's own function was called
 	chosen   string                // what --store says
@@ -78,7 +79,7 @@ func (a *App) Registry() *jobs.Registry { return a.registry }
 
 // Run runs the command that args, without the binary's name, stand for. Errors are on Err when it returns.
 func (a *App) Run(ctx context.Context, args []string) Code {
-	a.quiet, a.verbose, a.broken, a.where, a.tail = false, false, false, "", new(tail)
+	a.quiet, a.verbose, a.broken, a.unhelped, a.where, a.tail = false, false, false, nil, "", new(tail)
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
@@ -92,6 +93,9 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	if err != nil && !a.reached {
 		code, err = Usage, fmt.Errorf("%s; see %s --help", explainUsage(err.Error()), c.CommandPath())
 	}
+	if err == nil && a.unhelped != nil {
+		code, err = Failure, a.unhelped
+	}
 	a.complain(ctx, c, args, code, err)
 	return code
 }
@@ -102,6 +106,8 @@ func explainUsage(text string) string {
 	suggestions := regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
 	required := regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
 	missing := regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
+	number := regexp.MustCompile(`strconv\.(ParseInt|Atoi): parsing "[^"]*": invalid syntax`)
+	truth := regexp.MustCompile(`strconv\.ParseBool: parsing "[^"]*": invalid syntax`)
 	exclusive := regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
 
 	text = suggestions.ReplaceAllStringFunc(text, func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
@@ -109,6 +115,8 @@ func explainUsage(text string) string {
 	text = missing.ReplaceAllStringFunc(text, func(list string) string {
 		return "missing --" + strings.ReplaceAll(missing.FindStringSubmatch(list)[1], `", "`, " and --")
 	})
+	text = number.ReplaceAllString(text, "want a whole number")
+	text = truth.ReplaceAllString(text, "want true or false")
 	return exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other")
 }
 

@@ -67,8 +67,8 @@ An instant on stdout is in UTC.`,
 // help prints the page of a command, as wide as the terminal.
 func (a *App) help(c *cobra.Command, _ []string) {
 	width := min(cmp.Or(a.width(), narrow), readableWidth)
-	_, _ = io.WriteString(a.Out, fill(cmp.Or(c.Long, c.Short), width)+"\n\n")
-	_ = usage(a.Out, c, width)
+	_, err := io.WriteString(a.Out, fill(cmp.Or(c.Long, c.Short), width)+"\n\n")
+	a.unhelped = cmp.Or(err, usage(a.Out, c, width))
 }
 
 // usage prints how a command is used.

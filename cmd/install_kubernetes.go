@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/config"
 )
 
 func newKubernetes(a *App) *cobra.Command {
@@ -73,6 +74,9 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 	s.Secret = cmp.Or(s.Secret, s.Name)
 	s.Ports = a.portsOut(o.ports)
 	if s.Config != "" {
+		if a.Config().Database.URL.Reveal() == config.Embedded {
+			a.log.WarnContext(ctx, "database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server", "file", s.Config)
+		}
 		s.Config = filepath.Base(s.Config)
 		a.warnUnseen(ctx)
 	}

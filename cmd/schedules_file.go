@@ -26,9 +26,9 @@ type scheduleEntry struct {
 	DeadlineFrom schedule.DeadlineFrom `json:"deadline_from" yaml:"deadline_from"`
 	Spread       fileDuration          `json:"spread"        yaml:"spread"`
 	Misfire      schedule.Misfire      `json:"misfire"       yaml:"misfire"`
-	Anchor       time.Time             `json:"anchor"        yaml:"anchor"`
-	Start        time.Time             `json:"start"         yaml:"start"`
-	End          time.Time             `json:"end"           yaml:"end"`
+	Anchor       fileTime              `json:"anchor"        yaml:"anchor"`
+	Start        fileTime              `json:"start"         yaml:"start"`
+	End          fileTime              `json:"end"           yaml:"end"`
 	MaxRuns      int                   `json:"max_runs"      yaml:"max_runs"`
 	Exclude      []string              `json:"exclude"       yaml:"exclude"`
 	Paused       *bool                 `json:"paused"        yaml:"paused"`
@@ -38,7 +38,7 @@ func (e scheduleEntry) spec() schedule.Spec {
 	return schedule.Spec{
 		ID: e.ID, Crontab: e.Crontab, Timezone: e.Timezone, Payload: json.RawMessage(e.Payload),
 		Deadline: time.Duration(e.Deadline), DeadlineFrom: e.DeadlineFrom, Spread: time.Duration(e.Spread), Misfire: e.Misfire,
-		Anchor: e.Anchor, Start: e.Start, End: e.End, MaxRuns: e.MaxRuns, Exclude: e.Exclude,
+		Anchor: time.Time(e.Anchor), Start: time.Time(e.Start), End: time.Time(e.End), MaxRuns: e.MaxRuns, Exclude: e.Exclude,
 		Paused: e.Paused != nil && *e.Paused, KeepPaused: e.Paused == nil,
 	}
 }
@@ -133,6 +133,9 @@ func expect(dec *json.Decoder, tokens ...json.Token) error {
 
 // jsonKind is what a Go type is called in JSON.
 func jsonKind(t reflect.Type) string {
+	if t == reflect.TypeFor[fileTime]() {
+		return "a string"
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		return "an object"
@@ -152,6 +155,19 @@ type fileDuration duration.Text
 // UnmarshalText parses a duration.
 func (d *fileDuration) UnmarshalText(text []byte) error {
 	return (*duration.Text)(d).UnmarshalText(text)
+}
+
+// fileTime is an instant or a date, as flags take it.
+type fileTime time.Time
+
+// UnmarshalText parses an instant.
+func (t *fileTime) UnmarshalText(text []byte) error {
+	var i instant
+	if err := i.Set(string(text)); err != nil {
+		return fmt.Errorf("time %q: %w", text, err)
+	}
+	*t = fileTime(i.at)
+	return nil
 }
 
 // filePayload is any JSON value, as JSON or as YAML.

@@ -39,13 +39,13 @@ schedules:
     paused: true
     deadline_from: slot
     start: 2026-03-01
-    end: 2027-03-01T00:00:00Z
+    end: "2027-03-01"
     max_runs: 5
     exclude: ["sat,sun", 2026-12-25, "* 0-5 * * *"]
 `,
 		"JSON": "{\n\t\"schedules\": [{\"id\": \"least\", \"crontab\": \"@daily\"}, {\"id\": \"whole\", \"crontab\": \"0 9 * * mon-fri\", \"timezone\": \"Europe\\/Berlin\"," +
 			`"payload": {"at":"2026-01-01","n":[1,2.5,null,true]}, "deadline": "2h", "spread": "10m", "misfire": "latest", "anchor": "2026-01-01T00:00:00Z", "paused": true, "deadline_from": "slot",` +
-			`"start": "2026-03-01T00:00:00Z", "end": "2027-03-01T00:00:00Z", "max_runs": 5, "exclude": ["sat,sun", "2026-12-25", "* 0-5 * * *"]}]}`,
+			`"start": "2026-03-01", "end": "2027-03-01T00:00:00Z", "max_runs": 5, "exclude": ["sat,sun", "2026-12-25", "* 0-5 * * *"]}]}`,
 	} {
 		got, err := parseSchedules(text)
 		if err != nil {
@@ -156,7 +156,14 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		"schedules:\n- id: a\n  cron: x\n": "line 3: field cron not found",
 		"schedules:\n- id: a\n  id: b\n":   "line 3: mapping key",
 		"schedules:\n- id: a\n  deadline: soon\n":            "line 3:",
-		"schedules:\n- id: a\n  paused: maybe\n":             "line 3: cannot unmarshal",
+		"schedules:\n- id: a\n  start: soon\n":               `line 3: time "soon": want an instant such as`,
+		"schedules:\n- id: a\n  end: 2027-02-30\n":           `line 3: time "2027-02-30": there is no such time: day out of range`,
+		"schedules:\n- id: a\n  anchor: 2027-02-01 09:00:00": `line 3: time "2027-02-01 09:00:00": want an instant such as`,
+		"schedules:\n- id: a\n  exclude: sat,sun\n":          "line 3: want a list, not `sat,sun`",
+		"schedules:\n- id: a\n  max_runs: many\n":            "line 3: want a number, not `many`",
+		"schedules:\n- id: a\n  paused: maybe\n":             "line 3: want true or false, not `maybe`",
+		"schedules:\n- id: [a]\n":                            "line 2: want a string, not a list",
+		"schedules: a\n":                                     "line 1: want a list, not `a`",
 		"schedules:\n- id: a\n  payload:\n    x: 2026-01-01": "line 4: JSON has no timestamps",
 		"id: a\npayload: [1, 12345678901234567890123]":       "line 2: the number 12345678901234567890123 would become 1.2345678901234568e+22: write it in quotes",
 		"id: a\npayload: {x: 0.12345678901234567890}":        "line 2: the number 0.12345678901234567890 would become 0.12345678901234568",
@@ -173,6 +180,8 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		`{id: a}`:                                            "schedule 1 of the file: invalid character",
 		`{"schedules": [{"id": "a", "cron": "x"}]}`:          `unknown field "cron"`,
 		`{"schedules": [{"id": "a", "spread": "x"}]}`:        "x",
+		`{"schedules": [{"id": "a", "end": "2027-02-30"}]}`:  `schedule 1 of the file: time "2027-02-30": there is no such time`,
+		`{"schedules": [{"id": "a", "end": 2027}]}`:          "schedule 1 of the file: end: want a string, not number",
 		"[]": `it is a list: want {"schedules": [...]}`,
 	} {
 		_, err := parseSchedules(text)

@@ -3,6 +3,8 @@ package cmd
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,8 +59,21 @@ func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
 	return nil
 }
 
-// goTypes are in the errors of the decoder, and mean nothing to who wrote the file.
-var goTypes = regexp.MustCompile(` (in type|into) [\w.*\[\]]+`)
+// goTypes and unfit are in the errors of the decoder, and mean nothing to who wrote the file.
+var (
+	goTypes = regexp.MustCompile(` in type [\w.*\[\]]+`)
+	unfit   = regexp.MustCompile("cannot unmarshal (!!\\w+)( `.*`)? into (\\W*)([\\w.]+)")
+	kinds   = map[string]string{"!!seq": "a list", "!!map": "an object", "[]": "a list", "int": "a number", "bool": "true or false", "string": "a string"}
+)
+
+// plainly is what the decoder says of a file, in words.
+func plainly(text string) string {
+	if m := unfit.FindStringSubmatch(text); m != nil {
+		want, got := cmp.Or(kinds[m[3]], kinds[m[4]], "an object"), cmp.Or(strings.TrimSpace(m[2]), kinds[m[1]])
+		text = strings.Replace(text, m[0], "want "+want+", not "+got, 1)
+	}
+	return goTypes.ReplaceAllString(text, "")
+}
 
 // decodeYAML reads all documents of a text but for empty ones.
 func decodeYAML(text []byte) (list []*document, err error) {
@@ -71,7 +86,10 @@ func decodeYAML(text []byte) (list []*document, err error) {
 			return list, nil
 		}
 		if e, ok := errors.AsType[*yaml.TypeError](err); ok {
-			return nil, errors.New(goTypes.ReplaceAllString(strings.Join(e.Errors, "; "), ""))
+			for i, text := range e.Errors {
+				e.Errors[i] = plainly(text)
+			}
+			return nil, errors.New(strings.Join(e.Errors, "; "))
 		}
 		switch {
 		case err != nil:
@@ -144,8 +162,13 @@ func pieces(in *bufio.Reader) iter.Seq2[piece, error] {
 }
 
 // UnmarshalYAML is UnmarshalText, and names the line.
-func (d *fileDuration) UnmarshalYAML(node *yaml.Node) error {
-	if err := d.UnmarshalText([]byte(node.Value)); err != nil {
+func (d *fileDuration) UnmarshalYAML(node *yaml.Node) error { return unmarshalText(node, d) }
+
+// UnmarshalYAML is UnmarshalText, and names the line.
+func (t *fileTime) UnmarshalYAML(node *yaml.Node) error { return unmarshalText(node, t) }
+
+func unmarshalText(node *yaml.Node, into encoding.TextUnmarshaler) error {
+	if err := into.UnmarshalText([]byte(node.Value)); err != nil {
 		return fmt.Errorf("line %d: %w", node.Line, err)
 	}
 	return nil

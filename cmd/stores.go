@@ -25,7 +25,7 @@ func newStores(a *App) *cobra.Command {
 		sub.Annotations = map[string]string{ofStores: "yes"}
 	}
 	c.Long = `List stores, add and drain them, and move rows between them. They are those that the settings list: a schema of a database each.
-Commands other than these work on all of them, or on that of --store.`
+Other commands work on that of --store; those that say so in their help work on all of them without it.`
 	return c
 }
 

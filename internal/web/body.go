@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"time"
 )
 
 // CheckMedia refuses a body that is not JSON, or of one of other media types.
@@ -58,6 +59,9 @@ func Unreadable(err error) error {
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("%s: it must not be of the JSON type %s", cmp.Or(e.Field, "the whole"), e.Value)
+	}
+	if e, ok := errors.AsType[*time.ParseError](err); ok {
+		err = fmt.Errorf("%q: want an instant such as 2006-01-02T15:04:05Z", e.Value)
 	}
 	return NewProblem(http.StatusBadRequest, "the body: "+err.Error())
 }

@@ -119,6 +119,16 @@ func TestWhatHasChangedSinceThePreviewIsNotDone(t *testing.T) {
 	s.has(b.get("/entity?name=order&key=1&acted=1", http.StatusOK), "cancelled")
 }
 
+func TestAFormFromBeforeAnotherLogInSaysSo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	b := s.browser().login(story.OperatorToken)
+	page := b.get("/do/pause-job?job=order.unshipped", http.StatusOK)
+	b.login(story.OperatorToken) // in another tab
+	s.has(b.submit(page, nil, http.StatusForbidden), "of another log-in", "Go back, load that page again, and send it once more.")
+	s.has(b.submit(b.get("/do/pause-job?job=order.unshipped", http.StatusOK), nil, http.StatusOK), "is paused")
+}
+
 func TestAKeyWithSpacesIsNotThatWithoutThem(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)

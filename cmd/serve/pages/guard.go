@@ -68,7 +68,7 @@ func (p *Pages) guard(next http.Handler) http.Handler {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 			if err := p.checkOrigin(r); err != nil {
-				p.fail(w, r, http.StatusForbidden, "This form was not sent from a page of this server: "+err.Error()+". Load the page again and send it once more.")
+				p.fail(w, r, http.StatusForbidden, "This form was not sent from a page of this server: "+err.Error()+". Go back, load that page again, and send it once more.")
 				return
 			}
 		}
@@ -83,7 +83,7 @@ func (p *Pages) checkOrigin(r *http.Request) error {
 		return err
 	}
 	if !p.sessions.formTokenIs(p.sessions.id(r), r.PostFormValue("form_token")) {
-		return fmt.Errorf("its token is missing, or from before the server was started")
+		return fmt.Errorf("its token is missing, of another log-in, or from before the server was started")
 	}
 	return nil
 }

@@ -244,6 +244,8 @@ func TestMistakesAreProblems(t *testing.T) {
 		{400, "POST", "/schedules", `{"id": 1}`, nil, "id: it must not be of the JSON type number"},
 		{400, "POST", "/schedules", `[]`, nil, "the whole"},
 		{400, "POST", "/schedules", `{"deadline": "soon"}`, nil, "such as 90s"},
+		{400, "POST", "/schedules", `{"start": "2030-01-01"}`, nil, `the body: "2030-01-01": want an instant such as 2006-01-02T15:04:05Z`},
+		{400, "POST", "/schedules", `{"end": "2030-02-30T00:00:00Z"}`, nil, `the body: "2030-02-30T00:00:00Z": want an instant such as`},
 		{400, "GET", "/schedules?limit=0", "", nil, "limit"},
 		{400, "GET", "/schedules?limit=1001", "", nil, "limit"},
 		{400, "GET", "/schedules?state=asleep", "", nil, "state"},
