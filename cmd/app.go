@@ -91,7 +91,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	c, err := root.ExecuteContextC(ctx)
 	code := codeOf(err)
 	if err != nil && !a.reached {
-		code, err = Usage, fmt.Errorf("%s; see %s --help", explainUsage(err.Error()), c.CommandPath())
+		code, err = Usage, fmt.Errorf("%s; see %s --help", explainUsage(c, err.Error()), c.CommandPath())
 	}
 	if err == nil && a.unhelped != nil {
 		code, err = Failure, a.unhelped
@@ -101,7 +101,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 }
 
 // explainUsage has in our words what the library says of a command line.
-func explainUsage(text string) string {
+func explainUsage(c *cobra.Command, text string) string {
 	// An unknown command is told what it may have been meant for, over several lines.
 	suggestions := regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
 	required := regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
@@ -110,6 +110,10 @@ func explainUsage(text string) string {
 	truth := regexp.MustCompile(`strconv\.ParseBool: parsing "[^"]*": invalid syntax`)
 	exclusive := regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
 
+	if !c.HasSubCommands() { // it is an argument of a team's own command, which takes none
+		unknown := regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for ".*"$`)
+		text = unknown.ReplaceAllString(text, "unexpected argument $1: want nothing more")
+	}
 	text = suggestions.ReplaceAllStringFunc(text, func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
 	text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
 	text = missing.ReplaceAllStringFunc(text, func(list string) string {

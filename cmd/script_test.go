@@ -38,7 +38,7 @@ func (t tests) Run() int { return pgtest.Main(t.M) }
 
 // hello is a command of the team's own.
 func hello(app *cmd.App) *cobra.Command {
-	return &cobra.Command{Use: "hello", Run: func(c *cobra.Command, _ []string) {
+	return &cobra.Command{Use: "hello", Args: cobra.NoArgs, Run: func(c *cobra.Command, _ []string) {
 		url, err := app.URL(c.Context())
 		ok, _ := app.Registry().Lookup("ok")
 		c.Println(app.Name, app.Config().Run.Page, url != "", err, ok.MaxChecks)

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,11 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	if e.Data != nil {
 		w.DataContentType = dataType
 	}
-	return json.Marshal(w)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false) // a < stays readable
+	err := enc.Encode(w)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and any other CloudEvent of version 1.0 whose data is JSON or absent.

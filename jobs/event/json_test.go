@@ -63,6 +63,17 @@ func TestAnEventIsOneLineOfCloudEventsJSON(t *testing.T) {
 	}
 }
 
+// Whoever prints events for people has < as it is.
+func TestAnEventEscapesNoMoreThanWhoeverWritesIt(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(events()["data text"]); err != nil || !strings.Contains(text.String(), "<more>") {
+		t.Errorf("%v, %s", err, &text)
+	}
+}
+
 func TestWhatIsWrittenIsReadAsItWas(t *testing.T) {
 	t.Parallel()
 	for name, want := range events() {
