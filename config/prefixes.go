@@ -33,12 +33,14 @@ func parsePrefixes(text string) (list Prefixes, err error) {
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {
-	if prefix, err := netip.ParsePrefix(text); err == nil {
-		return prefix, nil
+	prefix, err := netip.ParsePrefix(text)
+	address := prefix.Addr()
+	if err != nil {
+		address, err = netip.ParseAddr(text)
+		prefix = netip.PrefixFrom(address, address.BitLen())
 	}
-	address, err := netip.ParseAddr(text)
 	if err == nil && (address.Zone() != "" || address.Is4In6()) {
 		err = errors.New("a zone, or IPv4 written as IPv6, would never match")
 	}
-	return netip.PrefixFrom(address, address.BitLen()), err
+	return prefix, err
 }

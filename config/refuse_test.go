@@ -27,7 +27,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"events.to":         {"orders", "https://app:s3#cret@db", "http://%zz"},
 		"events.source":     {"a b", "%zz"},
 		"events.secret":     {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
-		"events.allow":      {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1"},
+		"events.allow":      {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104"},
 		"daemon.listen":     {"8080", "localhost", "localhost:http", "localhost:65536"},
 		"daemon.token":      {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " "},
 		"daemon.read_token": {"short", "s3cret-s3cret-s3cret short"},

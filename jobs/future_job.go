@@ -35,7 +35,7 @@ type FutureJob struct {
 	Anonymous bool
 	// GroupKey says which rows a group job gets in one call: up to 500 bytes. Empty: those of the entity.
 	GroupKey string
-	// Payload is any JSON value, or nil. See SetPayload and Payload.
+	// Payload is any JSON value, nested up to 5,000 levels deep, or nil. See SetPayload and Payload.
 	Payload json.RawMessage
 
 	// ID is given by the database and stays the same until the row is in history. Zero: not stored yet.
