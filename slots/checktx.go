@@ -262,6 +262,8 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return errEndedTx
 	case state == pqerror.InFailedSQLTransaction:
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
+	case state == pqerror.ObjectInUse: // by what forget drops
+		return fmt.Errorf(`the check has left constraints of a temporary table for the commit, which "set constraints all immediate" checks: %w`, err)
 	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
 	case errors.Is(err, driver.ErrBadConn):

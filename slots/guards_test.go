@@ -601,6 +601,18 @@ func TestACheckWithATransactionCommitsItsWritesWithItsOutcome(t *testing.T) {
 			want: ended{"", slot(2), 0, 1, "the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: pq: cannot execute INSERT in a read-only transaction (25006)"},
 		},
 		{
+			name: "a temporary table with a constraint that waits for the commit",
+			check: func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				_, err := tx.ExecContext(ctx, `
+					create temporary table parent (id int primary key);
+					create temporary table child (id int references parent deferrable initially deferred);
+					insert into child values (1);
+					insert into parent values (1)`)
+				return nil, err
+			},
+			want: ended{"", slot(2), 0, 1, `the check has left constraints of a temporary table for the commit, which "set constraints all immediate" checks: pq: cannot DROP TABLE "child" because it has pending trigger events (55006)`},
+		},
+		{
 			name: "a check that rolls back itself",
 			check: func(_ context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 				return nil, tx.Rollback()
