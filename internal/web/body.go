@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // CheckMedia refuses a body that is not JSON, or of one of other media types.
@@ -32,12 +33,15 @@ func Decode(r *http.Request, v any, others ...string) error {
 	if err != nil {
 		return Unreadable(err)
 	}
-	return Parse(bytes.NewReader(text), v)
+	return Parse(text, v)
 }
 
-// Parse reads one JSON value, whose fields must be known.
-func Parse(text io.Reader, v any) error {
-	dec := json.NewDecoder(text)
+// Parse reads one JSON value, whose fields must be known. What is no UTF-8 the decoder would replace.
+func Parse(text []byte, v any) error {
+	if !utf8.Valid(text) {
+		return Unreadable(errors.New("must be valid UTF-8"))
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(v)
 	if err == nil && !errors.Is(dec.Decode(new(json.RawMessage)), io.EOF) {

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -140,7 +139,7 @@ func (b *bulk) add(text json.RawMessage) error {
 	index := b.read
 	b.read++
 	var c bulkChange
-	if err := web.Parse(bytes.NewReader(text), &c); err != nil {
+	if err := web.Parse(text, &c); err != nil {
 		b.fail(index, c.Schedule.ID, err)
 		return nil
 	}

@@ -87,7 +87,7 @@ func patched(b body, changes map[string]any) (merged body, err error) {
 	if text, err = json.Marshal(merge(was, changes)); err != nil {
 		return b, err
 	}
-	err = web.Parse(bytes.NewReader(text), &merged)
+	err = web.Parse(text, &merged)
 	return merged, err
 }
 

@@ -9,10 +9,11 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// ifMatch returns the version that a request is for.
+// ifMatch returns the version that a request is for. A header that is empty is for none.
 func ifMatch(r *http.Request) (int, error) {
-	text := r.Header.Get("If-Match")
-	if text == "" || text == "*" {
+	given := r.Header.Values("If-Match")
+	text := strings.Join(given, ", ")
+	if len(given) == 0 || text == "*" {
 		return schedule.AnyVersion, nil
 	}
 	inner, ok := strings.CutPrefix(text, `"`)
