@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -31,15 +32,20 @@ type LazyTx struct {
 	prepare bool        // its connection keeps statements prepared
 	undo    []string    // goes with its rollback
 	keep    func() bool // it is not rolled back any more when its context ends; false: it was
+	theirs  *sqlx.Conn  // the connection, of a pool of the driver's; nil: there is nothing to undo, or it is conn
+	done    bool        // it was committed, there
 }
 
 // BeginLazy begins a transaction that is rolled back when ctx ends. A connection that has broken meanwhile is found out
 // by the first statement. Call End in any case.
 //
 // undo is done with every rollback, outside of the transaction: whoever has ended that himself may have left more behind. On a pool of
-// the driver's it is not; there the driver gives up a connection whose transaction was ended.
+// the driver's End does it, by itself.
 func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error) {
 	driver, ours := db.Driver().(lazyDriver)
+	if !ours && len(undo) > 0 {
+		return beginTheirs(ctx, db, undo)
+	}
 	if !ours {
 		tx, err := db.BeginTxx(ctx, nil)
 		return &LazyTx{Tx: tx, keep: func() bool { return true }}, explainBegin(err)
@@ -59,7 +65,8 @@ func (t *LazyTx) begin(ctx context.Context, begun bool) (*LazyTx, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &LazyTx{tx, conn, t.prepare, t.undo, context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })}, nil
+	keep := context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })
+	return &LazyTx{Tx: tx, conn: conn, prepare: t.prepare, undo: t.undo, keep: keep}, nil
 }
 
 // Message returns an empty message for the transaction, of which each [Message.Call] is prepared once on a connection where the pool
@@ -81,7 +88,43 @@ func (t *LazyTx) End() {
 	if t.conn != nil {
 		_ = t.conn.Close()
 	}
+	if t.theirs != nil {
+		t.undoTheirs()
+	}
 }
+
+// beginTheirs is BeginLazy on a pool of the driver's, for a transaction with something to undo.
+func beginTheirs(ctx context.Context, db *sqlx.DB, undo []string) (*LazyTx, error) {
+	conn, err := db.Connx(ctx)
+	if err != nil {
+		return nil, explainBegin(err)
+	}
+	tx, err := conn.BeginTxx(ctx, nil)
+	if err != nil {
+		return nil, errors.Join(explainBegin(err), conn.Close())
+	}
+	keep := context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), giveUp(conn), conn.Close()) })
+	return &LazyTx{Tx: tx, theirs: conn, undo: undo, keep: keep}, nil
+}
+
+// undoTimeout is how long a pool of the driver's may take to undo.
+const undoTimeout = 5 * time.Second
+
+// undoTheirs does undo, unless the transaction was committed, and gives the connection back. One that cannot is given up.
+func (t *LazyTx) undoTheirs() {
+	defer func() { _ = t.theirs.Close() }()
+	if t.done {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
+	defer cancel()
+	if _, err := t.theirs.ExecContext(ctx, strings.Join(t.undo, "; ")); err != nil {
+		_ = giveUp(t.theirs)
+	}
+}
+
+// giveUp has a connection closed.
+func giveUp(conn *sqlx.Conn) error { return conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
 // CommitTx sends the message and commits its transaction. An error that is none of the server's leaves open whether it was
 // committed, but for [sql.ErrTxDone]: it has ended before.
@@ -97,6 +140,7 @@ func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool
 	answered, err := m.send(context.WithValue(ctx, last, ends), tx, m.text.String())
 	if err == nil {
 		err = tx.Commit()
+		tx.done = err == nil
 	}
 	if answered >= after && err != nil {
 		return &CommitError{err}

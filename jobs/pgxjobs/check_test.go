@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
@@ -36,7 +37,7 @@ func (w *world) run(register func(r *jobs.Registry, through jobs.Option)) slots.
 }
 
 // runner is one of a ledger that begins with the slot after noon.
-func (w *world) runner(registry *jobs.Registry) *slots.Runner {
+func (w *world) runner(registry *jobs.Registry, change ...func(*slots.Config)) *slots.Runner {
 	w.t.Helper()
 	ledger, err := slots.NewLedger(w.t.Context(), w.db, "", func() time.Time { return now })
 	if err == nil {
@@ -45,10 +46,14 @@ func (w *world) runner(registry *jobs.Registry) *slots.Runner {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	runner, err := slots.NewRunner(w.t.Context(), slots.Config{
+	cfg := slots.Config{
 		DB: w.db, Registry: registry, Now: func() time.Time { return slot(1) }, Page: 50, Lease: 10 * time.Second, Grace: time.Second,
 		Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	runner, err := slots.NewRunner(w.t.Context(), cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -370,5 +375,37 @@ func TestAColumnThatIsAddedIsNoErrorOfWhatPgxHasPrepared(t *testing.T) {
 	})
 	if result.Finished != 30 || result.Failed != 0 {
 		t.Errorf("%+v", result)
+	}
+}
+
+func TestAFailedCheckLeavesNothingInASessionOfTheRunnersPool(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(w *world) (*sqlx.DB, error){
+		"pgx":    func(w *world) (*sqlx.DB, error) { return pgxjobs.Open(w.pool), nil },
+		"lib/pq": func(w *world) (*sqlx.DB, error) { return sqlx.Open("postgres", w.url) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			db, err := open(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			registry := jobs.NewRegistry()
+			registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				_, err := tx.ExecContext(ctx, `select pg_advisory_lock(7)`)
+				return nil, errors.Join(err, errors.New("no"))
+			})
+			w.enqueue("job", 10)
+			if result, err := w.runner(registry, func(c *slots.Config) { c.DB = db }).Run(t.Context(), slot(1)); err != nil || result.Failed != 10 {
+				t.Errorf("%+v, %v", result, err)
+			}
+			var locks int
+			const query = `select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`
+			if err := w.db.Get(&locks, query); err != nil || locks != 0 {
+				t.Errorf("%d locks are left, %v", locks, err)
+			}
+		})
 	}
 }
