@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,51 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
+
+// Where the rows of a page are of several keys, each call has those of one, neighbours or not.
+func TestABatchHasTheRowsOfOneKeyAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const rows = 200
+	tenant := func(job jobs.FutureJob) string {
+		n, _ := strconv.Atoi(job.EntityKey)
+		return []string{"a", "a", "b", "a", "c", "b", "b", "a"}[n%8]
+	}
+	var mu sync.Mutex
+	calls := map[string]int{}
+	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			if tenant(job) != tenant(batch[0]) {
+				t.Errorf("a row of %s is among those of %s", tenant(job), tenant(batch[0]))
+			}
+			if tenant(job) == "b" {
+				results[i].Next = new(slot(2))
+			}
+			mu.Lock()
+			calls[job.EntityKey]++
+			mu.Unlock()
+		}
+		return results, nil
+	}, jobs.AtMost(10), jobs.LimitBy(tenant))
+	w.enqueue("job", slot(1), rows)
+	if result := w.run(slot(1)); result.Finished != rows*5/8 || result.Rescheduled != rows*3/8 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	for key, n := range calls {
+		if n != 1 {
+			t.Errorf("order %s was checked %d times", key, n)
+		}
+	}
+	if len(calls) != rows {
+		t.Errorf("%d of %d rows were checked", len(calls), rows)
+	}
+	for _, job := range w.waiting() {
+		if tenant(job) != "b" {
+			t.Errorf("order %s of %s waits", job.EntityKey, tenant(job))
+		}
+	}
+}
 
 // gauge counts what goes on at once, and when it began, by key.
 type gauge struct {
