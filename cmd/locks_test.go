@@ -10,25 +10,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/cmd"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
+
+// hold locks a table until the test ends.
+func hold(t *testing.T, url, table string) *sqlx.Tx {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	holder := db.MustBegin()
+	t.Cleanup(func() { _ = holder.Rollback() })
+	holder.MustExec("lock table " + table + " in access exclusive mode")
+	return holder
+}
 
 func TestACommandThatWaitsForALockSaysWhoHoldsIt(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
 	url := pgtest.URL(t)
 	var pid string
-	db, err := pgsql.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	holder := db.MustBegin()
-	defer func() { _ = holder.Rollback() }()
-	holder.MustExec("lock table prescient.future_job in access exclusive mode")
-	if err := holder.Get(&pid, "select pg_backend_pid()"); err != nil {
+	if err := hold(t, url, "prescient.future_job").Get(&pid, "select pg_backend_pid()"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,14 +58,7 @@ func TestStoresAreListedThoughTheTablesOfOneAreLocked(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
 	locked, free := pgtest.URL(t), pgtest.URL(t)
-	db, err := pgsql.Open(t.Context(), locked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	holder := db.MustBegin()
-	defer func() { _ = holder.Rollback() }()
-	holder.MustExec("lock table prescient.setting in access exclusive mode")
+	hold(t, locked, "prescient.setting")
 	file := filepath.Join(t.TempDir(), "stores.yaml")
 	text := fmt.Sprintf("stores:\n  - {name: locked, url: %q}\n  - {name: free, url: %q}\n", locked, free)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

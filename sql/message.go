@@ -91,7 +91,7 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 		return err
 	}
 	if _, undo := conn.ExecContext(context.WithoutCancel(ctx), "rollback"); undo != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // so that it is closed
+		_ = giveUp(conn)
 	}
 	return err
 }

@@ -238,8 +238,9 @@ func TestLinesOfSeveralProcessesDoNotMix(t *testing.T) {
 	}
 }
 
-func TestAWriterWaitsForTheOneBeforeIt(t *testing.T) {
-	t.Parallel()
+// besideAnother publishes an event while another writer has the file locked.
+func besideAnother(t *testing.T) (path string, other *os.File, done <-chan error) {
+	t.Helper()
 	publisher, path := setup(t)
 	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -248,8 +249,14 @@ func TestAWriterWaitsForTheOneBeforeIt(t *testing.T) {
 	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- publisher.Publish(t.Context(), eventsOf("a", 0, 1)) }()
+	published := make(chan error, 1)
+	go func() { published <- publisher.Publish(t.Context(), eventsOf("a", 0, 1)) }()
+	return path, other, published
+}
+
+func TestAWriterWaitsForTheOneBeforeIt(t *testing.T) {
+	t.Parallel()
+	_, other, done := besideAnother(t)
 	select {
 	case err := <-done:
 		t.Errorf("it has written although another writes: %v", err)
@@ -265,16 +272,7 @@ func TestAWriterWaitsForTheOneBeforeIt(t *testing.T) {
 
 func TestAFileThatIsRemovedWhileItsLockIsWaitedForIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	publisher, path := setup(t)
-	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- publisher.Publish(t.Context(), eventsOf("a", 0, 1)) }()
+	path, other, done := besideAnother(t)
 	for { // until it waits for the lock of the file
 		if locks, err := os.ReadFile("/proc/locks"); err != nil || waits(t, other, string(locks)) {
 			break

@@ -309,14 +309,20 @@ func TestAReceiverThatIsDownIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestFailuresAmongSuccessesStopNothing(t *testing.T) {
-	t.Parallel()
-	r := serve(t, func(_ http.ResponseWriter, _ *http.Request, e event.Event) int {
+// answersTheBadWith serves a receiver that takes all events but those whose ids begin with bad.
+func answersTheBadWith(t *testing.T, status int) *receiver {
+	t.Helper()
+	return serve(t, func(_ http.ResponseWriter, _ *http.Request, e event.Event) int {
 		if strings.HasPrefix(e.ID, "bad") {
-			return http.StatusBadRequest
+			return status
 		}
 		return http.StatusOK
 	})
+}
+
+func TestFailuresAmongSuccessesStopNothing(t *testing.T) {
+	t.Parallel()
+	r := answersTheBadWith(t, http.StatusForbidden) // which counts
 	var batch []event.Event
 	for n := range 100 {
 		batch = append(batch, eventOf(fmt.Sprintf("bad-%d", n), 0), eventOf(fmt.Sprintf("good-%d", n), 0), eventOf(fmt.Sprintf("well-%d", n), 0))
@@ -329,12 +335,7 @@ func TestFailuresAmongSuccessesStopNothing(t *testing.T) {
 
 func TestEventsThatAreRefusedForWhatIsInThemHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
-	r := serve(t, func(_ http.ResponseWriter, _ *http.Request, e event.Event) int {
-		if strings.HasPrefix(e.ID, "bad") {
-			return http.StatusRequestEntityTooLarge
-		}
-		return http.StatusOK
-	})
+	r := answersTheBadWith(t, http.StatusRequestEntityTooLarge)
 	var batch []event.Event
 	for n := range 60 { // in the order in which their schedules were created, so the same in each slot
 		batch = append(batch, eventOf(fmt.Sprintf("bad-%d", n), 0))

@@ -68,6 +68,20 @@ func (w *world) call(method, target, body string, headers ...string) *httptest.R
 	return w.send(method, target, strings.NewReader(body), headers...)
 }
 
+// A second line of a header is as what stands after a comma.
+func TestSeveralLinesOfIfMatchAreOne(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.want(http.StatusCreated, "POST", "/schedules", `{"id": "a", "crontab": "@daily"}`)
+	r := httptest.NewRequestWithContext(t.Context(), "DELETE", "/schedules/a", nil)
+	r.Header = http.Header{"Authorization": {"Bearer " + token}, "If-Match": {"*", `"7"`}}
+	answer := httptest.NewRecorder()
+	w.handler.ServeHTTP(answer, r)
+	if answer.Code != http.StatusPreconditionFailed {
+		t.Errorf("%d: %s", answer.Code, answer.Body)
+	}
+}
+
 func (w *world) send(method, target string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	var sent bytes.Buffer
