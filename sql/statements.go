@@ -145,6 +145,7 @@ var (
 	ScheduleList          = file("schedule_list")
 	ScheduleLock          = file("schedule_lock")
 	ScheduleNormal        = file("schedule_normal")
+	SchedulePast          = file("schedule_past")
 	SchedulePublished     = file("schedule_published")
 	ScheduleSample        = file("schedule_sample")
 	ScheduleUpdate        = file("schedule_update")

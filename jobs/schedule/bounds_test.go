@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -9,8 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // setWidth changes the width of the grid.
@@ -170,4 +174,82 @@ func TestWithoutALimitNoRunsAreCountedAndALaterLimitBeginsAnew(t *testing.T) {
 			t.Errorf("paused %t: %d runs of a limit that is new", paused, s.Runs)
 		}
 	}
+}
+
+// A change has asked for the schedules before it waits for their rows, and for whoever holds the schedules. What is known of
+// those that do not wait any more was written meanwhile.
+func TestAChangeThatHasWaitedKnowsWhatWasPublishedMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	limited := func(crontab string) schedule.Spec { return schedule.Spec{ID: "a", Crontab: crontab, MaxRuns: 3} }
+	// waits makes a change that has to wait for the transaction, and commits that.
+	waits := func(w *world, tx *sqlx.Tx, change func() error) error {
+		done := make(chan error, 1)
+		go func() { done <- change() }()
+		w.eventually("the change to wait", func() bool { return pgtest.Waits(w.t, w.db) > 0 })
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		return <-done
+	}
+	t.Run("by the run in which it has ended", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t)
+		w.create(limited("*/5 * * * *"))
+		reached, goOn := make(chan struct{}), make(chan struct{})
+		w.to = &held{w.outbox, reached, goOn}
+		w.clock.Set(slot(1))
+		runner, ended := w.runner(), make(chan error, 1)
+		go func() {
+			_, err := runner.Run(ctx, slot(1))
+			ended <- err
+		}()
+		<-reached
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.store.Update(ctx, w.db, limited("*/3 * * * *"), schedule.AnyVersion)
+			done <- err
+		}()
+		w.eventually("the change to wait", func() bool { return pgtest.Waits(w.t, w.db) > 0 })
+		close(goOn)
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; fields(err) != "max_runs" {
+			t.Errorf("a change of a schedule that has published all it may: %v, want one that names max_runs", err)
+		}
+		if s := w.get("a"); s.State != schedule.Ended || s.Runs != 3 || !s.Last.Equal(slot(1)) {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("and before a pause", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t)
+		w.create(limited("*/10 * * * *"))
+		w.run(slot(1))
+		pause := w.db.MustBegin()
+		defer func() { _ = pause.Rollback() }()
+		if _, err := w.store.Pause(ctx, pause, "a", schedule.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		err := waits(w, pause, func() error {
+			_, err := w.store.Resume(ctx, w.db, "a", schedule.AnyVersion)
+			return err
+		})
+		if s := w.get("a"); err != nil || s.State != schedule.Active || s.Runs != 1 || !s.Last.Equal(noon.Add(10*time.Minute)) {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// held is an outbox that says when it is reached, and then waits.
+type held struct {
+	*outbox.Outbox
+	reached, goOn chan struct{}
+}
+
+func (h *held) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
+	close(h.reached)
+	<-h.goOn
+	return h.Outbox.PublishTx(ctx, tx, events)
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/lib/pq"
@@ -105,6 +107,12 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 	rows, err := collect(ctx, s, tx, pgsql.ScheduleWait, []any{pq.StringArray(ids)}, func(r *sql.Rows, v *row) error {
 		return r.Scan(&v.id, &v.payload)
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.past(ctx, tx, all); err != nil {
+		return nil, err
+	}
 	for _, row := range rows {
 		if v, ok := all[row.id]; ok {
 			v.State = Active
@@ -112,7 +120,23 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 			all[row.id] = v
 		}
 	}
-	return all, err
+	return all, nil
+}
+
+// past fills in what is known of schedules that do not wait.
+func (s *Store) past(ctx context.Context, tx jobs.DB, all locked) error {
+	_, err := collect(ctx, s, tx, pgsql.SchedulePast, []any{pq.StringArray(slices.Collect(maps.Keys(all)))}, func(row *sql.Rows, id *string) error {
+		var runs int64
+		var last sql.NullTime
+		if err := row.Scan(id, &runs, &last); err != nil {
+			return err
+		}
+		v := all[*id]
+		v.Runs, v.Last = runs, utc(last)
+		all[*id] = v
+		return nil
+	})
+	return err
 }
 
 // lockChanges locks schedules against whoever changes or deletes them, and does not hold up runs: what waits, and what is
@@ -124,10 +148,7 @@ func (s *Store) lockChanges(ctx context.Context, tx jobs.DB, ids []string) (lock
 		}
 	}
 	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)}, func(row *sql.Rows, v *Schedule) error {
-		var last sql.NullTime
-		err := v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt, &v.Runs, &last)
-		v.Last = utc(last)
-		return err
+		return v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt)
 	})
 	all := locked{}
 	for _, v := range list {

@@ -1,11 +1,9 @@
--- Locks schedules, before their rows of future_job: whoever changes a schedule takes this lock first. With what is known
--- of those that do not wait.
+-- Locks schedules, before their rows of future_job: whoever changes a schedule takes this lock first.
 select
     s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
     s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,
-    s.paused, s.version, s.created_at, s.updated_at, coalesce(d.runs, 0) as runs, d.last_at
+    s.paused, s.version, s.created_at, s.updated_at
 from prescient.schedule s
-left join prescient.schedule_drop d on d.id = s.id
 where s.id = any ($1::text[])
 order by s.id
-for update of s
+for update
