@@ -62,6 +62,31 @@ func TestMonthsBeginAndEndInUTCWhateverTheTimeZoneOfTheSession(t *testing.T) {
 	}
 }
 
+// SQL and German write a zone as its abbreviation, which is read as another one's: IST is that of Israel.
+func TestMonthsBeginAndEndInUTCWhateverTheDateStyleOfTheSession(t *testing.T) {
+	pgtest.NotOnCitus(t, "a row is in the partition of a worker, which has another name")
+	t.Parallel()
+	for _, style := range []string{"ISO, MDY", "SQL, DMY", "German, DMY", "Postgres, MDY"} {
+		db := inZone(t, "Asia/Kolkata")
+		tx := begin(t, db)
+		exec(t, tx, "select set_config('datestyle', $1, true)", style)
+		exec(t, tx, "select prescient.make_history_month('2031-03-01 00:00:00+00')")
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		end(t, db, "2031-02-28 23:59:59.999999Z", "2031-03-01 00:00:00Z", "2031-03-31 23:59:59.999999Z", "2031-04-01 00:00:00Z")
+		want := []string{
+			"2031-02-28 23:59:59.999999Z future_job_history_rest",
+			"2031-03-01 00:00:00Z future_job_history_203103",
+			"2031-03-31 23:59:59.999999Z future_job_history_203103",
+			"2031-04-01 00:00:00Z future_job_history_rest",
+		}
+		if diff := cmp.Diff(want, places(t, db)); diff != "" {
+			t.Errorf("%s: %s", style, diff)
+		}
+	}
+}
+
 func TestThisMonthAndTheNextTwoAreThere(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {

@@ -57,6 +57,7 @@ returns text
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO' -- others write bounds with the abbreviation of a zone, which may be read as that of another
 as $$
 declare
     month_start timestamptz := date_trunc('month', at at time zone 'UTC') at time zone 'UTC';
