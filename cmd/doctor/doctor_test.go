@@ -107,10 +107,11 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			`select prescient.make_history_months()`, nil,
 		},
 		"rows without a month": {
-			"months", Note, "select prescient.make_history_month('2099-01-01')", `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot,
+			"months", Note, "select prescient.make_history_month('2099-01-01T00:00:01Z')", `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot,
 				check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
-				values (1, 'job', 'order', '1', now(), now(), 0, 0, '0', now(), 'me', 'done', '2099-01-01')`,
-			`select prescient.make_history_month('2099-01-01')`, nil,
+				values (1, 'job', 'order', '1', now(), now(), 0, 0, '0', now(), 'me', 'done', '2099-01-01 00:00:01Z')`,
+			// Whoever types it may be where the month has begun before.
+			`begin; set local timezone = 'Asia/Kolkata'; select prescient.make_history_month('2099-01-01T00:00:01Z'); commit`, nil,
 		},
 		"a job that nobody knows": {
 			"jobs", Action, "orders jobs list --job strange", `select prescient.enqueue('strange', 'order', '1', '2099-01-01')`,

@@ -98,7 +98,7 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	}
 	if is.Rest.Valid {
 		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",
-			"select %s.make_history_month('%s')  -- and look again: there may be others", c.Schema, is.Rest.Time.UTC().Format(time.DateOnly)))
+			"select %s.make_history_month('%s')  -- and look again: there may be others", c.Schema, is.Rest.Time.UTC().Format(time.RFC3339)))
 	}
 	return found, nil
 }
