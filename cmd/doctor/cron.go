@@ -51,7 +51,8 @@ func Crontabs(ctx context.Context, binary string) (list []Crontab) {
 func readCrontab(path, text, binary string, users bool) Crontab {
 	c := Crontab{Path: path}
 	assignment := regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*$`)
-	entry := regexp.MustCompile(`^\s*(@\w+|(?:[\d*][^\s]*\s+){4}\S+)\s+(.*)$`)
+	entry := regexp.MustCompile(`^\s*(@\w+|(?:[\d*]\S*\s+){3}\S+\s+\S+)\s+(.*)$`)
+	user := regexp.MustCompile(`^\S+\s+`)
 	// The binary, options, then run, before another command begins.
 	runs := regexp.MustCompile(`(^|[\s/;&|(])` + regexp.QuoteMeta(binary) + `(\s+-[^;&|]*)?\s+run(\s|;|$)`)
 	for line := range strings.Lines(text) {
@@ -65,7 +66,7 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 		}
 		command := m[2]
 		if users {
-			_, command, _ = strings.Cut(command, " ")
+			command = user.ReplaceAllString(command, "")
 		}
 		if runs.MatchString(command) {
 			c.Runs = append(c.Runs, m[1])

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,9 +34,14 @@ PRESCIENT_CONFIG = "/etc/orders.yaml"
 	if diff := cmp.Diff(want, readCrontab("x", own, "orders", false)); diff != "" {
 		t.Error(diff)
 	}
-	system := readCrontab("x", "*/5 * * * * root orders run\n", "orders", true)
-	if diff := cmp.Diff([]string{"*/5 * * * *"}, system.Runs); diff != "" {
-		t.Error(diff)
+	for _, line := range []string{"*/5 * * * * root orders run\n", "*/5\t*\t*\t*\t*\troot\torders run\n", "*/5 * * * *  root   orders run\n"} {
+		system := readCrontab("x", line, "orders", true)
+		if len(system.Runs) != 1 || strings.Join(strings.Fields(system.Runs[0]), " ") != "*/5 * * * *" {
+			t.Errorf("%q: %q", line, system.Runs)
+		}
+	}
+	if mine := readCrontab("x", "0 0 1 jan,jul * orders run\n", "orders", false); len(mine.Runs) != 1 {
+		t.Errorf("months by name: %q", mine.Runs)
 	}
 }
 
