@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	_ "github.com/lib/pq"
@@ -12,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
+	"github.com/prescient-go/prescient/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
@@ -65,5 +67,41 @@ func TestADatabaseThatRefusesIsNotAskedForEachLook(t *testing.T) {
 	}
 	if asked := left - b.shelf.left; asked != toolStatements {
 		t.Errorf("%v statements were asked for, want %d", asked, toolStatements)
+	}
+}
+
+// A database sorts names as its language does, most often: a Capital among the small letters.
+func TestEachJobHasItsFiguresWhateverTheCollationOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "a column of a distributed table keeps its collation")
+	kit := testkit.New(t, testkit.Config{Registry: jobs.NewRegistry(), Start: time.Now().Truncate(15 * time.Minute).Add(-time.Hour)}) //nolint:forbidigo // what is recorded has the database's time
+	kit.DB.MustExec(`alter table prescient.job alter column name type text collate "en-US-x-icu"`)
+	registry := jobs.NewRegistry()
+	names := []string{"B", "Order.a", "a", "order.b", "order_c"}
+	for _, name := range names {
+		registry.Register(name, func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+		kit.Enqueue(jobs.FutureJob{JobExec: name, EntityName: "order", EntityKey: "1"}, kit.Now())
+	}
+	runner, err := slots.NewRunner(t.Context(), slots.Config{DB: kit.DB, Registry: registry, Now: kit.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit.Clock.Set(kit.Client.Grid().Next(kit.Now()))
+	if _, err := runner.Run(t.Context(), kit.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(t.Context(), Config{DB: kit.DB, Runner: slots.Config{Registry: registry}, Publishing: &schedule.Publishing{}, Now: kit.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	all, err := b.Jobs(t.Context(), 0)
+	if err != nil || len(all.Jobs) != len(names) {
+		t.Fatalf("%d jobs, %v", len(all.Jobs), err)
+	}
+	for _, j := range all.Jobs {
+		if j.Checked != 1 {
+			t.Errorf("%s: %d checks, want 1", j.JobExec, j.Checked)
+		}
 	}
 }

@@ -1,11 +1,9 @@
 package board
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
@@ -55,9 +53,12 @@ func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, e
 	if err != nil {
 		return nil, err
 	}
+	places := make(map[string]int, len(list)) // their order is that of the database's collation
+	for i, j := range list {
+		places[j.JobExec] = i
+	}
 	for _, s := range view.NewJobStatus(done) {
-		i, found := slices.BinarySearchFunc(list, s.JobExec, func(j JobLine, name string) int { return cmp.Compare(j.JobExec, name) })
-		if found {
+		if i, found := places[s.JobExec]; found {
 			list[i].JobStatus = s
 		}
 	}
