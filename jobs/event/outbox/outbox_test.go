@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -339,6 +340,48 @@ func TestWithoutAConsumerTheAgeOfEventsDecides(t *testing.T) {
 		if n, err := w.box.Prune(t.Context(), step.before); n != step.want || err != nil {
 			t.Errorf("%d pruned before %s, %v; want %d", n, step.before, err, step.want)
 		}
+	}
+}
+
+// Whoever reads on after what was removed would not look at an event that comes before it.
+func TestWhatNoReaderCanSeeYetIsNotPruned(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	early := w.db.MustBegin()
+	defer func() { _ = early.Rollback() }()
+	w.publish(early, happened("early", 1))
+	if err := w.box.Publish(ctx, []event.Event{happened("late", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	for name, prune := range map[string]func(context.Context, time.Time) (int64, error){"Prune": w.box.Prune, "PruneUnread": w.box.PruneUnread} {
+		if n, err := prune(ctx, time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC)); n != 0 || err != nil {
+			t.Errorf("%s: %d pruned, %v; want 0", name, n, err)
+		}
+	}
+	if err := early.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(w.readAll(2)); got != "early-1 late-1" {
+		t.Errorf("read %s", got)
+	}
+}
+
+// Of two events the later one may have been written a moment before, by the clock.
+func TestHowFarWasPrunedNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`insert into prescient.event_outbox (mark, id, source, type, written_at)
+		values ('5', 'a', 's', 't', '2030-01-02 00:00Z'), ('6', 'b', 's', 't', '2030-01-01 00:00Z')`)
+	w.readAll(2)
+	for _, day := range []int{2, 3} {
+		if n, err := w.box.PruneUnread(t.Context(), time.Date(2030, time.January, day, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
+			t.Errorf("%d pruned, %v; want 1", n, err)
+		}
+	}
+	lost, is := errors.AsType[*outbox.LostError](w.box.Lost(t.Context(), outbox.Position{Mark: 5, Number: 1}))
+	if !is || lost.UpTo.Mark != 6 {
+		t.Errorf("%v", lost)
 	}
 }
 
