@@ -74,7 +74,7 @@ func TestADatabaseThatRefusesIsNotAskedForEachLook(t *testing.T) {
 func TestEachJobHasItsFiguresWhateverTheCollationOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "a column of a distributed table keeps its collation")
-	kit := testkit.New(t, testkit.Config{Registry: jobs.NewRegistry(), Start: time.Now().Truncate(15 * time.Minute).Add(-time.Hour)}) //nolint:forbidigo // what is recorded has the database's time
+	kit := testkit.New(t, testkit.Config{Registry: jobs.NewRegistry(), Start: time.Now().Truncate(15 * time.Minute).Add(-time.Hour)})
 	kit.DB.MustExec(`alter table prescient.job alter column name type text collate "en-US-x-icu"`)
 	registry := jobs.NewRegistry()
 	names := []string{"B", "Order.a", "a", "order.b", "order_c"}
