@@ -172,7 +172,7 @@ func (l *leases) watch() {
 func (l *leases) expired(c *claim) bool {
 	l.mu.Lock()
 	margin := monotonic().Add(l.run.cfg.Lease / 10)
-	late := c.until.Before(margin) || c.lane.limit != nil && c.lane.limit.endsBefore(margin)
+	late := c.until.Before(margin) || slices.ContainsFunc(c.lanes, func(l *lane) bool { return l.limit != nil && l.limit.endsBefore(margin) })
 	l.mu.Unlock()
 	if late {
 		l.lose(c)

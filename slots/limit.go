@@ -168,6 +168,10 @@ func (l *limit) leave(c *claim) {
 	defer l.mu.Unlock()
 	var keys pq.StringArray
 	for s := range c.shares {
+		if s.limit != l {
+			continue
+		}
+		delete(c.shares, s)
 		if s.users--; s.users == 0 {
 			delete(l.shares, s.key)
 			if s.has > 0 {
@@ -175,7 +179,6 @@ func (l *limit) leave(c *claim) {
 			}
 		}
 	}
-	clear(c.shares)
 	if len(l.shares) == 0 {
 		l.until.Store(nil)
 	}
@@ -222,12 +225,31 @@ func (s *share) leave() {
 }
 
 // admit divides units by what they are subject to. Those for which there is no place are to be taken up again.
-func (r *run) admit(c *claim, units []*unit) ([]*queue, error) {
-	l := c.lane.limit
-	if l == nil {
-		return []*queue{{units: units}}, nil
+func (r *run) admit(c *claim, units []*unit) (queues []*queue, err error) {
+	if len(c.lanes) == 1 {
+		return r.admitTo(c, c.lane, units)
 	}
-	free := &queue{} // what needs no call is subject to nothing
+	byLane := map[*lane][]*unit{}
+	for _, u := range units {
+		l := r.known[u.number].lane
+		byLane[l] = append(byLane[l], u)
+	}
+	for _, l := range c.lanes {
+		more, err := r.admitTo(c, l, byLane[l])
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, more...)
+	}
+	return queues, nil
+}
+
+func (r *run) admitTo(c *claim, of *lane, units []*unit) ([]*queue, error) {
+	l := of.limit
+	if l == nil {
+		return []*queue{{lane: of, units: units}}, nil
+	}
+	free := &queue{lane: of} // what needs no call is subject to nothing
 	queues, keys, wanted := []*queue{free}, make([]string, len(units)), map[string]int{}
 	for i, u := range units {
 		if u.verdict == nil {
@@ -251,7 +273,7 @@ func (r *run) admit(c *claim, units []*unit) ([]*queue, error) {
 				c.leave(u.rows[j].ID)
 			}
 		case byKey[s.key] == nil:
-			byKey[s.key] = &queue{share: s, units: []*unit{u}}
+			byKey[s.key] = &queue{lane: of, share: s, units: []*unit{u}}
 			queues = append(queues, byKey[s.key])
 		default:
 			byKey[s.key].units = append(byKey[s.key].units, u)
@@ -279,7 +301,9 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 
 // giveUp gives up what a claim has of a limit.
 func (r *run) giveUp(c *claim) {
-	if len(c.shares) > 0 {
-		c.lane.limit.leave(c)
+	for _, l := range c.lanes {
+		if l.limit != nil && len(c.shares) > 0 {
+			l.limit.leave(c)
+		}
 	}
 }

@@ -530,3 +530,55 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 }
+
+// A binary that has no limits claims rows of several jobs at once: whoever takes them over keeps to what holds for each.
+func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	g := newGauge()
+	check := func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		defer g.enter(job.JobExec)()
+		time.Sleep(5 * time.Millisecond)
+		return nil, nil
+	}
+	w.registry.Register("plain", check)
+	w.registry.Register("at most", check, jobs.AtMost(1))
+	w.registry.Register("concurrency", check, jobs.Concurrency(2))
+	w.registry.RegisterTx("in a transaction", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return check(ctx, job) })
+	old := jobs.NewRegistry()
+	const rows = 12
+	names := []string{"plain", "at most", "concurrency", "in a transaction"}
+	var started atomic.Int64
+	for _, name := range names {
+		old.Register(name, func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+			started.Add(1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		w.enqueue(name, slot(1), rows)
+	}
+	w.clock.Set(slot(1))
+	first := w.runner(func(cfg *slots.Config) { cfg.Registry, cfg.Workers, cfg.Grace = old, len(names)*rows, time.Millisecond })
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() {
+		_, err := first.Run(ctx, slot(1))
+		stopped <- err
+	}()
+	w.eventually("all are claimed at once", func() bool { return started.Load() == int64(len(names)*rows) })
+	second := w.background(slot(1), func(cfg *slots.Config) { cfg.Connections = 3 })
+	w.eventually("another runner is there", func() bool { return w.count(`select count(*) from prescient.slot_claim where jobs = '{}'`) == 2 })
+	stop()
+	if err := <-stopped; !errors.Is(err, slots.ErrStopped) {
+		t.Error(err)
+	}
+	if result := <-second; result.TakenOver != 1 || result.Finished != int64(len(names)*rows) || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if g.most["at most"] > 1 || g.most["concurrency"] > 2 || g.most["in a transaction"] > 3 {
+		t.Errorf("at once: %v", g.most)
+	}
+	if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
+		t.Errorf("%d places were not given back", left)
+	}
+}
