@@ -142,10 +142,11 @@ func (l *leases) renew(ctx context.Context) bool {
 		return false
 	}
 	l.mu.Lock()
-	for _, limit := range l.limits {
+	limits := slices.Clone(l.limits)
+	l.mu.Unlock()
+	for _, limit := range limits {
 		limit.renewed(asked)
 	}
-	l.mu.Unlock()
 	for _, c := range claims {
 		if slices.Contains(kept, c.token) {
 			l.mu.Lock()
@@ -154,6 +155,9 @@ func (l *leases) renew(ctx context.Context) bool {
 		} else if !c.ending.Load() { // else it may be gone because its last rows were recorded
 			l.lose(c)
 		}
+	}
+	for _, limit := range limits {
+		limit.giveOwed(ctx)
 	}
 	return true
 }

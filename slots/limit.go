@@ -29,6 +29,7 @@ type limit struct {
 
 	mu     sync.Mutex
 	shares map[string]*share         // by key; without jobs.LimitBy there is one, of the empty key
+	owed   map[string]bool           // keys of which there are places to be given back
 	until  atomic.Pointer[time.Time] // local monotonic instant before which no place ends; nil: there are none
 }
 
@@ -53,7 +54,7 @@ const askAgain = 100 * time.Millisecond
 
 func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
 	return &limit{
-		run: r, number: number, def: def, places: places, shares: map[string]*share{},
+		run: r, number: number, def: def, places: places, shares: map[string]*share{}, owed: map[string]bool{},
 		holding: make(semaphore, max(1, def.PerSecond/perHolder)),
 	}
 }
@@ -162,11 +163,10 @@ func (l *limit) endsBefore(at time.Time) bool {
 	return until != nil && until.Before(at)
 }
 
-// leave gives back the places that only this claim has used. Where the database does not answer they end by themselves.
+// leave gives back the places that only this claim has used.
 func (l *limit) leave(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var keys pq.StringArray
 	for s := range c.shares {
 		if s.limit != l {
 			continue
@@ -175,26 +175,46 @@ func (l *limit) leave(c *claim) {
 		if s.users--; s.users == 0 {
 			delete(l.shares, s.key)
 			if s.has > 0 {
-				keys = append(keys, s.key)
+				l.owed[s.key] = true
 			}
 		}
 	}
 	if len(l.shares) == 0 {
 		l.until.Store(nil)
 	}
-	if len(keys) == 0 {
-		return
-	}
 	ctx, cancel := context.WithTimeout(l.run.work, closingTime)
 	defer cancel()
-	var m pgsql.Message
-	err := m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
-	if err == nil {
-		err = l.run.commit(ctx, &m)
+	l.giveBack(ctx)
+}
+
+// giveOwed gives back what could not be given back before: a heartbeat renews the run's places of any key.
+func (l *limit) giveOwed(ctx context.Context) {
+	if l.mu.TryLock() { // it may be held for as long as the database does not answer
+		defer l.mu.Unlock()
+		l.giveBack(ctx)
 	}
-	if err != nil {
-		l.run.cfg.Logger.WarnContext(ctx, "places were not given back; others can have them when the lease ends", "job", l.def.Name, "error", err)
+}
+
+// giveBack gives back the places that no claim uses. Call it with mu held.
+func (l *limit) giveBack(ctx context.Context) {
+	var keys pq.StringArray
+	for key := range l.owed {
+		if s := l.shares[key]; s == nil || s.has == 0 { // else they are used again
+			keys = append(keys, key)
+		}
 	}
+	if len(keys) > 0 {
+		var m pgsql.Message
+		err := m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
+		if err == nil {
+			err = l.run.commit(ctx, &m)
+		}
+		if err != nil {
+			l.run.cfg.Logger.WarnContext(ctx, "places were not given back; others can have them after the next heartbeat, or when the lease ends", "job", l.def.Name, "error", err)
+			return
+		}
+	}
+	clear(l.owed)
 }
 
 // enter waits for a place, and then for the instant at which a check may begin, which is zero where the pace does not matter.

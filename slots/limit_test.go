@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // Where the rows of a page are of several keys, each call has those of one, neighbours or not.
@@ -580,5 +581,37 @@ func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
 	}
 	if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
 		t.Errorf("%d places were not given back", left)
+	}
+}
+
+// Heartbeats renew all places of a run, so one that it could not give back would be nobody's for as long as the run goes on.
+func TestAPlaceThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Cut, Of: func(text string) bool { return strings.Contains(text, "delete from prescient.job_place") }})
+	release := make(chan struct{})
+	var others atomic.Int64
+	w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if tenant(job) == "a" {
+			<-release
+		} else {
+			others.Add(1)
+		}
+		return nil, nil
+	}, jobs.AtMost(1), jobs.LimitBy(tenant))
+	w.enqueueTenants("limited", 1, "a", "b")
+	w.clock.Set(slot(1))
+	running := w.background(slot(1), func(cfg *slots.Config) { cfg.DB, cfg.Page, cfg.Lease = faults.DB, 1, 3*time.Second })
+	w.eventually("the run has given up a place", func() bool {
+		return others.Load() == 1 && slices.ContainsFunc(faults.Trips(), func(text string) bool { return strings.Contains(text, "delete from prescient.job_place") })
+	})
+	w.eventually("the place is free", func() bool { return w.count(`select count(*) from prescient.job_place where key = 'b'`) == 0 })
+	if n := w.count(`select count(*) from prescient.job_place where key = 'a'`); n != 1 {
+		t.Errorf("the run has %d places of the check that goes on", n)
+	}
+	close(release)
+	if result := <-running; result.Finished != 2 || result.Lost != 0 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
 	}
 }
