@@ -24,7 +24,7 @@ type Event struct {
 	What string
 	At   time.Time // when; zero: it waits, or began before times were kept
 	Slot time.Time // the slot the row was in; of enqueued, its first
-	For  time.Time // of enqueued: the instant that was asked for
+	For  time.Time // of enqueued: the instant that was asked for; zero: one before the year 1, which SQL may ask for
 	// Of enqueued: the window after For in which any slot would have done; see FutureJob.Within.
 	Within time.Duration
 

@@ -402,3 +402,20 @@ func TestAStreamGoesByTheWidthThatTheDatabaseHasNow(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// In SQL an instant may be one that Go and JSON have not.
+func TestTheStoryOfACheckThatWasAskedForBeforeAllTimesIsTold(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i, at := range []string{"-infinity", "0044-03-15 12:00:00Z BC"} {
+		key := fmt.Sprint(i)
+		w.exec(`select prescient.enqueue('remind', 'order', $1, $2::text::timestamptz)`, key, at)
+		for _, stage := range []string{"waiting", "cancelled"} {
+			events, err := w.client.Why(t.Context(), w.db, keyOf(key))
+			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].For.IsZero() || events[1].What != stage {
+				t.Errorf("asked for %s, %s: %v %+v", at, stage, err, events)
+			}
+			w.exec(`select prescient.cancel('remind', 'order', $1)`, key)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func (rd *round) took() time.Duration { return time.Since(rd.begun) }
 // start starts the checks, each as soon as there is room for it.
 func (rd *round) start() {
 	for _, q := range rd.queues {
-		for range min(rd.claim.lane.places, len(q.units)) {
+		for range min(q.lane.places, len(q.units)) {
 			go rd.checkMany(q)
 		}
 	}

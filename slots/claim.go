@@ -20,7 +20,8 @@ type claim struct {
 	token       int64
 	jobs        pq.Int64Array
 	first, last int64
-	lane        *lane
+	lane        *lane   // that its rows are counted to
+	lanes       []*lane // of its jobs: more than one where it was taken over from a binary for which they waited for the same things
 
 	ctx    context.Context // of its checks: ends when the lease is lost
 	cancel context.CancelCauseFunc
@@ -63,7 +64,7 @@ func (r *run) claim(l *lane) (bool, error) {
 	}
 	var rows int64
 	var rest pq.Int64Array
-	c := &claim{token: newToken(), lane: l, shares: map[*share]bool{}}
+	c := &claim{token: newToken(), lane: l, lanes: []*lane{l}, shares: map[*share]bool{}}
 	if ok, err := r.makeRoom(c); !ok {
 		return false, err
 	}
@@ -107,7 +108,12 @@ func (r *run) takeOver() (bool, error) {
 	if err != nil || len(c.jobs) == 0 {
 		return false, err
 	}
-	c.lane = r.known[c.jobs[0]].lane
+	for _, number := range c.jobs {
+		if l := r.known[number].lane; !slices.Contains(c.lanes, l) {
+			c.lanes = append(c.lanes, l)
+		}
+	}
+	c.lane = c.lanes[0]
 	r.mu.Lock()
 	r.result.TakenOver++
 	r.mu.Unlock()

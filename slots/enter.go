@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// queue is units that are subject to the same limit.
+// queue is units of a lane that are subject to the same limit.
 type queue struct {
+	lane     *lane
 	share    *share // nil: to none
 	units    []*unit
 	entering int // how many wait for room for one of them
@@ -27,11 +28,11 @@ func (rd *round) isNeeded(q *queue) bool {
 // enter waits for room for a check, and for the instant at which it may begin; see share.enter.
 func (rd *round) enter(q *queue) (at time.Time, ok bool) {
 	if q.share == nil {
-		return at, rd.enterGates()
+		return at, rd.enterGates(q)
 	}
-	if at, ok = rd.enterNext(q.share); ok && late(at) { // since the workers were busy
-		rd.leaveGates()
-		if at, ok = rd.enterHolding(q.share); !ok {
+	if at, ok = rd.enterNext(q); ok && late(at) { // since the workers were busy
+		rd.leaveGates(q)
+		if at, ok = rd.enterHolding(q); !ok {
 			q.share.leave()
 		}
 	}
@@ -39,12 +40,13 @@ func (rd *round) enter(q *queue) (at time.Time, ok bool) {
 }
 
 // enterNext waits for an instant, and then for a worker. Few do so at a time, since the instant passes meanwhile.
-func (rd *round) enterNext(s *share) (at time.Time, ok bool) {
+func (rd *round) enterNext(q *queue) (at time.Time, ok bool) {
+	s := q.share
 	if !s.next.enter(rd.run.stop, rd.claim.ctx) {
 		return at, false
 	}
 	defer s.next.leave()
-	if at, ok = s.enter(rd.claim); ok && !rd.enterGates() {
+	if at, ok = s.enter(rd.claim); ok && !rd.enterGates(q) {
 		s.leave()
 		ok = false
 	}
@@ -52,24 +54,25 @@ func (rd *round) enterNext(s *share) (at time.Time, ok bool) {
 }
 
 // enterHolding waits for an instant with a worker in hand. Few do so at a time, since others could use it.
-func (rd *round) enterHolding(s *share) (at time.Time, ok bool) {
+func (rd *round) enterHolding(q *queue) (at time.Time, ok bool) {
+	s := q.share
 	if !s.limit.holding.enter(rd.run.stop, rd.claim.ctx) {
 		return at, false
 	}
 	defer s.limit.holding.leave()
-	if !rd.enterGates() {
+	if !rd.enterGates(q) {
 		return at, false
 	}
 	if at, ok = s.await(rd.claim.ctx); !ok {
-		rd.leaveGates()
+		rd.leaveGates(q)
 	}
 	return at, ok
 }
 
-func (rd *round) enterGates() bool {
-	for i, gate := range rd.claim.lane.gates {
+func (rd *round) enterGates(q *queue) bool {
+	for i, gate := range q.lane.gates {
 		if !gate.enter(rd.run.stop, rd.claim.ctx) {
-			for _, entered := range rd.claim.lane.gates[:i] {
+			for _, entered := range q.lane.gates[:i] {
 				entered.leave()
 			}
 			return false
@@ -78,14 +81,14 @@ func (rd *round) enterGates() bool {
 	return true
 }
 
-func (rd *round) leaveGates() {
-	for _, gate := range slices.Backward(rd.claim.lane.gates) {
+func (rd *round) leaveGates(q *queue) {
+	for _, gate := range slices.Backward(q.lane.gates) {
 		gate.leave()
 	}
 }
 
 func (rd *round) leave(q *queue) {
-	rd.leaveGates()
+	rd.leaveGates(q)
 	if q.share != nil {
 		q.share.leave()
 	}

@@ -142,10 +142,11 @@ func (l *leases) renew(ctx context.Context) bool {
 		return false
 	}
 	l.mu.Lock()
-	for _, limit := range l.limits {
+	limits := slices.Clone(l.limits)
+	l.mu.Unlock()
+	for _, limit := range limits {
 		limit.renewed(asked)
 	}
-	l.mu.Unlock()
 	for _, c := range claims {
 		if slices.Contains(kept, c.token) {
 			l.mu.Lock()
@@ -154,6 +155,9 @@ func (l *leases) renew(ctx context.Context) bool {
 		} else if !c.ending.Load() { // else it may be gone because its last rows were recorded
 			l.lose(c)
 		}
+	}
+	for _, limit := range limits {
+		limit.giveOwed(ctx)
 	}
 	return true
 }
@@ -172,7 +176,7 @@ func (l *leases) watch() {
 func (l *leases) expired(c *claim) bool {
 	l.mu.Lock()
 	margin := monotonic().Add(l.run.cfg.Lease / 10)
-	late := c.until.Before(margin) || c.lane.limit != nil && c.lane.limit.endsBefore(margin)
+	late := c.until.Before(margin) || slices.ContainsFunc(c.lanes, func(l *lane) bool { return l.limit != nil && l.limit.endsBefore(margin) })
 	l.mu.Unlock()
 	if late {
 		l.lose(c)

@@ -29,6 +29,7 @@ type limit struct {
 
 	mu     sync.Mutex
 	shares map[string]*share         // by key; without jobs.LimitBy there is one, of the empty key
+	owed   map[string]bool           // keys of which there are places to be given back
 	until  atomic.Pointer[time.Time] // local monotonic instant before which no place ends; nil: there are none
 }
 
@@ -53,7 +54,7 @@ const askAgain = 100 * time.Millisecond
 
 func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
 	return &limit{
-		run: r, number: number, def: def, places: places, shares: map[string]*share{},
+		run: r, number: number, def: def, places: places, shares: map[string]*share{}, owed: map[string]bool{},
 		holding: make(semaphore, max(1, def.PerSecond/perHolder)),
 	}
 }
@@ -162,36 +163,58 @@ func (l *limit) endsBefore(at time.Time) bool {
 	return until != nil && until.Before(at)
 }
 
-// leave gives back the places that only this claim has used. Where the database does not answer they end by themselves.
+// leave gives back the places that only this claim has used.
 func (l *limit) leave(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var keys pq.StringArray
 	for s := range c.shares {
+		if s.limit != l {
+			continue
+		}
+		delete(c.shares, s)
 		if s.users--; s.users == 0 {
 			delete(l.shares, s.key)
 			if s.has > 0 {
-				keys = append(keys, s.key)
+				l.owed[s.key] = true
 			}
 		}
 	}
-	clear(c.shares)
 	if len(l.shares) == 0 {
 		l.until.Store(nil)
 	}
-	if len(keys) == 0 {
-		return
-	}
 	ctx, cancel := context.WithTimeout(l.run.work, closingTime)
 	defer cancel()
-	var m pgsql.Message
-	err := m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
-	if err == nil {
-		err = l.run.commit(ctx, &m)
+	l.giveBack(ctx)
+}
+
+// giveOwed gives back what could not be given back before: a heartbeat renews the run's places of any key.
+func (l *limit) giveOwed(ctx context.Context) {
+	if l.mu.TryLock() { // it may be held for as long as the database does not answer
+		defer l.mu.Unlock()
+		l.giveBack(ctx)
 	}
-	if err != nil {
-		l.run.cfg.Logger.WarnContext(ctx, "places were not given back; others can have them when the lease ends", "job", l.def.Name, "error", err)
+}
+
+// giveBack gives back the places that no claim uses. Call it with mu held.
+func (l *limit) giveBack(ctx context.Context) {
+	var keys pq.StringArray
+	for key := range l.owed {
+		if s := l.shares[key]; s == nil || s.has == 0 { // else they are used again
+			keys = append(keys, key)
+		}
 	}
+	if len(keys) > 0 {
+		var m pgsql.Message
+		err := m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
+		if err == nil {
+			err = l.run.commit(ctx, &m)
+		}
+		if err != nil {
+			l.run.cfg.Logger.WarnContext(ctx, "places were not given back; others can have them after the next heartbeat, or when the lease ends", "job", l.def.Name, "error", err)
+			return
+		}
+	}
+	clear(l.owed)
 }
 
 // enter waits for a place, and then for the instant at which a check may begin, which is zero where the pace does not matter.
@@ -222,12 +245,31 @@ func (s *share) leave() {
 }
 
 // admit divides units by what they are subject to. Those for which there is no place are to be taken up again.
-func (r *run) admit(c *claim, units []*unit) ([]*queue, error) {
-	l := c.lane.limit
-	if l == nil {
-		return []*queue{{units: units}}, nil
+func (r *run) admit(c *claim, units []*unit) (queues []*queue, err error) {
+	if len(c.lanes) == 1 {
+		return r.admitTo(c, c.lane, units)
 	}
-	free := &queue{} // what needs no call is subject to nothing
+	byLane := map[*lane][]*unit{}
+	for _, u := range units {
+		l := r.known[u.number].lane
+		byLane[l] = append(byLane[l], u)
+	}
+	for _, l := range c.lanes {
+		more, err := r.admitTo(c, l, byLane[l])
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, more...)
+	}
+	return queues, nil
+}
+
+func (r *run) admitTo(c *claim, of *lane, units []*unit) ([]*queue, error) {
+	l := of.limit
+	if l == nil {
+		return []*queue{{lane: of, units: units}}, nil
+	}
+	free := &queue{lane: of} // what needs no call is subject to nothing
 	queues, keys, wanted := []*queue{free}, make([]string, len(units)), map[string]int{}
 	for i, u := range units {
 		if u.verdict == nil {
@@ -251,7 +293,7 @@ func (r *run) admit(c *claim, units []*unit) ([]*queue, error) {
 				c.leave(u.rows[j].ID)
 			}
 		case byKey[s.key] == nil:
-			byKey[s.key] = &queue{share: s, units: []*unit{u}}
+			byKey[s.key] = &queue{lane: of, share: s, units: []*unit{u}}
 			queues = append(queues, byKey[s.key])
 		default:
 			byKey[s.key].units = append(byKey[s.key].units, u)
@@ -279,7 +321,9 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 
 // giveUp gives up what a claim has of a limit.
 func (r *run) giveUp(c *claim) {
-	if len(c.shares) > 0 {
-		c.lane.limit.leave(c)
+	for _, l := range c.lanes {
+		if l.limit != nil && len(c.shares) > 0 {
+			l.limit.leave(c)
+		}
 	}
 }

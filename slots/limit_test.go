@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // Where the rows of a page are of several keys, each call has those of one, neighbours or not.
@@ -527,6 +528,90 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // longer than a check may begin late
 	give()
 	if result := <-running; result.Finished != 1 || result.Failed+int64(result.Abandoned) > 0 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}
+
+// A binary that has no limits claims rows of several jobs at once: whoever takes them over keeps to what holds for each.
+func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	g := newGauge()
+	check := func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		defer g.enter(job.JobExec)()
+		time.Sleep(5 * time.Millisecond)
+		return nil, nil
+	}
+	w.registry.Register("plain", check)
+	w.registry.Register("at most", check, jobs.AtMost(1))
+	w.registry.Register("concurrency", check, jobs.Concurrency(2))
+	w.registry.RegisterTx("in a transaction", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return check(ctx, job) })
+	old := jobs.NewRegistry()
+	const rows = 12
+	names := []string{"plain", "at most", "concurrency", "in a transaction"}
+	var started atomic.Int64
+	for _, name := range names {
+		old.Register(name, func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+			started.Add(1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		w.enqueue(name, slot(1), rows)
+	}
+	w.clock.Set(slot(1))
+	first := w.runner(func(cfg *slots.Config) { cfg.Registry, cfg.Workers, cfg.Grace = old, len(names)*rows, time.Millisecond })
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() {
+		_, err := first.Run(ctx, slot(1))
+		stopped <- err
+	}()
+	w.eventually("all are claimed at once", func() bool { return started.Load() == int64(len(names)*rows) })
+	second := w.background(slot(1), func(cfg *slots.Config) { cfg.Connections = 3 })
+	w.eventually("another runner is there", func() bool { return w.count(`select count(*) from prescient.slot_claim where jobs = '{}'`) == 2 })
+	stop()
+	if err := <-stopped; !errors.Is(err, slots.ErrStopped) {
+		t.Error(err)
+	}
+	if result := <-second; result.TakenOver != 1 || result.Finished != int64(len(names)*rows) || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if g.most["at most"] > 1 || g.most["concurrency"] > 2 || g.most["in a transaction"] > 3 {
+		t.Errorf("at once: %v", g.most)
+	}
+	if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
+		t.Errorf("%d places were not given back", left)
+	}
+}
+
+// Heartbeats renew all places of a run, so one that it could not give back would be nobody's for as long as the run goes on.
+func TestAPlaceThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Cut, Of: func(text string) bool { return strings.Contains(text, "delete from prescient.job_place") }})
+	release := make(chan struct{})
+	var others atomic.Int64
+	w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if tenant(job) == "a" {
+			<-release
+		} else {
+			others.Add(1)
+		}
+		return nil, nil
+	}, jobs.AtMost(1), jobs.LimitBy(tenant))
+	w.enqueueTenants("limited", 1, "a", "b")
+	w.clock.Set(slot(1))
+	running := w.background(slot(1), func(cfg *slots.Config) { cfg.DB, cfg.Page, cfg.Lease = faults.DB, 1, 3*time.Second })
+	w.eventually("the run has given up a place", func() bool {
+		return others.Load() == 1 && slices.ContainsFunc(faults.Trips(), func(text string) bool { return strings.Contains(text, "delete from prescient.job_place") })
+	})
+	w.eventually("the place is free", func() bool { return w.count(`select count(*) from prescient.job_place where key = 'b'`) == 0 })
+	if n := w.count(`select count(*) from prescient.job_place where key = 'a'`); n != 1 {
+		t.Errorf("the run has %d places of the check that goes on", n)
+	}
+	close(release)
+	if result := <-running; result.Finished != 2 || result.Lost != 0 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}
 }

@@ -15,7 +15,11 @@ func Sentence(e jobs.Event, now time.Time) string {
 	slot := e.Slot.Format(time.RFC3339)
 	switch e.What {
 	case "enqueued":
-		asked := fmt.Sprintf("asked for%s, for %s", who(e), e.For.Format(time.RFC3339Nano))
+		at := "an instant before the year 1"
+		if !e.For.IsZero() {
+			at = e.For.Format(time.RFC3339Nano)
+		}
+		asked := fmt.Sprintf("asked for%s, for %s", who(e), at)
 		if e.Within > 0 {
 			return fmt.Sprintf("%s, within %s: placed in slot %s", asked, spoken.Duration(e.Within), slot)
 		}
