@@ -92,10 +92,10 @@ func usage(w io.Writer, c *cobra.Command, width int) error {
 	}
 	root := c.Root().CommandPath()
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "%q tells about a command.\n", c.CommandPath()+" COMMAND --help")
+		b.WriteString(fill(fmt.Sprintf("%q tells about a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
 	}
 	if c.Name() != flagsTopic {
-		fmt.Fprintf(&b, "%q tells about the flags that every command has.\n", root+" help "+flagsTopic)
+		b.WriteString(fill(fmt.Sprintf("%q tells about the flags that every command has.", root+" help "+flagsTopic), width) + "\n")
 	}
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err

@@ -35,7 +35,7 @@ type installOptions struct {
 
 // flags adds the flags that all kinds of setup have.
 func (o *installOptions) flags(a *App, c *cobra.Command) {
-	o.Name = a.Name
+	o.Name, o.Program = a.Name, a.Name
 	duration.Var(c.Flags(), &o.Width, "width", 0, "distance between two slots, where the database cannot be asked")
 	_ = c.RegisterFlagCompletionFunc("width", cobra.NoFileCompletions)
 }

@@ -84,7 +84,7 @@ func withSuffix(list []string, suffix string) []string {
 func conditionsHelp() string {
 	var text strings.Builder
 	for _, c := range health.Conditions {
-		fmt.Fprintf(&text, "  %-13s %s\n", c.Name, strings.ReplaceAll(c.Help, "LIMIT", c.Limit()))
+		fmt.Fprintf(&text, "  %-14s  %s\n", c.Name, strings.ReplaceAll(c.Help, "LIMIT", c.Limit()))
 	}
 	return text.String()
 }

@@ -20,6 +20,9 @@ type Setup struct {
 	// Name of what is installed: for systemd and Kubernetes, lower-case letters, digits and -, at most 40.
 	Name string
 
+	// Program is the command that prints it, for the reader. Empty: Name.
+	Program string
+
 	// Binary and Config are paths from the root: of the binary, and of the configuration file. In Kubernetes, whose
 	// binary is that of Image, Config is the name of a key of Secret, and may be empty: its key database-url is enough.
 	Binary, Config string

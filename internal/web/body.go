@@ -64,6 +64,9 @@ func Unreadable(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("%s: it must not be of the JSON type %s", cmp.Or(e.Field, "the whole"), e.Value)
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("it ends too early: want a whole JSON value")
+	}
 	if e, ok := errors.AsType[*time.ParseError](err); ok {
 		err = fmt.Errorf("%q: want an instant such as 2006-01-02T15:04:05Z", e.Value)
 	}

@@ -16,7 +16,8 @@ import (
 // Sampled is a schedule of a sample.
 type Sampled struct {
 	Spec
-	UpdatedAt time.Time
+	// CreatedAt and UpdatedAt are by the database's clock, in UTC.
+	CreatedAt, UpdatedAt time.Time
 }
 
 // sampledBlocks bounds a sample: some ten thousand schedules, however many there are.
@@ -33,8 +34,8 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 	percent := strconv.FormatFloat(100*share, 'f', -1, 64)
 	err = m.Add(pgsql.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
 		var s Sampled
-		err := s.scan(row, &s.UpdatedAt)
-		s.UpdatedAt = s.UpdatedAt.UTC()
+		err := s.scan(row, &s.CreatedAt, &s.UpdatedAt)
+		s.CreatedAt, s.UpdatedAt = s.CreatedAt.UTC(), s.UpdatedAt.UTC()
 		list = append(list, s)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // coming is what schedules will bring to a slot.
@@ -41,6 +42,9 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 	groups := map[key]*timeline{}
 	var order []*timeline
 	for _, s := range list {
+		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) { // its first instant is the first one after that
+			s.Start = grid.Later(s.Start, s.CreatedAt.Truncate(time.Second).Add(time.Second))
+		}
 		key := key{Timeline: s.Timeline()}
 		if lead >= 0 {
 			key.since = r.grid.Ceil(s.UpdatedAt.Add(lead))

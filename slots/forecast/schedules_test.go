@@ -11,6 +11,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/replay"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // A forecast is asked for at any time, as when a slot begins, by the daemon that runs it.
@@ -58,4 +60,36 @@ func rowsOf(f forecast.Forecast) (rows []int64) {
 		rows = append(rows, s.Rows)
 	}
 	return rows
+}
+
+// "@every" has its anchor, when it was created, for an instant, too; a slot that lies ahead then is not the first to come.
+func TestAScheduleIsForecastOnceASlotFromItsCreationOn(t *testing.T) {
+	t.Parallel()
+	db, err := replay.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	store, err := schedule.NewStore(t.Context(), db, schedule.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if _, err := store.Create(t.Context(), db, schedule.Spec{ID: fmt.Sprint(i), Crontab: "@every 1h"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := jobs.NewRegistry()
+	schedule.Register(registry, &schedule.Publishing{})
+	f, err := forecast.Look(t.Context(), forecast.Config{DB: db, Registry: registry, For: 90 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows int64
+	for _, s := range f.Slots {
+		rows += s.Rows
+	}
+	if rows != 3 {
+		t.Errorf("%d rows in 90 minutes, want 3, an hour after they were created: %+v", rows, f.Slots)
+	}
 }

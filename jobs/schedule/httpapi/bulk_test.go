@@ -88,7 +88,7 @@ func TestWhatCameBeforeABrokenChangeIsMadeAndCounted(t *testing.T) {
 		body, detail string
 	}{
 		{400, `{"changes": [` + good + `, {"action": }`, "change 1: the body: invalid character '}' "},
-		{400, `{"changes": [` + good + `,`, "change 1: the body: EOF; of the changes before it 0 were made and 1 failed"},
+		{400, `{"changes": [` + good + `,`, "change 1: the body: it ends too early: want a whole JSON value; of the changes before it 0 were made and 1 failed"},
 		{400, `{"changes": [` + good + `]`, "1 failed"},
 		{400, `{"changes": [` + good + `]}{}`, "goes on"},
 		{400, `{"change": []}`, `found change instead of changes`},

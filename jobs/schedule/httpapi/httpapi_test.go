@@ -252,7 +252,8 @@ func TestMistakesAreProblems(t *testing.T) {
 		headers              []string
 		detail               string
 	}{
-		{400, "POST", "/schedules", `{`, nil, "unexpected EOF"},
+		{400, "POST", "/schedules", `{`, nil, "the body: it ends too early: want a whole JSON value"},
+		{400, "POST", "/schedules", "", nil, "the body: it ends too early: want a whole JSON value"},
 		{400, "POST", "/schedules", `{"id": "b", "cron": "@daily"}`, nil, `unknown field "cron"`},
 		{400, "POST", "/schedules", `{"id": "b"} }`, nil, "goes on"},
 		{400, "POST", "/schedules", `{"id": 1}`, nil, "id: it must not be of the JSON type number"},
