@@ -12,7 +12,8 @@ import (
 )
 
 // Cancel ends the waiting check of a key as Cancelled and tells whether there was one. A check that is running at
-// that moment runs on, but nothing of what it returns is recorded.
+// that moment, or that begins within seconds, runs on, but nothing of what it returns is recorded. One with a transaction does not
+// begin.
 func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
 	var found bool
 	if err := key.validate(); err != nil {
@@ -38,7 +39,7 @@ func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey 
 }
 
 // Reschedule moves the waiting check of a key to the first slot at or after at, earlier or later. It returns the
-// slot (UTC), and whether there was such a check.
+// slot (UTC), and whether there was such a check. What Cancel says of checks that run holds here, too.
 func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (slot time.Time, found bool, err error) {
 	if err := c.validateChange(key, at); err != nil {
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)

@@ -71,6 +71,7 @@ type round struct {
 	run   *run
 	claim *claim
 	begun time.Time
+	read  time.Time     // when the rows were
 	ready chan struct{} // there is something to take
 
 	mu      sync.Mutex
@@ -87,7 +88,7 @@ type round struct {
 }
 
 func newRound(r *run, c *claim, queues []*queue) *round {
-	rd := &round{run: r, claim: c, queues: queues, begun: monotonic(), ready: make(chan struct{}, 1)}
+	rd := &round{run: r, claim: c, queues: queues, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1)}
 	for _, q := range queues {
 		for _, u := range q.units {
 			u.queue, u.index = q, len(rd.units)
@@ -170,6 +171,9 @@ func (rd *round) check(u *unit) (goOn bool) {
 	}
 	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
 	defer ctx.end()
+	if !u.def.InTx() && rd.isGone(ctx, u) {
+		return rd.settle(u, nil)
+	}
 	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics
 	defer func() {

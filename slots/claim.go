@@ -33,6 +33,7 @@ type claim struct {
 	undone bool // rows were not checked, and are others' to check
 	kept   int64
 	bytes  int64           // of them
+	read   time.Time       // local monotonic instant at which they were read
 	left   map[int64]bool  // rows that stay in the slot for the time being though they were read
 	locked []outcome       // of rows that somebody else has locked
 	part   int             // how many of these may be recorded at once, where somebody else has keys that they ask for; 0: not known

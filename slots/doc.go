@@ -13,6 +13,7 @@
 //	run.othersWait  after.go    rows that are to be checked after the others of their group
 //	round.enter     enter.go    waits until there is room for a check: a place, its instant, a worker
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
+//	round.isGone    gone.go     rows that are cancelled or moved while they wait for that
 //	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself
 //	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
 //	outcome         outcome.go  what became of a row; those that are alike are recorded together

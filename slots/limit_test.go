@@ -615,3 +615,103 @@ func TestAPlaceThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 }
+
+// Where checks take long a row may wait for its turn for minutes after it was read: what its owner does meanwhile counts.
+func TestARowThatIsCancelledOrMovedWhileItWaitsForItsTurnIsNotChecked(t *testing.T) {
+	t.Parallel()
+	const rows = 4
+	for name, register := range map[string]func(r *jobs.Registry, check func(tenant string, keys ...string)){
+		"one by one": func(r *jobs.Registry, check func(tenant string, keys ...string)) {
+			r.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+				check(tenant(job), job.EntityKey)
+				return nil, nil
+			}, jobs.AtMost(1))
+		},
+		"a batch of each tenant": func(r *jobs.Registry, check func(tenant string, keys ...string)) {
+			r.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				var keys []string
+				for _, job := range batch {
+					keys = append(keys, job.EntityKey)
+				}
+				check(tenant(batch[0]), keys...)
+				return make([]jobs.Result, len(batch)), nil
+			}, jobs.Concurrency(1), jobs.AtMost(1), jobs.LimitBy(tenant))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			begun, release := make(chan string, 2*rows), make(chan struct{})
+			var mu sync.Mutex
+			var checked []string
+			register(w.registry, func(tenant string, keys ...string) {
+				mu.Lock()
+				checked = append(checked, keys...)
+				mu.Unlock()
+				begun <- tenant
+				<-release
+			})
+			w.enqueueTenants("job", rows, "a", "b")
+			w.clock.Set(slot(1))
+			running := w.background(slot(1))
+			other := map[string]string{"a": "b", "b": "a"}[<-begun]
+			key := func(n int) jobs.Key {
+				return jobs.Key{JobExec: "job", EntityName: "invoice", EntityKey: fmt.Sprint(other, "-", n)}
+			}
+			if found, err := w.client.Cancel(t.Context(), w.db, key(rows-1)); !found || err != nil {
+				t.Fatal(found, err)
+			}
+			if _, found, err := w.client.Reschedule(t.Context(), w.db, key(rows-2), slot(9)); !found || err != nil {
+				t.Fatal(found, err)
+			}
+			time.Sleep(4 * time.Second)
+			close(release)
+			if result := <-running; result.Finished != 2*rows-2 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if slices.Contains(checked, key(rows-1).EntityKey) {
+				t.Error("a row was checked that had been cancelled")
+			}
+			if slices.Contains(checked, key(rows-2).EntityKey) {
+				t.Error("a row was checked that had been moved to a later slot")
+			}
+			if len(checked) != 2*rows-2 {
+				t.Errorf("checked: %v", checked)
+			}
+		})
+	}
+}
+
+// It waits the longer where others have the place that it needs.
+func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var checked atomic.Int64
+	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		checked.Add(1)
+		return nil, nil
+	}, jobs.AtMost(1), jobs.LimitBy(tenant))
+	w.enqueueTenants("limited", 2, "a")
+	_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_place (job, key, token, places, allocated_until)
+		values (prescient.number_of('limited'), 'a', 1, 1, 'infinity')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(1))
+	running := w.background(slot(1))
+	w.eventually("the rows are claimed", func() bool { return w.count(`select count(*) from prescient.slot_claim where jobs <> '{}'`) == 1 })
+	time.Sleep(4 * time.Second)
+	found, err := w.client.Cancel(t.Context(), w.db, jobs.Key{JobExec: "limited", EntityName: "invoice", EntityKey: "a-0"})
+	if !found || err != nil {
+		t.Fatal(found, err)
+	}
+	if _, err := w.db.ExecContext(t.Context(), `delete from prescient.job_place where token = 1`); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-running; result.Finished != 1 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+	if n := checked.Load(); n != 1 {
+		t.Errorf("%d rows were checked, of two of which one had been cancelled", n)
+	}
+}

@@ -38,6 +38,7 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 			r.readers <- struct{}{}
 			defer r.readers.leave()
 			expected := min(c.queued.Load(), readAtOnce/rowSize)
+			c.read = monotonic()
 			rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false
 			return r.commit(r.work, &m)
 		})

@@ -215,6 +215,7 @@ func (d due) statements() map[string]statement {
 		"claim_take_over":   {[]string{opened, claimed}, pgsql.ClaimTakeOver.In(""), []any{d.slot, "run", 3, "me", 1_000_000, jobs}, nil},
 		"claim_fence":       {[]string{opened, claimed}, pgsql.ClaimFence.In(""), []any{d.slot, 2, 1, true}, nil},
 		"page_read":         {nil, pgsql.PageRead.In(""), []any{d.slot, jobs, first, last}, slotIndex(page)},
+		"rows_left":         {nil, pgsql.RowsLeft.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(page)},
 		"rows_lock":         {nil, pgsql.RowsLock.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
 		"rows_finish":       {nil, pgsql.RowsFinish.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names}, slotIndex(page)},
 		"rows_finish_alike": {nil, pgsql.RowsFinishAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, "done", 0, nil, "me", names}, slotIndex(page)},

@@ -130,6 +130,7 @@ var (
 	RowsFinish            = file("rows_finish")
 	RowsFinishAlike       = file("rows_finish_alike")
 	RowsFinishApart       = file("rows_finish_apart")
+	RowsLeft              = file("rows_left")
 	RowsLock              = file("rows_lock")
 	RowsMove              = file("rows_move")
 	RowsMoveAlike         = file("rows_move_alike")

@@ -1,0 +1,58 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// fresh is how long rows are taken to be as they were read: longer than the checks of a claim take that has the right size.
+	fresh = 3 * time.Second
+	// lookTimeout bounds what it takes to look again. A check whose rows cannot be looked for is done.
+	lookTimeout = time.Second
+)
+
+// isGone tells whether the owners of all rows of a unit have cancelled or moved them since they were read, and drops those that are.
+// Where checks are slow, or limited, rows wait for minutes. A check with a transaction finds it out when it locks its rows.
+func (rd *round) isGone(ctx context.Context, u *unit) bool {
+	r := rd.run
+	if time.Since(rd.read) < fresh {
+		return false
+	}
+	ids := make([]int64, len(u.rows))
+	for i := range u.rows {
+		ids[i] = u.rows[i].ID
+	}
+	left := map[int64]bool{}
+	var m pgsql.Message
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
+	args := []any{r.slot, pq.Int64Array{u.number}, slices.Min(ids), slices.Max(ids), pq.Int64Array(ids)}
+	err := m.Add(pgsql.RowsLeft.In(r.schema), args, func(row *sql.Rows) error {
+		var id int64
+		err := row.Scan(&id)
+		left[id] = true
+		return err
+	})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		err = r.commit(ctx, &m)
+	}
+	if err != nil {
+		r.cfg.Logger.DebugContext(ctx, "rows that waited were not looked for", "check", u.String(), "error", err)
+		return false
+	}
+	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !left[row.ID] })
+	if len(rows) == 0 {
+		return true
+	}
+	rd.setRows(u, rows, nil)
+	return false
+}
