@@ -93,7 +93,7 @@ func TestWhatCameBeforeABrokenChangeIsMadeAndCounted(t *testing.T) {
 		{400, `{"changes": [` + good + `]}{}`, "goes on"},
 		{400, `{"change": []}`, `found change instead of changes`},
 		{400, `[]`, `want {"changes": [...]}`},
-		{400, ``, "EOF"},
+		{400, ``, "the body: it ends too early"},
 		{413, `{"changes": [{"action": "` + strings.Repeat("x", 2<<20) + `"}]}`, "at most 1048576 bytes"},
 	} {
 		v := w.want(test.status, "POST", "/changes", test.body)
