@@ -74,10 +74,48 @@ func readFile(v *viper.Viper, path string) (string, error) {
 		line, _ := at.Position()
 		err = fmt.Errorf("line %d: %w", line, err)
 	}
-	if ext := filepath.Ext(full); err == nil && (ext == ".yaml" || ext == ".yml") {
+	ext := filepath.Ext(full)
+	if err == nil && (ext == ".yaml" || ext == ".yml") {
 		err = oneDocument(content)
 	}
+	if err == nil {
+		err = eachKeyOnce(content, ext[1:])
+	}
 	return full, err
+}
+
+// eachKeyOnce refuses sections and settings that are there twice, in other capitals: only one of them would be read.
+func eachKeyOnce(content []byte, format string) error {
+	decoder, err := viper.NewCodecRegistry().Decoder(format)
+	if err != nil {
+		return err
+	}
+	file := map[string]any{}
+	if err := decoder.Decode(bytes.TrimPrefix(content, byteOrderMark), file); err != nil {
+		return err
+	}
+	if err := keysOnce("it", file); err != nil {
+		return err
+	}
+	for _, section := range slices.Sorted(maps.Keys(file)) {
+		settings, _ := file[section].(map[string]any)
+		if err := keysOnce(section, settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keysOnce(name string, table map[string]any) error {
+	first := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		lower := strings.ToLower(key)
+		if first[lower] != "" {
+			return fmt.Errorf("%s has %s and %s, which are the same key: only one of them would be read", name, first[lower], key)
+		}
+		first[lower] = key
+	}
+	return nil
 }
 
 // oneDocument refuses YAML with a second document that has something in it: the parser reads the first one alone.

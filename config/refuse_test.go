@@ -104,6 +104,21 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestWhatIsThereTwiceInOtherCapitalsIsRefused(t *testing.T) {
+	for name, test := range map[string]struct{ content, want string }{
+		"sections.yaml": {"run: {workers: 8}\nRun: {page: 100}\n", "it has Run and run, which are the same"},
+		"settings.yaml": {"run: {workers: 8, Workers: 4}\n", "run has Workers and workers, which are the same"},
+		"sections.toml": {"[run]\nworkers = 8\n[RUN]\npage = 100\n", "it has RUN and run, which are the same"},
+		"sections.json": {`{"run": {"workers": 8}, "Run": {"page": 100}}`, "it has Run and run, which are the same"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := writeFile(t, isolate(t), name, test.content)
+			_, err := load(parse(t, "--config", path), nil)
+			contains(t, err, path, test.want)
+		})
+	}
+}
+
 func TestAnUnreadableFileNamesWhoNamedIt(t *testing.T) {
 	dir := isolate(t)
 	missing := filepath.Join(dir, "missing.yaml")
