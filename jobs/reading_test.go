@@ -295,11 +295,33 @@ func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fail()
-	atOnce(4, func(int) {
-		if _, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{}); err != nil {
-			t.Error(err)
+	first, err := w.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Rollback() }()
+	if n, _, err := w.client.Retry(t.Context(), first, jobs.RetryFilter{}, time.Time{}); n != 100 || err != nil {
+		t.Fatal(n, err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, slot(3))
+		if n != 0 {
+			err = errors.Join(err, fmt.Errorf("%d rows were put back twice", n))
 		}
-	})
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		t.Fatal("it did not wait for the first one", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := first.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
 	if n := len(w.waiting()); n != 100 || len(w.history()) != 0 {
 		t.Errorf("%d rows wait, %d are in history", n, len(w.history()))
 	}
