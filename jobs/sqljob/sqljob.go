@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ type Config struct {
 	DB func(ctx context.Context) (*sqlx.DB, error)
 	// Role is what the query runs as; the user of DB must be allowed to take it. Default: that user.
 	Role string
-	// Timeout limits the query, in steps of a millisecond. Default 30 s.
+	// Timeout limits the query, in steps of a millisecond, and to the 24 days that the server knows at the most. Default 30 s.
 	Timeout time.Duration
 	// Concurrency is how many pages a runner has in hand at once. Default 2.
 	Concurrency int
@@ -44,6 +45,9 @@ const (
 	DefaultTimeout     = 30 * time.Second
 	DefaultConcurrency = 2
 )
+
+// mostTimeout is the largest statement_timeout, which is milliseconds in 31 bits.
+const mostTimeout = math.MaxInt32 * time.Millisecond
 
 // publishTime is what a page gets beside its query, to have its events published.
 const publishTime = 30 * time.Second
@@ -70,7 +74,7 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 }
 
 func withDefaults(cfg Config) Config {
-	cfg.Timeout = max(time.Millisecond, cmp.Or(cfg.Timeout, DefaultTimeout))
+	cfg.Timeout = min(max(time.Millisecond, cmp.Or(cfg.Timeout, DefaultTimeout)), mostTimeout)
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, DefaultConcurrency)
 	cfg.Type = cmp.Or(cfg.Type, cfg.Name)
 	return cfg

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -257,6 +258,16 @@ func TestTheQueryRunsUnderItsRole(t *testing.T) {
 	var user string
 	if err := w.pool.GetContext(t.Context(), &user, `select current_user`); err != nil || user == role {
 		t.Errorf("the connection keeps the role: %s, %v", user, err)
+	}
+}
+
+func TestATimeoutBeyondWhatTheServerKnowsIsItsLongest(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{25 * 24 * time.Hour, math.MaxInt64} {
+		w := setup(t)
+		w.due(slot(1), "4")
+		w.run(slot(1), w.config(unshipped, func(c *sqljob.Config) { c.Timeout = timeout }))
+		diff(t, map[string]string{"4": "done"}, w.state())
 	}
 }
 
