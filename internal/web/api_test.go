@@ -42,3 +42,28 @@ func TestWhoSendsNoTokenThatSomebodyHasIsToldWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAClientIsToDoNextIsInTheHeaders(t *testing.T) {
+	t.Parallel()
+	api := API{
+		Problem: func(err error) *Problem { return ProblemOf(err, nil) },
+		Who:     func(*http.Request) (Who, bool, error) { return Who{MayChange: true}, true, nil },
+	}
+	busy := func(http.ResponseWriter, *http.Request) (any, error) {
+		return nil, NewProblem(http.StatusServiceUnavailable, "the database is restarting")
+	}
+	serve := api.Serve(0, map[string]Handler{http.MethodPost: busy, http.MethodGet: busy})
+	for method, want := range map[string]struct {
+		status            int
+		header, value, no string
+	}{
+		http.MethodDelete: {http.StatusMethodNotAllowed, "Allow", "GET, POST", "Retry-After"},
+		http.MethodGet:    {http.StatusServiceUnavailable, "Retry-After", "5", "Allow"},
+	} {
+		answer := httptest.NewRecorder()
+		serve(answer, httptest.NewRequest(method, "/", nil))
+		if h := answer.Header(); answer.Code != want.status || h.Get(want.header) != want.value || h.Get(want.no) != "" {
+			t.Errorf("%s: %d %v", method, answer.Code, h)
+		}
+	}
+}

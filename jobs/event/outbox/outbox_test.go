@@ -128,6 +128,28 @@ func TestEventsExistIfAndOnlyIfTheirTransactionCommits(t *testing.T) {
 	}
 }
 
+func TestAPublisherWithSomethingAroundItIsInTheTransactionStill(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	counted := 0
+	p := event.Around(w.box, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+		counted += len(events)
+		return publish(ctx)
+	})
+	for _, end := range []func(*sqlx.Tx) error{(*sqlx.Tx).Rollback, (*sqlx.Tx).Commit} {
+		tx := w.db.MustBegin()
+		if err := p.(event.TxPublisher).PublishTx(t.Context(), tx, []event.Event{happened("a", counted)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(tx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ids(w.readAll(1)); got != "a-1" || counted != 2 {
+		t.Errorf("read %s of %d", got, counted)
+	}
+}
+
 // The trap of every outbox: the transaction with the lower position commits after the reader has gone past it.
 // Not in parallel: no transaction of another test may bring out the last event.
 func TestAReaderMissesNothingOfATransactionThatCommitsLater(t *testing.T) {

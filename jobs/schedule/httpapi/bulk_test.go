@@ -113,6 +113,19 @@ func TestWhatCameBeforeABrokenChangeIsMadeAndCounted(t *testing.T) {
 	w.want(413, "POST", "/changes", `{"changes": [`+good+`, `+good+`, `+good+`]}`)
 }
 
+func TestEachChangeMayBeAsLongAsABodyHoweverLongTheyAreTogether(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var changes []string
+	for i := range 4 {
+		changes = append(changes, fmt.Sprintf(`{"action": "create", %s"schedule": {"id": "%d", "crontab": "@daily"}}`, strings.Repeat(" ", 900<<10), i))
+	}
+	v := w.want(200, "POST", "/changes", `{"changes": [`+strings.Join(changes, ",")+`]}`)
+	if got := result(t, v); got != "4 done, 0 failed" {
+		t.Error(got)
+	}
+}
+
 func TestTheFirstOfTheChangesThatFailedAreTold(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
