@@ -132,29 +132,28 @@ func TestChecksThatFollowEachOtherLetOthersIn(t *testing.T) {
 	}
 }
 
+// askPrepared asks by a statement that has a parameter, which a pool with Prepared keeps.
+func askPrepared(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) error {
+	_, err := tx.ExecContext(ctx, `select $1::text`, job.EntityKey)
+	return err
+}
+
 // A check may deallocate what its connection keeps prepared: it is repeated, and its pool keeps nothing prepared any more.
 func TestACheckThatDeallocatesWhatItsConnectionKeepsPrepared(t *testing.T) {
 	t.Parallel()
 	w := setupAt(t, pgtest.Direct(t))
 	prepared := open(t, w.url, pgsql.Prepared())
 	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		if err := askPrepared(ctx, tx, job); err != nil {
+			return nil, err
+		}
 		switch job.EntityKey {
-		case "3":
+		case "3": // which the next check finds out, when this one is committed
 			_, err := tx.ExecContext(ctx, `deallocate all`)
 			return nil, err
 		case "6":
 			_, _ = tx.ExecContext(ctx, `deallocate all; select 1 / 0`) // a rollback does not undo it
 			return new(slot(3)), context.Canceled
-		case "8": // which the next check finds out, when this one is committed
-			_, err := tx.ExecContext(ctx, `
-				do $$
-				declare n text;
-				begin
-					for n in select name from pg_prepared_statements where statement like '%begin_check%' loop
-						execute 'deallocate ' || n;
-					end loop;
-				end $$`)
-			return nil, err
 		}
 		return nil, nil
 	})
@@ -230,13 +229,10 @@ func TestACheckThatMissesWhatAnotherHasDeallocated(t *testing.T) {
 	w := setupAt(t, pgtest.Direct(t))
 	prepared := open(t, w.url, pgsql.Prepared())
 	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
-		if job.EntityKey != "3" {
-			return nil, nil
+		if err := askPrepared(ctx, tx, job); err != nil || job.EntityKey != "3" {
+			return nil, err
 		}
-		_, _ = tx.ExecContext(ctx, `
-			do $$ begin
-				execute 'deallocate ' || (select name from pg_prepared_statements where statement like '%record_row%');
-			end $$`)
+		_, _ = tx.ExecContext(ctx, `deallocate all`)
 		return nil, errors.New("its own")
 	}, jobs.Retry(0))
 	w.enqueue("job", slot(1), 10)

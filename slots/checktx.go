@@ -26,8 +26,8 @@ var (
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
 )
 
-// forget and unlock undo what a check has left in the session, on the runner's own pool: it is not for others. So temporary tables are
-// dropped, which others would take for those of the same names, and locks that nobody would release.
+// forget and unlock undo what a check has left in the session, on the runner's own pool: it is not for others, and the record is not to
+// meet it. So temporary tables are dropped, which others would take for those of the same names, and locks that nobody would release.
 const (
 	forget = "reset session authorization; reset role; reset all; close all; discard temp; unlisten *"
 	unlock = "select pg_catalog.pg_advisory_unlock_all()"
@@ -191,15 +191,17 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 		return errIgnored
 	}
 	r := rd.run
-	m := tx.Message()
+	ours := u.def.DB == nil
+	var m pgsql.Message
 	var n tally
-	var part int64
-	err := rd.leaveNothing(m, u)
-	if err == nil {
-		part, err = r.messageTx(m, rd.claim, outcomes, u.transaction, &n)
+	if ours {
+		m.Do(forget)
+	} else {
+		m.Do("set role " + pq.QuoteLiteral(u.role)) // which is the application's to choose, and stays
 	}
+	part, err := r.messageTx(&m, rd.claim, outcomes, u.transaction, ours, &n)
 	if err == nil {
-		err = rd.commitTx(ctx, tx, u, m)
+		err = rd.commitTx(ctx, tx, u, &m)
 	}
 	if err != nil {
 		tx.End() // nobody holds a connection and waits for another
@@ -213,16 +215,6 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 	r.count(n, outcomes)
 	rd.claim.troubled.Store(nil)
 	return errRecorded
-}
-
-// leaveNothing adds what undoes all that a check has left in its session, and the record is not to meet.
-func (rd *round) leaveNothing(m *pgsql.Message, u *unit) error {
-	if u.def.DB != nil {
-		m.Do("set role " + pq.QuoteLiteral(u.role)) // which is the application's to choose, and stays
-		return nil
-	}
-	m.Do(forget)
-	return m.Add(unlock, nil, nothing)
 }
 
 // wasCommitted tells whether a record was committed all the same: its reply was lost, or the server said that it stops

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -17,12 +18,8 @@ import (
 // lock begins the transaction: it locks the rows, so that their owners wait for the outcome. Rows that somebody else has
 // locked are left for another time, those that are gone are nobody's.
 func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
-	r := rd.run
 	if u.def.Batched() {
-		m, err := rd.beginning(tx, u, lockTimeout)
-		if err == nil {
-			err = m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
-		}
+		m, err := rd.beginning(u)
 		switch {
 		case err != nil:
 			return err
@@ -52,34 +49,37 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 		defer rd.run.patience.leave()
 		wait = patientFor
 	}
-	m, err := rd.beginningRow(tx, u, wait, patient)
+	m, err := rd.beginningRow(u, wait, patient)
 	if err != nil {
 		return err
 	}
 	return m.Send(ctx, tx)
 }
 
-// beginning is the message by which the transaction of a check begins.
-func (rd *round) beginning(tx *pgsql.LazyTx, u *unit, wait time.Duration) (*pgsql.Message, error) {
+// beginning is the message by which the transaction of a check of many rows begins.
+func (rd *round) beginning(u *unit) (*pgsql.Message, error) {
 	r := rd.run
-	m := tx.Message()
-	m.Do(r.settings(r.mostOf(u.def), wait))
+	var m pgsql.Message
+	m.Do(r.settings(r.mostOf(u.def), lockTimeout))
 	m.Do(nameSession(rd.claim))
-	m.Prepare(pgsql.RowRecord.In(r.schema)) // now, since the check may take on a role that must not
-	if u.def.DB == nil {
-		return m, nil
-	}
-	return m, m.Add(pgsql.CheckRole.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
+	return &m, errors.Join(rd.askRole(&m, u), m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) }))
 }
 
 // beginningRow is beginning for a check of one row: it locks the row, and reads what state it is in.
-func (rd *round) beginningRow(tx *pgsql.LazyTx, u *unit, wait time.Duration, patient bool) (*pgsql.Message, error) {
-	m, err := rd.beginning(tx, u, wait)
-	if err != nil {
-		return nil, err
+func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) (*pgsql.Message, error) {
+	r := rd.run
+	var m pgsql.Message
+	r.unhurried(&m, wait)
+	args := append([]any{r.slot, u.number, u.rows[0].ID, patient}, ofRow(rd.claim, wait, r.mostOf(u.def))...)
+	return &m, errors.Join(rd.askRole(&m, u), m.Add(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) }))
+}
+
+// askRole asks for the role of a connection that is of a pool of the job's.
+func (rd *round) askRole(m *pgsql.Message, u *unit) error {
+	if u.def.DB == nil {
+		return nil
 	}
-	args := []any{rd.run.slot, u.number, u.rows[0].ID, patient}
-	return m, m.Call(pgsql.CheckBegin.In(rd.run.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
+	return m.Add(pgsql.CheckRole.In(rd.run.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
 }
 
 // lockBatch splits off the rows that somebody else has locked.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/lib/pq/pqerror"
@@ -23,9 +24,22 @@ const ownTimeout = 5 * time.Second
 // settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
 // process was stopped in its middle.
 func (r *Runner) settings(idle, lock time.Duration) string {
-	ends := min(idle.Milliseconds(), math.MaxInt32) // 24 days
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %d; set local statement_timeout = 0", r.waitForLocks(lock), ends)
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0", r.waitForLocks(lock), millis(idle))
 }
+
+// unhurried adds what is to be set before begin_check and record_row, which set the rest: a statement's timeout holds for those after it.
+func (r *Runner) unhurried(m *pgsql.Message, lock time.Duration) {
+	m.Do("set local statement_timeout = 0")
+	if r.setting.Citus {
+		m.Do(r.waitForLocks(lock))
+	}
+}
+
+// ofRow are the settings that begin_check and record_row make themselves.
+func ofRow(c *claim, lock, idle time.Duration) []any { return []any{sessionOf(c), millis(lock), millis(idle)} }
+
+// millis is a timeout as the server takes it, 24 days at the most.
+func millis(d time.Duration) string { return strconv.FormatInt(min(d.Milliseconds(), math.MaxInt32), 10) }
 
 // waitForLocks is pgsql.WaitForLocks, or what it comes to where there are no workers to be told.
 func (r *Runner) waitForLocks(most time.Duration) string {

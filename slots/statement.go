@@ -21,28 +21,31 @@ func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) err
 	return r.statements(m, c, batch, n)
 }
 
-// messageTx adds to a check's own transaction what records its outcomes, and the fence.
-func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transaction string, n *tally) (part int64, err error) {
+// messageTx adds to a check's own transaction what records its outcomes, and the fence. ours: its connection is of the runner's pool.
+func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transaction string, ours bool, n *tally) (part int64, err error) {
 	part = r.parts.Add(1)
+	if len(outcomes) == 1 {
+		r.unhurried(m, lockTimeout)
+		own := append(append([]any{transaction}, ofRow(c, lockTimeout, r.cfg.Lease)...), ours)
+		return part, errors.Join(r.recordRow(m, c, &outcomes[0], part, own, n), r.addEnqueued(m, outcomes))
+	}
 	m.Do(r.settings(r.cfg.Lease, lockTimeout))
 	m.Do(nameSession(c)) // also for the end of the commit
-	if len(outcomes) == 1 {
-		return part, errors.Join(r.recordRow(m, c, &outcomes[0], part, transaction, n), r.addEnqueued(m, outcomes))
-	}
-	if err := m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing); err != nil {
-		return part, err
+	if ours {
+		err = m.Add(unlock, nil, nothing)
 	}
 	sortOutcomes(outcomes)
-	if err := errors.Join(r.statements(m, c, outcomes, n), r.addEnqueued(m, outcomes)); err != nil {
-		return part, err
-	}
-	return part, m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing)
+	return part, errors.Join(err,
+		m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing),
+		r.statements(m, c, outcomes, n),
+		r.addEnqueued(m, outcomes),
+		m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing))
 }
 
 func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
 	if len(batch) <= few {
 		for i := range batch {
-			if err := r.recordRow(m, c, &batch[i], r.parts.Add(1), "", n); err != nil {
+			if err := r.recordRow(m, c, &batch[i], r.parts.Add(1), shared, n); err != nil {
 				return err
 			}
 		}
@@ -60,19 +63,23 @@ func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 	return r.moveRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome == "" }), n)
 }
 
-// recordRow adds the statement for one outcome; with the number of its transaction that for the only one of a check.
-func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, transaction string, n *tally) error {
+// shared is what recordRow says of a transaction in which more is recorded.
+var shared = make([]any, 5)
+
+// recordRow adds the statement for one outcome. own is what the row_outcome says of the transaction of a check that it is the only outcome of.
+func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own []any, n *tally) error {
 	var next any
 	if o.verdict.Outcome == "" {
 		next = o.verdict.Next
 	}
-	args := []any{
-		r.slot, c.token, part, o.number, r.known[o.number].def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move),
-		next, nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, nullable(r.trace(o)), r.clock(),
-		nullable(transaction),
+	def := r.known[o.number].def
+	row := pgsql.Composite{
+		r.slot, c.token, part, o.number, def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move), next,
+		nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran),
+		o.ran && def.SLA > 0 && o.lateness > def.SLA, r.cfg.Name, nullable(r.trace(o)), r.clock(),
 	}
 	all := expected([]outcome{*o})
-	return m.Call(pgsql.RowRecord.In(r.schema), args, func(row *sql.Rows) error {
+	return m.Add(pgsql.RowRecord.In(r.schema), []any{append(row, own...)}, func(row *sql.Rows) error {
 		var recorded bool
 		err := row.Scan(&recorded)
 		if recorded {

@@ -53,12 +53,9 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // lazyDriver is the driver of pools of which BeginLazy may ask more.
-type lazyDriver struct {
-	driver.Driver
-	prepare *preparing
-}
+type lazyDriver struct{ driver.Driver }
 
-func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver(), c.prepare} }
+func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver()} }
 
 type conn struct {
 	pqconn.Conn
@@ -115,9 +112,6 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 
 // ready returns a statement as it is to be carried out: as a prepared one, or nil.
 func (c *conn) ready(ctx context.Context, query string, args []driver.NamedValue) (context.Context, string, pqconn.Stmt, error) {
-	if err := c.prepareCalls(ctx); err != nil {
-		return ctx, query, nil, err
-	}
 	ctx, query, err := c.tx.enter(ctx, query, len(args) == 0)
 	if err != nil {
 		return ctx, query, nil, err

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -19,21 +18,19 @@ import (
 type lazyKey string
 
 const (
-	lazy  lazyKey = "the transaction begins with its first statement; the value is a lazyTx for the connection"
-	last  lazyKey = "the transaction commits with this message; the value tells whether that is the end of it"
-	calls lazyKey = "statements that the message executes, by the names under which they are to be prepared"
+	lazy lazyKey = "the transaction begins with its first statement; the value is a lazyTx for the connection"
+	last lazyKey = "the transaction commits with this message; the value tells whether that is the end of it"
 )
 
 // LazyTx is a transaction that is ended by [Message.CommitTx], or by End. On a pool of [Open] it costs no round trips of
 // its own: begin goes out with the first statement and commit with the last.
 type LazyTx struct {
 	*sqlx.Tx
-	conn    *sqlx.Conn  // to be given back; nil: the transaction does it
-	prepare bool        // its connection keeps statements prepared
-	undo    []string    // goes with its rollback
-	keep    func() bool // it is not rolled back any more when its context ends; false: it was
-	theirs  *sqlx.Conn  // the connection, of a pool of the driver's; nil: there is nothing to undo, or it is conn
-	done    bool        // it was committed, there
+	conn   *sqlx.Conn  // to be given back; nil: the transaction does it
+	undo   []string    // goes with its rollback
+	keep   func() bool // it is not rolled back any more when its context ends; false: it was
+	theirs *sqlx.Conn  // the connection, of a pool of the driver's; nil: there is nothing to undo, or it is conn
+	done   bool        // it was committed, there
 }
 
 // BeginLazy begins a transaction that is rolled back when ctx ends. A connection that has broken meanwhile is found out
@@ -42,7 +39,7 @@ type LazyTx struct {
 // undo is done with every rollback, outside of the transaction: whoever has ended that himself may have left more behind. On a pool of
 // the driver's End does it, by itself.
 func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error) {
-	driver, ours := db.Driver().(lazyDriver)
+	_, ours := db.Driver().(lazyDriver)
 	if !ours && len(undo) > 0 {
 		return beginTheirs(ctx, db, undo)
 	}
@@ -54,7 +51,7 @@ func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error
 	if err != nil {
 		return nil, err
 	}
-	return (&LazyTx{conn: conn, prepare: driver.prepare.wanted && !driver.prepare.gone.Load(), undo: undo}).begin(ctx, false)
+	return (&LazyTx{conn: conn, undo: undo}).begin(ctx, false)
 }
 
 // begin begins a transaction that is like t, and gives the connection back. begun: the server has begun it.
@@ -66,16 +63,7 @@ func (t *LazyTx) begin(ctx context.Context, begun bool) (*LazyTx, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	keep := context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })
-	return &LazyTx{Tx: tx, conn: conn, prepare: t.prepare, undo: t.undo, keep: keep}, nil
-}
-
-// Message returns an empty message for the transaction, of which each [Message.Call] is prepared once on a connection where the pool
-// keeps statements prepared.
-func (t *LazyTx) Message() *Message {
-	if t.prepare {
-		return &Message{calls: map[string]string{}}
-	}
-	return &Message{}
+	return &LazyTx{Tx: tx, conn: conn, undo: t.undo, keep: keep}, nil
 }
 
 // Chains tells whether another transaction can begin with the message that commits this one.
@@ -157,7 +145,6 @@ func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message
 	m.Do("begin read write")
 	m.text.WriteString(first.text.String())
 	m.scans = append(m.scans, first.scans...)
-	maps.Copy(m.calls, first.calls)
 	if err := m.commitTx(ctx, tx, after, false); err != nil {
 		return nil, err
 	}

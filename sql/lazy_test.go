@@ -171,12 +171,12 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 			t.Skip("it is a pool of the driver's: transactions begin one by one")
 		}
 		_, _ = tx.Exec(before)
-		m, next := tx.Message(), tx.Message()
+		var m, next pgsql.Message
 		inserted := func(row *sql.Rows) error { return row.Scan(new(int)) }
-		if err := errors.Join(m.Call("insert into lazy values ($1) returning n", []any{1}, inserted), next.Call(first, []any{2}, inserted)); err != nil {
+		if err := errors.Join(m.Add("insert into lazy values ($1) returning n", []any{1}, inserted), next.Add(first, []any{2}, inserted)); err != nil {
 			t.Fatal(err)
 		}
-		begun, err := m.CommitAndBegin(context.WithoutCancel(t.Context()), tx, next)
+		begun, err := m.CommitAndBegin(context.WithoutCancel(t.Context()), tx, &next)
 		if err != nil {
 			return err
 		}
@@ -494,12 +494,12 @@ func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
 				}
 			})
 		}
-		m, next := tx.Message(), tx.Message()
+		var m, next pgsql.Message
 		numbers := func(row *sql.Rows) error { return row.Scan(new(int)) }
 		if err := errors.Join(m.Add("select n from generate_series(1, 10) as n", nil, numbers), next.Add("select n from generate_series(1, 10) as n", nil, numbers)); err != nil {
 			t.Fatal(err)
 		}
-		begun, err := m.CommitAndBegin(t.Context(), tx, next)
+		begun, err := m.CommitAndBegin(t.Context(), tx, &next)
 		if err == nil {
 			another, err := begun(t.Context())
 			if err == nil {

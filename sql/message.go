@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +20,6 @@ import (
 type Message struct {
 	text  strings.Builder
 	scans []func(row *sql.Rows) error
-	calls map[string]string // statements to be prepared, by name; nil: none is
 }
 
 // ErrEnough is returned by what scans a row to skip the rows that are left.
@@ -42,36 +40,6 @@ func (m *Message) Add(query string, args []any, scan func(row *sql.Rows) error) 
 	m.Do(text)
 	m.scans = append(m.scans, scan)
 	return nil
-}
-
-// Call is Add for a statement of which every plan is as good as another and that takes its parameters in their order, each once: a
-// message of [LazyTx.Message] executes it as one that is prepared.
-func (m *Message) Call(query string, args []any, scan func(row *sql.Rows) error) error {
-	if m.calls == nil {
-		return m.Add(query, args, scan)
-	}
-	list := make([]string, len(args))
-	for i := range args {
-		var err error
-		if list[i], err = literal(args[i]); err != nil {
-			return fmt.Errorf("parameter $%d: %w", i+1, err)
-		}
-	}
-	m.Do("execute " + m.Prepare(query) + "(" + strings.Join(list, ", ") + ")")
-	m.scans = append(m.scans, scan)
-	return nil
-}
-
-// Prepare has a statement prepared before the message goes out, if its calls are, and returns the name of it.
-func (m *Message) Prepare(query string) (name string) {
-	if m.calls == nil {
-		return ""
-	}
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(query))
-	name = "prescient_" + strconv.FormatUint(hash.Sum64(), 36)
-	m.calls[name] = query
-	return name
 }
 
 // Commit sends the message as one transaction with settings of its own, on a connection of its own. An error that is
@@ -104,9 +72,6 @@ func (m *Message) Send(ctx context.Context, tx Querier) error {
 
 // send returns how many of the statements that return rows have answered before something went wrong.
 func (m *Message) send(ctx context.Context, q Querier, text string) (answered int, err error) {
-	if m.calls != nil {
-		ctx = context.WithValue(ctx, calls, m.calls)
-	}
 	rows, err := q.QueryContext(ctx, text)
 	if err != nil {
 		return 0, err
@@ -203,6 +168,9 @@ func argument(name string, args []any) (string, error) {
 	return text, nil
 }
 
+// instant is how times are written.
+const instant = "2006-01-02 15:04:05.999999+00"
+
 func literal(arg any) (string, error) {
 	value, err := driver.DefaultParameterConverter.ConvertValue(arg)
 	if err != nil {
@@ -216,7 +184,7 @@ func literal(arg any) (string, error) {
 	case bool:
 		return strconv.FormatBool(v), nil
 	case time.Time:
-		return "'" + v.UTC().Format("2006-01-02 15:04:05.999999") + "+00'", nil
+		return "'" + v.UTC().Format(instant) + "'", nil
 	case string:
 		if strings.IndexByte(v, 0) >= 0 {
 			return "", errors.New("a text with a NUL byte has no literal")

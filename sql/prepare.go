@@ -9,8 +9,7 @@ import (
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
-// maxPrepared bounds what a connection keeps prepared, since the statements of checks go through it, too: an
-// application may make a new text for every call. Ours are fewer.
+// maxPrepared bounds what a connection keeps prepared: an application may make a new text for every call.
 const maxPrepared = 250
 
 // preparing says whether the connections of a pool keep statements prepared.
@@ -22,15 +21,14 @@ type preparing struct {
 // prepared is what a connection keeps prepared. Nil: none is kept.
 type prepared struct {
 	*preparing
-	stmts  map[string]pqconn.Stmt // statements with parameters, from their first use on
-	called map[string]bool        // the names of those that messages execute
+	stmts map[string]pqconn.Stmt // statements with parameters, from their first use on
 }
 
 func newPrepared(p *preparing) prepared {
 	if !p.wanted {
 		return prepared{preparing: p}
 	}
-	return prepared{p, map[string]pqconn.Stmt{}, map[string]bool{}}
+	return prepared{p, map[string]pqconn.Stmt{}}
 }
 
 // IsStale tells whether an error is of a statement that was prepared: the session has it no more, or what it reads has other
@@ -52,21 +50,6 @@ func (c *conn) note(err error) {
 	if !HasState(err, pqerror.FeatureNotSupported) {
 		c.prepared.gone.Store(true)
 	}
-}
-
-// prepareCalls prepares what a message is about to execute, unless it was before.
-func (c *conn) prepareCalls(ctx context.Context) error {
-	texts, _ := ctx.Value(calls).(map[string]string)
-	for name, text := range texts {
-		if c.prepared.called[name] {
-			continue
-		}
-		if _, err := c.Conn.ExecContext(ctx, "prepare "+name+" as "+text, nil); err != nil {
-			return err
-		}
-		c.prepared.called[name] = true
-	}
-	return nil
 }
 
 // keep returns a statement that is prepared; nil for one that is to go as it is.

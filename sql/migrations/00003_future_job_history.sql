@@ -1,6 +1,11 @@
 -- What ended, and how. One partition a month, so that retention drops a table and deletes nothing.
 
 -- +goose Up
+-- How a row ended. A check of the table would do the same, but every statement that ends a row would read it anew from the catalog,
+-- which is a tenth of what recording one costs.
+create domain prescient.outcome as text
+    constraint outcome_named check (value in ('done', 'cancelled', 'replaced', 'failed', 'max_checks', 'horizon', 'past', 'deadline', 'skipped'));
+
 create table prescient.future_job_history (
     id             bigint      not null,
     job_exec       text        not null,
@@ -21,14 +26,11 @@ create table prescient.future_job_history (
     enqueued_actor text,
     asked_for      timestamptz,
     trace          text,
-    outcome        text        not null,
+    outcome        prescient.outcome not null,
     finished_at    timestamptz not null default clock_timestamp(),
     lateness       interval,
     duration       interval,
-    runner         text,
-    constraint future_job_history_outcome check (
-        outcome in ('done', 'cancelled', 'replaced', 'failed', 'max_checks', 'horizon', 'past', 'deadline', 'skipped')
-    )
+    runner         text
 )
 partition by range (finished_at);
 
@@ -173,6 +175,7 @@ set schema_version = 3;
 update prescient.setting
 set schema_version = 2;
 drop table prescient.future_job_history;
+drop domain prescient.outcome;
 drop function prescient.drop_history_months(timestamptz, boolean);
 drop function prescient.make_history_months();
 drop function prescient.make_history_month(timestamptz);

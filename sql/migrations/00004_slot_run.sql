@@ -764,21 +764,29 @@ $$;
 -- +goose StatementEnd
 
 -- Begins the transaction of a check of one row: locks the row, unless somebody else has. The patient wait for the row, as
--- long as lock_timeout says: they have no other lock yet.
+-- long as lock_timeout says: they have no other lock yet. session is the name by which end_sessions finds it. It and the timeouts, in
+-- milliseconds, are set here, and by an assignment: every statement more that a check has costs it 1 to 3 %.
 -- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
 -- +goose StatementBegin
 create function prescient.begin_check(
-    at        timestamptz,
-    number    bigint,
-    row_id    bigint,
-    patient   boolean
+    at           timestamptz,
+    number       bigint,
+    row_id       bigint,
+    patient      boolean,
+    session      text,
+    lock_timeout text,
+    idle_timeout text
 )
 returns text
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
+declare
+    settings text;
 begin
+    settings := set_config('application_name', session, true) || set_config('lock_timeout', lock_timeout, true)
+        || set_config('idle_in_transaction_session_timeout', idle_timeout, true);
     if patient then
         perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
     else
@@ -808,58 +816,74 @@ end
 $$;
 -- +goose StatementEnd
 
--- Records the outcome of one row: what rows_finish and rows_move do for many, with plans that are kept. A null outcome
--- moves the row. Returns false where the row is gone, which is then its owner's again.
--- transaction: not null in one that a check of this row alone had: does what same_check and fence do, too.
+-- What became of a row. A null outcome moves it. The times are in microseconds; late: later than the SLA of the job.
+--
+-- In the transaction that a check of this row alone had, transaction is not null but the number of it. Then record_row does what
+-- same_check and fence do, too, sets what begin_check does, and with unlocks releases the advisory locks that the check has left.
+create type prescient.row_outcome as (
+    slot          timestamptz,
+    token         bigint,
+    part          bigint,
+    job           bigint,
+    job_exec      text,
+    id            bigint,
+    outcome       text,
+    move          text,
+    next_check_at timestamptz,
+    error         text,
+    payload       jsonb,
+    lateness      bigint,
+    duration      bigint,
+    late          boolean,
+    runner        text,
+    entry         text,
+    clock         timestamptz,
+    transaction   text,
+    session       text,
+    lock_timeout  text,
+    idle_timeout  text,
+    unlocks       boolean
+);
+
+-- Records the outcome of one row: what rows_finish and rows_move do for many, with plans that are kept. Returns false where the
+-- row is gone, which is then its owner's again. One argument, since each costs the server more to read than a field of it.
 -- +goose StatementBegin
-create function prescient.record_row(
-    at          timestamptz,
-    own         bigint,
-    this        bigint,
-    number      bigint,
-    job_exec    text,
-    row_id      bigint,
-    outcome     text,
-    move        text,
-    check_at    timestamptz,
-    error       text,
-    payload     jsonb,
-    lateness    bigint,
-    duration    bigint,
-    runner      text,
-    entry       text,
-    clock       timestamptz default null,
-    transaction text default null
-)
+create function prescient.record_row(o prescient.row_outcome)
 returns boolean
 language plpgsql
 set enable_seqscan = off
 set jit = off
 as $$
-#variable_conflict use_variable
 declare
-    target timestamptz;
-    there  boolean;
-    sla    interval;
+    settings text;
+    target   timestamptz;
+    failed   boolean := o.outcome is not distinct from 'failed' or o.outcome is null and o.move = 'retry';
+    there    boolean;
 begin
-    if transaction is not null and pg_current_xact_id_if_assigned()::xid::text is distinct from transaction then
-        raise exception 'transaction % of the check was ended', transaction using errcode = 'PS002';
+    if o.transaction is not null then
+        settings := set_config('application_name', o.session, true) || set_config('lock_timeout', o.lock_timeout, true)
+            || set_config('idle_in_transaction_session_timeout', o.idle_timeout, true);
+        if pg_current_xact_id_if_assigned()::xid::text is distinct from o.transaction then
+            raise exception 'transaction % of the check was ended', o.transaction using errcode = 'PS002';
+        elsif o.unlocks and pg_advisory_unlock_all() is null then
+            null;
+        end if;
     end if;
-    if outcome is null then
-        target := greatest(check_at, prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock));
+    if o.outcome is null then
+        target := greatest(o.next_check_at, prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', o.clock));
         update prescient.future_job f
         set next_check_at = target,
-            check_count = case move when 'next' then f.check_count + 1 else f.check_count end,
-            error_count = case move when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
-            last_error = coalesce(error, f.last_error),
-            payload = coalesce(record_row.payload, f.payload),
-            spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
-            trace = prescient.traced(f.trace, entry)
-        where f.next_check_at = at and f.job = number and f.id = row_id;
+            check_count = case o.move when 'next' then f.check_count + 1 else f.check_count end,
+            error_count = case o.move when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
+            last_error = coalesce(o.error, f.last_error),
+            payload = coalesce(o.payload, f.payload),
+            spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+            trace = prescient.traced(f.trace, o.entry)
+        where f.next_check_at = o.slot and f.job = o.job and f.id = o.id;
     else
         with gone as (
             delete from prescient.future_job f
-            where f.next_check_at = at and f.job = number and f.id = row_id
+            where f.next_check_at = o.slot and f.job = o.job and f.id = o.id
             returning *
         )
         insert into prescient.future_job_history (
@@ -867,40 +891,35 @@ begin
             last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
         )
         select
-            g.id, job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
+            g.id, o.job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
             g.first_check_at, g.next_check_at,
-            case when outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
-            case when outcome = 'failed' then g.error_count + 1 else g.error_count end,
-            coalesce(error, g.last_error),
-            g.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, outcome,
-            lateness::double precision * interval '1 microsecond',
-            duration::double precision * interval '1 microsecond',
-            runner
+            case when o.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
+            case when o.outcome = 'failed' then g.error_count + 1 else g.error_count end,
+            coalesce(o.error, g.last_error),
+            g.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, o.outcome,
+            o.lateness::double precision * interval '1 microsecond',
+            o.duration::double precision * interval '1 microsecond',
+            o.runner
         from gone g;
     end if;
     there := found;
+    if o.transaction is not null then
+        perform from prescient.slot_claim c where c.token = o.token for key share;
+        if not found then
+            raise exception 'the lease of claim % is lost', o.token using errcode = 'PS001';
+        end if;
+    end if;
     if there then
-        select j.sla into sla from prescient.job j where j.job = number;
         insert into prescient.slot_tally (slot, token, part, job, bucket, finished, rescheduled, failed, late, error, spent)
         values (
-            at, own, this, number, prescient.lateness_bucket(lateness),
-            (outcome is not null and outcome <> 'failed')::integer,
-            (outcome is null and move <> 'retry')::integer,
-            (outcome is not distinct from 'failed' or outcome is null and move = 'retry')::integer,
-            coalesce(lateness::double precision * interval '1 microsecond' > sla, false)::integer,
-            case when outcome is not distinct from 'failed' or outcome is null and move = 'retry' then error end,
-            coalesce(duration, 0)::double precision * interval '1 microsecond'
+            o.slot, o.token, o.part, o.job, prescient.lateness_bucket(o.lateness),
+            (o.outcome is not null and not failed)::integer, (o.outcome is null and not failed)::integer, failed::integer, o.late::integer,
+            case when failed then o.error end,
+            coalesce(o.duration, 0)::double precision * interval '1 microsecond'
         );
-    end if;
-    if transaction is not null then
-        perform from prescient.slot_claim c where c.token = own for key share;
-        if not found then
-            raise exception 'the lease of claim % is lost', own using errcode = 'PS001';
-        end if;
-        if not there then
-            insert into prescient.slot_tally (slot, token, part, job) values (at, own, this, 0);
-        end if;
+    elsif o.transaction is not null then
+        insert into prescient.slot_tally (slot, token, part, job) values (o.slot, o.token, o.part, 0);
     end if;
     return there;
 end
@@ -1135,9 +1154,10 @@ set schema_version = 3;
 drop function prescient.move_rows_alike(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], timestamptz, text, bigint, timestamptz, text, bigint);
 drop function prescient.move_rows(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], timestamptz[], text[], bigint[], jsonb[], timestamptz, text[], bigint[]);
 drop function prescient.finish_rows_apart(timestamptz, bigint, bigint, bigint[], bigint, bigint, bigint[], text[], text[], bigint[], bigint[], text, text[]);
-drop function prescient.record_row(timestamptz, bigint, bigint, bigint, text, bigint, text, text, timestamptz, text, jsonb, bigint, bigint, text, text, timestamptz, text);
+drop function prescient.record_row(prescient.row_outcome);
+drop type prescient.row_outcome;
 drop function prescient.same_check(text);
-drop function prescient.begin_check(timestamptz, bigint, bigint, boolean);
+drop function prescient.begin_check(timestamptz, bigint, bigint, boolean, text, text, text);
 drop function prescient.close_slot(timestamptz, boolean, bigint);
 drop function prescient.fence(timestamptz, bigint, bigint, boolean);
 drop function prescient.take_over(timestamptz, text, bigint, text, interval, bigint[]);
