@@ -1,10 +1,9 @@
 -- The window in which any slot would have done, of rows that were asked for with one.
 
 -- +goose Up
+create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
 alter table prescient.future_job
-    add column asked_within integer;
-alter table prescient.future_job
-    add constraint future_job_within check (asked_within between 1 and 31622400);
+    add column asked_within prescient.seconds_within;
 alter table prescient.future_job_history
     add column asked_within integer;
 
@@ -19,6 +18,5 @@ set schema_version = 12;
 alter table prescient.future_job_history
     drop column asked_within;
 alter table prescient.future_job
-    drop constraint future_job_within;
-alter table prescient.future_job
     drop column asked_within;
+drop domain prescient.seconds_within;
