@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -122,6 +123,45 @@ func TestAMessageThatCannotBeWrittenIsRefused(t *testing.T) {
 		var m pgsql.Message
 		if err := m.Add("select $1, $2", args, nil); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The server reads each field of a literal as it was written.
+func TestACompositeIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "create type fields as (a text, b bigint, c boolean, d timestamptz, e jsonb)")
+	at := time.Date(2030, 3, 1, 12, 15, 0, 1000, time.FixedZone("", 3600))
+	texts := []any{nil, " spaces ", "so, (or not)", `"quoted"`, ")"}
+	for _, text := range nasty {
+		texts = append(texts, text)
+	}
+	for _, text := range texts {
+		for _, whole := range []pgsql.Composite{{text, int64(-7), true, at, `{"a": "\\\""}`}, {text, nil, nil, nil, nil}} {
+			var same bool
+			var m pgsql.Message
+			args := append([]any{whole}, whole...)
+			const query = `
+				select f.a is not distinct from $2::text and f.b is not distinct from $3::bigint and f.c is not distinct from $4::boolean
+					and f.d is not distinct from $5::timestamptz and f.e is not distinct from $6::jsonb
+				from (select ($1::fields).*) as f`
+			err := m.Add(query, args, func(row *sql.Rows) error { return row.Scan(&same) })
+			if err == nil {
+				err = m.Commit(t.Context(), db, "set local datestyle = 'German'")
+			}
+			if err != nil || !same {
+				t.Errorf("%q: %v, %v", whole, same, err)
+			}
+			if err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error { return tx.GetContext(t.Context(), &same, query, args...) }); err != nil || !same {
+				t.Errorf("%q as a parameter: %v, %v", whole, same, err)
+			}
+		}
+	}
+	for _, wrong := range []any{"a\x00b", []byte("bytes"), struct{}{}} {
+		var m pgsql.Message
+		if err := m.Add("select $1", []any{pgsql.Composite{wrong}}, nil); err == nil {
+			t.Errorf("%v is taken", wrong)
 		}
 	}
 }
