@@ -36,10 +36,14 @@ func (r *Runner) unhurried(m *pgsql.Message, lock time.Duration) {
 }
 
 // ofRow are the settings that begin_check and record_row make themselves.
-func ofRow(c *claim, lock, idle time.Duration) []any { return []any{sessionOf(c), millis(lock), millis(idle)} }
+func ofRow(c *claim, lock, idle time.Duration) []any {
+	return []any{sessionOf(c), millis(lock), millis(idle)}
+}
 
 // millis is a timeout as the server takes it, 24 days at the most.
-func millis(d time.Duration) string { return strconv.FormatInt(min(d.Milliseconds(), math.MaxInt32), 10) }
+func millis(d time.Duration) string {
+	return strconv.FormatInt(min(d.Milliseconds(), math.MaxInt32), 10)
+}
 
 // waitForLocks is pgsql.WaitForLocks, or what it comes to where there are no workers to be told.
 func (r *Runner) waitForLocks(most time.Duration) string {
