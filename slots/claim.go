@@ -58,7 +58,7 @@ func newToken() int64 {
 // claim claims rows of a lane, and has them worked on. It returns false where there were none.
 func (r *run) claim(l *lane) (bool, error) {
 	if r.cfg.ClaimDelay > 0 {
-		delay := time.Duration(r.cfg.Load() * float64(r.cfg.ClaimDelay))
+		delay := time.Duration(hostLoad() * float64(r.cfg.ClaimDelay))
 		if !sleep(r.stop, min(delay, maxDelay)) {
 			return false, nil
 		}

@@ -11,8 +11,8 @@ import (
 // maxDelay bounds what Config.ClaimDelay makes of it.
 const maxDelay = time.Second
 
-// HostLoad is the load average of the last minute for each core, as Linux has it; 0 on other systems.
-func HostLoad() float64 {
+// hostLoad is the load average of the last minute for each core, as Linux has it; 0 on other systems.
+func hostLoad() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0
