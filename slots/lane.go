@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"context"
 	"database/sql"
 	"math"
 	"slices"
@@ -46,28 +47,10 @@ type slotJob struct {
 	lane   *lane
 }
 
-// look finds the jobs of the slot, and which of them have rows to be claimed. Only while there are no claims.
-func (r *run) look() error {
-	var m pgsql.Message
-	err := r.addLook(&m)
-	if err == nil {
-		err = r.retry(r.work, passes, func() error {
-			r.forgetJobs()
-			return r.commit(r.work, &m)
-		})
-	}
-	return err
-}
-
-func (r *run) forgetJobs() {
-	r.known = map[int64]slotJob{}
-	for _, l := range r.lanes {
-		l.jobs = nil
-	}
-}
-
-func (r *run) addLook(m *pgsql.Message) error {
-	return m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
+// look sends a message, and finds with it the jobs of the slot, and which of them have rows to be claimed. Only while there are
+// no claims.
+func (r *run) look(ctx context.Context, m *pgsql.Message) error {
+	err := m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
 		var number, planned int64
 		var name string
 		var claimable bool
@@ -89,6 +72,16 @@ func (r *run) addLook(m *pgsql.Message) error {
 			}
 		}
 		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.retry(ctx, passes, func() error {
+		r.known = map[int64]slotJob{}
+		for _, l := range r.lanes {
+			l.jobs = nil
+		}
+		return r.commit(r.work, m)
 	})
 }
 

@@ -31,13 +31,7 @@ func (r *run) openOnce() (end string, settled bool, err error) {
 		return row.Scan(&end, &planned, &all, &ahead, &taken, &r.place)
 	})
 	if err == nil {
-		err = r.addLook(&m)
-	}
-	if err == nil {
-		err = r.retry(r.stop, passes, func() error {
-			r.forgetJobs()
-			return r.commit(r.work, &m)
-		})
+		err = r.look(r.stop, &m)
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("open: %w", pgsql.ExplainMissing(err))

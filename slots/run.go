@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/slots/learn"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -214,11 +215,11 @@ func (r *run) loop() (State, error) {
 			}
 		case r.rests() && !r.limitReached(): // left, or again
 			r.wait(lookEvery)
-			err = r.look()
+			err = r.look(r.work, new(pgsql.Message))
 		case r.sel.leave || r.limitReached():
 			return StateOpen, nil
 		default:
-			if err = r.look(); err == nil && r.next() == nil && !r.rests() {
+			if err = r.look(r.work, new(pgsql.Message)); err == nil && r.next() == nil && !r.rests() {
 				return StateOpen, nil
 			}
 		}
