@@ -68,9 +68,8 @@ type run struct {
 	panicked    sync.Map      // whose panic was logged; see panicLevel
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
-	lanes map[string]*lane
-	turn  int        // whose lane is asked first
-	book  learn.Book // of jobs that learn; nil: none of them has rows in the slot
+	lanes []*lane           // whose turn is next first; only the goroutine of do uses it
+	book  learn.Book        // of jobs that learn; nil: none of them has rows in the slot
 
 	mu     sync.Mutex
 	result Result
@@ -82,7 +81,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, kind Kind, sel selec
 	n := &run{
 		Runner: r, slot: slot, kind: kind, sel: sel, token: newToken(), born: monotonic(),
 		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
-		wake: make(chan struct{}, 1), lanes: map[string]*lane{}, result: Result{Slot: slot, Kind: kind},
+		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: kind},
 	}
 	n.write.Store(int64(r.cfg.Page))
 	n.stop, n.halt = context.WithCancelCause(ctx)
