@@ -55,17 +55,16 @@ type run struct {
 	writers     semaphore // records at once
 	patience    semaphore // whoever waits for a lock that is never free when somebody looks
 	leases      *leases
-	going       atomic.Int64 // claims that are worked on
-	rows        atomic.Int64 // rows in memory, but for those of limited jobs and those that wait for somebody's lock
-	bytes       atomic.Int64 // of them
-	taken       atomic.Int64 // rows that were read, for the limit
-	parts       atomic.Int64 // numbers of what is recorded; see prescient.fence
-	wary        atomic.Int64 // until when, in nanoseconds from born, records look first what is locked
-	born        time.Time
-	write       atomic.Int64  // rows that are recorded at once
-	wake        chan struct{} // something has changed for the goroutine of do
-	closed      atomic.Bool   // the last record has closed the slot
-	panicked    sync.Map      // whose panic was logged; see panicLevel
+	going       atomic.Int64              // claims that are worked on
+	rows        atomic.Int64              // rows in memory, but for those of limited jobs and those that wait for somebody's lock
+	bytes       atomic.Int64              // of them
+	taken       atomic.Int64              // rows that were read, for the limit
+	parts       atomic.Int64              // numbers of what is recorded; see prescient.fence
+	wary        atomic.Pointer[time.Time] // local monotonic instant until which records look first what is locked; nil: they do not
+	write       atomic.Int64              // rows that are recorded at once
+	wake        chan struct{}             // something has changed for the goroutine of do
+	closed      atomic.Bool               // the last record has closed the slot
+	panicked    sync.Map                  // whose panic was logged; see panicLevel
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes []*lane           // whose turn is next first; only the goroutine of do uses it
@@ -79,7 +78,7 @@ type run struct {
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, kind Kind, sel selection) *run {
 	n := &run{
-		Runner: r, slot: slot, kind: kind, sel: sel, token: newToken(), born: monotonic(),
+		Runner: r, slot: slot, kind: kind, sel: sel, token: newToken(),
 		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
 		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: kind},
 	}
