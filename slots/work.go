@@ -3,7 +3,6 @@ package slots
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
@@ -205,16 +204,3 @@ func (c *claim) leave(id int64) {
 	}
 	c.left[id] = true
 }
-
-// compareID is the order in which rows are recorded.
-func compareID(a, b outcome) int {
-	switch {
-	case a.id < b.id:
-		return -1
-	case a.id > b.id:
-		return 1
-	}
-	return 0
-}
-
-func sortOutcomes(list []outcome) { slices.SortFunc(list, compareID) }
