@@ -123,7 +123,7 @@ func (r *run) takeOver() (bool, error) {
 }
 
 func (r *run) claimArgs(c *claim) []any {
-	return []any{r.slot, string(r.kind), c.token, r.cfg.Name, r.cfg.Lease.Microseconds()}
+	return []any{r.slot, string(r.sel.kind), c.token, r.cfg.Name, r.cfg.Lease.Microseconds()}
 }
 
 // obtain gets a claim. Where the reply is lost the same one is asked for again.

@@ -62,10 +62,10 @@ func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
 // maxLimitKey is how long a key may be as it is, in bytes: it is in an index.
 const maxLimitKey = 500
 
-// key returns what the limit of a row goes by: of those for which the job's function panics, the empty key. One that the database
+// key returns what the limit of a row goes by: of those without one, and for which the job's function panics, the empty key. One that the database
 // cannot store, such as a text that was cut within a character, is known by its hash.
 func (l *limit) key(row jobs.FutureJob) (key string) {
-	if l.def.LimitBy == nil {
+	if l == nil || l.def.LimitBy == nil {
 		return ""
 	}
 	defer func() {
@@ -309,7 +309,7 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	if l == nil || l.def.LimitBy != nil {
 		return true, nil
 	}
-	if _, act := r.sel.judge(l.def, new(jobs.FutureJob), r.moment()); act != actCheck {
+	if verdict, stays := r.sel.judge(l.def, new(jobs.FutureJob), r.moment()); verdict != nil || stays {
 		return true, nil
 	}
 	shares, err := l.obtain(r.stop, c, map[string]int{"": l.places})

@@ -39,7 +39,6 @@ var (
 type run struct {
 	*Runner
 	slot  time.Time
-	kind  Kind
 	sel   selection
 	token int64 // by which the run is known to be at the slot
 	place int   // of this runner among those of the slot, by which traces name it; written before there are claims
@@ -76,11 +75,11 @@ type run struct {
 	telling sync.Mutex // held while Progress is called
 }
 
-func newRun(ctx context.Context, r *Runner, slot time.Time, kind Kind, sel selection) *run {
+func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{
-		Runner: r, slot: slot, kind: kind, sel: sel, token: newToken(),
+		Runner: r, slot: slot, sel: sel, token: newToken(),
 		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
-		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: kind},
+		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: sel.kind},
 	}
 	n.write.Store(int64(r.cfg.Page))
 	n.stop, n.halt = context.WithCancelCause(ctx)
@@ -228,14 +227,14 @@ func (r *run) loop() (State, error) {
 // stay is how long a run that has nothing to do stays for what others may leave: for a lease, in which a dead one is
 // found out. Catch-up has other slots to look at.
 func (r *run) stay() time.Duration {
-	if r.kind == KindCatchUp {
+	if r.sel.kind == KindCatchUp {
 		return 2 * lookEvery
 	}
 	return r.cfg.Lease
 }
 
 // staysForRoom tells whether there are rows left for this run alone to check, maybe, once others make room for them.
-func (r *run) staysForRoom() bool { return r.kind != KindCatchUp && r.rests() }
+func (r *run) staysForRoom() bool { return r.sel.kind != KindCatchUp && r.rests() }
 
 // wait returns true when something has changed, and false when the run is stopped, or after limit.
 func (r *run) wait(limit time.Duration) bool {
@@ -295,7 +294,7 @@ func (r *run) limitReached() bool { return r.sel.limit > 0 && r.taken.Load() >= 
 
 // moment is now, by which a row is judged.
 func (r *run) moment() guard.Moment {
-	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.kind == KindCatchUp}
+	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp}
 }
 
 // semaphore bounds how much is done at once.

@@ -128,25 +128,19 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 	moment := r.moment()
 	for i := range rows {
 		job := r.known[numbers[i]]
-		v, act := r.sel.judge(job.def, &rows[i], moment)
-		if act == actLeave {
+		verdict, stays := r.sel.judge(job.def, &rows[i], moment)
+		if stays {
 			c.leaves = true
 			c.leave(rows[i].ID)
 			continue
 		}
-		var verdict *guard.Verdict
-		var key batchKey
-		batched := false
-		switch {
-		case act == actCheck && wait[rows[i].ID]:
+		if verdict == nil && wait[rows[i].ID] {
 			verdict = new(guard.Defer(moment))
-		case act == actRecord:
-			verdict = new(v)
-		case job.def.Batched() && !job.def.Grouped():
-			key.number, batched = job.number, true
-			if job.lane.limit != nil {
-				key.limit = job.lane.limit.key(rows[i])
-			}
+		}
+		batched := verdict == nil && job.def.Batched() && !job.def.Grouped()
+		var key batchKey
+		if batched {
+			key = batchKey{job.number, job.lane.limit.key(rows[i])}
 			if b, ok := batches[key]; ok {
 				b.add(rows, i)
 				continue
