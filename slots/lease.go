@@ -86,9 +86,7 @@ func (l *leases) lose(c *claim) {
 func (l *leases) beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
-	renew, watch := time.NewTicker(l.run.cfg.Lease/3), time.NewTicker(watchEvery)
-	defer renew.Stop()
-	defer watch.Stop()
+	renew, watch := time.Tick(l.run.cfg.Lease/3), time.Tick(watchEvery)
 	busy := make(semaphore, 2)
 	beat := func() {
 		if busy.try() {
@@ -101,11 +99,11 @@ func (l *leases) beat(ctx context.Context) {
 	}
 	for {
 		select {
-		case <-renew.C:
+		case <-renew:
 			beat()
 		case <-l.soon:
 			beat()
-		case <-watch.C:
+		case <-watch:
 			l.watch()
 		case <-ctx.Done():
 			return

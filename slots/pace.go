@@ -50,15 +50,7 @@ func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
 		}
 		return at, false
 	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return at, true
-	case <-s.limit.run.stop.Done():
-	case <-ctx.Done():
-	}
-	return at, false
+	return at, s.limit.run.pass(ctx, time.Until(at))
 }
 
 // instant returns the next instant. What has passed unused is gone, for the other runs, too.

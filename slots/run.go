@@ -238,13 +238,22 @@ func (r *run) staysForRoom() bool { return r.sel.kind != KindCatchUp && r.rests(
 
 // wait returns true when something has changed, and false when the run is stopped, or after limit.
 func (r *run) wait(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-r.wake:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 	case <-r.stop.Done():
+	}
+	return false
+}
+
+// pass lets time pass, and returns false when ctx or the run ended first.
+func (r *run) pass(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.stop.Done():
+	case <-ctx.Done():
 	}
 	return false
 }

@@ -63,13 +63,8 @@ func (r *run) pause(c *claim) {
 	r.land(c, c.kept)
 	r.giveUp(c)
 	c.waits = min(max(2*c.waits, againFirst), againEvery)
-	timer := time.NewTimer(c.waits)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.stop.Done():
+	if !r.pass(c.ctx, c.waits) {
 		c.undone = true // after one more try
-	case <-c.ctx.Done():
 	}
 }
 
