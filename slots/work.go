@@ -68,10 +68,9 @@ func (r *run) pause(c *claim) {
 	}
 }
 
-// keep counts rows that were read, until they land.
+// keep counts rows that are in memory, until they land.
 func (r *run) keep(c *claim, rows, bytes int64) {
 	c.kept, c.bytes = c.kept+rows, c.bytes+bytes
-	r.taken.Add(rows)
 	c.lane.kept.Add(rows)
 	if !c.lane.own {
 		r.rows.Add(rows)
@@ -80,18 +79,10 @@ func (r *run) keep(c *claim, rows, bytes int64) {
 }
 
 func (r *run) land(c *claim, rows int64) {
-	rows = min(rows, c.kept)
-	if rows == 0 {
-		return
+	if rows = min(rows, c.kept); rows > 0 {
+		r.keep(c, -rows, -c.bytes*rows/c.kept)
+		r.changed()
 	}
-	bytes := c.bytes * rows / c.kept
-	c.kept, c.bytes = c.kept-rows, c.bytes-bytes
-	c.lane.kept.Add(-rows)
-	if !c.lane.own {
-		r.rows.Add(-rows)
-	}
-	r.bytes.Add(-bytes)
-	r.changed()
 }
 
 // batchKey tells batches apart.
