@@ -375,21 +375,12 @@ func (rd *round) wasCut() bool {
 	return rd.cut
 }
 
-// yielded returns the units that wait for somebody else's lock, and takes note of their rows.
-func (rd *round) yielded(c *claim) []*unit {
+// yielded returns the units that wait for somebody else's lock, once.
+func (rd *round) yielded() []*unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	list := rd.again
 	rd.again = nil
-	for _, u := range list {
-		rows := u.rows
-		if u.def.Grouped() { // of the others each that was read has a unit of its own
-			rows = u.one[:]
-		}
-		for i := range rows {
-			c.leave(rows[i].ID)
-		}
-	}
 	return list
 }
 

@@ -34,8 +34,12 @@ type pace struct {
 	stale int64       // so many of them have passed unused
 }
 
-// await waits for the next instant at which a check may begin, until ctx ends or the run is stopped.
+// await waits for the next instant at which a check may begin, until ctx ends or the run is stopped. It is zero where the pace does
+// not matter.
 func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
+	if s.limit.def.PerSecond == 0 {
+		return at, true
+	}
 	s.pace.waiting.Add(1)
 	if !s.pace.hands.enter(s.limit.run.stop, ctx) {
 		s.pace.waiting.Add(-1)

@@ -161,7 +161,9 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 			return nil
 		}
 		c.undone = c.undone || last && rd.wasCut()
-		c.again = append(c.again, rd.yielded(c)...)
+		for _, u := range rd.yielded() {
+			c.postpone(u)
+		}
 		ends := last && !more && !c.undone && len(c.again)+len(c.locked) == 0
 		locked, err := r.record(c, batch, ends)
 		if err != nil {
@@ -175,6 +177,18 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 	}
 	c.lane.adapt(rd.took(), r.cfg.Page)
 	return nil
+}
+
+// postpone has a unit taken up again later.
+func (c *claim) postpone(u *unit) {
+	c.again = append(c.again, u)
+	rows := u.rows
+	if u.def.Grouped() { // of the others each that was read has a unit of its own
+		rows = u.one[:]
+	}
+	for i := range rows {
+		c.leave(rows[i].ID)
+	}
 }
 
 // leave takes note of a row that was read and stays in the slot for the time being.
