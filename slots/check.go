@@ -95,9 +95,6 @@ func newRound(r *run, c *claim, queues []*queue) *round {
 	return rd
 }
 
-// took is how long the round has taken so far.
-func (rd *round) took() time.Duration { return time.Since(rd.begun) }
-
 // start starts the checks, each as soon as there is room for it.
 func (rd *round) start() {
 	for _, q := range rd.queues {
@@ -394,21 +391,19 @@ func (r *run) mostOf(d *jobs.Definition) time.Duration {
 func (rd *round) abandonOverdue() {
 	r := rd.run
 	rd.mu.Lock()
-	var overdue []*unit
-	var was []*unit // with the rows of now, which a check that goes on may change
+	overdue := map[*unit]*unit{} // each as it is now: a check that goes on may change its rows
 	for u := range rd.running {
 		if !u.safe && u.verdict == nil && time.Since(u.began) > r.mostOf(u.def) {
-			overdue = append(overdue, u)
-			was = append(was, &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers})
+			overdue[u] = &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers}
 		}
 	}
 	rd.mu.Unlock()
-	for i, u := range overdue {
+	for u, was := range overdue {
 		err := fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, errIgnored)
-		if !rd.settle(u, rd.outcomes(was[i], rd.verdicts(r.work, was[i], nil, err), true, r.mostOf(u.def))) {
+		if !rd.settle(u, rd.outcomes(was, rd.verdicts(r.work, was, nil, err), true, r.mostOf(u.def))) {
 			continue
 		}
-		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was[i].String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
+		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was.String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
 		r.mu.Lock()
 		r.result.Abandoned++
 		many := r.result.Abandoned >= r.cfg.Workers

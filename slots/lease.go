@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -58,11 +59,7 @@ func (l *leases) remove(c *claim) {
 func (l *leases) list() []*claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := make([]*claim, 0, len(l.claims))
-	for _, c := range l.claims {
-		list = append(list, c)
-	}
-	return list
+	return slices.Collect(maps.Values(l.claims))
 }
 
 // lose drops a claim that is not this runner's any more: its checks are told, and nothing of it is recorded.

@@ -175,7 +175,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 		c.locked = append(c.locked, locked...)
 		r.land(c, settled)
 	}
-	c.lane.adapt(rd.took(), r.cfg.Page)
+	c.lane.adapt(time.Since(rd.begun), r.cfg.Page)
 	return nil
 }
 
