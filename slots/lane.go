@@ -207,14 +207,13 @@ func (l *lane) resting() bool { return monotonic().Before(l.rests) }
 
 // hasRoom tells whether a lane is about to run out of rows, and there is memory for more.
 func (r *run) hasRoom(l *lane) bool {
-	page := int64(r.cfg.Page)
 	if l.queue.Load() > l.size.Load()/2 || r.bytes.Load() > bytesInFlight || l.resting() {
 		return false
 	}
 	if l.own {
 		return l.kept.Load() < pagesInFlight*l.size.Load()
 	}
-	return r.rows.Load() < pagesInFlight*page
+	return r.rows.Load() < pagesInFlight*int64(r.cfg.Page)
 }
 
 // want is how many rows to claim of a lane.
