@@ -205,7 +205,7 @@ func (r *run) loop() (State, error) {
 		case end == "busy":
 			if claimed, err = r.takeOver(); claimed {
 				idle = monotonic()
-			} else if time.Since(idle) > r.stay() && !r.staysForRoom() || r.limitReached() {
+			} else if !r.stays(idle) || r.limitReached() {
 				return StateOpen, err
 			} else {
 				r.wait(lookEvery)
@@ -224,17 +224,15 @@ func (r *run) loop() (State, error) {
 	return StateOpen, err
 }
 
-// stay is how long a run that has nothing to do stays for what others may leave: for a lease, in which a dead one is
-// found out. Catch-up has other slots to look at.
-func (r *run) stay() time.Duration {
+// stays tells whether a run that has had nothing to do for some time stays for what others may leave: for a lease, in which a
+// dead one is found out, and where there are rows left for this run alone to check, maybe, once others make room for them.
+// Catch-up has other slots to look at.
+func (r *run) stays(idle time.Time) bool {
 	if r.sel.kind == KindCatchUp {
-		return 2 * lookEvery
+		return time.Since(idle) <= 2*lookEvery
 	}
-	return r.cfg.Lease
+	return time.Since(idle) <= r.cfg.Lease || r.rests()
 }
-
-// staysForRoom tells whether there are rows left for this run alone to check, maybe, once others make room for them.
-func (r *run) staysForRoom() bool { return r.sel.kind != KindCatchUp && r.rests() }
 
 // wait returns true when something has changed, and false when the run is stopped, or after limit.
 func (r *run) wait(limit time.Duration) bool {
