@@ -155,11 +155,10 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	if c.DryRun {
 		gaps = pgsql.LedgerGaps
 	}
-	var first, last sql.NullTime
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	err := m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
-		return row.Scan(&caught.Empty, &first, &last)
+		return row.Scan(&caught.Empty, new(sql.NullTime), new(sql.NullTime)) // the first and the last of them
 	})
 	if err == nil {
 		args := []any{since, grid.Earlier(until, r.Grid().Next(current))}
