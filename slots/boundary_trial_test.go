@@ -111,7 +111,7 @@ func (c *trial) process(name string, faults *pgtest.Faults) *process {
 	c.scenario.register(p, registry)
 	p.cfg = slots.Config{
 		DB: p.db, Registry: registry, Name: name, Workers: 4, Connections: 2, Page: 4, Lease: trialLease, Grace: trialGrace,
-		Load: func() float64 { return 0 }, Now: c.clock.Now, Logger: slog.New(slog.DiscardHandler),
+		Now: c.clock.Now, Logger: slog.New(slog.DiscardHandler),
 	}
 	if c.scenario.configure != nil {
 		c.scenario.configure(&p.cfg)

@@ -81,7 +81,7 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 		if c.Each != nil {
 			c.Each(missed)
 		}
-		result, err := r.run(ctx, missed.Slot, KindCatchUp, sel)
+		result, err := r.run(ctx, missed.Slot, sel)
 		caught.Results = append(caught.Results, result)
 		if errors.Is(err, errEarly) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
 			continue
@@ -101,7 +101,7 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 
 // selection checks a CatchUp and turns its mode into a judge.
 func (r *Runner) selection(c CatchUp) (selection, error) {
-	sel := selection{job: c.Job, limit: c.Limit}
+	sel := selection{kind: KindCatchUp, job: c.Job, limit: c.Limit}
 	switch {
 	case c.Limit < 0:
 		return sel, fmt.Errorf("catch up: limit %d: must not be negative", c.Limit)
@@ -129,21 +129,21 @@ const maxSpread = 100_000
 
 // deferAll is the judge that moves rows to the next slots, each to its place among them; an anonymous row has the one of its id.
 func deferAll(spread int) judge {
-	return func(_ *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (guard.Verdict, action) {
+	return func(_ *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
 		key, next := row.Key(), m.Grid.Next(m.Now)
 		if row.Anonymous {
 			key.ItemKey = strconv.FormatInt(row.ID, 10)
 		}
 		next = key.Place(m.Grid, next, time.Duration(spread)*m.Grid.Width(), next)
-		return guard.Verdict{Move: guard.MoveDefer, Next: next}, actRecord
+		return &guard.Verdict{Move: guard.MoveDefer, Next: next}, false
 	}
 }
 
-func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (guard.Verdict, action) {
+func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
 	if guard.PastDeadline(d, m) {
-		return guard.Verdict{Outcome: jobs.DeadlinePassed}, actRecord
+		return &guard.Verdict{Outcome: jobs.DeadlinePassed}, false
 	}
-	return guard.Verdict{}, actLeave
+	return nil, true
 }
 
 // missed finds the slots to catch up on, and gives those without rows their ledger rows.
@@ -155,11 +155,10 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	if c.DryRun {
 		gaps = pgsql.LedgerGaps
 	}
-	var first, last sql.NullTime
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	err := m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
-		return row.Scan(&caught.Empty, &first, &last)
+		return row.Scan(&caught.Empty, new(sql.NullTime), new(sql.NullTime)) // the first and the last of them
 	})
 	if err == nil {
 		args := []any{since, grid.Earlier(until, r.Grid().Next(current))}

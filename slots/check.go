@@ -52,10 +52,8 @@ type unit struct {
 	// its transaction, which began with the commit of the check before; nil: none did
 	begun func(ctx context.Context) (*pgsql.LazyTx, error)
 
-	began   time.Time // local monotonic instant; guarded by round.mu, as are all below
-	safe    bool      // it is in statements of the run, and not to be abandoned
-	running bool
-	index   int
+	began time.Time // local monotonic instant; guarded by round.mu, as is the next
+	safe  bool      // it is in statements of the run, and not to be abandoned
 }
 
 // String names the rows in the log.
@@ -75,31 +73,27 @@ type round struct {
 	ready chan struct{} // there is something to take
 
 	mu      sync.Mutex
-	units   []*unit // nil where settled
 	queues  []*queue
-	started int
-	running int
-	done    []outcome // to be recorded
-	again   []*unit   // to be checked again, since somebody else has a lock
-	settled int64     // rows that are not to be recorded, or not by this round
-	oldest  time.Time // when the first of done came
-	over    bool      // nothing is taken any more
-	cut     bool      // not all units were settled
+	waiting int            // units that are not started
+	running map[*unit]bool // neither settled nor given up
+	done    []outcome      // to be recorded
+	again   []*unit        // to be checked again, since somebody else has a lock
+	settled int64          // rows that are not to be recorded, or not by this round
+	oldest  time.Time      // when the first of done came
+	over    bool           // nothing is taken any more
+	cut     bool           // not all units were settled
 }
 
 func newRound(r *run, c *claim, queues []*queue) *round {
-	rd := &round{run: r, claim: c, queues: queues, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1)}
+	rd := &round{run: r, claim: c, queues: queues, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1), running: map[*unit]bool{}}
 	for _, q := range queues {
+		rd.waiting += len(q.units)
 		for _, u := range q.units {
-			u.queue, u.index = q, len(rd.units)
-			rd.units = append(rd.units, u)
+			u.queue = q
 		}
 	}
 	return rd
 }
-
-// took is how long the round has taken so far.
-func (rd *round) took() time.Duration { return time.Since(rd.begun) }
 
 // start starts the checks, each as soon as there is room for it.
 func (rd *round) start() {
@@ -147,9 +141,9 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 		return nil
 	}
 	q.units = q.units[1:]
-	rd.started++
-	rd.running++
-	u.began, u.running, u.at = monotonic(), true, at
+	rd.waiting--
+	rd.running[u] = true
+	u.began, u.at = monotonic(), at
 	u.safe = u.def.InTx() // until its transaction has begun
 	u.since, u.next, u.begun = u.began, nil, nil
 	if before != nil {
@@ -248,7 +242,7 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 		list[i] = guard.After(u.def, moment, &u.rows[i], result.Next, result.Err)
 		list[i].Payload = result.Payload
 		if u.def.Learns() {
-			rd.run.learned(u.def, moment, &u.rows[i], &list[i])
+			rd.run.book.Earlier(u.def, moment, &u.rows[i], &list[i])
 		}
 		if result.Err == nil {
 			list[i].Enqueue = result.Enqueue
@@ -298,12 +292,10 @@ func (rd *round) forget(u *unit) bool { return rd.end(u, func() { rd.cut = true 
 func (rd *round) end(u *unit, note func()) bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	if !u.running {
+	if !rd.running[u] {
 		return false
 	}
-	u.running = false
-	rd.units[u.index] = nil
-	rd.running--
+	delete(rd.running, u)
 	note()
 	rd.poke()
 	return true
@@ -320,8 +312,8 @@ func (rd *round) later(u *unit) {
 func (rd *round) isRunning(u *unit) bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	u.safe = u.running
-	return u.running
+	u.safe = rd.running[u]
+	return u.safe
 }
 
 // poke tells take that something has changed, when there is reason for it to look. Call it with mu held.
@@ -336,7 +328,7 @@ func (rd *round) poke() {
 
 // isOver tells whether nothing runs and nothing more will be started. Call it with mu held.
 func (rd *round) isOver() bool {
-	return rd.running == 0 && (rd.started == len(rd.units) || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil)
+	return len(rd.running) == 0 && (rd.waiting == 0 || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil)
 }
 
 // take waits for outcomes: all of them, or those that have waited for long enough. It also returns how many rows need no
@@ -354,7 +346,7 @@ func (rd *round) take() (batch []outcome, settled int64, last bool) {
 			settled += int64(len(batch))
 			if last {
 				rd.over = true
-				rd.cut = rd.cut || rd.running > 0 || rd.started < len(rd.units)
+				rd.cut = rd.cut || len(rd.running) > 0 || rd.waiting > 0
 			}
 			return batch, settled, last
 		}
@@ -380,21 +372,12 @@ func (rd *round) wasCut() bool {
 	return rd.cut
 }
 
-// yielded returns the units that wait for somebody else's lock, and takes note of their rows.
-func (rd *round) yielded(c *claim) []*unit {
+// yielded returns the units that wait for somebody else's lock, once.
+func (rd *round) yielded() []*unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	list := rd.again
 	rd.again = nil
-	for _, u := range list {
-		rows := u.rows
-		if u.def.Grouped() { // of the others each that was read has a unit of its own
-			rows = u.one[:]
-		}
-		for i := range rows {
-			c.leave(rows[i].ID)
-		}
-	}
 	return list
 }
 
@@ -408,21 +391,19 @@ func (r *run) mostOf(d *jobs.Definition) time.Duration {
 func (rd *round) abandonOverdue() {
 	r := rd.run
 	rd.mu.Lock()
-	var overdue []*unit
-	var was []*unit // with the rows of now, which a check that goes on may change
-	for _, u := range rd.units {
-		if u != nil && u.running && !u.safe && u.verdict == nil && time.Since(u.began) > r.mostOf(u.def) {
-			overdue = append(overdue, u)
-			was = append(was, &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers})
+	overdue := map[*unit]*unit{} // each as it is now: a check that goes on may change its rows
+	for u := range rd.running {
+		if !u.safe && u.verdict == nil && time.Since(u.began) > r.mostOf(u.def) {
+			overdue[u] = &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers}
 		}
 	}
 	rd.mu.Unlock()
-	for i, u := range overdue {
+	for u, was := range overdue {
 		err := fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, errIgnored)
-		if !rd.settle(u, rd.outcomes(was[i], rd.verdicts(r.work, was[i], nil, err), true, r.mostOf(u.def))) {
+		if !rd.settle(u, rd.outcomes(was, rd.verdicts(r.work, was, nil, err), true, r.mostOf(u.def))) {
 			continue
 		}
-		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was[i].String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
+		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was.String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
 		r.mu.Lock()
 		r.result.Abandoned++
 		many := r.result.Abandoned >= r.cfg.Workers

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,7 @@ func newToken() int64 {
 // claim claims rows of a lane, and has them worked on. It returns false where there were none.
 func (r *run) claim(l *lane) (bool, error) {
 	if r.cfg.ClaimDelay > 0 {
-		delay := time.Duration(r.cfg.Load() * float64(r.cfg.ClaimDelay))
+		delay := time.Duration(hostLoad() * float64(r.cfg.ClaimDelay))
 		if !sleep(r.stop, min(delay, maxDelay)) {
 			return false, nil
 		}
@@ -70,10 +71,9 @@ func (r *run) claim(l *lane) (bool, error) {
 		return false, err
 	}
 	numbers, lower := r.first(l)
-	args := append(r.claimArgs(c), pq.Int64Array(numbers), r.want(l))
-	err := r.obtain(c, pgsql.ClaimRows, args, func(row *sql.Rows) error {
+	err := r.obtain(c, pgsql.ClaimRows, func(row *sql.Rows) error {
 		return row.Scan(&c.jobs, &c.first, &c.last, &rows, &rest)
-	})
+	}, pq.Int64Array(numbers), r.want(l))
 	if err != nil || len(c.jobs) == 0 {
 		r.giveUp(c)
 	}
@@ -99,13 +99,9 @@ func (r *run) takeOver() (bool, error) {
 		return false, nil
 	}
 	c := &claim{token: newToken(), shares: map[*share]bool{}}
-	var numbers pq.Int64Array
-	for number := range r.known {
-		numbers = append(numbers, number)
-	}
-	err := r.obtain(c, pgsql.ClaimTakeOver, append(r.claimArgs(c), numbers), func(row *sql.Rows) error {
+	err := r.obtain(c, pgsql.ClaimTakeOver, func(row *sql.Rows) error {
 		return row.Scan(&c.jobs, &c.first, &c.last)
-	})
+	}, pq.Int64Array(slices.Collect(maps.Keys(r.known))))
 	if err != nil || len(c.jobs) == 0 {
 		return false, err
 	}
@@ -122,13 +118,10 @@ func (r *run) takeOver() (bool, error) {
 	return true, nil
 }
 
-func (r *run) claimArgs(c *claim) []any {
-	return []any{r.slot, string(r.kind), c.token, r.cfg.Name, r.cfg.Lease.Microseconds()}
-}
-
 // obtain gets a claim. Where the reply is lost the same one is asked for again.
-func (r *run) obtain(c *claim, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
+func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) error, of ...any) error {
 	var m pgsql.Message
+	args := append([]any{r.slot, string(r.sel.kind), c.token, r.cfg.Name, r.cfg.Lease.Microseconds()}, of...)
 	if err := m.Add(stmt.In(r.schema), args, scan); err != nil {
 		return err
 	}

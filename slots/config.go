@@ -47,11 +47,10 @@ type Config struct {
 	// Early is how long before a boundary a run waits for it; earlier, it belongs to the slot before. Default 5 s;
 	// negative: none. Never more than half the width.
 	Early time.Duration
-	// ClaimDelay postpones each claim by this much for every unit of Load, a second at the most, so that a busy machine
-	// leaves rows to idle ones. It costs the delay where only one machine runs. Default 0: claim at once.
+	// ClaimDelay postpones each claim by this much for every unit of the machine's load (0 idle, 1 all cores in use, and more
+	// when work queues up; always 0 but on Linux), a second at the most, so that a busy machine leaves rows to idle ones. It
+	// costs the delay where only one machine runs. Default 0: claim at once.
 	ClaimDelay time.Duration
-	// Load tells how busy this machine is: 0 idle, 1 all cores in use, and more when work queues up. Default: HostLoad.
-	Load func() float64
 	// Now is the clock that slots are compared with, for a replay of the past or the future. Default: the database's.
 	Now func() time.Time
 	// Logger gets warnings. Default: slog.Default().
@@ -133,9 +132,6 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, DefaultGrace)), math.MaxInt64-lastTime) // which is added to it
 	cfg.Early = max(0, cmp.Or(cfg.Early, DefaultEarly))
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.Load == nil {
-		cfg.Load = HostLoad
-	}
 	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
 		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, and Lease at least %s", MinLease)
 	}

@@ -25,16 +25,20 @@ func (rd *round) isNeeded(q *queue) bool {
 	return true
 }
 
-// enter waits for room for a check, and for the instant at which it may begin; see share.enter.
+// enter waits for room for a check, and for the instant at which it may begin; see share.await.
 func (rd *round) enter(q *queue) (at time.Time, ok bool) {
 	if q.share == nil {
 		return at, rd.enterGates(q)
 	}
+	if !q.share.enter(rd.claim) {
+		return at, false
+	}
 	if at, ok = rd.enterNext(q); ok && late(at) { // since the workers were busy
 		rd.leaveGates(q)
-		if at, ok = rd.enterHolding(q); !ok {
-			q.share.leave()
-		}
+		at, ok = rd.enterHolding(q)
+	}
+	if !ok {
+		q.share.leave()
 	}
 	return at, ok
 }
@@ -46,9 +50,8 @@ func (rd *round) enterNext(q *queue) (at time.Time, ok bool) {
 		return at, false
 	}
 	defer s.next.leave()
-	if at, ok = s.enter(rd.claim); ok && !rd.enterGates(q) {
-		s.leave()
-		ok = false
+	if at, ok = s.await(rd.claim.ctx); ok {
+		ok = rd.enterGates(q)
 	}
 	return at, ok
 }

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"context"
 	"database/sql"
 	"math"
 	"slices"
@@ -24,6 +25,7 @@ const (
 
 // lane is jobs whose checks wait for the same things. One that is slow, or limited, holds up no other.
 type lane struct {
+	key    string
 	jobs   []int64 // that may be claimed, those with few rows first; only the goroutine of run.do uses it
 	whole  bool    // claims are as large as may be: its jobs take many rows at once
 	own    bool    // it has a limit of its own, which also bounds what it keeps in memory
@@ -46,28 +48,10 @@ type slotJob struct {
 	lane   *lane
 }
 
-// look finds the jobs of the slot, and which of them have rows to be claimed. Only while there are no claims.
-func (r *run) look() error {
-	var m pgsql.Message
-	err := r.addLook(&m)
-	if err == nil {
-		err = r.retry(r.work, passes, func() error {
-			r.forgetJobs()
-			return r.commit(r.work, &m)
-		})
-	}
-	return err
-}
-
-func (r *run) forgetJobs() {
-	r.known = map[int64]slotJob{}
-	for _, l := range r.lanes {
-		l.jobs = nil
-	}
-}
-
-func (r *run) addLook(m *pgsql.Message) error {
-	return m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
+// look sends a message, and finds with it the jobs of the slot, and which of them have rows to be claimed. Only while there are
+// no claims.
+func (r *run) look(ctx context.Context, m *pgsql.Message) error {
+	err := m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
 		var number, planned int64
 		var name string
 		var claimable bool
@@ -90,15 +74,25 @@ func (r *run) addLook(m *pgsql.Message) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return r.retry(ctx, passes, func() error {
+		r.known = map[int64]slotJob{}
+		for _, l := range r.lanes {
+			l.jobs = nil
+		}
+		return r.commit(r.work, m)
+	})
 }
 
 // lane returns the lane of a job.
 func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	key := laneKey(d)
-	if l, ok := r.lanes[key]; ok {
-		return l
+	if i := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.key == key }); i >= 0 {
+		return r.lanes[i]
 	}
-	l := &lane{whole: d.Batched(), own: d.Concurrency > 0 || d.Limited()}
+	l := &lane{key: key, whole: d.Batched(), own: d.Concurrency > 0 || d.Limited()}
 	places := r.cfg.Workers
 	if d.Concurrency > 0 {
 		places = min(places, d.Concurrency)
@@ -124,7 +118,7 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	if l.whole {
 		l.size.Store(int64(r.cfg.Page))
 	}
-	r.lanes[key] = l
+	r.lanes = append(r.lanes, l)
 	return l
 }
 
@@ -144,11 +138,14 @@ func laneKey(d *jobs.Definition) string {
 	return ""
 }
 
-// next returns a lane that has rows to be claimed, and room for them; nil when there is none. Those of a lower priority have
-// their turn when the rows of a higher one are claimed, or cannot be for a bound that is not the workers'.
+// next returns a lane that has rows to be claimed, and room for them, another one each time; nil when there is none. Those of a
+// lower priority have their turn when the rows of a higher one are claimed, or cannot be for a bound that is not the workers'.
 func (r *run) next() *lane {
 	if r.limitReached() {
 		return nil
+	}
+	if len(r.lanes) > 1 {
+		r.lanes = append(r.lanes[1:], r.lanes[0])
 	}
 	top := math.MinInt
 	for _, l := range r.lanes {
@@ -156,8 +153,8 @@ func (r *run) next() *lane {
 			top = max(top, r.priority(l))
 		}
 	}
-	for _, key := range r.order() {
-		if l := r.lanes[key]; len(l.jobs) > 0 && r.priority(l) == top && r.hasRoom(l) {
+	for _, l := range r.lanes {
+		if len(l.jobs) > 0 && r.priority(l) == top && r.hasRoom(l) {
 			return l
 		}
 	}
@@ -186,20 +183,6 @@ func (r *run) first(l *lane) (first, rest []int64) {
 	return first, rest
 }
 
-// order is the keys of the lanes, another one first each time.
-func (r *run) order() []string {
-	keys := make([]string, 0, len(r.lanes))
-	for key := range r.lanes {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	if len(keys) > 1 {
-		r.turn = (r.turn + 1) % len(keys)
-		keys = append(keys[r.turn:], keys[:r.turn]...)
-	}
-	return keys
-}
-
 // waits tells whether a lane has rows to be claimed for which there was no room in this run.
 func (r *run) waits() bool {
 	for _, l := range r.lanes {
@@ -224,14 +207,13 @@ func (l *lane) resting() bool { return monotonic().Before(l.rests) }
 
 // hasRoom tells whether a lane is about to run out of rows, and there is memory for more.
 func (r *run) hasRoom(l *lane) bool {
-	page := int64(r.cfg.Page)
 	if l.queue.Load() > l.size.Load()/2 || r.bytes.Load() > bytesInFlight || l.resting() {
 		return false
 	}
 	if l.own {
 		return l.kept.Load() < pagesInFlight*l.size.Load()
 	}
-	return r.rows.Load() < pagesInFlight*page
+	return r.rows.Load() < pagesInFlight*int64(r.cfg.Page)
 }
 
 // want is how many rows to claim of a lane.

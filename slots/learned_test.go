@@ -286,7 +286,7 @@ func TestARunLearnsOnceAnHourAndFailsForNothingThatGoesWrongInIt(t *testing.T) {
 		for _, row := range w.waiting() {
 			w.run(row.NextCheckAt())
 		}
-		book, err := learn.Open(t.Context(), w.db, "", []string{"ship"})
+		book, err := learn.Open(t.Context(), w.db, "", []*jobs.Definition{{Name: "ship"}})
 		if err != nil || book["ship"][""] == nil {
 			t.Fatalf("nothing was learned: %v, %v", book, err)
 		}
@@ -339,8 +339,8 @@ func TestARunnerLearnsWithTheRightsOfItsRoleAndAReaderReadsIt(t *testing.T) {
 	if _, err := r.Run(t.Context(), slot(1)); err != nil {
 		t.Fatal(err)
 	}
-	book, err := learn.Open(t.Context(), reader, roleSchema, []string{"ship"})
-	if err != nil || book["ship"][""] == nil || book.Of("ship", "") != nil {
+	book, err := learn.Open(t.Context(), reader, roleSchema, []*jobs.Definition{{Name: "ship"}})
+	if err != nil || book["ship"][""] == nil || len(book["ship"][""].Ages) > 0 {
 		t.Errorf("%v, %v: want a curve without points, since there is no history", book, err)
 	}
 	if _, _, err := learn.Advise(t.Context(), reader, roleSchema, learn.Question{}, time.Hour); err != nil {

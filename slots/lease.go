@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -58,11 +59,7 @@ func (l *leases) remove(c *claim) {
 func (l *leases) list() []*claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := make([]*claim, 0, len(l.claims))
-	for _, c := range l.claims {
-		list = append(list, c)
-	}
-	return list
+	return slices.Collect(maps.Values(l.claims))
 }
 
 // lose drops a claim that is not this runner's any more: its checks are told, and nothing of it is recorded.
@@ -86,9 +83,7 @@ func (l *leases) lose(c *claim) {
 func (l *leases) beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
-	renew, watch := time.NewTicker(l.run.cfg.Lease/3), time.NewTicker(watchEvery)
-	defer renew.Stop()
-	defer watch.Stop()
+	renew, watch := time.Tick(l.run.cfg.Lease/3), time.Tick(watchEvery)
 	busy := make(semaphore, 2)
 	beat := func() {
 		if busy.try() {
@@ -101,11 +96,11 @@ func (l *leases) beat(ctx context.Context) {
 	}
 	for {
 		select {
-		case <-renew.C:
+		case <-renew:
 			beat()
 		case <-l.soon:
 			beat()
-		case <-watch.C:
+		case <-watch:
 			l.watch()
 		case <-ctx.Done():
 			return

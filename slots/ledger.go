@@ -166,7 +166,15 @@ var ErrNoSlot = errors.New("the slot was never opened")
 // List returns the newest ledger rows of slots from one instant up to but not including another.
 func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
 	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
-	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, run *SlotRun) error { return run.scan(row) })
+	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
+		err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
+			&r.OpenedAt, &r.FinishedAt)
+		r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()
+		if r.FinishedAt != nil {
+			r.FinishedAt = new(r.FinishedAt.UTC())
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list slots: %w", err)
 	}
@@ -183,16 +191,6 @@ func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
 		return SlotRun{}, fmt.Errorf("show slot %s: %w", slot.UTC().Format(time.RFC3339), err)
 	}
 	return runs[0], nil
-}
-
-func (r *SlotRun) scan(row *sql.Rows) error {
-	err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
-		&r.OpenedAt, &r.FinishedAt)
-	r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()
-	if r.FinishedAt != nil {
-		r.FinishedAt = new(r.FinishedAt.UTC())
-	}
-	return err
 }
 
 // Claims returns the claims of a slot, or of all open slots for the zero time; 1,000 at the most.

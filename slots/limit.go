@@ -62,10 +62,10 @@ func newLimit(r *run, number int64, def *jobs.Definition, places int) *limit {
 // maxLimitKey is how long a key may be as it is, in bytes: it is in an index.
 const maxLimitKey = 500
 
-// key returns what the limit of a row goes by: of those for which the job's function panics, the empty key. One that the database
-// cannot store, such as a text that was cut within a character, is known by its hash.
+// key returns what the limit of a row goes by: the empty key where there is none, or the job's function panics. One that the
+// database cannot store, such as a text that was cut within a character, is known by its hash.
 func (l *limit) key(row jobs.FutureJob) (key string) {
-	if l.def.LimitBy == nil {
+	if l == nil || l.def.LimitBy == nil {
 		return ""
 	}
 	defer func() {
@@ -217,25 +217,18 @@ func (l *limit) giveBack(ctx context.Context) {
 	clear(l.owed)
 }
 
-// enter waits for a place, and then for the instant at which a check may begin, which is zero where the pace does not matter.
-// leave gives the place back.
-func (s *share) enter(c *claim) (at time.Time, ok bool) {
-	if s.limit.def.AtMost > 0 {
-		select {
-		case <-s.free:
-		case <-s.limit.run.stop.Done():
-			return at, false
-		case <-c.ctx.Done():
-			return at, false
-		}
+// enter waits for a place, where there are so many; leave gives it back.
+func (s *share) enter(c *claim) bool {
+	if s.limit.def.AtMost == 0 {
+		return true
 	}
-	if s.limit.def.PerSecond > 0 {
-		if at, ok = s.await(c.ctx); !ok {
-			s.leave()
-			return at, false
-		}
+	select {
+	case <-s.free:
+		return true
+	case <-s.limit.run.stop.Done():
+	case <-c.ctx.Done():
 	}
-	return at, true
+	return false
 }
 
 func (s *share) leave() {
@@ -270,33 +263,31 @@ func (r *run) admitTo(c *claim, of *lane, units []*unit) ([]*queue, error) {
 		return []*queue{{lane: of, units: units}}, nil
 	}
 	free := &queue{lane: of} // what needs no call is subject to nothing
-	queues, keys, wanted := []*queue{free}, make([]string, len(units)), map[string]int{}
-	for i, u := range units {
+	byKey, wanted := map[string]*queue{}, map[string]int{}
+	for _, u := range units {
+		q := free
 		if u.verdict == nil {
-			keys[i] = l.key(u.rows[0])
-			wanted[keys[i]]++
+			key := l.key(u.rows[0])
+			if byKey[key] == nil {
+				byKey[key] = &queue{lane: of}
+			}
+			q = byKey[key]
+			wanted[key]++
 		}
+		q.units = append(q.units, u)
 	}
 	shares, err := l.obtain(c.ctx, c, wanted)
 	if err != nil {
 		return nil, err
 	}
-	byKey := map[string]*queue{}
-	for i, u := range units {
-		s, ok := shares[keys[i]]
-		switch {
-		case u.verdict != nil:
-			free.units = append(free.units, u)
-		case !ok:
-			c.again = append(c.again, u)
-			for j := range u.rows {
-				c.leave(u.rows[j].ID)
-			}
-		case byKey[s.key] == nil:
-			byKey[s.key] = &queue{lane: of, share: s, units: []*unit{u}}
-			queues = append(queues, byKey[s.key])
-		default:
-			byKey[s.key].units = append(byKey[s.key].units, u)
+	queues := []*queue{free}
+	for key, q := range byKey {
+		if q.share = shares[key]; q.share != nil {
+			queues = append(queues, q)
+			continue
+		}
+		for _, u := range q.units {
+			c.postpone(u)
 		}
 	}
 	return queues, nil
@@ -309,7 +300,7 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	if l == nil || l.def.LimitBy != nil {
 		return true, nil
 	}
-	if _, act := r.sel.judge(l.def, new(jobs.FutureJob), r.moment()); act != actCheck {
+	if verdict, stays := r.sel.judge(l.def, new(jobs.FutureJob), r.moment()); verdict != nil || stays {
 		return true, nil
 	}
 	shares, err := l.obtain(r.stop, c, map[string]int{"": l.places})

@@ -11,16 +11,10 @@ import (
 // maxDelay bounds what Config.ClaimDelay makes of it.
 const maxDelay = time.Second
 
-// HostLoad is the load average of the last minute for each core, as Linux has it; 0 on other systems.
-func HostLoad() float64 {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
-	}
+// hostLoad is the load average of the last minute for each core, as Linux has it; 0 on other systems.
+func hostLoad() float64 {
+	text, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(text), " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return 0
-	}
+	load, _ := strconv.ParseFloat(first, 64)
 	return load / float64(runtime.NumCPU())
 }

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"cmp"
 	"runtime/debug"
 	"time"
 
@@ -47,21 +48,18 @@ func (r *run) observe(outcomes []outcome) {
 		return
 	}
 	var list []Recorded
-	var last *outcome
-	for i := range outcomes {
-		o := &outcomes[i]
-		if last != nil && o.resembles(last) {
-			list[len(list)-1].Rows++
-			continue
-		}
-		last = o
+	for _, o := range outcomes {
 		entry := Recorded{
-			Job: r.known[o.number].def.Name, Rows: 1, Outcome: string(o.verdict.Outcome),
+			Job: r.known[o.number].def.Name, Outcome: cmp.Or(string(o.verdict.Outcome), moves[o.verdict.Move]),
 			Checked: o.ran, Lateness: o.lateness, Duration: o.duration,
 		}
-		if entry.Outcome == "" {
-			entry.Outcome = moves[o.verdict.Move]
+		if last := len(list) - 1; last >= 0 {
+			if entry.Rows = list[last].Rows; entry == list[last] {
+				list[last].Rows++
+				continue
+			}
 		}
+		entry.Rows = 1
 		list = append(list, entry)
 	}
 	r.tell("Observer.Recorded", func() { r.cfg.Observer.Recorded(list) })
@@ -75,9 +73,4 @@ func (r *run) tell(name string, function func()) {
 		}
 	}()
 	function()
-}
-
-func (o *outcome) resembles(other *outcome) bool {
-	return o.number == other.number && o.ran == other.ran && o.lateness == other.lateness && o.duration == other.duration &&
-		o.verdict.Outcome == other.verdict.Outcome && o.verdict.Move == other.verdict.Move
 }

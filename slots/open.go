@@ -26,18 +26,12 @@ func (r *run) openOnce() (end string, settled bool, err error) {
 	var ahead int64
 	var all sql.NullBool
 	var m pgsql.Message
-	args := []any{r.slot, string(r.kind), r.token, r.cfg.Name, r.cfg.Lease.Microseconds(), r.clock(), r.cfg.Workers}
+	args := []any{r.slot, string(r.sel.kind), r.token, r.cfg.Name, r.cfg.Lease.Microseconds(), r.clock(), r.cfg.Workers}
 	err = m.Add(pgsql.SlotOpen.In(r.schema), args, func(row *sql.Rows) error {
 		return row.Scan(&end, &planned, &all, &ahead, &taken, &r.place)
 	})
 	if err == nil {
-		err = r.addLook(&m)
-	}
-	if err == nil {
-		err = r.retry(r.stop, passes, func() error {
-			r.forgetJobs()
-			return r.commit(r.work, &m)
-		})
+		err = r.look(r.stop, &m)
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("open: %w", pgsql.ExplainMissing(err))

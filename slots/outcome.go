@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -100,6 +101,11 @@ func alike(outcomes []outcome) (groups [][]outcome, rest []outcome) {
 	}
 	sortOutcomes(rest)
 	return groups, rest
+}
+
+// sortOutcomes brings outcomes into the order in which rows are recorded.
+func sortOutcomes(list []outcome) {
+	slices.SortFunc(list, func(a, b outcome) int { return cmp.Compare(a.id, b.id) })
 }
 
 // enqueues tells whether other checks are asked for with an outcome.

@@ -34,8 +34,12 @@ type pace struct {
 	stale int64       // so many of them have passed unused
 }
 
-// await waits for the next instant at which a check may begin, until ctx ends or the run is stopped.
+// await waits for the next instant at which a check may begin, until ctx ends or the run is stopped. It is zero where the pace does
+// not matter.
 func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
+	if s.limit.def.PerSecond == 0 {
+		return at, true
+	}
 	s.pace.waiting.Add(1)
 	if !s.pace.hands.enter(s.limit.run.stop, ctx) {
 		s.pace.waiting.Add(-1)
@@ -50,15 +54,7 @@ func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
 		}
 		return at, false
 	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return at, true
-	case <-s.limit.run.stop.Done():
-	case <-ctx.Done():
-	}
-	return at, false
+	return at, s.limit.run.pass(ctx, time.Until(at))
 }
 
 // instant returns the next instant. What has passed unused is gone, for the other runs, too.

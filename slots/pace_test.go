@@ -19,7 +19,7 @@ func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(t.Context(), &Runner{cfg: Config{DB: db, Workers: 4, Connections: 1, Page: 10, Lease: time.Second}}, time.Time{}, KindRun, selection{})
+	r := newRun(t.Context(), &Runner{cfg: Config{DB: db, Workers: 4, Connections: 1, Page: 10, Lease: time.Second}}, time.Time{}, selection{})
 	r.work = t.Context()
 	s := &share{limit: newLimit(r, 1, &jobs.Definition{PerSecond: 100}, 4)}
 	for range 2 {

@@ -46,6 +46,7 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	if len(rows) > 0 {
 		c.lane.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))
 	}
+	r.taken.Add(int64(len(rows)))
 	r.keep(c, int64(len(rows)), bytes)
 	r.enqueue(c, int64(len(rows))-c.queued.Load())
 	if err != nil {

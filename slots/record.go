@@ -40,13 +40,13 @@ func (r *run) record(c *claim, batch []outcome, ends bool) (locked []outcome, er
 func (r *run) recordSome(c *claim, batch []outcome, ends bool) (locked []outcome, err error) {
 	r.writers <- struct{}{}
 	defer r.writers.leave()
-	if time.Since(r.born) < time.Duration(r.wary.Load()) || slices.ContainsFunc(batch, outcome.enqueues) {
+	if until := r.wary.Load(); until != nil && monotonic().Before(*until) || slices.ContainsFunc(batch, outcome.enqueues) {
 		return r.recordApart(c, batch, lockTimeout)
 	}
 	began := monotonic()
 	err = r.recordAll(c, batch, ends)
 	if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
-		r.wary.Store(int64(time.Since(r.born) + waryFor))
+		r.wary.Store(new(monotonic().Add(waryFor)))
 		return r.recordFree(c, batch, lockTimeout)
 	}
 	r.adaptWrite(time.Since(began))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/slots/learn"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -38,7 +39,6 @@ var (
 type run struct {
 	*Runner
 	slot  time.Time
-	kind  Kind
 	sel   selection
 	token int64 // by which the run is known to be at the slot
 	place int   // of this runner among those of the slot, by which traces name it; written before there are claims
@@ -54,22 +54,20 @@ type run struct {
 	writers     semaphore // records at once
 	patience    semaphore // whoever waits for a lock that is never free when somebody looks
 	leases      *leases
-	going       atomic.Int64 // claims that are worked on
-	rows        atomic.Int64 // rows in memory, but for those of limited jobs and those that wait for somebody's lock
-	bytes       atomic.Int64 // of them
-	taken       atomic.Int64 // rows that were read, for the limit
-	parts       atomic.Int64 // numbers of what is recorded; see prescient.fence
-	wary        atomic.Int64 // until when, in nanoseconds from born, records look first what is locked
-	born        time.Time
-	write       atomic.Int64  // rows that are recorded at once
-	wake        chan struct{} // something has changed for the goroutine of do
-	closed      atomic.Bool   // the last record has closed the slot
-	panicked    sync.Map      // whose panic was logged; see panicLevel
+	going       atomic.Int64              // claims that are worked on
+	rows        atomic.Int64              // rows in memory, but for those of limited jobs and those that wait for somebody's lock
+	bytes       atomic.Int64              // of them
+	taken       atomic.Int64              // rows that were read, for the limit
+	parts       atomic.Int64              // numbers of what is recorded; see prescient.fence
+	wary        atomic.Pointer[time.Time] // local monotonic instant until which records look first what is locked; nil: they do not
+	write       atomic.Int64              // rows that are recorded at once
+	wake        chan struct{}             // something has changed for the goroutine of do
+	closed      atomic.Bool               // the last record has closed the slot
+	panicked    sync.Map                  // whose panic was logged; see panicLevel
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
-	lanes map[string]*lane
-	turn  int        // whose lane is asked first
-	book  learn.Book // of jobs that learn; nil: none of them has rows in the slot
+	lanes []*lane           // whose turn is next first; only the goroutine of do uses it
+	book  learn.Book        // of jobs that learn; nil: none of them has rows in the slot
 
 	mu     sync.Mutex
 	result Result
@@ -77,11 +75,11 @@ type run struct {
 	telling sync.Mutex // held while Progress is called
 }
 
-func newRun(ctx context.Context, r *Runner, slot time.Time, kind Kind, sel selection) *run {
+func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{
-		Runner: r, slot: slot, kind: kind, sel: sel, token: newToken(), born: monotonic(),
+		Runner: r, slot: slot, sel: sel, token: newToken(),
 		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
-		wake: make(chan struct{}, 1), lanes: map[string]*lane{}, result: Result{Slot: slot, Kind: kind},
+		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: sel.kind},
 	}
 	n.write.Store(int64(r.cfg.Page))
 	n.stop, n.halt = context.WithCancelCause(ctx)
@@ -207,18 +205,18 @@ func (r *run) loop() (State, error) {
 		case end == "busy":
 			if claimed, err = r.takeOver(); claimed {
 				idle = monotonic()
-			} else if time.Since(idle) > r.stay() && !r.staysForRoom() || r.limitReached() {
+			} else if !r.stays(idle) || r.limitReached() {
 				return StateOpen, err
 			} else {
 				r.wait(lookEvery)
 			}
 		case r.rests() && !r.limitReached(): // left, or again
 			r.wait(lookEvery)
-			err = r.look()
+			err = r.look(r.work, new(pgsql.Message))
 		case r.sel.leave || r.limitReached():
 			return StateOpen, nil
 		default:
-			if err = r.look(); err == nil && r.next() == nil && !r.rests() {
+			if err = r.look(r.work, new(pgsql.Message)); err == nil && r.next() == nil && !r.rests() {
 				return StateOpen, nil
 			}
 		}
@@ -226,27 +224,34 @@ func (r *run) loop() (State, error) {
 	return StateOpen, err
 }
 
-// stay is how long a run that has nothing to do stays for what others may leave: for a lease, in which a dead one is
-// found out. Catch-up has other slots to look at.
-func (r *run) stay() time.Duration {
-	if r.kind == KindCatchUp {
-		return 2 * lookEvery
+// stays tells whether a run that has had nothing to do for some time stays for what others may leave: for a lease, in which a
+// dead one is found out, and where there are rows left for this run alone to check, maybe, once others make room for them.
+// Catch-up has other slots to look at.
+func (r *run) stays(idle time.Time) bool {
+	if r.sel.kind == KindCatchUp {
+		return time.Since(idle) <= 2*lookEvery
 	}
-	return r.cfg.Lease
+	return time.Since(idle) <= r.cfg.Lease || r.rests()
 }
-
-// staysForRoom tells whether there are rows left for this run alone to check, maybe, once others make room for them.
-func (r *run) staysForRoom() bool { return r.kind != KindCatchUp && r.rests() }
 
 // wait returns true when something has changed, and false when the run is stopped, or after limit.
 func (r *run) wait(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-r.wake:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 	case <-r.stop.Done():
+	}
+	return false
+}
+
+// pass lets time pass, and returns false when ctx or the run ended first.
+func (r *run) pass(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.stop.Done():
+	case <-ctx.Done():
 	}
 	return false
 }
@@ -296,7 +301,7 @@ func (r *run) limitReached() bool { return r.sel.limit > 0 && r.taken.Load() >= 
 
 // moment is now, by which a row is judged.
 func (r *run) moment() guard.Moment {
-	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.kind == KindCatchUp}
+	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp}
 }
 
 // semaphore bounds how much is done at once.

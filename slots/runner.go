@@ -22,7 +22,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 		if err := Await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
 			return Result{Slot: slot, Kind: KindRun}, err
 		}
-		result, err := r.run(ctx, slot, KindRun, selection{judge: check})
+		result, err := r.run(ctx, slot, selection{kind: KindRun, judge: check})
 		if !errors.Is(err, errEarly) {
 			return result, err
 		}
@@ -35,42 +35,36 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 
 // selection is which rows a run takes and what it does with them.
 type selection struct {
+	kind  Kind
 	job   string // the only job to take; empty: all
 	limit int64  // rows to take at the most; 0: no limit
 	leave bool   // the judge leaves rows in the slot on purpose
 	judge judge
 }
 
-// judge decides about a row before its check. The verdict is for actRecord.
-type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (guard.Verdict, action)
-
-type action int
-
-const (
-	actCheck  action = iota // call the job's function
-	actRecord               // record the verdict without a call
-	actLeave                // leave the row in its slot
-)
+// judge decides about a row before its check: its verdict, which is recorded without one, or that it stays in its slot. Without
+// either the job's function is called.
+type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
 
 // check is the judge of a run: guards first, then the job's function.
-func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (guard.Verdict, action) {
+func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
 	if v, ok := guard.Before(d, m); !ok {
-		return v, actRecord
+		return new(v), false
 	}
-	return guard.Verdict{}, actCheck
+	return nil, false
 }
 
-func (r *Runner) run(ctx context.Context, slot time.Time, kind Kind, sel selection) (Result, error) {
+func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result, error) {
 	if turns := semaphore(r.cfg.Shared.Runs); turns != nil {
 		if !turns.enter(ctx, ctx) {
-			return Result{Slot: slot, Kind: kind}, ErrStopped
+			return Result{Slot: slot, Kind: sel.kind}, ErrStopped
 		}
 		defer turns.leave()
 	}
 	started := monotonic()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
-		slog.Time("slot", slot), slog.String("kind", string(kind)), slog.String("runner", r.cfg.Name))
-	n := newRun(ctx, r, slot, kind, sel)
+		slog.Time("slot", slot), slog.String("kind", string(sel.kind)), slog.String("runner", r.cfg.Name))
+	n := newRun(ctx, r, slot, sel)
 	result, err := n.do()
 	result.Took = time.Since(started)
 	end(err, result.LogValue().Group()...)

@@ -3,7 +3,6 @@ package slots
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
@@ -64,20 +63,14 @@ func (r *run) pause(c *claim) {
 	r.land(c, c.kept)
 	r.giveUp(c)
 	c.waits = min(max(2*c.waits, againFirst), againEvery)
-	timer := time.NewTimer(c.waits)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.stop.Done():
+	if !r.pass(c.ctx, c.waits) {
 		c.undone = true // after one more try
-	case <-c.ctx.Done():
 	}
 }
 
-// keep counts rows that were read, until they land.
+// keep counts rows that are in memory, until they land.
 func (r *run) keep(c *claim, rows, bytes int64) {
 	c.kept, c.bytes = c.kept+rows, c.bytes+bytes
-	r.taken.Add(rows)
 	c.lane.kept.Add(rows)
 	if !c.lane.own {
 		r.rows.Add(rows)
@@ -86,18 +79,10 @@ func (r *run) keep(c *claim, rows, bytes int64) {
 }
 
 func (r *run) land(c *claim, rows int64) {
-	rows = min(rows, c.kept)
-	if rows == 0 {
-		return
+	if rows = min(rows, c.kept); rows > 0 {
+		r.keep(c, -rows, -c.bytes*rows/c.kept)
+		r.changed()
 	}
-	bytes := c.bytes * rows / c.kept
-	c.kept, c.bytes = c.kept-rows, c.bytes-bytes
-	c.lane.kept.Add(-rows)
-	if !c.lane.own {
-		r.rows.Add(-rows)
-	}
-	r.bytes.Add(-bytes)
-	r.changed()
 }
 
 // batchKey tells batches apart.
@@ -129,25 +114,19 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 	moment := r.moment()
 	for i := range rows {
 		job := r.known[numbers[i]]
-		v, act := r.sel.judge(job.def, &rows[i], moment)
-		if act == actLeave {
+		verdict, stays := r.sel.judge(job.def, &rows[i], moment)
+		if stays {
 			c.leaves = true
 			c.leave(rows[i].ID)
 			continue
 		}
-		var verdict *guard.Verdict
-		var key batchKey
-		batched := false
-		switch {
-		case act == actCheck && wait[rows[i].ID]:
+		if verdict == nil && wait[rows[i].ID] {
 			verdict = new(guard.Defer(moment))
-		case act == actRecord:
-			verdict = new(v)
-		case job.def.Batched() && !job.def.Grouped():
-			key.number, batched = job.number, true
-			if job.lane.limit != nil {
-				key.limit = job.lane.limit.key(rows[i])
-			}
+		}
+		batched := verdict == nil && job.def.Batched() && !job.def.Grouped()
+		var key batchKey
+		if batched {
+			key = batchKey{job.number, job.lane.limit.key(rows[i])}
 			if b, ok := batches[key]; ok {
 				b.add(rows, i)
 				continue
@@ -182,7 +161,9 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 			return nil
 		}
 		c.undone = c.undone || last && rd.wasCut()
-		c.again = append(c.again, rd.yielded(c)...)
+		for _, u := range rd.yielded() {
+			c.postpone(u)
+		}
 		ends := last && !more && !c.undone && len(c.again)+len(c.locked) == 0
 		locked, err := r.record(c, batch, ends)
 		if err != nil {
@@ -194,8 +175,20 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 		c.locked = append(c.locked, locked...)
 		r.land(c, settled)
 	}
-	c.lane.adapt(rd.took(), r.cfg.Page)
+	c.lane.adapt(time.Since(rd.begun), r.cfg.Page)
 	return nil
+}
+
+// postpone has a unit taken up again later.
+func (c *claim) postpone(u *unit) {
+	c.again = append(c.again, u)
+	rows := u.rows
+	if u.def.Grouped() { // of the others each that was read has a unit of its own
+		rows = u.one[:]
+	}
+	for i := range rows {
+		c.leave(rows[i].ID)
+	}
 }
 
 // leave takes note of a row that was read and stays in the slot for the time being.
@@ -205,16 +198,3 @@ func (c *claim) leave(id int64) {
 	}
 	c.left[id] = true
 }
-
-// compareID is the order in which rows are recorded.
-func compareID(a, b outcome) int {
-	switch {
-	case a.id < b.id:
-		return -1
-	case a.id > b.id:
-		return 1
-	}
-	return 0
-}
-
-func sortOutcomes(list []outcome) { slices.SortFunc(list, compareID) }

@@ -20,11 +20,11 @@ const Every = time.Hour
 type Book map[string]map[string]*Curve
 
 // Open reads the curves of jobs. An empty list has none.
-func Open(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, names []string) (Book, error) {
+func Open(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, list []*jobs.Definition) (Book, error) {
 	book := Book{}
 	err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		clear(book)
-		rows, err := tx.QueryContext(ctx, pgsql.LearnCurves.In(schema), pq.Array(names))
+		rows, err := tx.QueryContext(ctx, pgsql.LearnCurves.In(schema), pq.Array(names(list)))
 		if err != nil {
 			return err
 		}
@@ -53,8 +53,8 @@ func (b Book) add(c *Curve) {
 	b[c.Job][c.Class] = c
 }
 
-// Of returns the curve of a class of a job, or that of the job where the class has none; nil: there is too little history.
-func (b Book) Of(job, class string) *Curve {
+// of returns the curve of a class of a job, or that of the job where the class has none; nil: there is too little history.
+func (b Book) of(job, class string) *Curve {
 	if c := b[job][class]; c != nil && len(c.Ages) > 0 {
 		return c
 	}
@@ -78,14 +78,13 @@ func (b Book) Stale(list []*jobs.Definition, now time.Time) (stale []*jobs.Defin
 // clock that slots are compared with. It returns how many jobs it has learned, and how many rows of history it has read.
 func Refresh(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, list []*jobs.Definition, since, now time.Time, b Bounds) (learned int, taken int64, err error) {
 	fields := map[string]string{}
-	names := make([]string, len(list))
-	for i, d := range list {
-		names[i], fields[d.Name] = d.Name, d.LearnBy
+	for _, d := range list {
+		fields[d.Name] = d.LearnBy
 	}
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		learned, taken = 0, 0
 		var due, by []string
-		if err := tx.SelectContext(ctx, &due, pgsql.LearnBegin.In(schema), pq.Array(names), since); err != nil {
+		if err := tx.SelectContext(ctx, &due, pgsql.LearnBegin.In(schema), pq.Array(names(list)), since); err != nil {
 			return err
 		}
 		if len(due) == 0 {
@@ -105,6 +104,14 @@ func Refresh(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, list []*jobs
 		return 0, 0, fmt.Errorf("learn from history: %w", err)
 	}
 	return learned, taken, nil
+}
+
+func names(list []*jobs.Definition) []string {
+	names := make([]string, len(list))
+	for i, d := range list {
+		names[i] = d.Name
+	}
+	return names
 }
 
 // group is rows by job.

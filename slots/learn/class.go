@@ -12,9 +12,9 @@ import (
 // maxClass is how many bytes a class has that is one of its own.
 const maxClass = 200
 
-// ClassOf returns the class of a row with a payload, by a field of it: a text as it is, a boolean as in JSON, and a number
+// classOf returns the class of a row with a payload, by a field of it: a text as it is, a boolean as in JSON, and a number
 // as the database writes it, where 1e2 is 100. It is empty where there is none.
-func ClassOf(payload json.RawMessage, field string) string {
+func classOf(payload json.RawMessage, field string) string {
 	if field == "" {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package learn_test
+package learn
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prescient-go/prescient/slots/learn"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -24,7 +23,7 @@ func TestANumberIsOfTheSameClassBeforeAndAfterItIsStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := learn.ClassOf(json.RawMessage(payload), "n"); got != want {
+		if got := classOf(json.RawMessage(payload), "n"); got != want {
 			t.Errorf("%s is of class %q, and %q in the database", number, got, want)
 		}
 	}

@@ -56,13 +56,13 @@ func (c *Curve) reach(part, finest float64) (age float64, ok bool) {
 // spent is how much of a curve is so little that nothing is known of the rows that are left.
 const spent = 1e-3
 
-// Share is the part of the rows that must have ended before a look, of those that are open, where a row has so many looks
+// share is the part of the rows that must have ended before a look, of those that are open, where a row has so many looks
 // left: of a thousand rows one has none left at last. With three looks it is 90 %, and with ten 50 %.
-func Share(looks int) float64 { return 1 - math.Pow(1e-3, 1/float64(max(1, looks))) }
+func share(looks int) float64 { return 1 - math.Pow(1e-3, 1/float64(max(1, looks))) }
 
-// Next is the age, between a minimum and a maximum from now on, at which a share of the rows that are open at this age have ended; the
+// next is the age, between a minimum and a maximum from now on, at which a share of the rows that are open at this age have ended; the
 // maximum where history knows of none.
-func (c *Curve) Next(age, share, minimum, maximum float64) float64 {
+func (c *Curve) next(age, share, minimum, maximum float64) float64 {
 	open := 1 - c.At(age)
 	next := age + maximum
 	if open > spent {
@@ -73,8 +73,8 @@ func (c *Curve) Next(age, share, minimum, maximum float64) float64 {
 	return min(max(next, age+minimum), age+maximum)
 }
 
-// Ended is the part of the rows that are open at an age which have ended by another; 0 where there is none of them.
-func (c *Curve) Ended(age, by float64) float64 {
+// ended is the part of the rows that are open at an age which have ended by another; 0 where there is none of them.
+func (c *Curve) ended(age, by float64) float64 {
 	open := 1 - c.At(age)
 	if open <= spent {
 		return 0

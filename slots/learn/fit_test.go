@@ -69,7 +69,7 @@ func TestWhatIsOpenAtItsLastLookIsNotFinishedThere(t *testing.T) {
 			t.Errorf("%.3f are finished after %.0f h, want %.3f", got, age, want)
 		}
 	}
-	if at := c.Next(30*hour, 0.5, hour, 7*hour); at != 37*hour {
+	if at := c.next(30*hour, 0.5, hour, 7*hour); at != 37*hour {
 		t.Errorf("the next look is at %.0f h, want the maximum: history knows no more", at/hour)
 	}
 }
@@ -91,13 +91,13 @@ func TestTooLittleHistoryMakesNoCurve(t *testing.T) {
 func TestTheFewerLooksAreLeftTheMoreRowsMustHaveEnded(t *testing.T) {
 	t.Parallel()
 	for looks, want := range map[int]float64{1: 0.999, 2: 0.968, 3: 0.9, 10: 0.499, 30: 0.206} {
-		if got := Share(looks); math.Abs(got-want) > 0.001 {
+		if got := share(looks); math.Abs(got-want) > 0.001 {
 			t.Errorf("%d looks: %.3f, want %.3f", looks, got, want)
 		}
 		// What is left of a thousand rows when they are used up.
 		left := 1000.0
 		for n := looks; n > 0; n-- {
-			left *= 1 - Share(n)
+			left *= 1 - share(n)
 		}
 		if left > 1.001 {
 			t.Errorf("of 1000 rows %.2f are left", left)
@@ -125,7 +125,7 @@ func TestTheClassOfARow(t *testing.T) {
 		`{"carrier": "UPS", "carrier": null}`:  "",
 		``:                                     "",
 	} {
-		if got := ClassOf(json.RawMessage(payload), "carrier"); got != want {
+		if got := classOf(json.RawMessage(payload), "carrier"); got != want {
 			t.Errorf("%s is of class %q, want %q", payload, got, want)
 		}
 	}
