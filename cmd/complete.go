@@ -64,9 +64,9 @@ func (a *App) complete(c *cobra.Command) {
 	c.LocalNonPersistentFlags().VisitAll(complete)
 }
 
-// shells makes two things right of cobra's own command that writes the scripts of shells: it refuses a shell that it does not
-// know, instead of writing its help into the file that the shell is to read; and fish, which evaluates what has been typed so
-// far, is to read each word as one. There may be a name from the database among them.
+// shells makes three things right of cobra's own command that writes the scripts of shells: one that cannot be written is a
+// failure; a shell that it does not know is refused, instead of writing its help into the file that the shell is to read; and
+// fish, which evaluates what has been typed so far, is to read each word as one. There may be a name from the database among them.
 func (a *App) shells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	c, _, err := root.Find([]string{"completion"})
@@ -75,6 +75,7 @@ func (a *App) shells(root *cobra.Command) {
 	}
 	wantOneOf(c, c.Commands())
 	for _, c := range c.Commands() {
+		c.PreRun = func(*cobra.Command, []string) { a.reached = true }
 		if c.Name() != "fish" {
 			continue
 		}

@@ -40,7 +40,7 @@ between its beginning and its end are kept.`,
 			if key.JobExec+key.ItemKey != "" {
 				of = " of this job and item"
 			}
-			return a.lines(fmt.Sprintf("nothing is known of %s %s: no check%s waits, and none is in history", key.EntityName, key.EntityKey, of))
+			return a.lines(fmt.Sprintf("nothing is known of %s %s: no check%s waits that has a key, and none is in history", key.EntityName, key.EntityKey, of))
 		},
 	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
@@ -72,13 +72,13 @@ func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 				return nil
 			}
 			told.Store(true)
-			return a.lines(story(events, now)...)
+			return a.lines(story(events, now, a.self())...)
 		})
 	})
 }
 
 // story is a line for each event, below a heading for each row.
-func story(events []jobs.Event, now time.Time) (lines []string) {
+func story(events []jobs.Event, now time.Time, self string) (lines []string) {
 	for i, e := range events {
 		if i == 0 || e.ID != events[i-1].ID {
 			if i > 0 {
@@ -94,7 +94,7 @@ func story(events []jobs.Event, now time.Time) (lines []string) {
 		if !e.At.IsZero() {
 			at = e.At.Format(time.RFC3339)
 		}
-		lines = append(lines, at+"  "+strings.Map(printable, view.Sentence(e, now)))
+		lines = append(lines, at+"  "+strings.Map(printable, view.Sentence(e, now, self)))
 	}
 	return lines
 }

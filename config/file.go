@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -84,38 +86,76 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	return full, err
 }
 
-// eachKeyOnce refuses sections and settings that are there twice, in other capitals: only one of them would be read.
+// eachKeyOnce refuses sections and settings that are there twice, perhaps in other capitals: only one of them would be read.
 func eachKeyOnce(content []byte, format string) error {
+	content = bytes.TrimPrefix(content, byteOrderMark)
+	if format == "json" {
+		if err := objectsOnce(json.NewDecoder(bytes.NewReader(content))); err != nil {
+			return err
+		}
+	}
 	decoder, err := viper.NewCodecRegistry().Decoder(format)
 	if err != nil {
 		return err
 	}
 	file := map[string]any{}
-	if err := decoder.Decode(bytes.TrimPrefix(content, byteOrderMark), file); err != nil {
+	if err := decoder.Decode(content, file); err != nil {
 		return err
 	}
-	if err := keysOnce("it", file); err != nil {
-		return err
-	}
-	for _, section := range slices.Sorted(maps.Keys(file)) {
-		settings, _ := file[section].(map[string]any)
-		if err := keysOnce(section, settings); err != nil {
-			return err
+	return keysOnce(map[string]string{}, "", file)
+}
+
+// keysOnce is eachKeyOnce for what is at path. first has what was there already, by its path in small letters: "run.page" may be
+// a section's setting or a key with a dot.
+func keysOnce(first map[string]string, path string, value any) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			lower := strings.ToLower(path + key)
+			if other, twice := first[lower]; twice {
+				return fmt.Errorf("%s has %s and %s, which are the same key: only one of them would be read",
+					cmp.Or(strings.TrimSuffix(path, "."), "it"), strings.TrimPrefix(other, path), key)
+			}
+			first[lower] = path + key
+			if err := keysOnce(first, path+key+".", value[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, entry := range value {
+			if err := keysOnce(first, fmt.Sprintf("%s entry %d.", strings.TrimSuffix(path, "."), i+1), entry); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func keysOnce(name string, table map[string]any) error {
-	first := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(table)) {
-		lower := strings.ToLower(key)
-		if first[lower] != "" {
-			return fmt.Errorf("%s has %s and %s, which are the same key: only one of them would be read", name, first[lower], key)
-		}
-		first[lower] = key
+// objectsOnce refuses an object of JSON that has a key twice, which parsers of the other formats do themselves.
+func objectsOnce(d *json.Decoder) error {
+	start, err := d.Token()
+	if err != nil {
+		return err
 	}
-	return nil
+	for seen := map[json.Token]bool{}; (start == json.Delim('{') || start == json.Delim('[')) && d.More(); {
+		if start == json.Delim('{') {
+			key, err := d.Token()
+			if err != nil {
+				return err
+			}
+			if seen[key] {
+				return fmt.Errorf("it has %v twice, and only one of them would be read", key)
+			}
+			seen[key] = true
+		}
+		if err := objectsOnce(d); err != nil {
+			return err
+		}
+	}
+	if _, nested := start.(json.Delim); nested {
+		_, err = d.Token()
+	}
+	return err
 }
 
 // oneDocument refuses YAML with a second document that has something in it: the parser reads the first one alone.

@@ -104,12 +104,19 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsThereTwiceInOtherCapitalsIsRefused(t *testing.T) {
+func TestWhatIsThereTwiceIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ content, want string }{
 		"sections.yaml": {"run: {workers: 8}\nRun: {page: 100}\n", "it has Run and run, which are the same"},
 		"settings.yaml": {"run: {workers: 8, Workers: 4}\n", "run has Workers and workers, which are the same"},
 		"sections.toml": {"[run]\nworkers = 8\n[RUN]\npage = 100\n", "it has RUN and run, which are the same"},
 		"sections.json": {`{"run": {"workers": 8}, "Run": {"page": 100}}`, "it has Run and run, which are the same"},
+		"entries.yaml":  {"stores: [{name: a}, {name: b, URL: postgres://h/a, url: postgres://h/b}]\n", "stores entry 2 has URL and url, which are the same"},
+		"entries.toml":  {"[[sql_jobs]]\nname = 'a'\nquery = 'q'\nQuery = 'p'\n", "sql_jobs entry 1 has Query and query, which are the same"},
+		"dotted.yaml":   {"run.page: 100\nrun: {page: 200}\n", "it has run.page and run.page, which are the same"},
+		"dotted.toml":   {"'Run.page' = 100\n[run]\npage = 200\n", "run has Run.page and page, which are the same"},
+		"same.json":     {`{"log": {"level": "info"}, "run": {"workers": 8}, "run": {"page": 100}}`, "it has run twice"},
+		"setting.json":  {`{"log": {"level": "info", "level": "warn"}}`, "it has level twice"},
+		"entry.json":    {`{"stores": [{"name": "a"}, {"name": "b", "url": "postgres://h/a", "url": "postgres://h/b"}]}`, "it has url twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeFile(t, isolate(t), name, test.content)

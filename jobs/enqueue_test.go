@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -397,6 +398,17 @@ func TestNewClientRefusesWhatCannotWork(t *testing.T) {
 		}
 	}
 	if _, err := jobs.NewClient(t.Context(), db, jobs.Config{Schema: "elsewhere"}); !errors.Is(err, pgsql.ErrNotMigrated) {
+		t.Error(err)
+	}
+}
+
+func TestATransactionThatIsReadOnlyIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	tx := w.db.MustBeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	defer func() { _ = tx.Rollback() }()
+	_, err := w.client.Enqueue(t.Context(), tx, check("1", now), jobs.Keep)
+	if !errors.Is(err, pgsql.ErrReadOnly) || !strings.Contains(err.Error(), "or the transaction is read-only: ") {
 		t.Error(err)
 	}
 }

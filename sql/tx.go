@@ -22,7 +22,7 @@ var ErrNotMigrated = errors.New("the database has no prescient schema of this ve
 var ErrNewer = errors.New("the database was migrated by a newer version of prescient: install that version")
 
 // ErrReadOnly is returned where something is to be written and the server only reads.
-var ErrReadOnly = errors.New("the database is a hot standby or read-only: point database.url at the primary")
+var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: point database.url at the primary, or begin one that may write")
 
 // InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
 // transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.

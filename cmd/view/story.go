@@ -10,8 +10,9 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// Sentence says what happened to a check, for a person. now is what a slot that is due is compared with.
-func Sentence(e jobs.Event, now time.Time) string {
+// Sentence says what happened to a check, for a person. now is what a slot that is due is compared with, self is how the
+// command is called that is advised.
+func Sentence(e jobs.Event, now time.Time, self string) string {
 	slot := e.Slot.Format(time.RFC3339)
 	switch e.What {
 	case "enqueued":
@@ -43,7 +44,7 @@ func Sentence(e jobs.Event, now time.Time) string {
 	case "arriving":
 		return "on its way here from another store, for slot " + slot
 	case "waiting":
-		return "waits for slot " + slot + due(e, now)
+		return "waits for slot " + slot + due(e, now, self)
 	}
 	return ended(e, slot)
 }
@@ -110,14 +111,14 @@ func who(e jobs.Event) string {
 }
 
 // due says when a row that waits is due, and what stands in its way.
-func due(e jobs.Event, now time.Time) string {
+func due(e jobs.Event, now time.Time, self string) string {
 	text := ", in " + spoken.Duration(e.Slot.Sub(now).Round(time.Second))
 	if !e.Slot.After(now) {
 		text = ", due for " + spoken.Duration(now.Sub(e.Slot).Round(time.Second))
 	}
 	switch e.Hindrance {
 	case "paused":
-		text += ", but its job is paused: jobs resume " + spoken.Word(e.JobExec)
+		text += ", but its job is paused: " + self + " jobs resume " + spoken.Word(e.JobExec)
 	case "unregistered":
 		text += ", but no run of the last 7 days has registered its job: it waits for one of a binary that has it"
 	case "missed":

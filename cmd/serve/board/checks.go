@@ -37,7 +37,7 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 			events = events[len(events)-maxStory:]
 		}
 		for _, e := range events {
-			v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now())})
+			v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now(), b.cfg.Self)})
 		}
 		if err != nil {
 			return v, err

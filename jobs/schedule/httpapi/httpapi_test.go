@@ -268,6 +268,7 @@ func TestMistakesAreProblems(t *testing.T) {
 		{400, "GET", "/schedules?prefix=a&prefix=b", "", nil, "each once"},
 		{400, "GET", "/schedules?prefix=%zz", "", nil, "query"},
 		{400, "GET", "/preview?crontab=@daily&from=noon&to=2030-03-01T12:00:00Z", "", nil, "from"},
+		{400, "GET", "/preview?crontab=@daily&from=2030-03-01T12:00:00Z&to=2030-03-01T11:00:00Z", "", nil, "to: must not be before from"},
 		{404, "GET", "/", "", nil, "path"},
 		{404, "PUT", "/schedules/nobody", `{"crontab": "@daily"}`, nil, "no such schedule"},
 		{405, "POST", "/schedules/a", "", nil, "GET, PUT, PATCH, DELETE"},

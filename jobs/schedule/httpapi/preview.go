@@ -34,6 +34,9 @@ func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
+	if to.Before(from) {
+		return nil, web.NewProblem(http.StatusBadRequest, "to: must not be before from")
+	}
 	g, err := a.Store.Grid(r.Context(), a.DB)
 	if err != nil {
 		return nil, err
