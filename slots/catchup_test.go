@@ -347,3 +347,24 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 		t.Error("the width was changed while a slot is open")
 	}
 }
+
+// A clock may be set back while a slot is caught up on.
+func TestACatchUpThatDefersNeverMovesARowToAnEarlierSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(5), 3)
+	w.clock.Set(slot(6))
+	r := w.runner(func(c *slots.Config) {
+		c.ClaimDelay = time.Nanosecond
+		c.Load = func() float64 { w.clock.Set(slot(2)); return 0 } // asked for before each claim
+	})
+	if _, err := r.CatchUp(t.Context(), slots.CatchUp{Mode: slots.ModeDefer}); err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range w.waiting() {
+		if !job.NextCheckAt().After(slot(5)) {
+			t.Errorf("order %s waits for slot %s, and was asked for at %s", job.EntityKey, job.NextCheckAt(), slot(5))
+		}
+	}
+}
