@@ -25,7 +25,7 @@ func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round
 	registry := jobs.NewRegistry()
 	registry.Register("job", check, jobs.PerSecond(100), jobs.Timeout(time.Minute))
 	def, _ := registry.Lookup("job")
-	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Now: time.Now} //nolint:forbidigo // a clock
+	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	r := newRun(t.Context(), &Runner{cfg: cfg}, time.Time{}, KindRun, selection{})
 	r.work = t.Context()
 	l := &lane{places: 4}
