@@ -423,7 +423,6 @@ begin
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
         grid := (select width from prescient.setting);
         first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-        inserted := 0;
         -- One by one: the number of rows that Citus tells of an insert is of those that it was given.
         for begun in
             with given as (
@@ -456,9 +455,9 @@ begin
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
             returning id
         loop
-            inserted := inserted + 1;
             written := written || begun.id;
         end loop;
+        inserted := coalesce(cardinality(written), 0);
         later := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
         if later > first then -- somebody's key may have been waited for over a boundary
             for begun in
