@@ -302,6 +302,91 @@ func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) 
 	}
 }
 
+// A key that somebody has asked for who has not committed is waited for, and the row is written when he has not.
+func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
+	t.Parallel()
+	for way, ask := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.exec("select prescient.set_width('1 second')")
+			var err error
+			if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			holder := w.db.MustBegin()
+			defer func() { _ = holder.Rollback() }()
+			if _, err := w.client.Enqueue(t.Context(), holder, check("1", slot(8)), jobs.Keep); err != nil {
+				t.Fatal(err)
+			}
+			asked := w.clock().Add(time.Second)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if _, err := ask(w, w.db, asked, jobs.Keep); err != nil {
+					t.Error(err)
+				}
+			})
+			w.awaitWaiting(1)
+			released := w.clock()
+			for !released.After(asked.Add(time.Second)) {
+				released = w.clock()
+			}
+			if err := holder.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			for _, job := range w.waiting() {
+				if !job.NextCheckAt().After(released) {
+					t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt(), released)
+				}
+				if !job.FirstCheckAt().Equal(job.NextCheckAt()) {
+					t.Errorf("order %s has first waited for slot %s, and waits for %s", job.EntityKey, job.FirstCheckAt(), job.NextCheckAt())
+				}
+			}
+			var was time.Time
+			if err := w.db.GetContext(t.Context(), &was, "select min(asked_for) from prescient.future_job where entity_key = '1'"); err != nil || !was.Equal(asked) {
+				t.Errorf("it was asked for at %s, and is known as %s, %v", asked, was, err)
+			}
+		})
+	}
+}
+
+func TestARetryThatWaitsForAFailedRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(2)), jobs.Keep)
+	w.fail()
+	w.exec("select prescient.set_width('1 second')")
+	var err error
+	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	holder := w.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("select from prescient.future_job_history for update")
+	asked := w.clock().Add(time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, asked); n != 1 || err != nil {
+			t.Errorf("%d rows are put back, %v", n, err)
+		}
+	})
+	w.awaitWaiting(1)
+	released := w.clock()
+	for !released.After(asked.Add(time.Second)) {
+		released = w.clock()
+	}
+	if err := holder.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	for _, job := range w.waiting() {
+		if !job.NextCheckAt().After(released) {
+			t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt(), released)
+		}
+	}
+}
+
 // check is one on the grid of the database.
 func (w *world) check(key string, at time.Time) jobs.FutureJob {
 	job := check(key, at)

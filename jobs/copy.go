@@ -19,6 +19,7 @@ import (
 type copier struct {
 	client  *Client
 	numbers map[string]int64 // of jobs, as this transaction has found or made them
+	first   time.Time        // of the slots of the rows
 }
 
 // copying is a DB with a COPY of its own, as package pgxjobs makes them.
@@ -31,8 +32,8 @@ type preparing interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// write writes rows. Where one of them waits, where the grid is being changed, where the role may execute
-// functions alone, and where the driver has another COPY, it writes nothing, and ok is false.
+// write writes rows. Where one of them waits, where the grid is being changed, where a slot has begun meanwhile, where the role may
+// execute functions alone, and where the driver has another COPY, it writes nothing, and ok is false.
 func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, ok bool, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
@@ -87,11 +88,32 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 	query := pgsql.EnqueueCopy.In(w.client.schema)
 	switch tx := tx.(type) {
 	case copying:
-		return tx.CopyFrom(ctx, query, all)
+		err = tx.CopyFrom(ctx, query, all)
 	case preparing:
-		return copyIn(ctx, tx, query, all)
+		err = copyIn(ctx, tx, query, all)
+	default:
+		err = errors.New("there is no COPY")
 	}
-	return errors.New("there is no COPY")
+	if err != nil {
+		return err
+	}
+	next, _, err := w.nextSlot(ctx, tx)
+	if err == nil && w.first.Before(next) {
+		err = errors.New("a slot has begun while its rows were written")
+	}
+	return err
+}
+
+// enqueuing is who asks for rows: once, since as defaults of the columns it would be found out for each.
+type enqueuing struct {
+	by                string
+	app, actor, trace sql.NullString
+}
+
+// nextSlot returns the first slot that has not begun.
+func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enqueuing, err error) {
+	err = pgsql.One(ctx, tx, pgsql.NextSlot.In(w.client.schema), []any{w.client.clock()}, &next, &who.by, &who.app, &who.actor, &who.trace)
+	return next, who, err
 }
 
 // values are the columns of rows. It asks for the next slot first, by which the transaction gets its number: a run that
@@ -102,12 +124,11 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 	if err := pgsql.One(ctx, tx, pgsql.EnqueueLock.In(c.schema), nil, &width); err != nil {
 		return nil, err
 	}
-	var next time.Time
-	var by string
-	var app, actor, trace sql.NullString // once: as defaults of the columns they would be found out for each row
-	if err := pgsql.One(ctx, tx, pgsql.NextSlot.In(c.schema), []any{c.clock()}, &next, &by, &app, &actor, &trace); err != nil {
+	next, who, err := w.nextSlot(ctx, tx)
+	if err != nil {
 		return nil, err
 	}
+	w.first = grid.Max
 	g, err := grid.New(time.Duration(width) * time.Second)
 	if err != nil {
 		return nil, err
@@ -115,11 +136,12 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 	return func(yield func([]any) bool) {
 		for _, j := range rows {
 			slot := j.place(g, next)
+			w.first = grid.Earlier(w.first, slot)
 			asked := sql.NullTime{Time: j.checkAt()}
 			asked.Valid = !asked.Time.Equal(slot)
 			row := []any{
 				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked, j.within(),
-				by, app, actor, trace,
+				who.by, who.app, who.actor, who.trace,
 			}
 			if !yield(row) {
 				return

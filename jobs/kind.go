@@ -120,18 +120,18 @@ func (k Kind[T]) call(fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, p
 		if err != nil {
 			return Result{}, err
 		}
-		before, err := k.Encode(payload)
+		before, err := json.Marshal(payload)
 		if err != nil {
-			return Result{}, err
+			return Result{}, fmt.Errorf("encode payload of %s: %w", k.Name, err)
 		}
 		next, err := fn(ctx, tx, job, &payload)
 		if err != nil || next == nil {
 			return Result{}, err
 		}
-		after, err := k.Encode(payload)
-		if bytes.Equal(before, after) {
-			after = nil
+		if after, err := json.Marshal(payload); err == nil && bytes.Equal(before, after) {
+			return Result{Next: next}, nil
 		}
-		return Result{Next: next, Payload: after}, err
+		changed, err := k.Encode(payload)
+		return Result{Next: next, Payload: changed}, err
 	}
 }

@@ -120,6 +120,32 @@ func TestAPayloadGoesInAndWhatTheCheckChangesComesOut(t *testing.T) {
 	}
 }
 
+// The zero value of a pointer or a map is no object of JSON, and there is nothing of it to write.
+func TestARowWithoutAPayloadIsCheckedWhereTheZeroValueOfItsKindIsNone(t *testing.T) {
+	t.Parallel()
+	kind := jobs.Kind[*cart]{Name: "cart.abandoned", Version: 2}
+	for _, test := range []struct {
+		name, want string
+		do         func(c **cart)
+	}{
+		{name: "left as it is", do: func(**cart) {}},
+		{name: "made by the check", do: func(c **cart) { *c = &cart{Customer: "Eve"} }, want: `{"cents":0,"customer":"Eve","payload_version":2}`},
+	} {
+		result, err := call(t, func(r *jobs.Registry) {
+			kind.Register(r, func(_ context.Context, _ jobs.FutureJob, c **cart) (*time.Time, error) {
+				if *c != nil {
+					t.Errorf("%s: it has %+v", test.name, **c)
+				}
+				test.do(c)
+				return new(time.Unix(900, 0)), nil
+			})
+		}, "")
+		if err != nil || result.Next == nil || string(result.Payload) != test.want {
+			t.Errorf("%s: next at %v, payload %s, %v", test.name, result.Next, result.Payload, err)
+		}
+	}
+}
+
 func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -130,7 +130,7 @@ const maxSpread = 100_000
 // deferAll is the judge that moves rows to the next slots, each to its place among them; an anonymous row has the one of its id.
 func deferAll(spread int) judge {
 	return func(_ *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
-		key, next := row.Key(), m.Grid.Next(m.Now)
+		key, next := row.Key(), m.Grid.Next(m.Latest())
 		if row.Anonymous {
 			key.ItemKey = strconv.FormatInt(row.ID, 10)
 		}

@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func (w *world) status() slots.Status {
@@ -345,5 +347,31 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 	w.db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned) values ('` + slot(8).Format(time.RFC3339) + `', 'open', 'run', 1)`)
 	if _, err := w.ledger.SetWidth(t.Context(), grid.Default); err == nil {
 		t.Error("the width was changed while a slot is open")
+	}
+}
+
+// A clock may be set back while a slot is caught up on.
+func TestACatchUpThatDefersNeverMovesARowToAnEarlierSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(5), 3)
+	w.clock.Set(slot(6))
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+	faults.Set(pgtest.Fault{
+		At: 1, Kind: pgtest.SomebodyFirst, First: func() { w.clock.Set(slot(2)) },
+		Of: func(text string) bool { return strings.Contains(text, "claim_rows") },
+	})
+	r := w.runner(func(c *slots.Config) { c.DB = faults.DB })
+	if _, err := r.CatchUp(t.Context(), slots.CatchUp{Mode: slots.ModeDefer}); err != nil {
+		t.Fatal(err)
+	}
+	if k, _ := faults.Hit(); k == 0 {
+		t.Error("nothing was claimed")
+	}
+	for _, job := range w.waiting() {
+		if !job.NextCheckAt().After(slot(5)) {
+			t.Errorf("order %s waits for slot %s, and was asked for at %s", job.EntityKey, job.NextCheckAt(), slot(5))
+		}
 	}
 }

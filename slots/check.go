@@ -52,6 +52,7 @@ type unit struct {
 	// its transaction, which began with the commit of the check before; nil: none did
 	begun func(ctx context.Context) (*pgsql.LazyTx, error)
 
+	stale bool      // its rows were read long ago, and are to be looked for
 	began time.Time // local monotonic instant; guarded by round.mu, as is the next
 	safe  bool      // it is in statements of the run, and not to be abandoned
 }
@@ -144,7 +145,8 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	rd.waiting--
 	rd.running[u] = true
 	u.began, u.at = monotonic(), at
-	u.safe = u.def.InTx() // until its transaction has begun
+	u.stale = !u.def.InTx() && u.verdict == nil && time.Since(rd.read) >= fresh
+	u.safe = u.def.InTx() || u.stale // until its transaction has begun, or its rows were looked for
 	u.since, u.next, u.begun = u.began, nil, nil
 	if before != nil {
 		u.since = before.since
@@ -160,14 +162,15 @@ func (rd *round) check(u *unit) (goOn bool) {
 	switch {
 	case u.verdict != nil:
 		return rd.settle(u, rd.unchecked(u, *u.verdict))
+	case u.stale && rd.isGone(u):
+		return rd.settle(u, nil)
+	case u.stale && !rd.mayBegin(u):
+		return rd.yield(u)
 	case !u.def.InTx() && rd.isTooLate(u):
 		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
 	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
 	defer ctx.end()
-	if !u.def.InTx() && rd.isGone(ctx, u) {
-		return rd.settle(u, nil)
-	}
 	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics
 	defer func() {

@@ -21,11 +21,8 @@ const (
 
 // isGone tells whether the owners of all rows of a unit have cancelled or moved them since they were read, and drops those that are.
 // Where checks are slow, or limited, rows wait for minutes. A check with a transaction finds it out when it locks its rows.
-func (rd *round) isGone(ctx context.Context, u *unit) bool {
+func (rd *round) isGone(u *unit) bool {
 	r := rd.run
-	if time.Since(rd.read) < fresh {
-		return false
-	}
 	ids := make([]int64, len(u.rows))
 	for i := range u.rows {
 		ids[i] = u.rows[i].ID
@@ -40,10 +37,15 @@ func (rd *round) isGone(ctx context.Context, u *unit) bool {
 		left[id] = true
 		return err
 	})
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(rd.claim.ctx, lookTimeout)
+	defer cancel()
+	switch {
+	case err != nil:
+	case r.readers.enter(r.stop, ctx): // however many checks wait, the run has the connections that it has
 		err = r.commit(ctx, &m)
+		r.readers.leave()
+	default:
+		err = ctx.Err()
 	}
 	if err != nil {
 		r.cfg.Logger.DebugContext(ctx, "rows that waited were not looked for", "check", u.String(), "error", err)
@@ -55,4 +57,15 @@ func (rd *round) isGone(ctx context.Context, u *unit) bool {
 	}
 	rd.setRows(u, rows, nil)
 	return false
+}
+
+// mayBegin has a check begin anew whose rows were looked for: where that took long its instant has passed, and it takes another.
+func (rd *round) mayBegin(u *unit) bool {
+	if late(u.at) {
+		if _, ok := u.queue.share.await(rd.claim.ctx); !ok {
+			return false
+		}
+	}
+	rd.restart(u)
+	return rd.run.stop.Err() == nil
 }

@@ -25,7 +25,8 @@ type limit struct {
 	def    *jobs.Definition
 	places int // that it can use at once
 
-	holding semaphore // checks that wait for their instant with a worker in hand
+	holding semaphore    // checks that wait for their instant with a worker in hand
+	took    atomic.Int64 // nanoseconds of the last reply with instants; 0: there was none
 
 	mu     sync.Mutex
 	shares map[string]*share         // by key; without jobs.LimitBy there is one, of the empty key

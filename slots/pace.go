@@ -87,16 +87,28 @@ func (s *share) takePace(ctx context.Context) error {
 	n = max(1, min(max(n, s.pace.waiting.Load()), int64(paceAhead/spacing)))
 	var ahead int64
 	args := []any{s.limit.number, s.key, n, spacing.Microseconds()}
+	asked := monotonic()
 	err := r.ask(ctx, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	if err != nil {
 		return err
 	}
 	s.pace.taken, s.pace.stale = n, 0
+	if s.limit.isSlow(time.Since(asked)) {
+		s.pace.stale = n
+		return nil
+	}
 	first := monotonic().Add(time.Duration(ahead) * time.Microsecond)
 	for i := range n {
 		s.pace.ahead = append(s.pace.ahead, first.Add(time.Duration(i)*spacing))
 	}
 	return nil
+}
+
+// isSlow tells whether a reply with instants took longer than the one before, by so much that these would be others' by now: how far ahead
+// they are was found out at some moment in between. What is always slow is so for all.
+func (l *limit) isSlow(took time.Duration) bool {
+	before := time.Duration(l.took.Swap(int64(took)))
+	return before > 0 && took > before+maxLate
 }
 
 // late tells whether it is too late for a check to begin at its instant. The zero instant is any.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // everything is a row with a value in each column, as JSON, but for its number and what a move adds to its trace.
@@ -388,5 +390,37 @@ func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	}
 	if err := errors.Join(opening.Rollback(), <-ended); err != nil || len(w.waiting(w.b)) != 1 {
 		t.Error(err)
+	}
+}
+
+// Slots are a second apart here, and the clock is the database's.
+func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	exec(t, w.b, "select prescient.set_width('1 second')")
+	exec(t, w.b, "select prescient.enqueue('remind', 'order', '1', clock_timestamp())")
+	exec(t, w.b, `insert into prescient.slot_run (slot, state, kind, planned) select next_check_at, 'open', 'run', 1 from prescient.future_job`)
+	exec(t, w.b, `insert into prescient.slot_job (slot, job, planned, cursor) select next_check_at, job, 1, id from prescient.future_job`)
+	asked := get[time.Time](t, w.b, "select prescient.slot_ceil(clock_timestamp() + interval '1 second')")
+	exec(t, w.b, `insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data)
+		select 'a', 1, 1, 'remind', 'order', '1', '', (to_jsonb(f) || jsonb_build_object('next_check_at', $1::timestamptz))::json
+		from prescient.future_job f`, asked)
+	holder := w.b.DB.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("select from prescient.future_job for update")
+	var moving sync.WaitGroup
+	moving.Go(func() { exec(t, w.b, "select prescient.settle_rows('a', 1, array[1], 'a', 'b')") })
+	for pgtest.Waits(t, w.b.DB) == 0 {
+	}
+	released := asked
+	for !released.After(asked.Add(time.Second)) {
+		released = get[time.Time](t, w.b, "select clock_timestamp()")
+	}
+	if err := holder.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	moving.Wait()
+	if at := w.waiting(w.b)["1"]; !at.After(released) {
+		t.Errorf("it was put into slot %s at %s", at, released)
 	}
 }

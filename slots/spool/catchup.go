@@ -62,7 +62,7 @@ func (s *Spool) judge(mode slots.Mode) (judge, error) {
 		return check, nil
 	case slots.ModeDefer:
 		return func(_ *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
-			return guard.Verdict{Move: guard.MoveDefer, Next: m.Grid.Next(m.Now)}, actRecord
+			return guard.Defer(m), actRecord
 		}, nil
 	case slots.ModeExpire:
 		return func(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {

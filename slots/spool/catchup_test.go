@@ -284,3 +284,25 @@ func TestASlotThatEverybodyMayWriteToIsNotRun(t *testing.T) {
 		t.Error("it ran")
 	}
 }
+
+// A clock may be set back while a slot is caught up on.
+func TestACatchUpThatDefersNeverMovesAnExecutableToAnEarlierSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.put(slot(5), "check", "exit 0")
+	asked := 0
+	s := w.open(func(c *spool.Config) {
+		c.Now = func() time.Time {
+			if asked++; asked > 1 { // once for the current slot
+				return slot(2)
+			}
+			return slot(6)
+		}
+	})
+	if _, err := s.CatchUp(t.Context(), spool.CatchUp{Mode: slots.ModeDefer}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(w.path(slot(6), "check")); err != nil {
+		t.Error(err)
+	}
+}

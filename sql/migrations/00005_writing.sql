@@ -288,6 +288,16 @@ begin
         returning f.id, f.next_check_at, done
         into enqueue.id, enqueue.slot, enqueue.action;
         if found then
+            -- Somebody's key may have been waited for over a boundary.
+            if enqueue.slot <= coalesce(clock, clock_timestamp()) then
+                target := prescient.slot_target(check_at, clock, seconds, key);
+                update prescient.future_job f
+                set first_check_at = target,
+                    next_check_at = target,
+                    asked_for = check_at
+                where f.next_check_at = enqueue.slot and f.job = number and f.id = enqueue.id;
+                enqueue.slot := target;
+            end if;
             return;
         end if;
 
@@ -384,6 +394,8 @@ as $$
 declare
     grid           interval;
     first          timestamptz;
+    later          timestamptz;
+    written        bigint[];
     begun          record;
     enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
     enqueued_app   text := nullif(current_setting('application_name'), '');
@@ -411,7 +423,6 @@ begin
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
         grid := (select width from prescient.setting);
         first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-        inserted := 0;
         -- One by one: the number of rows that Citus tells of an insert is of those that it was given.
         for begun in
             with given as (
@@ -442,10 +453,38 @@ begin
                 enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
             from given
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-            returning 1
+            returning id
         loop
-            inserted := inserted + 1;
+            written := written || begun.id;
         end loop;
+        inserted := coalesce(cardinality(written), 0);
+        later := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+        if later > first then -- somebody's key may have been waited for over a boundary
+            for begun in
+                select
+                    next_check_at, job, id, asked,
+                    prescient.place(
+                        prescient.slot_ceil(asked, grid), asked, asked_within, later, grid,
+                        prescient.place_hash(prescient.place_key(name, entity_name, entity_key, item_key))
+                    ) as target
+                from (
+                    select o.*, n.name, coalesce(o.asked_for, o.first_check_at) as asked
+                    from prescient.future_job o
+                    join (
+                        select name, prescient.number_of(name) as job
+                        from (select distinct name from unnest(job_execs) as n (name)) as n
+                    ) as n on n.job = o.job
+                    where o.next_check_at >= first and o.next_check_at < later and o.id = any (written)
+                ) as o
+            loop
+                update prescient.future_job f
+                set first_check_at = begun.target,
+                    next_check_at = begun.target,
+                    asked_for = begun.asked
+                where f.next_check_at = begun.next_check_at and f.job = begun.job and f.id = begun.id;
+            end loop;
+            first := later;
+        end if;
         kept := coalesce(cardinality(job_execs), 0) - inserted;
         if kept = 0 then
             return;
@@ -519,7 +558,7 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-    target timestamptz := prescient.slot_target(check_at, clock);
+    target timestamptz;
     entry  text        := prescient.trace_entry('retried', timestamptz 'epoch');
     name   text;
     row_id bigint;
@@ -551,6 +590,8 @@ begin
         limit most
         for update
     ) as h;
+    -- Asked for when the rows are locked: their locks may have been waited for over a boundary.
+    target := prescient.slot_target(check_at, clock);
     for row_id in
         with failed as materialized (
             select h.*

@@ -279,7 +279,6 @@ begin
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.job_exec <> ''
         order by name
     ) as names;
-    first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 
     -- As for an enqueue: a row here that was claimed is no later word. Its check may have begun before whoever asked for the one
     -- that arrives. One with a transaction of its own holds this lock, and ends first.
@@ -321,6 +320,8 @@ begin
         g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within,
         prescient.traced(g.trace, prescient.trace_entry('replaced', g.next_check_at)), 'replaced'
     from gone g;
+    -- Asked for when the checks of those have ended: that may have taken over a boundary.
+    first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 
     with arriving as (
         select i.schedule, i.dropped

@@ -1,0 +1,78 @@
+package slots
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// staleCheck returns a round whose only row was read long ago, with the instant at which its check was to begin, and the next one of the
+// limit. No database answers.
+func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round, *unit) {
+	t.Helper()
+	db, err := sqlx.Open("postgres", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	registry := jobs.NewRegistry()
+	registry.Register("job", check, jobs.PerSecond(100), jobs.Timeout(time.Minute))
+	def, _ := registry.Lookup("job")
+	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	r := newRun(t.Context(), &Runner{cfg: cfg}, time.Time{}, selection{kind: KindRun})
+	r.work = t.Context()
+	l := &lane{places: 4}
+	l.limit = newLimit(r, 1, def, l.places)
+	c := &claim{lane: l, lanes: []*lane{l}, shares: map[*share]bool{}, until: monotonic().Add(time.Hour), read: monotonic().Add(-fresh)}
+	c.ctx, c.cancel = context.WithCancelCause(t.Context())
+	t.Cleanup(func() { c.cancel(nil) })
+	q := &queue{lane: l, share: &share{limit: l.limit, pace: pace{hands: make(semaphore, 1), ahead: []time.Time{ahead}}}}
+	u := &unit{def: def, number: 1}
+	u.rows = append(u.one[:0], jobs.FutureJob{ID: 1, JobExec: "job"})
+	q.units = []*unit{u}
+	rd := newRound(r, c, []*queue{q})
+	if rd.begin(q, at, nil) != u {
+		t.Fatal("the check has not begun")
+	}
+	return rd, u
+}
+
+// To look for a row may take as long as the database does: checks that waited for that would begin all at once.
+func TestACheckThatBeginsLateSinceItsRowWasLookedForTakesAnotherInstant(t *testing.T) {
+	t.Parallel()
+	ahead := monotonic().Add(200 * time.Millisecond)
+	called := false
+	rd, u := staleCheck(t, monotonic().Add(-time.Hour), ahead, func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		called = true
+		if monotonic().Before(ahead) {
+			t.Error("it has not waited for the instant")
+		}
+		return nil, nil
+	})
+	if rd.check(u); !called {
+		t.Error("the function was not called")
+	}
+}
+
+// However many look for their rows, they have what connections the run has, and their time is not that of their checks.
+func TestALookForARowWaitsForThoseWhoReadAndIsNotInTheTimeoutOfTheCheck(t *testing.T) {
+	t.Parallel()
+	var ends time.Time
+	rd, u := staleCheck(t, time.Time{}, time.Time{}, func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		ends, _ = ctx.Deadline()
+		return nil, nil
+	})
+	began := u.began
+	rd.run.readers <- struct{}{} // somebody reads, for as long as it is waited for
+	rd.check(u)
+	if took := ends.Sub(began); took < lookTimeout+u.def.Timeout {
+		t.Errorf("the check ends %s after the look for its row began: the one takes %s, and the other has %s", took, lookTimeout, u.def.Timeout)
+	}
+}
