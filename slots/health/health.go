@@ -159,7 +159,7 @@ func overdue(r *Report, limit float64) []Finding {
 			oldest = r.Current.Slot
 		}
 	}
-	return r.found(rows > 0, "status", "%s for more than %s, the oldest since %s", plural(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
+	return r.found(rows > 0, "slots show "+clock(oldest), "%s for more than %s, the oldest since %s", plural(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
 }
 
 func gaveUp(r *Report, limit float64) (list []Finding) {
