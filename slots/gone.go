@@ -34,18 +34,15 @@ func (rd *round) isGone(ctx context.Context, u *unit) bool {
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	args := []any{r.slot, pq.Int64Array{u.number}, slices.Min(ids), slices.Max(ids), pq.Int64Array(ids)}
-	err := m.Add(pgsql.RowsLeft.In(r.schema), args, func(row *sql.Rows) error {
+	m.Add(pgsql.RowsLeft.In(r.schema), args, func(row *sql.Rows) error {
 		var id int64
 		err := row.Scan(&id)
 		left[id] = true
 		return err
 	})
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-		defer cancel()
-		err = r.commit(ctx, &m)
-	}
-	if err != nil {
+	brief, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if err := r.commit(brief, &m); err != nil {
 		r.cfg.Logger.DebugContext(ctx, "rows that waited were not looked for", "check", u.String(), "error", err)
 		return false
 	}
