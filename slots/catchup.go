@@ -157,25 +157,21 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	}
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	err := m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
+	m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
 		return row.Scan(&caught.Empty, new(sql.NullTime), new(sql.NullTime)) // the first and the last of them
 	})
-	if err == nil {
-		args := []any{since, grid.Earlier(until, r.Grid().Next(current))}
-		err = m.Add(pgsql.PastSlots.In(r.schema), args, func(row *sql.Rows) error {
-			var m MissedSlot
-			err := row.Scan(&m.Slot, &m.State)
-			m.Slot = m.Slot.UTC()
-			caught.Slots = append(caught.Slots, m)
-			return err
-		})
-	}
-	if err == nil {
-		err = r.retry(ctx, passes, func() error {
-			caught = Caught{}
-			return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
-		})
-	}
+	args := []any{since, grid.Earlier(until, r.Grid().Next(current))}
+	m.Add(pgsql.PastSlots.In(r.schema), args, func(row *sql.Rows) error {
+		var m MissedSlot
+		err := row.Scan(&m.Slot, &m.State)
+		m.Slot = m.Slot.UTC()
+		caught.Slots = append(caught.Slots, m)
+		return err
+	})
+	err := r.retry(ctx, passes, func() error {
+		caught = Caught{}
+		return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
+	})
 	if err != nil && ctx.Err() != nil {
 		return caught, ErrStopped
 	}

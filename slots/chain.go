@@ -20,10 +20,8 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 	if u.next == nil {
 		return m.CommitTx(ctx, tx)
 	}
-	first, err := rd.beginningRow(u.next, lockTimeout, false)
-	if err == nil {
-		u.next.begun, err = m.CommitAndBegin(ctx, tx, first)
-	}
+	var err error
+	u.next.begun, err = m.CommitAndBegin(ctx, tx, rd.beginningRow(u.next, lockTimeout, false))
 	return err
 }
 

@@ -112,11 +112,8 @@ func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	const none = 0 // no record has this part
 	var held bool
 	var m pgsql.Message
-	err := m.Add(pgsql.RecordFind.In(r.schema), []any{r.slot, rd.claim.token, none}, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
-	if err == nil {
-		err = m.Send(ctx, tx)
-	}
-	if err != nil {
+	m.Add(pgsql.RecordFind.In(r.schema), []any{r.slot, rd.claim.token, none}, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
+	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
 	if _, lost := r.find(rd.claim, none); held || lost != nil {
@@ -199,11 +196,8 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 	} else {
 		m.Do("set role " + pq.QuoteLiteral(u.role)) // which is the application's to choose, and stays
 	}
-	part, err := r.messageTx(&m, rd.claim, outcomes, u.transaction, ours, &n)
-	if err == nil {
-		err = rd.commitTx(ctx, tx, u, &m)
-	}
-	if err != nil {
+	part := r.messageTx(&m, rd.claim, outcomes, u.transaction, ours, &n)
+	if err := rd.commitTx(ctx, tx, u, &m); err != nil {
 		tx.End() // nobody holds a connection and waits for another
 		if !rd.wasCommitted(u, err, part) {
 			u.lost, u.crowded = &lost{part, outcomes}, pgsql.IsLockTimeout(err)
@@ -277,8 +271,8 @@ func (r *run) rollBackPrepared(ctx context.Context, number string) {
 	defer func() { _ = conn.Close() }()
 	var m pgsql.Message
 	var gid string
-	if m.Add(pgsql.CheckPrepared.In(r.schema), []any{number}, func(row *sql.Rows) error { return row.Scan(&gid) }) != nil ||
-		m.Send(ctx, conn) != nil || gid == "" {
+	m.Add(pgsql.CheckPrepared.In(r.schema), []any{number}, func(row *sql.Rows) error { return row.Scan(&gid) })
+	if m.Send(ctx, conn) != nil || gid == "" {
 		return
 	}
 	if _, err := conn.ExecContext(ctx, "rollback prepared "+pq.QuoteLiteral(gid)); err != nil {

@@ -122,9 +122,7 @@ func (r *run) takeOver() (bool, error) {
 func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) error, of ...any) error {
 	var m pgsql.Message
 	args := append([]any{r.slot, string(r.sel.kind), c.token, r.cfg.Name, r.cfg.Lease.Microseconds()}, of...)
-	if err := m.Add(stmt.In(r.schema), args, scan); err != nil {
-		return err
-	}
+	m.Add(stmt.In(r.schema), args, scan)
 	return r.retry(r.stop, passes, func() error {
 		r.readers <- struct{}{}
 		defer r.readers.leave()

@@ -170,17 +170,14 @@ func (r *Runner) register(ctx context.Context) error {
 	}
 	r.jobs = map[int64]*jobs.Definition{}
 	var m pgsql.Message
-	err := m.Add(pgsql.JobRegister.In(r.schema), []any{pq.Array(names), pq.Array(slas)}, func(row *sql.Rows) error {
+	m.Add(pgsql.JobRegister.In(r.schema), []any{pq.Array(names), pq.Array(slas)}, func(row *sql.Rows) error {
 		var name string
 		var number int64
 		err := row.Scan(&name, &number)
 		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
 		return err
 	})
-	if err == nil {
-		err = m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
-	}
-	if err != nil {
+	if err := m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout)); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
 	return nil

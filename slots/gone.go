@@ -31,7 +31,7 @@ func (rd *round) isGone(u *unit) bool {
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	args := []any{r.slot, pq.Int64Array{u.number}, slices.Min(ids), slices.Max(ids), pq.Int64Array(ids)}
-	err := m.Add(pgsql.RowsLeft.In(r.schema), args, func(row *sql.Rows) error {
+	m.Add(pgsql.RowsLeft.In(r.schema), args, func(row *sql.Rows) error {
 		var id int64
 		err := row.Scan(&id)
 		left[id] = true
@@ -39,14 +39,11 @@ func (rd *round) isGone(u *unit) bool {
 	})
 	ctx, cancel := context.WithTimeout(rd.claim.ctx, lookTimeout)
 	defer cancel()
-	switch {
-	case err != nil:
-	case r.readers.enter(r.stop, ctx): // however many checks wait, the run has the connections that it has
-		err = r.commit(ctx, &m)
-		r.readers.leave()
-	default:
-		err = ctx.Err()
+	if !r.readers.enter(r.stop, ctx) { // however many checks wait, the run has the connections that it has
+		return false
 	}
+	err := r.commit(ctx, &m)
+	r.readers.leave()
 	if err != nil {
 		r.cfg.Logger.DebugContext(ctx, "rows that waited were not looked for", "check", u.String(), "error", err)
 		return false

@@ -76,3 +76,16 @@ func TestALookForARowWaitsForThoseWhoReadAndIsNotInTheTimeoutOfTheCheck(t *testi
 		t.Errorf("the check ends %s after the look for its row began: the one takes %s, and the other has %s", took, lookTimeout, u.def.Timeout)
 	}
 }
+
+// A run that is stopped while others read does not know whether a row is there.
+func TestARowThatAStopKeepsFromBeingLookedForIsNotTakenForGone(t *testing.T) {
+	t.Parallel()
+	rd, u := staleCheck(t, time.Time{}, time.Time{}, func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	stop, end := context.WithCancel(t.Context())
+	end()
+	rd.run.stop = stop
+	rd.run.readers <- struct{}{}
+	if rd.isGone(u) {
+		t.Error("it is left behind unchecked, in a slot that may be closed")
+	}
+}

@@ -51,7 +51,7 @@ type slotJob struct {
 // look sends a message, and finds with it the jobs of the slot, and which of them have rows to be claimed. Only while there are
 // no claims.
 func (r *run) look(ctx context.Context, m *pgsql.Message) error {
-	err := m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
+	m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
 		var number, planned int64
 		var name string
 		var claimable bool
@@ -74,9 +74,6 @@ func (r *run) look(ctx context.Context, m *pgsql.Message) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	return r.retry(ctx, passes, func() error {
 		r.known = map[int64]slotJob{}
 		for _, l := range r.lanes {

@@ -121,16 +121,13 @@ func (l *leases) renew(ctx context.Context) bool {
 	defer cancel()
 	var m pgsql.Message
 	var kept []int64
-	err := m.Add(pgsql.ClaimRenew.In(l.run.schema), []any{tokens, l.run.cfg.Lease.Microseconds()}, func(row *sql.Rows) error {
+	m.Add(pgsql.ClaimRenew.In(l.run.schema), []any{tokens, l.run.cfg.Lease.Microseconds()}, func(row *sql.Rows) error {
 		var token int64
 		err := row.Scan(&token)
 		kept = append(kept, token)
 		return err
 	})
-	if err == nil {
-		err = l.run.commit(ctx, &m)
-	}
-	if err != nil {
+	if err := l.run.commit(ctx, &m); err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			l.run.cfg.Logger.WarnContext(ctx, "heartbeat failed", "error", err)
 		}
@@ -196,11 +193,8 @@ func (l *leases) handBack() {
 	ctx, cancel := context.WithTimeout(l.run.work, closingTime)
 	defer cancel()
 	var m pgsql.Message
-	err := m.Add(pgsql.ClaimRelease.In(l.run.schema), []any{tokens, l.run.token}, nothing)
-	if err == nil {
-		err = l.run.commit(ctx, &m)
-	}
-	if err != nil {
+	m.Add(pgsql.ClaimRelease.In(l.run.schema), []any{tokens, l.run.token}, nothing)
+	if err := l.run.commit(ctx, &m); err != nil {
 		l.run.cfg.Logger.WarnContext(ctx, "claims were not handed back; others take them over when their leases end", "error", err)
 	}
 }

@@ -127,19 +127,17 @@ func (l *limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 	var asked time.Time
 	got := map[string]int{}
 	args := []any{l.number, keys, wanted, l.def.AtMost, l.run.token, l.run.cfg.Lease.Microseconds()}
-	err := m.Add(pgsql.LimitTake.In(l.run.schema), args, func(row *sql.Rows) error {
+	m.Add(pgsql.LimitTake.In(l.run.schema), args, func(row *sql.Rows) error {
 		var key string
 		var places int
 		err := row.Scan(&key, &places)
 		got[key] = places
 		return err
 	})
-	if err == nil {
-		err = l.run.retry(ctx, passes, func() error {
-			asked = monotonic() // before the statement: the places cannot end earlier
-			return l.run.commit(l.run.work, &m)
-		})
-	}
+	err := l.run.retry(ctx, passes, func() error {
+		asked = monotonic() // before the statement: the places cannot end earlier
+		return l.run.commit(l.run.work, &m)
+	})
 	for key, places := range got {
 		for s := l.shares[key]; s.has < places; s.has++ {
 			s.free <- struct{}{}
@@ -206,11 +204,8 @@ func (l *limit) giveBack(ctx context.Context) {
 	}
 	if len(keys) > 0 {
 		var m pgsql.Message
-		err := m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
-		if err == nil {
-			err = l.run.commit(ctx, &m)
-		}
-		if err != nil {
+		m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
+		if err := l.run.commit(ctx, &m); err != nil {
 			l.run.cfg.Logger.WarnContext(ctx, "places were not given back; others can have them after the next heartbeat, or when the lease ends", "job", l.def.Name, "error", err)
 			return
 		}

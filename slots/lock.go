@@ -3,7 +3,6 @@ package slots
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -19,14 +18,10 @@ import (
 // locked are left for another time, those that are gone are nobody's.
 func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 	if u.def.Batched() {
-		m, err := rd.beginning(u)
-		switch {
-		case err != nil:
-			return err
-		case u.def.Grouped():
-			return rd.lockGroup(ctx, tx.Tx, m, u)
+		if u.def.Grouped() {
+			return rd.lockGroup(ctx, tx.Tx, rd.beginning(u), u)
 		}
-		return rd.lockBatch(ctx, tx.Tx, m, u)
+		return rd.lockBatch(ctx, tx.Tx, rd.beginning(u), u)
 	}
 	if u.begun == nil {
 		if err := rd.lockRow(ctx, tx, u); err != nil {
@@ -49,37 +44,36 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 		defer rd.run.patience.leave()
 		wait = patientFor
 	}
-	m, err := rd.beginningRow(u, wait, patient)
-	if err != nil {
-		return err
-	}
-	return m.Send(ctx, tx)
+	return rd.beginningRow(u, wait, patient).Send(ctx, tx)
 }
 
 // beginning is the message by which the transaction of a check of many rows begins.
-func (rd *round) beginning(u *unit) (*pgsql.Message, error) {
+func (rd *round) beginning(u *unit) *pgsql.Message {
 	r := rd.run
 	var m pgsql.Message
 	m.Do(r.settings(r.mostOf(u.def), lockTimeout))
 	m.Do(nameSession(rd.claim))
-	return &m, errors.Join(rd.askRole(&m, u), m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) }))
+	rd.askRole(&m, u)
+	m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
+	return &m
 }
 
 // beginningRow is beginning for a check of one row: it locks the row, and reads what state it is in.
-func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) (*pgsql.Message, error) {
+func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) *pgsql.Message {
 	r := rd.run
 	var m pgsql.Message
 	r.unhurried(&m, wait)
 	args := append([]any{r.slot, u.number, u.rows[0].ID, patient}, ofRow(rd.claim, wait, r.mostOf(u.def))...)
-	return &m, errors.Join(rd.askRole(&m, u), m.Add(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) }))
+	rd.askRole(&m, u)
+	m.Add(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
+	return &m
 }
 
 // askRole asks for the role of a connection that is of a pool of the job's.
-func (rd *round) askRole(m *pgsql.Message, u *unit) error {
-	if u.def.DB == nil {
-		return nil
+func (rd *round) askRole(m *pgsql.Message, u *unit) {
+	if u.def.DB != nil {
+		m.Add(pgsql.CheckRole.In(rd.run.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
 	}
-	return m.Add(pgsql.CheckRole.In(rd.run.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
 }
 
 // lockBatch splits off the rows that somebody else has locked.
@@ -115,7 +109,7 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool, err error) {
 	free, busy = map[int64]bool{}, map[int64]bool{}
 	args := []any{r.slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	err = m.Add(pgsql.RowsLock.In(r.schema), args, func(row *sql.Rows) error {
+	m.Add(pgsql.RowsLock.In(r.schema), args, func(row *sql.Rows) error {
 		var id int64
 		var locked bool
 		err := row.Scan(&id, &locked)
@@ -126,19 +120,14 @@ func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbe
 		}
 		return err
 	})
-	if err == nil {
-		err = m.Send(ctx, tx)
-	}
-	return free, busy, err
+	return free, busy, m.Send(ctx, tx)
 }
 
 // lockGroup takes the lock of the group, and makes its due rows those of the unit.
 func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
 	r, leader := rd.run, &u.one[0]
 	got := false
-	if err := m.Add(pgsql.GroupTry.In(r.schema), []any{leader.Group()}, func(row *sql.Rows) error { return row.Scan(&got) }); err != nil {
-		return err
-	}
+	m.Add(pgsql.GroupTry.In(r.schema), []any{leader.Group()}, func(row *sql.Rows) error { return row.Scan(&got) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
@@ -173,13 +162,11 @@ func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definitio
 	}
 	args := []any{r.slot, family, group, name, key, leader.ID}
 	var m pgsql.Message
-	err = m.Add(pgsql.GroupRead.In(r.schema), args, r.scanRow(func(number int64, job jobs.FutureJob) error {
+	m.Add(pgsql.GroupRead.In(r.schema), args, r.scanRow(func(number int64, job jobs.FutureJob) error {
 		rows, numbers = append(rows, job), append(numbers, number)
 		return nil
 	}))
-	if err == nil {
-		err = m.Send(ctx, tx)
-	}
+	err = m.Send(ctx, tx)
 	return rows, numbers, err
 }
 

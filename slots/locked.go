@@ -129,9 +129,7 @@ func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, wait time.Duration) (free, 
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	if wait > lockTimeout {
 		m.Do(r.waitForLocks(wait))
-		if err := m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing); err != nil {
-			return nil, nil, err
-		}
+		m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing)
 		m.Do(r.waitForLocks(lockTimeout)) // now others may wait for him
 	}
 	return r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch))
@@ -140,11 +138,8 @@ func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, wait time.Duration) (free, 
 // recordThere records outcomes whose rows are locked.
 func (r *run) recordThere(tx *sqlx.Tx, c *claim, sent lost, n *tally) error {
 	var m pgsql.Message
-	if err := errors.Join(r.message(&m, c, sent.outcomes, n), r.addEnqueued(&m, sent.outcomes)); err != nil {
-		return err
-	}
-	if err := m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, sent.part, false}, nothing); err != nil {
-		return err
-	}
+	r.message(&m, c, sent.outcomes, n)
+	r.addEnqueued(&m, sent.outcomes)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, sent.part, false}, nothing)
 	return m.Send(r.work, tx)
 }

@@ -27,13 +27,10 @@ func (r *run) openOnce() (end string, settled bool, err error) {
 	var all sql.NullBool
 	var m pgsql.Message
 	args := []any{r.slot, string(r.sel.kind), r.token, r.cfg.Name, r.cfg.Lease.Microseconds(), r.clock(), r.cfg.Workers}
-	err = m.Add(pgsql.SlotOpen.In(r.schema), args, func(row *sql.Rows) error {
+	m.Add(pgsql.SlotOpen.In(r.schema), args, func(row *sql.Rows) error {
 		return row.Scan(&end, &planned, &all, &ahead, &taken, &r.place)
 	})
-	if err == nil {
-		err = r.look(r.stop, &m)
-	}
-	if err != nil {
+	if err := r.look(r.stop, &m); err != nil {
 		return "", false, fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
 	}
 	r.result.Planned = planned.Int64

@@ -32,17 +32,15 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		bytes += sizeOf(&job)
 		return nil
 	})
-	err = m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, c.first, c.last}, scan)
-	if err == nil {
-		err = r.retry(c.ctx, passes, func() error {
-			r.readers <- struct{}{}
-			defer r.readers.leave()
-			expected := min(c.queued.Load(), readAtOnce/rowSize)
-			c.read = monotonic()
-			rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false
-			return r.commit(r.work, &m)
-		})
-	}
+	m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, c.first, c.last}, scan)
+	err = r.retry(c.ctx, passes, func() error {
+		r.readers <- struct{}{}
+		defer r.readers.leave()
+		expected := min(c.queued.Load(), readAtOnce/rowSize)
+		c.read = monotonic()
+		rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false
+		return r.commit(r.work, &m)
+	})
 	if len(rows) > 0 {
 		c.lane.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))
 	}

@@ -69,24 +69,20 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	var n tally
 	var end string
 	m.Do(r.waitForLocks(lockTimeout))
-	err := r.message(&m, c, batch, &n)
+	r.message(&m, c, batch, &n)
 	m.Do(r.waitForLocks(ownTimeout))
 	part := r.parts.Add(1)
-	if err == nil {
-		err = m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends}, nothing)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends}, nothing)
+	if ends && c.leaves {
+		m.Add(pgsql.SlotUnsettle.In(r.schema), []any{r.slot}, nothing)
 	}
-	if err == nil && ends && c.leaves {
-		err = m.Add(pgsql.SlotUnsettle.In(r.schema), []any{r.slot}, nothing)
+	if ends && c.closes {
+		m.Add(pgsql.SlotClose.In(r.schema), []any{r.slot, false, c.token}, func(row *sql.Rows) error { return row.Scan(&end) })
 	}
-	if err == nil && ends && c.closes {
-		err = m.Add(pgsql.SlotClose.In(r.schema), []any{r.slot, false, c.token}, func(row *sql.Rows) error { return row.Scan(&end) })
+	if ends {
+		c.ending.Store(true)
 	}
-	if err == nil {
-		if ends {
-			c.ending.Store(true)
-		}
-		err = r.commitOnce(c, part, &m, &n, expected(batch))
-	}
+	err := r.commitOnce(c, part, &m, &n, expected(batch))
 	switch {
 	case isLost(err):
 		r.leases.lose(c)

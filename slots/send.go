@@ -61,9 +61,7 @@ func (r *run) commit(ctx context.Context, m *pgsql.Message) error {
 // ask sends a statement that is a transaction of its own, and reads what it returns; again while the database cannot do it.
 func (r *run) ask(ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
 	var m pgsql.Message
-	if err := m.Add(stmt.In(r.schema), args, scan); err != nil {
-		return err
-	}
+	m.Add(stmt.In(r.schema), args, scan)
 	return r.retry(ctx, passes, func() error { return r.commit(r.work, &m) })
 }
 

@@ -2,7 +2,6 @@ package slots
 
 import (
 	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
@@ -16,58 +15,54 @@ import (
 const few = 8
 
 // message adds the statements that record outcomes, which are in the order of their ids, and count in n what they did.
-func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	return r.statements(m, c, batch, n)
+	r.statements(m, c, batch, n)
 }
 
 // messageTx adds to a check's own transaction what records its outcomes, and the fence. ours: its connection is of the runner's pool.
-func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transaction string, ours bool, n *tally) (part int64, err error) {
+func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transaction string, ours bool, n *tally) (part int64) {
 	part = r.parts.Add(1)
 	if len(outcomes) == 1 {
 		r.unhurried(m, lockTimeout)
 		own := append(append([]any{transaction}, ofRow(c, lockTimeout, r.cfg.Lease)...), ours)
-		return part, errors.Join(r.recordRow(m, c, &outcomes[0], part, own, n), r.addEnqueued(m, outcomes))
+		r.recordRow(m, c, &outcomes[0], part, own, n)
+		r.addEnqueued(m, outcomes)
+		return part
 	}
 	m.Do(r.settings(r.cfg.Lease, lockTimeout))
 	m.Do(nameSession(c)) // also for the end of the commit
 	if ours {
-		err = m.Add(unlock, nil, nothing)
+		m.Add(unlock, nil, nothing)
 	}
 	sortOutcomes(outcomes)
-	return part, errors.Join(err,
-		m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing),
-		r.statements(m, c, outcomes, n),
-		r.addEnqueued(m, outcomes),
-		m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing))
+	m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing)
+	r.statements(m, c, outcomes, n)
+	r.addEnqueued(m, outcomes)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing)
+	return part
 }
 
-func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
 	if len(batch) <= few {
 		for i := range batch {
-			if err := r.recordRow(m, c, &batch[i], r.parts.Add(1), shared, n); err != nil {
-				return err
-			}
+			r.recordRow(m, c, &batch[i], r.parts.Add(1), shared, n)
 		}
-		return nil
+		return
 	}
 	like, rest := alike(batch)
 	for _, group := range like {
-		if err := r.recordAlike(m, c, group, n); err != nil {
-			return err
-		}
+		r.recordAlike(m, c, group, n)
 	}
-	if err := r.finishRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome != "" }), n); err != nil {
-		return err
-	}
-	return r.moveRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome == "" }), n)
+	r.finishRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome != "" }), n)
+	r.moveRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome == "" }), n)
 }
 
 // shared is what recordRow says of a transaction in which more is recorded.
 var shared = make([]any, 5)
 
 // recordRow adds the statement for one outcome. own is what the row_outcome says of the transaction of a check that it is the only outcome of.
-func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own []any, n *tally) error {
+func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own []any, n *tally) {
 	var next any
 	if o.verdict.Outcome == "" {
 		next = o.verdict.Next
@@ -79,7 +74,7 @@ func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own 
 		o.ran && def.SLA > 0 && o.lateness > def.SLA, r.cfg.Name, nullable(r.trace(o)), r.clock(),
 	}
 	all := expected([]outcome{*o})
-	return m.Add(pgsql.RowRecord.In(r.schema), []any{append(row, own...)}, func(row *sql.Rows) error {
+	m.Add(pgsql.RowRecord.In(r.schema), []any{append(row, own...)}, func(row *sql.Rows) error {
 		var recorded bool
 		err := row.Scan(&recorded)
 		if recorded {
@@ -90,24 +85,25 @@ func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own 
 }
 
 // recordAlike adds the statement for outcomes that are alike.
-func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
 	o := batch[0]
-	if o.verdict.Outcome == "" {
+	switch {
+	case o.verdict.Outcome == "":
 		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), micros(o.duration, o.ran), r.clock(),
 			nullable(r.trace(&o)), micros(o.lateness, o.ran))
-		return m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
+		m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
+	case r.setting.Citus:
+		r.finishRows(m, c, batch, n)
+	default:
+		args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
+		m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
 	}
-	if r.setting.Citus {
-		return r.finishRows(m, c, batch, n)
-	}
-	args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
-	return m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
 }
 
 // finishRows adds the statement for outcomes that end their rows.
-func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
 	if len(batch) == 0 {
-		return nil
+		return
 	}
 	args := append(r.which(c, batch),
 		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Outcome) })),
@@ -119,13 +115,13 @@ func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 	if r.setting.Citus {
 		finish = pgsql.RowsFinishApart
 	}
-	return m.Add(finish.In(r.schema), args, counts(n))
+	m.Add(finish.In(r.schema), args, counts(n))
 }
 
 // moveRows adds the statement for outcomes that move their rows.
-func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) error {
+func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
 	if len(batch) == 0 {
-		return nil
+		return
 	}
 	args := append(r.which(c, batch),
 		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Move) })),
@@ -141,21 +137,20 @@ func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) er
 			return sql.NullString{String: entry, Valid: entry != ""}
 		})),
 		pq.Array(column(batch, latenessOf)))
-	return m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
+	m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
 }
 
 // addEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes of one that is gone is
 // nobody's to ask for.
-func (r *run) addEnqueued(m *pgsql.Message, locked []outcome) error {
+func (r *run) addEnqueued(m *pgsql.Message, locked []outcome) {
 	var list []jobs.FutureJob
 	for i := range locked {
 		list = append(list, locked[i].verdict.Enqueue...)
 	}
-	if len(list) == 0 {
-		return nil
+	if len(list) > 0 {
+		stmt, args := jobs.EnqueueStatement(list, r.clock())
+		m.Add(stmt.In(r.schema), args, nothing)
 	}
-	stmt, args := jobs.EnqueueStatement(list, r.clock())
-	return m.Add(stmt.In(r.schema), args, nothing)
 }
 
 // counts reads what a statement did.

@@ -49,20 +49,16 @@ func RefuseEngine(ctx context.Context, db *sqlx.DB) error {
 var engineSays = []Statement{EngineVersion, EngineSigns}
 
 // addEngine adds to a message what judges the server.
-func addEngine(m *Message) error {
+func addEngine(m *Message) {
 	for _, ask := range engineSays {
-		err := m.Add(ask.In(""), nil, func(row *sql.Rows) error {
+		m.Add(ask.In(""), nil, func(row *sql.Rows) error {
 			var says string
 			if err := row.Scan(&says); err != nil {
 				return err
 			}
 			return refuseEngine(says)
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // engines are those that are refused, by a part of what they say. Where several fit, the first is right.

@@ -115,13 +115,16 @@ func (t *LazyTx) undoTheirs() {
 func giveUp(conn *sqlx.Conn) error { return conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
 // CommitTx sends the message and commits its transaction. An error that is none of the server's leaves open whether it was
-// committed, but for [sql.ErrTxDone]: it has ended before.
+// committed, but for [sql.ErrTxDone]: it has ended before, and that of [Message.Add]: it goes on.
 func (m *Message) CommitTx(ctx context.Context, tx *LazyTx) error {
 	return m.commitTx(ctx, tx, len(m.scans), true)
 }
 
 // commitTx commits after so many answers; ends: with nothing after it.
 func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool) error {
+	if m.err != nil {
+		return m.err
+	}
 	if !tx.keep() {
 		return sql.ErrTxDone
 	}
@@ -138,13 +141,14 @@ func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool
 
 // CommitAndBegin is CommitTx for a transaction that Chains, and in the same message begins another one on its connection, with the message
 // first. Call begun once: it returns that transaction, which is rolled back when its context ends. Any error leaves open
-// whether the first one was committed, but for [sql.ErrTxDone].
+// whether the first one was committed, but for [sql.ErrTxDone] and that of [Message.Add], of either message.
 func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message) (begun func(ctx context.Context) (*LazyTx, error), err error) {
 	after := len(m.scans)
 	m.Do("commit")
 	m.Do("begin read write")
 	m.text.WriteString(first.text.String())
 	m.scans = append(m.scans, first.scans...)
+	m.fail(first.err)
 	if err := m.commitTx(ctx, tx, after, false); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,9 +37,7 @@ func lazyTable(db *sqlx.DB) *sqlx.DB {
 // insertLast inserts a number and commits.
 func insertLast(ctx context.Context, tx *pgsql.LazyTx, n int) error {
 	var m pgsql.Message
-	if err := m.Add("insert into lazy values ($1) returning n", []any{n}, func(row *sql.Rows) error { return row.Scan(new(int)) }); err != nil {
-		return err
-	}
+	m.Add("insert into lazy values ($1) returning n", []any{n}, func(row *sql.Rows) error { return row.Scan(new(int)) })
 	return m.CommitTx(context.WithoutCancel(ctx), tx)
 }
 
@@ -173,9 +172,8 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 		_, _ = tx.Exec(before)
 		var m, next pgsql.Message
 		inserted := func(row *sql.Rows) error { return row.Scan(new(int)) }
-		if err := errors.Join(m.Add("insert into lazy values ($1) returning n", []any{1}, inserted), next.Add(first, []any{2}, inserted)); err != nil {
-			t.Fatal(err)
-		}
+		m.Add("insert into lazy values ($1) returning n", []any{1}, inserted)
+		next.Add(first, []any{2}, inserted)
 		begun, err := m.CommitAndBegin(context.WithoutCancel(t.Context()), tx, &next)
 		if err != nil {
 			return err
@@ -467,6 +465,59 @@ func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testi
 	})
 }
 
+// What cannot be written is found out before anything of the transaction is used up: it goes on, and ends with its context.
+func TestAMessageThatCannotBeWrittenLeavesItsTransactionAsItIs(t *testing.T) {
+	t.Parallel()
+	sends := map[string]func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error{
+		"Send":     func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.Send(ctx, tx) },
+		"CommitTx": func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.CommitTx(ctx, tx) },
+		"CommitAndBegin": func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error {
+			_, err := bad.CommitAndBegin(ctx, tx, good)
+			return err
+		},
+		"CommitAndBegin, as the first of the next": func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error {
+			_, err := good.CommitAndBegin(ctx, tx, bad)
+			return err
+		},
+	}
+	lazily(t, func(t *testing.T, db *sqlx.DB) {
+		for name, send := range sends {
+			db.MustExec("truncate lazy")
+			for _, commits := range []bool{true, false} {
+				ctx, cancel := context.WithCancel(t.Context())
+				tx, err := pgsql.BeginLazy(ctx, db)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tx.MustExec("insert into lazy values (1)")
+				var bad, good pgsql.Message
+				bad.Add("insert into lazy values ($1)", []any{"a\x00b"}, nil)
+				good.Add("insert into lazy values (7) returning n", nil, func(row *sql.Rows) error { return row.Scan(new(int)) })
+				err = send(context.WithoutCancel(ctx), tx, &bad, &good)
+				if _, commit := errors.AsType[*pgsql.CommitError](err); err == nil || commit || !strings.Contains(err.Error(), "parameter $1") {
+					t.Errorf("%s: %v", name, err)
+				}
+				if commits {
+					err = insertLast(ctx, tx, 2)
+				} else {
+					cancel()
+					waits, end := context.WithTimeout(t.Context(), 30*time.Second)
+					_, err = db.ExecContext(waits, "select") // on the only connection
+					end()
+				}
+				if err != nil {
+					t.Errorf("%s, commits %v: %v", name, commits, err)
+				}
+				tx.End()
+				cancel()
+			}
+			if got := numbers(t, db); !slices.Equal(got, []int{1, 2}) {
+				t.Errorf("%s: %d", name, got)
+			}
+		}
+	})
+}
+
 // Whoever goes on with a transaction while it is committed, such as a goroutine of a check, writes in it or not at all: neither by
 // itself nor in the transaction that begins with the commit.
 func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
@@ -496,9 +547,8 @@ func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
 		}
 		var m, next pgsql.Message
 		numbers := func(row *sql.Rows) error { return row.Scan(new(int)) }
-		if err := errors.Join(m.Add("select n from generate_series(1, 10) as n", nil, numbers), next.Add("select n from generate_series(1, 10) as n", nil, numbers)); err != nil {
-			t.Fatal(err)
-		}
+		m.Add("select n from generate_series(1, 10) as n", nil, numbers)
+		next.Add("select n from generate_series(1, 10) as n", nil, numbers)
 		begun, err := m.CommitAndBegin(t.Context(), tx, &next)
 		if err == nil {
 			another, err := begun(t.Context())
@@ -525,8 +575,6 @@ func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
 
 func insertNothing(ctx context.Context, tx *pgsql.LazyTx) error {
 	var m pgsql.Message
-	if err := m.Add("select 1", nil, func(row *sql.Rows) error { return row.Scan(new(int)) }); err != nil {
-		return err
-	}
+	m.Add("select 1", nil, func(row *sql.Rows) error { return row.Scan(new(int)) })
 	return m.CommitTx(context.WithoutCancel(ctx), tx)
 }

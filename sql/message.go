@@ -20,6 +20,7 @@ import (
 type Message struct {
 	text  strings.Builder
 	scans []func(row *sql.Rows) error
+	err   error // of the first statement that cannot be written
 }
 
 // ErrEnough is returned by what scans a row to skip the rows that are left.
@@ -31,20 +32,31 @@ func (m *Message) Do(text string) {
 	m.text.WriteString(";\n")
 }
 
-// Add adds a statement that returns rows, and what scans each.
-func (m *Message) Add(query string, args []any, scan func(row *sql.Rows) error) error {
+// Add adds a statement that returns rows, and what scans each. A message with one that cannot be written, such as for a parameter that
+// has no literal, is not sent: whatever sends it returns the first such error, before it does anything else.
+func (m *Message) Add(query string, args []any, scan func(row *sql.Rows) error) {
 	text, err := inline(query, args)
 	if err != nil {
-		return err
+		m.fail(err)
+		return
 	}
 	m.Do(text)
 	m.scans = append(m.scans, scan)
-	return nil
+}
+
+// fail keeps the first error.
+func (m *Message) fail(err error) {
+	if m.err == nil {
+		m.err = err
+	}
 }
 
 // Commit sends the message as one transaction with settings of its own, on a connection of its own. An error that is
-// none of the server's leaves open whether it was committed.
+// none of the server's leaves open whether it was committed, but for that of [Message.Add].
 func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) error {
+	if m.err != nil {
+		return m.err
+	}
 	// On a connection that is held, database/sql repeats nothing silently.
 	conn, err := db.Connx(ctx)
 	if err != nil {
@@ -64,7 +76,7 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 	return err
 }
 
-// Send sends the message within a transaction.
+// Send sends the message within a transaction, which an error of [Message.Add] leaves as it is.
 func (m *Message) Send(ctx context.Context, tx Querier) error {
 	_, err := m.send(ctx, tx, m.text.String())
 	return err
@@ -72,6 +84,9 @@ func (m *Message) Send(ctx context.Context, tx Querier) error {
 
 // send returns how many of the statements that return rows have answered before something went wrong.
 func (m *Message) send(ctx context.Context, q Querier, text string) (answered int, err error) {
+	if m.err != nil {
+		return 0, m.err
+	}
 	rows, err := q.QueryContext(ctx, text)
 	if err != nil {
 		return 0, err

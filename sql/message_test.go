@@ -3,6 +3,7 @@ package sql_test
 import (
 	"database/sql"
 	"encoding/hex"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,13 +39,10 @@ func TestParametersOfAMessageArriveAsTheyAre(t *testing.T) {
 		const query = `-- $1, then $2
 			select $1::text, '$1 ''$2', -- $1
 				$2::text[], -7 - $3 - $3, $4::boolean, $5::timestamptz, $6::text`
-		err := m.Add(query, []any{text, pq.StringArray{text, "-", text}, int64(-3), true, at, nil}, func(r *sql.Rows) error {
+		m.Add(query, []any{text, pq.StringArray{text, "-", text}, int64(-3), true, at, nil}, func(r *sql.Rows) error {
 			return r.Scan(&got.Text, &got.Kept, (*pq.StringArray)(&got.Texts), &got.N, &got.Yes, &got.At, &got.None)
 		})
-		if err == nil {
-			err = m.Send(t.Context(), begin(t, db))
-		}
-		if err != nil {
+		if err := m.Send(t.Context(), begin(t, db)); err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
@@ -67,10 +65,8 @@ func TestTextsOfAMessageArriveAsTheyAreWhateverTheEncodingOfTheSession(t *testin
 			}
 			var m pgsql.Message
 			var got string
-			err := m.Add("select encode(convert_to($1, 'UTF8'), 'hex')", []any{text}, func(r *sql.Rows) error { return r.Scan(&got) })
-			if err == nil {
-				err = m.Send(t.Context(), tx)
-			}
+			m.Add("select encode(convert_to($1, 'UTF8'), 'hex')", []any{text}, func(r *sql.Rows) error { return r.Scan(&got) })
+			err := m.Send(t.Context(), tx)
 			if want := hex.EncodeToString([]byte(text)); err != nil || got != want {
 				t.Errorf("%s, %q: %s, want %s; %v", encoding, text, got, want, err)
 			}
@@ -100,11 +96,8 @@ func TestNoTextOfARowReachesTheCommentsOfAStatement(t *testing.T) {
 		} {
 			tx := begin(t, db)
 			var m pgsql.Message
-			err := m.Add(s.query, s.args, func(*sql.Rows) error { return nil })
-			if err == nil {
-				err = m.Send(t.Context(), tx)
-			}
-			if err != nil {
+			m.Add(s.query, s.args, func(*sql.Rows) error { return nil })
+			if err := m.Send(t.Context(), tx); err != nil {
 				t.Errorf("%s, %q: %v", name, text, err)
 			}
 			_ = tx.Rollback()
@@ -121,10 +114,29 @@ func TestAMessageThatCannotBeWrittenIsRefused(t *testing.T) {
 		"a NUL byte":          {1, "a\x00b"},
 	} {
 		var m pgsql.Message
-		if err := m.Add("select $1, $2", args, nil); err == nil {
-			t.Errorf("%s: no error", name)
+		m.Add("select 1", nil, nil)
+		m.Add("select $1, $2", args, nil)
+		m.Add("select $3", nil, nil) // the first counts
+		m.Do("select 1")
+		for way, err := range unsent(t, &m) {
+			if err == nil || !strings.Contains(err.Error(), "parameter $2") {
+				t.Errorf("%s, %s: %v", name, way, err)
+			}
 		}
 	}
+}
+
+// unsent sends a message where nothing can be sent: on a pool that is closed, and on none.
+func unsent(t *testing.T, m *pgsql.Message) map[string]error {
+	t.Helper()
+	db, err := sqlx.Open("postgres", "host=localhost")
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]error{"Commit": m.Commit(t.Context(), db, "select 1"), "Send": m.Send(t.Context(), nil)}
 }
 
 // The server reads each field of a literal as it was written.
@@ -146,11 +158,8 @@ func TestACompositeIsReadAsItWasWritten(t *testing.T) {
 				select f.a is not distinct from $2::text and f.b is not distinct from $3::bigint and f.c is not distinct from $4::boolean
 					and f.d is not distinct from $5::timestamptz and f.e is not distinct from $6::jsonb
 				from (select ($1::fields).*) as f`
-			err := m.Add(query, args, func(row *sql.Rows) error { return row.Scan(&same) })
-			if err == nil {
-				err = m.Commit(t.Context(), db, "set local datestyle = 'German'")
-			}
-			if err != nil || !same {
+			m.Add(query, args, func(row *sql.Rows) error { return row.Scan(&same) })
+			if err := m.Commit(t.Context(), db, "set local datestyle = 'German'"); err != nil || !same {
 				t.Errorf("%q: %v, %v", whole, same, err)
 			}
 			if err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error { return tx.GetContext(t.Context(), &same, query, args...) }); err != nil || !same {
@@ -160,8 +169,11 @@ func TestACompositeIsReadAsItWasWritten(t *testing.T) {
 	}
 	for _, wrong := range []any{"a\x00b", []byte("bytes"), struct{}{}} {
 		var m pgsql.Message
-		if err := m.Add("select $1", []any{pgsql.Composite{wrong}}, nil); err == nil {
-			t.Errorf("%v is taken", wrong)
+		m.Add("select $1", []any{pgsql.Composite{wrong}}, nil)
+		for way, err := range unsent(t, &m) {
+			if err == nil || !strings.Contains(err.Error(), "parameter $1") {
+				t.Errorf("%s takes %v: %v", way, wrong, err)
+			}
 		}
 	}
 }

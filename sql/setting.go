@@ -49,13 +49,11 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	}
 	var seconds, version, usableFrom int64
 	var m Message
-	err := m.Add(ReadSettings.In(schema), nil, func(row *sql.Rows) error {
+	m.Add(ReadSettings.In(schema), nil, func(row *sql.Rows) error {
 		return row.Scan(&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version, &s.Citus)
 	})
-	if err = errors.Join(err, addEngine(&m)); err != nil {
-		return s, err
-	}
-	err = Retry(func() error {
+	addEngine(&m)
+	err := Retry(func() error {
 		err := m.Send(ctx, db)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err

@@ -32,17 +32,14 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 	share = min(1, sampledBlocks/max(1, float64(blocks)))
 	var m pgsql.Message // Citus knows no parameters of a sample
 	percent := strconv.FormatFloat(100*share, 'f', -1, 64)
-	err = m.Add(pgsql.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
+	m.Add(pgsql.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
 		var s Sampled
 		err := s.scan(row, &s.CreatedAt, &s.UpdatedAt)
 		s.CreatedAt, s.UpdatedAt = s.CreatedAt.UTC(), s.UpdatedAt.UTC()
 		list = append(list, s)
 		return err
 	})
-	if err == nil {
-		err = m.Send(ctx, db)
-	}
-	if err != nil {
+	if err := m.Send(ctx, db); err != nil {
 		return nil, share, fmt.Errorf("read a sample of the schedules: %w", err)
 	}
 	return list, share, nil

@@ -69,7 +69,7 @@ func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, sca
 		var m pgsql.Message
 		m.Do(pgsql.SlotIndexOnly.In(pgsql.Schema(s.Schema)))
 		bytes, slots := 0, map[time.Time]bool{}
-		err := m.Add(s.in(stmt), args, func(row *sql.Rows) error {
+		m.Add(s.in(stmt), args, func(row *sql.Rows) error {
 			var i item
 			err := scan(row, &i)
 			list = append(list, i)
@@ -79,9 +79,6 @@ func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, sca
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
 		return m.Send(ctx, tx)
 	})
 	return list, pgsql.ExplainMissing(err)

@@ -22,10 +22,9 @@ var monotonic = time.Now //nolint:forbidigo // measures
 // holds a lock that it needs. actor is who asks for it, for traces.
 func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
 	var m pgsql.Message
-	err := m.Add("select set_config('prescient_trace.actor', $1, true)", []any{actor}, skip)
-	if err == nil {
-		err = m.Add(s.in(stmt), args, scan)
-	}
+	m.Add("select set_config('prescient_trace.actor', $1, true)", []any{actor}, skip)
+	m.Add(s.in(stmt), args, scan)
+	var err error
 	settings := s.in(pgsql.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
 	for began := monotonic(); err == nil; {
 		err = m.Commit(ctx, s.DB, settings)

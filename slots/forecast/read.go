@@ -178,24 +178,19 @@ func (r *reader) readLives(ctx context.Context, tx *sqlx.Tx, from, to time.Time)
 	}
 	var list []life
 	var m pgsql.Message // Citus knows no parameters of a sample
-	err := m.Add(pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
+	m.Add(pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
 		var l life
 		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.endedAt, &l.removed, &l.exact)
 		list = append(list, l)
 		return err
 	})
-	if err == nil {
-		err = m.Add(pgsql.ForecastTraces.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
-			var l life
-			err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.exact)
-			list = append(list, l)
-			return err
-		})
-	}
-	if err == nil {
-		err = m.Send(ctx, tx)
-	}
-	if err != nil {
+	m.Add(pgsql.ForecastTraces.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
+		var l life
+		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.exact)
+		list = append(list, l)
+		return err
+	})
+	if err := m.Send(ctx, tx); err != nil {
 		return nil, fmt.Errorf("read samples of history and of what waits: %w", err)
 	}
 	return list, nil

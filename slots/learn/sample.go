@@ -75,7 +75,7 @@ func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by [
 		args[1], args[2] = pq.StringArray(jobs), pq.Array(nulls(by))
 	}
 	var sample pgsql.Message
-	err = sample.Add(pgsql.LearnSample.In(schema), args, func(line *sql.Rows) error {
+	sample.Add(pgsql.LearnSample.In(schema), args, func(line *sql.Rows) error {
 		var r row
 		var waited sql.NullInt64
 		err := line.Scan(&r.job, &r.class, &r.open, &r.finished, &waited, &r.checks, &r.vain, &taken)
@@ -83,10 +83,7 @@ func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by [
 		rows = append(rows, r)
 		return err
 	})
-	if err == nil {
-		err = sample.Send(ctx, tx)
-	}
-	if err != nil {
+	if err := sample.Send(ctx, tx); err != nil {
 		return nil, 0, fmt.Errorf("read history: %w", err)
 	}
 	return rows, taken, nil
