@@ -15,6 +15,9 @@
 //   - slot_claim: who works on which rows of an open slot, and until when. slot_tally, beside it, has what was recorded
 //     under claims, until the slot is closed. slot_lateness is how late the checks of a job began.
 //
+// What the columns of future_job may hold, and as what a row may end, is said by domains. Only the grid is a check of the table, since
+// set_width changes it: the server reads those from the catalog for every statement that writes to the table, and a domain once.
+//
 // Beside them, schedule holds the recurring schedules, each active one with a row of future_job; schedule_drop counts the
 // events they dropped; event_outbox holds the events that were published to it, event_consumer how far each consumer has
 // read, and event_removed how far it was pruned.
