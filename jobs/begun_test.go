@@ -319,22 +319,10 @@ func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 			if _, err := w.client.Enqueue(t.Context(), holder, check("1", slot(8)), jobs.Keep); err != nil {
 				t.Fatal(err)
 			}
-			asked := w.clock().Add(time.Second)
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				if _, err := ask(w, w.db, asked, jobs.Keep); err != nil {
-					t.Error(err)
-				}
+			asked, released := w.overABoundary(holder, func(asked time.Time) error {
+				_, err := ask(w, w.db, asked, jobs.Keep)
+				return err
 			})
-			w.awaitWaiting(1)
-			released := w.clock()
-			for !released.After(asked.Add(time.Second)) {
-				released = w.clock()
-			}
-			if err := holder.Rollback(); err != nil {
-				t.Fatal(err)
-			}
-			wg.Wait()
 			for _, job := range w.waiting() {
 				if !job.NextCheckAt().After(released) {
 					t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt(), released)
@@ -364,27 +352,40 @@ func TestARetryThatWaitsForAFailedRowOverABoundaryDoesNotGoIntoThePast(t *testin
 	holder := w.db.MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job_history for update")
-	asked := w.clock().Add(time.Second)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, asked); n != 1 || err != nil {
-			t.Errorf("%d rows are put back, %v", n, err)
+	_, released := w.overABoundary(holder, func(asked time.Time) error {
+		n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, asked)
+		if n != 1 {
+			t.Errorf("%d rows are put back", n)
 		}
+		return err
 	})
-	w.awaitWaiting(1)
-	released := w.clock()
-	for !released.After(asked.Add(time.Second)) {
-		released = w.clock()
-	}
-	if err := holder.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	wg.Wait()
 	for _, job := range w.waiting() {
 		if !job.NextCheckAt().After(released) {
 			t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt(), released)
 		}
 	}
+}
+
+// overABoundary calls ask for an instant in a second, which waits for what the holder has locked. It lets go after that instant, and
+// returns both.
+func (w *world) overABoundary(holder *sqlx.Tx, ask func(asked time.Time) error) (asked, released time.Time) {
+	w.t.Helper()
+	asked = w.clock().Add(time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := ask(asked); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.awaitWaiting(1)
+	for !released.After(asked.Add(time.Second)) {
+		released = w.clock()
+	}
+	if err := holder.Rollback(); err != nil {
+		w.t.Fatal(err)
+	}
+	wg.Wait()
+	return asked, released
 }
 
 // check is one on the grid of the database.
