@@ -63,9 +63,9 @@ func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) *pgsql.
 	r := rd.run
 	var m pgsql.Message
 	r.unhurried(&m, wait)
-	args := append([]any{r.slot, u.number, u.rows[0].ID, patient}, ofRow(rd.claim, wait, r.mostOf(u.def))...)
+	row := append(pgsql.Composite{r.slot, u.number, u.rows[0].ID, patient}, ofRow(rd.claim, wait, r.mostOf(u.def))...)
 	rd.askRole(&m, u)
-	m.Add(pgsql.CheckBegin.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&u.state) })
+	m.Add(pgsql.CheckBegin.In(r.schema), []any{row}, func(row *sql.Rows) error { return row.Scan(&u.state) })
 	return &m
 }
 

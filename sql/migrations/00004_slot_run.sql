@@ -767,16 +767,18 @@ $$;
 -- long as lock_timeout says: they have no other lock yet. session is the name by which end_sessions finds it. It and the timeouts, in
 -- milliseconds, are set here, and by an assignment: every statement more that a check has costs it 1 to 3 %.
 -- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
--- +goose StatementBegin
-create function prescient.begin_check(
-    at           timestamptz,
-    number       bigint,
-    row_id       bigint,
+create type prescient.row_check as (
+    slot         timestamptz,
+    job          bigint,
+    id           bigint,
     patient      boolean,
     session      text,
     lock_timeout text,
     idle_timeout text
-)
+);
+
+-- +goose StatementBegin
+create function prescient.begin_check(c prescient.row_check)
 returns text
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -785,16 +787,16 @@ as $$
 declare
     settings text;
 begin
-    settings := set_config('application_name', session, true) || set_config('lock_timeout', lock_timeout, true)
-        || set_config('idle_in_transaction_session_timeout', idle_timeout, true);
-    if patient then
-        perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update;
+    settings := set_config('application_name', c.session, true) || set_config('lock_timeout', c.lock_timeout, true)
+        || set_config('idle_in_transaction_session_timeout', c.idle_timeout, true);
+    if c.patient then
+        perform from prescient.future_job f where f.next_check_at = c.slot and f.job = c.job and f.id = c.id for update;
     else
-        perform from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id for update skip locked;
+        perform from prescient.future_job f where f.next_check_at = c.slot and f.job = c.job and f.id = c.id for update skip locked;
     end if;
     if found then
         return 'locked ' || pg_current_xact_id()::xid::text;
-    elsif exists (select from prescient.future_job f where f.next_check_at = at and f.job = number and f.id = row_id) then
+    elsif exists (select from prescient.future_job f where f.next_check_at = c.slot and f.job = c.job and f.id = c.id) then
         return 'busy';
     end if;
     return 'gone';
@@ -1157,7 +1159,8 @@ drop function prescient.finish_rows_apart(timestamptz, bigint, bigint, bigint[],
 drop function prescient.record_row(prescient.row_outcome);
 drop type prescient.row_outcome;
 drop function prescient.same_check(text);
-drop function prescient.begin_check(timestamptz, bigint, bigint, boolean, text, text, text);
+drop function prescient.begin_check(prescient.row_check);
+drop type prescient.row_check;
 drop function prescient.close_slot(timestamptz, boolean, bigint);
 drop function prescient.fence(timestamptz, bigint, bigint, boolean);
 drop function prescient.take_over(timestamptz, text, bigint, text, interval, bigint[]);

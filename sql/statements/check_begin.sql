@@ -1,2 +1,2 @@
--- Begins the transaction of a check of one row.
-select prescient.begin_check($1, $2, $3, $4, $5, $6, $7)
+-- Begins the transaction of a check of one row, which is a literal of the type row_check.
+select prescient.begin_check($1)
