@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -196,6 +197,13 @@ func TestWhoChangesTheWidthIsToldOfAJobAsAShellReadsItsName(t *testing.T) {
 		}
 		exec(t, db, "delete from prescient.future_job")
 	}
+}
+
+// Where it is off, a backslash in a literal is the beginning of something else.
+func TestTheWidthIsChangedWhereStringsDoNotConformToTheStandard(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgtest.URL(t), pgsql.Param("standard_conforming_strings", "off"))
+	exec(t, db, "select prescient.set_width('1 hour')")
 }
 
 // Both know the old width when they begin, and neither may fail for it: applications enqueue in the midst of their

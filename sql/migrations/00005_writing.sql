@@ -702,7 +702,7 @@ begin
     if found then
         word := case
             when due.name ~ '^[A-Za-z0-9_./:@=,+-]+$' then due.name
-            else '''' || replace(due.name, '''', '''\''''') || ''''
+            else '''' || replace(due.name, '''', '''' || chr(92) || '''''') || ''''
         end;
         raise exception 'checks of job % are due in slot %', due.name, to_char(due.next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
             using errcode = 'object_in_use',
