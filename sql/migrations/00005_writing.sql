@@ -678,7 +678,8 @@ begin
         into holder
         from pg_locks l
         join pg_stat_activity a on a.pid = l.pid
-        where l.relation in ('prescient.future_job'::regclass, 'prescient.slot_run'::regclass) and l.granted and a.pid <> pg_backend_pid()
+        where l.relation in ('prescient.future_job'::regclass, 'prescient.slot_run'::regclass) and l.granted
+            and a.datname = current_database() and a.pid <> pg_backend_pid()
         order by a.xact_start
         limit 1;
         raise exception 'a transaction is open that has read or written checks%',
