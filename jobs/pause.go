@@ -55,8 +55,9 @@ func (c *Client) Names(ctx context.Context, db DB, limit int) ([]string, error) 
 // Paused lists the paused jobs in the order of their names.
 func (c *Client) Paused(ctx context.Context, db DB) ([]Paused, error) {
 	paused, err := list(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *Paused) error {
-		err := row.Scan(&p.JobExec, &p.PausedAt, &p.PausedBy)
-		p.PausedAt = p.PausedAt.UTC()
+		var at int64
+		err := row.Scan(&p.JobExec, &at, &p.PausedBy)
+		p.PausedAt = time.UnixMicro(at).UTC()
 		return err
 	})
 	if err != nil {

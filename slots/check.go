@@ -163,10 +163,12 @@ func (rd *round) check(u *unit) (goOn bool) {
 	case u.verdict != nil:
 		return rd.settle(u, rd.unchecked(u, *u.verdict))
 	case u.stale && rd.isGone(u):
+		u.spare()
 		return rd.settle(u, nil)
 	case u.stale && !rd.mayBegin(u):
 		return rd.yield(u)
 	case !u.def.InTx() && rd.isTooLate(u):
+		u.spare()
 		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
 	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue

@@ -48,8 +48,9 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		if errors.Is(err, errRecorded) && u.def.DB != nil {
 			err = rd.sameDatabase(open, tx.Tx)
 		}
+		tx.End() // nobody holds a connection and waits for another
+		u.spare()
 		if errors.Is(err, errRecorded) {
-			tx.End() // nobody holds a connection and waits for another
 			rd.countLost(u)
 		}
 		return nil, rd.postpone(open, u, err)
@@ -65,7 +66,10 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	rd.restart(u)
 	ctx.at = u.began.Add(u.def.Timeout)
 	if rd.isTooLate(u) {
-		return nil, rd.commit(ctx, tx, u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
+		err := rd.commit(ctx, tx, u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
+		tx.End()
+		u.spare()
+		return nil, err
 	}
 	context.AfterFunc(ctx, end)
 	results, err := u.def.Call(ctx, tx.Tx, slices.Clone(u.rows))

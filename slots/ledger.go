@@ -230,7 +230,8 @@ func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error
 }
 
 // SetWidth changes the width of the grid and moves waiting rows onto it, later or not at all, in one transaction that
-// holds up every writer. It returns how many were moved. It is refused while a slot is open.
+// holds up every writer. It returns how many were moved. It is refused while a slot is open, and where a transaction that has read or
+// written checks stays open for 3 s.
 func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pgsql.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)

@@ -715,3 +715,46 @@ func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
 		t.Errorf("%d rows were checked, of two of which one had been cancelled", n)
 	}
 }
+
+// An instant that passes unused is one less for all others.
+func TestARowThatIsCancelledOrTooLateTakesNoInstantFromOthers(t *testing.T) {
+	t.Parallel()
+	const rows = 60
+	register := map[string]func(w *world, check func(), options ...jobs.Option){
+		"a row": func(w *world, check func(), options ...jobs.Option) {
+			w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }, options...)
+		},
+		"a row with a transaction": func(w *world, check func(), options ...jobs.Option) {
+			w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }, options...)
+		},
+	}
+	ends := map[string]func(w *world){
+		"cancelled": func(w *world) {
+			w.db.MustExec("select prescient.cancel('limited', 'invoice', 'a-' || n) from generate_series(10, $1) as n", rows-2)
+			time.Sleep(4 * time.Second) // then it is looked for
+		},
+		"too late": func(w *world) { w.clock.Set(slot(1).Add(time.Hour)) },
+	}
+	for shape, register := range register {
+		for what, end := range ends {
+			t.Run(shape+" that is "+what, func(t *testing.T) {
+				t.Parallel()
+				w := setup(t)
+				var once sync.Once
+				began := time.Now()
+				register(w, func() {
+					once.Do(func() { end(w); began = time.Now() })
+				}, jobs.PerSecond(5), jobs.AtMost(1), jobs.Deadline(time.Minute))
+				w.enqueueTenants("limited", rows, "a")
+				w.clock.Set(slot(1))
+				result := <-w.background(slot(1), func(c *slots.Config) { c.Workers = rows })
+				if result.State != slots.StateDone {
+					t.Errorf("%+v", result)
+				}
+				if took := time.Since(began); took > 7*time.Second {
+					t.Errorf("%d checks were begun in %s: %+v", w.outcomes()[jobs.Done], took, result)
+				}
+			})
+		}
+	}
+}

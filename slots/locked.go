@@ -140,6 +140,6 @@ func (r *run) recordThere(tx *sqlx.Tx, c *claim, sent lost, n *tally) error {
 	var m pgsql.Message
 	r.message(&m, c, sent.outcomes, n)
 	r.addEnqueued(&m, sent.outcomes)
-	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, sent.part, false}, nothing)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, sent.part, false, nil}, nothing)
 	return m.Send(r.work, tx)
 }

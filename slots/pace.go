@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,17 @@ func (s *share) instant(ctx context.Context) (at time.Time, err error) {
 			return at, err
 		}
 	}
+}
+
+// spare gives the instant of a check whose function is not called to the next one.
+func (u *unit) spare() {
+	if u.at.IsZero() || late(u.at) {
+		return
+	}
+	p := &u.queue.share.pace
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ahead = slices.Insert(p.ahead, 0, u.at)
 }
 
 // takePace takes instants from the database: as many as were used of the last ones, or a few more. Call it with mu held.

@@ -19,6 +19,9 @@ const (
 	waryFor = 5 * time.Second
 )
 
+// slotBegun is the state of the error of a fence whose record was on its way over a boundary.
+const slotBegun = "PS004"
+
 // record records outcomes of a claim, and ends it with the last. It returns those whose rows somebody else has locked.
 func (r *run) record(c *claim, batch []outcome, ends bool) (locked []outcome, err error) {
 	if len(batch) == 0 {
@@ -45,8 +48,11 @@ func (r *run) recordSome(c *claim, batch []outcome, ends bool) (locked []outcome
 	}
 	began := monotonic()
 	err = r.recordAll(c, batch, ends)
-	if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
+	switch {
+	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
 		r.wary.Store(new(monotonic().Add(waryFor)))
+		return r.recordFree(c, batch, lockTimeout)
+	case pgsql.HasState(err, slotBegun):
 		return r.recordFree(c, batch, lockTimeout)
 	}
 	r.adaptWrite(time.Since(began))
@@ -72,7 +78,7 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	r.message(&m, c, batch, &n)
 	m.Do(r.waitForLocks(ownTimeout))
 	part := r.parts.Add(1)
-	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends}, nothing)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends, r.movesTo(batch)}, nothing)
 	if ends && c.leaves {
 		m.Add(pgsql.SlotUnsettle.In(r.schema), []any{r.slot}, nothing)
 	}
@@ -98,6 +104,20 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	n.yielded = int64(len(batch)) - n.checked()
 	r.count(n, batch)
 	return nil
+}
+
+// movesTo is the first instant to which outcomes move rows; nil: they move none, or the clock is a replayed one.
+func (r *run) movesTo(batch []outcome) any {
+	var first time.Time
+	for i := range batch {
+		if v := batch[i].verdict; v.Outcome == "" && (first.IsZero() || v.Next.Before(first)) {
+			first = v.Next
+		}
+	}
+	if first.IsZero() || r.cfg.Now != nil {
+		return nil
+	}
+	return first
 }
 
 // end ends a claim of which nothing is left.

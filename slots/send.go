@@ -53,9 +53,9 @@ func (r *Runner) waitForLocks(most time.Duration) string {
 	return fmt.Sprintf("set local lock_timeout = %d", most.Milliseconds())
 }
 
-// commit sends a message of the engine as one transaction.
+// commit sends a message of the engine as one transaction, of which nothing is compiled.
 func (r *run) commit(ctx context.Context, m *pgsql.Message) error {
-	return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
+	return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout)+"; set local jit = off")
 }
 
 // ask sends a statement that is a transaction of its own, and reads what it returns; again while the database cannot do it.

@@ -39,7 +39,7 @@ func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transact
 	m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing)
 	r.statements(m, c, outcomes, n)
 	r.addEnqueued(m, outcomes)
-	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false}, nothing)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false, nil}, nothing)
 	return part
 }
 

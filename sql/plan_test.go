@@ -213,7 +213,7 @@ func (d due) statements() map[string]statement {
 		"slot_open":         {nil, pgsql.SlotOpen.In(""), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64}, slotIndex(look)},
 		"claim_rows":        {[]string{opened}, pgsql.ClaimRows.In(""), []any{d.slot, "run", 2, "me", 1_000_000, jobs, n}, slotIndex(page)},
 		"claim_take_over":   {[]string{opened, claimed}, pgsql.ClaimTakeOver.In(""), []any{d.slot, "run", 3, "me", 1_000_000, jobs}, nil},
-		"claim_fence":       {[]string{opened, claimed}, pgsql.ClaimFence.In(""), []any{d.slot, 2, 1, true}, nil},
+		"claim_fence":       {[]string{opened, claimed}, pgsql.ClaimFence.In(""), []any{d.slot, 2, 1, true, nil}, nil},
 		"page_read":         {nil, pgsql.PageRead.In(""), []any{d.slot, jobs, first, last}, slotIndex(page)},
 		"rows_left":         {nil, pgsql.RowsLeft.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(page)},
 		"rows_lock":         {nil, pgsql.RowsLock.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},

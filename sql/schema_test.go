@@ -51,6 +51,15 @@ func TestAKeyWordIsRefusedAsASchemaBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
+// A role that dumps for another version may have it.
+func TestASessionThatQuotesAllNamesMigrates(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgtest.URL(t), pgsql.Param("quote_all_identifiers", "on"))
+	if err := pgsql.Migrate(t.Context(), db, "orders"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSchemasOfAPatternAreFoundThroughAPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Direct(t)

@@ -47,10 +47,10 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	if db == nil {
 		return s, errors.New("there is no database: db is nil")
 	}
-	var seconds, version, usableFrom int64
+	var seconds, since, version, usableFrom, clock int64
 	var m Message
 	m.Add(ReadSettings.In(schema), nil, func(row *sql.Rows) error {
-		return row.Scan(&seconds, &s.Since, &version, &usableFrom, &s.clock, &s.Server.Host, &s.Server.Database, &s.Server.Version, &s.Citus)
+		return row.Scan(&seconds, &since, &version, &usableFrom, &clock, &s.Server.Host, &s.Server.Database, &s.Server.Version, &s.Citus)
 	})
 	addEngine(&m)
 	err := Retry(func() error {
@@ -66,7 +66,7 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	case usableFrom > SchemaVersion:
 		return s, ErrNewer
 	}
-	s.Since, s.clock = s.Since.UTC(), s.clock.UTC()
+	s.Since, s.clock = time.UnixMicro(since).UTC(), time.UnixMicro(clock).UTC()
 	s.Grid, err = grid.New(time.Duration(seconds) * time.Second)
 	return s, err
 }

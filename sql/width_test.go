@@ -1,15 +1,19 @@
 package sql_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -195,6 +199,13 @@ func TestWhoChangesTheWidthIsToldOfAJobAsAShellReadsItsName(t *testing.T) {
 	}
 }
 
+// Where it is off, a backslash in a literal is the beginning of something else.
+func TestTheWidthIsChangedWhereStringsDoNotConformToTheStandard(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgtest.URL(t), pgsql.Param("standard_conforming_strings", "off"))
+	exec(t, db, "select prescient.set_width('1 hour')")
+}
+
 // Both know the old width when they begin, and neither may fail for it: applications enqueue in the midst of their
 // own transactions.
 func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
@@ -227,5 +238,38 @@ func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
 				t.Errorf("the last row waits for %s", got)
 			}
 		})
+	}
+}
+
+// Whoever writes checks waits behind a change that waits: an application that has left a transaction open is not to stop all others.
+func TestAChangeOfTheWidthDoesNotWaitForATransactionThatStaysOpen(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	holder := begin(t, db)
+	exec(t, holder, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
+	pid := get[int](t, holder, "select pg_backend_pid()")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var change error
+	var wg sync.WaitGroup
+	wg.Go(func() { _, change = db.ExecContext(ctx, "select prescient.set_width('1 hour')") })
+	awaitWaiting(t, db)
+	if _, err := db.ExecContext(ctx, "select prescient.enqueue('remind', 'order', '2', '2030-03-01 12:00:00Z')"); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	wg.Wait()
+	if e := pq.As(change); e == nil || e.Code != pqerror.LockNotAvailable || !strings.Contains(e.Message, fmt.Sprintf("session %d of", pid)) ||
+		!strings.HasSuffix(e.Hint, fmt.Sprintf("select pg_terminate_backend(%d)", pid)) {
+		t.Fatalf("%v, %+v", change, e)
+	}
+	exec(t, begin(t, pgtest.New(t)), "select from prescient.future_job") // whose table may have the same number
+	exec(t, holder, "prepare transaction 'left behind'")                 // which no session has
+	if e := refused(t, db, pqerror.LockNotAvailable, "select prescient.set_width('1 hour')"); strings.ContainsAny(e.Message, ":<") || !strings.HasSuffix(e.Hint, "prescient doctor") {
+		t.Errorf("%q, hint %q", e.Message, e.Hint)
+	}
+	exec(t, db, "rollback prepared 'left behind'")
+	exec(t, db, "select prescient.set_width('1 hour')")
+	if most := get[string](t, db, "show lock_timeout"); most != "0" {
+		t.Errorf("lock_timeout is %s afterwards", most)
 	}
 }

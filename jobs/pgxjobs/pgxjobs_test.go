@@ -147,6 +147,25 @@ func TestEveryCallSaysAndDoesTheSameThroughEveryDriver(t *testing.T) {
 	}
 }
 
+// What has no parameters comes as a text, as the role writes it.
+func TestEveryCallIsUnderstoodHoweverItsRoleWritesTimes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec("do $$ begin execute format('alter database %I set datestyle to German', current_database()); end $$")
+	w.pool.Reset()
+	client, err := jobs.NewClient(t.Context(), pgxjobs.Open(w.pool), jobs.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.client = client
+	db, _ := w.all()["pgx, a pool"]()
+	for _, s := range w.story(db) {
+		if s.Err != "" {
+			t.Errorf("%s: %s", s.Call, s.Err)
+		}
+	}
+}
+
 func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

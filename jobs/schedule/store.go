@@ -353,15 +353,15 @@ func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
 
 // settings reads the grid and the clock in a transaction: a Store, and a run, may be older than the width.
 func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid, now time.Time, err error) {
-	var width int64
+	var width, clock int64
 	var ignored any
-	if err = pgsql.One(ctx, tx, pgsql.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &now, &ignored, &ignored, &ignored, &ignored); err == nil {
+	if err = pgsql.One(ctx, tx, pgsql.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &clock, &ignored, &ignored, &ignored, &ignored); err == nil {
 		g, err = grid.New(time.Duration(width) * time.Second)
 	}
 	if err != nil {
 		return g, now, fmt.Errorf("read settings: %w", err)
 	}
-	return g, now.UTC(), nil
+	return g, time.UnixMicro(clock).UTC(), nil
 }
 
 // about adds to the error of one of many schedules which one it is.

@@ -644,12 +644,19 @@ $$;
 
 -- Ends a transaction that records something: it fails where the claim with the token is not there any more, and leaves
 -- a mark by which a runner that gets no reply finds out. ends: nothing of the claim is left to be recorded.
+-- moved_to: the first instant to which it has moved rows that it had not locked before; null: to none. Their locks may have been
+-- waited for over a boundary, and then it fails: they would be in a slot that has begun.
 -- +goose StatementBegin
-create function prescient.fence(at timestamptz, own bigint, this bigint, ends boolean)
+create function prescient.fence(at timestamptz, own bigint, this bigint, ends boolean, moved_to timestamptz default null)
 returns void
 language plpgsql
 as $$
+declare
+    clock timestamptz := clock_timestamp();
 begin
+    if moved_to <= clock and exists (select from prescient.setting s where prescient.slot_floor(now(), s.width) + s.width <= clock) then
+        raise exception 'a slot has begun while rows were moved to it' using errcode = 'PS004';
+    end if;
     if ends then
         delete from prescient.slot_claim c where c.token = own;
     else
@@ -783,6 +790,7 @@ returns text
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     settings text;
@@ -1162,7 +1170,7 @@ drop function prescient.same_check(text);
 drop function prescient.begin_check(prescient.row_check);
 drop type prescient.row_check;
 drop function prescient.close_slot(timestamptz, boolean, bigint);
-drop function prescient.fence(timestamptz, bigint, bigint, boolean);
+drop function prescient.fence(timestamptz, bigint, bigint, boolean, timestamptz);
 drop function prescient.take_over(timestamptz, text, bigint, text, interval, bigint[]);
 drop function prescient.claim_rows(timestamptz, text, bigint, text, interval, bigint[], bigint);
 drop function prescient.open_slot(timestamptz, text, bigint, text, interval, timestamptz, integer);

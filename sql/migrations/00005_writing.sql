@@ -642,17 +642,21 @@ $$;
 -- Changes the distance between two slots and moves waiting rows onto the new grid, upward only, in the caller's
 -- transaction. Refused while a slot is open, and while rows are due: the ledger begins anew after the change, so
 -- nobody would see that their slot was missed. Returns how many rows were moved.
+-- It waits for transactions that are open no longer than a runner waits for it, since everybody waits behind it, and longer than
+-- deadlock_timeout, after which autovacuum gives way.
 -- +goose StatementBegin
 create function prescient.set_width(new_width interval, clock timestamptz default null)
 returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '3s'
 as $$
 declare
     seconds numeric := extract(epoch from new_width);
     entry   text := prescient.trace_entry('width', timestamptz 'epoch');
     now     timestamptz;
+    holder  record;
     due     record;
     word    text; -- the name of its job, as a shell reads it
     moved   bigint;
@@ -666,7 +670,23 @@ begin
     if exists (select from prescient.setting where width = new_width) then
         return 0;
     end if;
-    lock table prescient.future_job, prescient.slot_run in access exclusive mode;
+    call prescient.wait_for_locks(current_setting('lock_timeout')); -- where the tables are, too
+    begin
+        lock table prescient.future_job, prescient.slot_run in access exclusive mode;
+    exception when lock_not_available then
+        select a.pid, a.usename, a.application_name
+        into holder
+        from pg_locks l
+        join pg_stat_activity a on a.pid = l.pid
+        where l.relation in ('prescient.future_job'::regclass, 'prescient.slot_run'::regclass) and l.granted
+            and a.datname = current_database() and a.pid <> pg_backend_pid()
+        order by a.xact_start
+        limit 1;
+        raise exception 'a transaction is open that has read or written checks%',
+            coalesce(': of session ' || holder.pid || ' of ' || holder.usename || coalesce(' (' || nullif(holder.application_name, '') || ')', ''), '')
+            using errcode = 'lock_not_available', hint = 'Everybody who writes checks would wait behind this. Try again when it has ended'
+                || coalesce('. To end it: select pg_terminate_backend(' || holder.pid || ')', '; which it is tells: prescient doctor');
+    end;
     now := coalesce(clock, clock_timestamp());
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select to_char(min(slot) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.slot_run where state = 'open')
@@ -683,7 +703,7 @@ begin
     if found then
         word := case
             when due.name ~ '^[A-Za-z0-9_./:@=,+-]+$' then due.name
-            else '''' || replace(due.name, '''', '''\''''') || ''''
+            else '''' || replace(due.name, '''', '''' || chr(92) || '''''') || ''''
         end;
         raise exception 'checks of job % are due in slot %', due.name, to_char(due.next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
             using errcode = 'object_in_use',

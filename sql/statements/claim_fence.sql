@@ -1,1 +1,1 @@
-select prescient.fence($1, $2, $3, $4)
+select prescient.fence($1, $2, $3, $4, $5)

@@ -1,4 +1,5 @@
-select name as job_exec, paused_at, paused_by
+-- A time is a number; see page_read.
+select name as job_exec, (extract(epoch from paused_at) * 1000000)::bigint as paused_at, paused_by
 from prescient.job
 where paused_at is not null
 order by name

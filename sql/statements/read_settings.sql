@@ -1,10 +1,10 @@
--- The settings that belong to the data, the database's clock, and which database it is.
+-- The settings that belong to the data, the database's clock, and which database it is. Times are numbers; see page_read.
 select
     extract(epoch from width)::bigint as width_seconds,
-    since,
+    (extract(epoch from since) * 1000000)::bigint as since,
     schema_version,
     usable_from,
-    clock_timestamp() as clock,
+    (extract(epoch from clock_timestamp()) * 1000000)::bigint as clock,
     coalesce(
         case family(inet_server_addr()) when 6 then '[' || host(inet_server_addr()) || ']' else host(inet_server_addr()) end || ':' || inet_server_port(),
         ''
