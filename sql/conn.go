@@ -46,8 +46,8 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	attempt, end := context.WithCancel(ctx)
 	defer end() // and with it the connections that the driver has given up without closing them: to a server without TLS, say
 	base, err := c.Connector.Connect(context.WithValue(ctx, connecting{}, attempt))
-	if errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
-		return nil, ctx.Err()
+	if ctx.Err() != nil && (errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)) {
+		return nil, ctx.Err() // which names nothing that is wrong
 	}
 	if err != nil && unwanted.MatchString(err.Error()) {
 		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
