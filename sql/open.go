@@ -25,6 +25,14 @@ const connectTimeout = 10 * time.Second
 // password.
 var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@host:5432/database?sslmode=verify-full (percent-encode special characters), or host=... dbname=... pairs")
 
+// unusable is the error of a URL that the driver cannot parse, or of a variable that it reads beside it and refuses: PGGSSENCMODE, say.
+func unusable() error {
+	if _, err := pq.NewConfig(""); err != nil {
+		return fmt.Errorf("one of the PG... variables of the environment cannot be used: correct or unset it: %w", err)
+	}
+	return ErrURL
+}
+
 // Option changes how Open connects.
 type Option func(o *options)
 
@@ -71,7 +79,7 @@ const maxIdleTime = time.Minute
 func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	cfg, err := pq.NewConfig(withPorts(url))
 	if err != nil {
-		return nil, ErrURL
+		return nil, unusable()
 	}
 	if cfg.SSLMode == "" {
 		cfg.SSLMode = pq.SSLModePrefer

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -97,5 +98,23 @@ func TestAServerWithoutTLSIsLeftNoConnectionThatWasGivenUpForThat(t *testing.T) 
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("it is still there")
+	}
+}
+
+func TestAVariableThatTheDriverRefusesIsNamedAndNotTheURL(t *testing.T) { //nolint:paralleltest // it sets the environment
+	for name, value := range map[string]string{"PGGSSENCMODE": "disable", "PGPORT": "many"} {
+		t.Setenv(name, value)
+		for _, open := range []func() error{
+			func() error { _, err := Open(t.Context(), "postgres://somebody:secret@127.0.0.1:1/shop"); return err },
+			func() error { _, err := ServerOf("postgres://somebody:secret@127.0.0.1:1/shop"); return err },
+		} {
+			err := open()
+			if err == nil || errors.Is(err, ErrURL) || !strings.Contains(err.Error(), "$"+name) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
