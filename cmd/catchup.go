@@ -101,7 +101,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		return cmp.Or(errors.Join(err, printCaught(a, view)), a.cannotRun(ctx, db, runner.Now(), view.results()))
 	}
 	if o.dryRun {
-		return a.withChecks(ctx, work)
+		return stoppedBy(ctx, a.withChecks(ctx, work))
 	}
 	return a.measured(ctx, slots.KindCatchUp, work)
 }
@@ -121,7 +121,7 @@ func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, ba
 	if a.metrics != nil {
 		a.metrics.Ended(slots.KindCatchUp, err)
 	}
-	return view, stoppedBy(ctx, err)
+	return view, err
 }
 
 // printCaught prints a table of the slots, and nothing where there are none.

@@ -61,7 +61,7 @@ func examine(ctx context.Context, a *App) error {
 		view.Findings = append(a.examineSettings(ctx, &view, crontabs), a.examineFile()...)
 	}
 	db, err := a.connect(ctx)
-	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage {
+	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage || err != nil && ctx.Err() != nil {
 		return err
 	}
 	if err != nil {

@@ -205,11 +205,14 @@ func wantOneOf(c *cobra.Command, subs []*cobra.Command) {
 	}
 }
 
-// suggestFlags names the flags that an unknown one may have been meant for.
+// suggestFlags names the flags that an unknown one may have been meant for, or the command where that one is unknown, too.
 func suggestFlags(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return err
+	}
+	if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 { // before the flag
+		return c.ValidateArgs(args)
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -93,9 +94,18 @@ func endedTable(a *App, list []view.Ended) error {
 	return printTable(a, list, header, func(v view.Ended) table.Row {
 		return table.Row{
 			v.FinishedAt, string(v.Outcome), v.Slot, v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount,
-			v.ErrorCount, v.Lateness, v.Duration, v.Why(),
+			v.ErrorCount, ofCheck(v.Outcome, v.Lateness), ofCheck(v.Outcome, v.Duration), v.Why(),
 		}
 	})
+}
+
+// ofCheck is a time of the check that ended a row with an outcome, and nothing where it ended without one: 0s would be a check in time.
+func ofCheck(o jobs.Outcome, d duration.Text) any {
+	switch o {
+	case jobs.Cancelled, jobs.Replaced, jobs.DeadlinePassed, jobs.Skipped:
+		return ""
+	}
+	return d
 }
 
 type historyStatsOptions struct {
@@ -131,7 +141,10 @@ func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
 			"JOB", "OUTCOME", "COUNT", "LATE", optional("LATENESS P50"), "LATENESS P99", optional("DURATION P50"), optional("DURATION P99"),
 		}
 		return printList(a, view.NewStats(list), header, func(v view.Stats) table.Row {
-			return table.Row{v.JobExec, string(v.Outcome), v.Count, v.Late, v.LatenessP50, v.LatenessP99, v.DurationP50, v.DurationP99}
+			return table.Row{
+				v.JobExec, string(v.Outcome), v.Count, v.Late, ofCheck(v.Outcome, v.LatenessP50), ofCheck(v.Outcome, v.LatenessP99),
+				ofCheck(v.Outcome, v.DurationP50), ofCheck(v.Outcome, v.DurationP99),
+			}
 		})
 	})
 }

@@ -18,15 +18,15 @@ import (
 func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
 	path := a.Config().Metrics.File
 	if path == "" {
-		return a.withChecks(ctx, fn)
+		return stoppedBy(ctx, a.withChecks(ctx, fn))
 	}
 	a.metrics = metrics.NewStore(a.store)
 	defer func() { a.metrics = nil }()
-	err := a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
+	err := stoppedBy(ctx, a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		a.watch(db, registry)
 		defer a.metrics.Read(context.WithoutCancel(ctx))
 		return fn(db, registry)
-	})
+	}))
 	var found error
 	if codeOf(err) == Found {
 		err, found = nil, err // it did what it could

@@ -80,7 +80,6 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		}
 		result, err := runner.Run(ctx, slot)
 		bars.close()
-		err = stoppedBy(ctx, err)
 		if result.State != "" { // opened
 			a.done(result.Checked > 0).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 		}
@@ -123,7 +122,7 @@ func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slo
 	}
 }
 
-// stoppedBy is the error of a run that ended because ctx did, also while it waited for its boundary.
+// stoppedBy is the error of a command that ended because ctx did, also while it connected or waited for its boundary.
 func stoppedBy(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && !errors.Is(err, slots.ErrStopped) && !errors.Is(err, slots.ErrAbandoned) {
 		return fmt.Errorf("%w: %w", slots.ErrStopped, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/nested"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -86,17 +87,25 @@ var listOfSchedules = regexp.MustCompile(`^\{\s*"schedules"\s*:`)
 // readJSON reads an object with a list of schedules, or one schedule after another.
 func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 	dec := json.NewDecoder(in)
-	dec.DisallowUnknownFields()
 	if list {
 		if err := expect(dec, json.Delim('{'), "schedules", json.Delim('[')); err != nil {
 			return err
 		}
 	}
 	for n := 1; !list || dec.More(); n++ {
-		var e scheduleEntry
-		err := dec.Decode(&e)
+		var text json.RawMessage
+		err := dec.Decode(&text)
 		if errors.Is(err, io.EOF) && !list {
 			return nil
+		}
+		var e scheduleEntry
+		if err == nil {
+			strict := json.NewDecoder(bytes.NewReader(text))
+			strict.DisallowUnknownFields()
+			err = strict.Decode(&e)
+		}
+		if err == nil {
+			err = nested.KeysOnce(text)
 		}
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			err = fmt.Errorf("%s: want %s, not %s", wrong.Field, jsonKind(wrong.Type), wrong.Value)

@@ -182,6 +182,7 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		`{"schedules": [{"id": "a", "spread": "x"}]}`:        "x",
 		`{"schedules": [{"id": "a", "end": "2027-02-30"}]}`:  `schedule 1 of the file: time "2027-02-30": there is no such time`,
 		`{"schedules": [{"id": "a", "end": 2027}]}`:          "schedule 1 of the file: end: want a string, not number",
+		`{"id": "a", "crontab": "x", "crontab": "y"}`:        "schedule 1 of the file: it has crontab twice",
 		"[]": `it is a list: want {"schedules": [...]}`,
 	} {
 		_, err := parseSchedules(text)

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/prescient-go/prescient/internal/nested"
 )
 
 var extensions = []string{".yaml", ".yml", ".toml", ".json"}
@@ -89,8 +90,8 @@ func readFile(v *viper.Viper, path string) (string, error) {
 // eachKeyOnce refuses sections and settings that are there twice, perhaps in other capitals: only one of them would be read.
 func eachKeyOnce(content []byte, format string) error {
 	content = bytes.TrimPrefix(content, byteOrderMark)
-	if format == "json" {
-		if err := objectsOnce(json.NewDecoder(bytes.NewReader(content))); err != nil {
+	if format == "json" { // parsers of the other formats do it themselves
+		if err := nested.KeysOnce(content); err != nil {
 			return err
 		}
 	}
@@ -129,33 +130,6 @@ func keysOnce(first map[string]string, path string, value any) error {
 		}
 	}
 	return nil
-}
-
-// objectsOnce refuses an object of JSON that has a key twice, which parsers of the other formats do themselves.
-func objectsOnce(d *json.Decoder) error {
-	start, err := d.Token()
-	if err != nil {
-		return err
-	}
-	for seen := map[json.Token]bool{}; (start == json.Delim('{') || start == json.Delim('[')) && d.More(); {
-		if start == json.Delim('{') {
-			key, err := d.Token()
-			if err != nil {
-				return err
-			}
-			if seen[key] {
-				return fmt.Errorf("it has %v twice, and only one of them would be read", key)
-			}
-			seen[key] = true
-		}
-		if err := objectsOnce(d); err != nil {
-			return err
-		}
-	}
-	if _, nested := start.(json.Delim); nested {
-		_, err = d.Token()
-	}
-	return err
 }
 
 // oneDocument refuses YAML with a second document that has something in it: the parser reads the first one alone.

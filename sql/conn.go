@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 
 	"github.com/prescient-go/prescient/internal/pqconn"
@@ -42,7 +43,12 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 func (c connector) connect(ctx context.Context) (driver.Conn, error) {
-	base, err := c.Connector.Connect(ctx)
+	attempt, end := context.WithCancel(ctx)
+	defer end() // and with it the connections that the driver has given up without closing them: to a server without TLS, say
+	base, err := c.Connector.Connect(context.WithValue(ctx, connecting{}, attempt))
+	if ctx.Err() != nil && (errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)) {
+		return nil, ctx.Err() // which names nothing that is wrong
+	}
 	if err != nil && unwanted.MatchString(err.Error()) {
 		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
 	}

@@ -13,7 +13,7 @@ import (
 func ServerOf(url string) (string, error) {
 	cfg, err := pq.NewConfig(withPorts(url))
 	if err != nil {
-		return "", ErrURL
+		return "", unusable()
 	}
 	text := fmt.Sprintf("%s %s:%d", cfg.Hostaddr, cfg.Host, cfg.Port)
 	for _, m := range cfg.Multi {

@@ -25,6 +25,14 @@ const connectTimeout = 10 * time.Second
 // password.
 var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@host:5432/database?sslmode=verify-full (percent-encode special characters), or host=... dbname=... pairs")
 
+// unusable is the error of a URL that the driver cannot parse, or of a variable that it reads beside it and refuses: PGGSSENCMODE, say.
+func unusable() error {
+	if _, err := pq.NewConfig(""); err != nil {
+		return fmt.Errorf("one of the PG... variables of the environment cannot be used: correct or unset it: %w", err)
+	}
+	return ErrURL
+}
+
 // Option changes how Open connects.
 type Option func(o *options)
 
@@ -71,7 +79,7 @@ const maxIdleTime = time.Minute
 func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	cfg, err := pq.NewConfig(withPorts(url))
 	if err != nil {
-		return nil, ErrURL
+		return nil, unusable()
 	}
 	if cfg.SSLMode == "" {
 		cfg.SSLMode = pq.SSLModePrefer
@@ -117,27 +125,41 @@ func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net
 func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 	conn, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, network, address)
-	if err != nil || d.reply == 0 {
-		return conn, err
+	if err != nil {
+		return nil, err
 	}
-	return &deadlineConn{Conn: conn, reply: d.reply}, nil
+	c := &deadlineConn{Conn: conn, reply: d.reply, letIn: func() bool { return true }}
+	if attempt, ok := ctx.Value(connecting{}).(context.Context); ok {
+		c.letIn = context.AfterFunc(attempt, func() { _ = conn.Close() })
+	}
+	return c, nil
 }
+
+// connecting is the key of the context of an attempt to connect: the one that the driver dials with ends when it has dialed, and it asks
+// none while the server lets it in, or says nothing.
+type connecting struct{}
 
 type deadlineConn struct {
 	net.Conn
-	reply time.Duration
-	until time.Time // the driver's, while it connects; zero: none
+	reply time.Duration // 0: however long it takes
+	until time.Time     // the driver's, while it connects; zero: none
+	letIn func() bool
 }
 
 // SetDeadline bounds what follows, besides the deadline of each read and write. The driver calls it before it says the first word
 // to a server, and takes it back when that has let it in.
 func (c *deadlineConn) SetDeadline(t time.Time) error {
-	c.until = t
+	if c.until = t; t.IsZero() {
+		c.letIn()
+	}
 	return c.Conn.SetDeadline(t)
 }
 
 // deadline is that of the next read or write.
 func (c *deadlineConn) deadline() time.Time {
+	if c.reply == 0 {
+		return c.until
+	}
 	at := monotonic().Add(c.reply)
 	if !c.until.IsZero() && c.until.Before(at) {
 		return c.until

@@ -1,9 +1,13 @@
 package sql
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -12,7 +16,7 @@ func TestAServerThatSaysNothingIsGivenUpWhenTheTimeToConnectIsOver(t *testing.T)
 	t.Parallel()
 	here, there := net.Pipe()
 	go func() { _, _ = there.Write([]byte("x")) }()
-	conn := &deadlineConn{Conn: here, reply: time.Hour}
+	conn := &deadlineConn{Conn: here, reply: time.Hour, letIn: func() bool { return true }}
 	if err := conn.SetDeadline(time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -27,5 +31,90 @@ func TestAServerThatSaysNothingIsGivenUpWhenTheTimeToConnectIsOver(t *testing.T)
 	}
 	if n, err := conn.Read(make([]byte, 1)); n != 1 || err != nil {
 		t.Errorf("read %d bytes without a deadline: %v", n, err)
+	}
+}
+
+func TestWhoIsStoppedWaitsForNoServerThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]Option{nil, {Patient()}} {
+		for _, url := range []string{
+			"postgres://somebody@%s/shop?sslmode=disable", "postgres://somebody@%s/shop?sslmode=require",
+			"postgres://somebody@%[1]s,%[1]s/shop",
+		} {
+			server, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = server.Close() }()
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if conn, err := server.Accept(); err == nil {
+					_, _ = conn.Read(make([]byte, 8)) // it has begun to speak
+					cancel()
+					<-t.Context().Done()
+					_ = conn.Close()
+				}
+			}()
+			began := monotonic()
+			_, err = Open(ctx, fmt.Sprintf(url, server.Addr()), opts...)
+			if took := monotonic().Sub(began); !errors.Is(err, context.Canceled) || took > connectTimeout/2 {
+				t.Errorf("%s: after %s %v", url, took, err)
+			}
+			cancel()
+		}
+	}
+}
+
+func TestAServerWithoutTLSIsLeftNoConnectionThatWasGivenUpForThat(t *testing.T) {
+	t.Parallel()
+	server, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	left := make(chan error, 1)
+	go func() {
+		asked, err := server.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = asked.Read(make([]byte, 8))
+		_, _ = asked.Write([]byte("N"))
+		plain, err := server.Accept()
+		if err != nil {
+			return
+		}
+		_ = errors.Join(plain.Close(), asked.SetReadDeadline(monotonic().Add(ReplyTimeout)))
+		_, err = asked.Read(make([]byte, 1))
+		left <- err
+	}()
+	if _, err := Open(t.Context(), "postgres://somebody@"+server.Addr().String()+"/shop?sslmode=prefer"); err == nil {
+		t.Fatal("it was let in")
+	}
+	select {
+	case err := <-left:
+		if !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it is still there")
+	}
+}
+
+func TestAVariableThatTheDriverRefusesIsNamedAndNotTheURL(t *testing.T) { //nolint:paralleltest // it sets the environment
+	for name, value := range map[string]string{"PGGSSENCMODE": "disable", "PGPORT": "many"} {
+		t.Setenv(name, value)
+		for _, open := range []func() error{
+			func() error { _, err := Open(t.Context(), "postgres://somebody:secret@127.0.0.1:1/shop"); return err },
+			func() error { _, err := ServerOf("postgres://somebody:secret@127.0.0.1:1/shop"); return err },
+		} {
+			err := open()
+			if err == nil || errors.Is(err, ErrURL) || !strings.Contains(err.Error(), "$"+name) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

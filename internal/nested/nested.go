@@ -1,8 +1,9 @@
-// Package nested tells how deep JSON is nested. Package encoding/json writes and reads 10,000 levels and no more: a text of nearly as
-// many that is put into another cannot be written, nor can what stands beside it there.
+// Package nested looks for what package encoding/json makes of JSON without a word: how deep it is nested, and whether a key is in an
+// object twice.
 package nested
 
-// Deeper tells whether valid JSON is nested deeper than so many levels.
+// Deeper tells whether valid JSON is nested deeper than so many levels. Package encoding/json writes and reads 10,000 levels and no
+// more: a text of nearly as many that is put into another cannot be written, nor can what stands beside it there.
 func Deeper(text []byte, most int) bool {
 	depth := 0
 	for i := 0; i < len(text); i++ {

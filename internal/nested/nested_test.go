@@ -16,3 +16,18 @@ func TestHowDeepJSONIs(t *testing.T) {
 		}
 	}
 }
+
+func TestAKeyIsInAnObjectOnce(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`1`: "", `[]`: "", `{}`: "", `{"a": 1, "A": {"a": [{"a": 1}, {"a": 2}]}}`: "", `["a", "a"]`: "",
+		`{"a": 1, "b": 2, "a": 1}`:            "it has a twice, and only one of them would be read",
+		`[{"x": [{"\u0061": 1, "a": null}]}]`: "it has a twice, and only one of them would be read",
+		`{"a": [1}`:                           "invalid character '}'",
+		`{"a": 1`:                             "EOF",
+	} {
+		if err := KeysOnce([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

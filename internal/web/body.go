@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/prescient-go/prescient/internal/nested"
 )
 
 // CheckMedia refuses a body that is not JSON, or of one of other media types.
@@ -36,7 +38,7 @@ func Decode(r *http.Request, v any, others ...string) error {
 	return Parse(text, v)
 }
 
-// Parse reads one JSON value, whose fields must be known. What is no UTF-8 the decoder would replace.
+// Parse reads one JSON value, whose fields must be known, and there once. What is no UTF-8 the decoder would replace.
 func Parse(text []byte, v any) error {
 	if !utf8.Valid(text) {
 		return Unreadable(errors.New("must be valid UTF-8"))
@@ -46,6 +48,9 @@ func Parse(text []byte, v any) error {
 	err := dec.Decode(v)
 	if err == nil && !errors.Is(dec.Decode(new(json.RawMessage)), io.EOF) {
 		err = errors.New("it goes on after the first value")
+	}
+	if err == nil {
+		err = nested.KeysOnce(text)
 	}
 	if err != nil {
 		return Unreadable(err)

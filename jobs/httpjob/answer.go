@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/nested"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -49,8 +50,8 @@ func decode(body []byte, rows []jobs.FutureJob) ([]jobs.Result, error) {
 	return results, nil
 }
 
-// parse reads the results of an answer. A field that is not known is an error: taken for nothing, a misspelt "next"
-// would finish a row.
+// parse reads the results of an answer. A field that is not known, or there twice, is an error: taken for nothing, a
+// misspelt "next" would finish a row.
 func parse(body []byte) ([]result, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
@@ -65,6 +66,9 @@ func parse(body []byte) ([]result, error) {
 	}
 	if answer.Results == nil {
 		return nil, errors.New("it has no results")
+	}
+	if err := nested.KeysOnce(body); err != nil {
+		return nil, err
 	}
 	return *answer.Results, nil
 }

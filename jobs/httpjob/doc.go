@@ -28,7 +28,7 @@
 // A time, in RFC 3339, is rounded up to a slot. Without a time, or with null, the row is finished. An error is that
 // row's alone, and is tried again in later slots; so is a row that the answer leaves out, or has two results for.
 // Whatever else is wrong with an answer fails all rows of its request: another status, text that is no such JSON, a
-// field that is not known here, an id that was not asked for. Nothing is taken for finished that was not said to be.
+// field that is not known here or is there twice, an id that was not asked for. Nothing is taken for finished that was not said to be.
 //
 // Requests are signed, tried again and kept to allowed addresses as package egress has it. A request may come again
 // after a crash: with the same rows in the same state it has the same webhook-id, and a row that has the same id and

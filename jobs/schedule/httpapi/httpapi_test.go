@@ -256,6 +256,8 @@ func TestMistakesAreProblems(t *testing.T) {
 		{400, "POST", "/schedules", "", nil, "the body: it ends too early: want a whole JSON value"},
 		{400, "POST", "/schedules", `{"id": "b", "cron": "@daily"}`, nil, `unknown field "cron"`},
 		{400, "POST", "/schedules", `{"id": "b"} }`, nil, "goes on"},
+		{400, "POST", "/schedules", `{"id": "b", "crontab": "@daily", "crontab": "@hourly"}`, nil, "the body: it has crontab twice, and only one of them would be read"},
+		{400, "PATCH", "/schedules/a", `{"payload": {"a": 1, "a": 2}}`, nil, "it has a twice"},
 		{400, "POST", "/schedules", `{"id": 1}`, nil, "id: it must not be of the JSON type number"},
 		{400, "POST", "/schedules", `[]`, nil, "the whole"},
 		{400, "POST", "/schedules", `{"deadline": "soon"}`, nil, "such as 90s"},
