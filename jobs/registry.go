@@ -191,8 +191,8 @@ func Through(db *sqlx.DB) Option {
 	}
 }
 
-// Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
-// reads it.
+// Registry holds the jobs of a binary; its zero value holds none. Register all before the first run; it is not safe to
+// register while a run reads it.
 type Registry struct {
 	jobs   map[string]*Definition
 	around []Middleware
@@ -200,7 +200,7 @@ type Registry struct {
 }
 
 // NewRegistry returns an empty registry.
-func NewRegistry() *Registry { return &Registry{jobs: map[string]*Definition{}} }
+func NewRegistry() *Registry { return &Registry{} }
 
 // Clone returns a registry with the same jobs, middleware and spans, to which others can be added.
 func (r *Registry) Clone() *Registry {
@@ -270,7 +270,8 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	}
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
 	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
-	for _, opt := range opts {
+	for i, opt := range opts {
+		d.must(opt != nil, "option %d is nil", i+1)
 		opt(d)
 	}
 	d.must(d.MaxChecks >= 1, "MaxChecks(%d): must be at least 1", d.MaxChecks)
@@ -288,5 +289,8 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
 	d.around = r.around
+	if r.jobs == nil {
+		r.jobs = map[string]*Definition{}
+	}
 	r.jobs[d.Name] = d
 }
