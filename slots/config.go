@@ -135,6 +135,11 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
 		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, and Lease at least %s", MinLease)
 	}
+	for _, bound := range []Bound{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
+		if bound != nil && cap(bound) == 0 { // everybody would wait for ever
+			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(slots.Bound, 8)")
+		}
+	}
 	setting, err := pgsql.ReadSetting(ctx, cfg.DB, schema)
 	if err != nil {
 		return nil, err
