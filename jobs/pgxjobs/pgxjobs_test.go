@@ -149,6 +149,17 @@ func TestEveryCallSaysAndDoesTheSameThroughEveryDriver(t *testing.T) {
 	}
 }
 
+func TestAPoolOrATransactionThatIsNilIsNamed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if _, err := jobs.NewClient(t.Context(), pgxjobs.Open(nil), jobs.Config{}); err == nil || !strings.Contains(err.Error(), "there is no pool of pgx: pool is nil") {
+		t.Error(err)
+	}
+	if _, err := w.client.Enqueue(t.Context(), pgxjobs.Tx(nil), check("1", now), jobs.Keep); err == nil || !strings.Contains(err.Error(), "there is no transaction of pgx: tx is nil") {
+		t.Error(err)
+	}
+}
+
 func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
