@@ -33,7 +33,7 @@ func (r *run) othersWait(c *claim, rows []jobs.FutureJob, numbers []int64) (map[
 		// Nothing tells which others are of the group of an anonymous row without a key.
 		if j := &rows[i]; r.known[numbers[i]].def.AfterGroup && (j.GroupKey != "" || !j.Anonymous) {
 			ids = append(ids, j.ID)
-			groups = append(groups, sql.NullString{String: j.GroupKey, Valid: j.GroupKey != ""})
+			groups = append(groups, nullable(j.GroupKey))
 			names, keys = append(names, j.EntityName), append(keys, j.EntityKey)
 		}
 	}

@@ -182,7 +182,7 @@ func (r *Runner) register(ctx context.Context) error {
 		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
 		return err
 	})
-	if err := m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout)); err != nil {
+	if err := r.commit(ctx, &m); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
 	return nil
@@ -193,7 +193,7 @@ func (r *Runner) register(ctx context.Context) error {
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	var m pgsql.Message
 	m.Do(pgsql.HistoryMonths.In(r.schema))
-	err := m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
+	err := r.commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
 	}

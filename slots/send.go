@@ -54,7 +54,7 @@ func (r *Runner) waitForLocks(most time.Duration) string {
 }
 
 // commit sends a message of the engine as one transaction.
-func (r *run) commit(ctx context.Context, m *pgsql.Message) error {
+func (r *Runner) commit(ctx context.Context, m *pgsql.Message) error {
 	return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
 }
 

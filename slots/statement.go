@@ -128,14 +128,9 @@ func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
 		pq.Array(column(batch, func(o *outcome) time.Time { return o.verdict.Next })),
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, durationOf)),
-		pq.Array(column(batch, func(o *outcome) sql.NullString {
-			return sql.NullString{String: string(o.verdict.Payload), Valid: o.verdict.Payload != nil}
-		})),
+		pq.Array(column(batch, func(o *outcome) sql.NullString { return nullable(string(o.verdict.Payload)) })),
 		r.clock(),
-		pq.Array(column(batch, func(o *outcome) sql.NullString {
-			entry := r.trace(o)
-			return sql.NullString{String: entry, Valid: entry != ""}
-		})),
+		pq.Array(column(batch, func(o *outcome) sql.NullString { return nullable(r.trace(o)) })),
 		pq.Array(column(batch, latenessOf)))
 	m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
 }
@@ -211,9 +206,7 @@ func column[T any](batch []outcome, value func(o *outcome) T) []T {
 	return list
 }
 
-func errorOf(o *outcome) sql.NullString {
-	return sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""}
-}
+func errorOf(o *outcome) sql.NullString { return nullable(o.verdict.Error) }
 
 func latenessOf(o *outcome) sql.NullInt64 { return micros(o.lateness, o.ran) }
 
@@ -223,9 +216,4 @@ func micros(d time.Duration, known bool) sql.NullInt64 {
 	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}
 }
 
-func nullable(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
+func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
