@@ -65,6 +65,16 @@ func (u *unit) String() string {
 	return fmt.Sprintf("%d rows of %s", len(u.rows), u.def.Name)
 }
 
+// ids are those of the rows, in order.
+func (u *unit) ids() []int64 {
+	ids := make([]int64, len(u.rows))
+	for i := range u.rows {
+		ids[i] = u.rows[i].ID
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // round is the checks of units of one claim, each done once.
 type round struct {
 	run   *run
@@ -412,7 +422,7 @@ func (rd *round) abandonOverdue() {
 		many := r.result.Abandoned >= r.cfg.Workers
 		r.mu.Unlock()
 		if many {
-			r.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
+			r.halt(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 		}
 		rd.leave(u.queue)
 		go rd.checkMany(u.queue)

@@ -78,12 +78,7 @@ func (rd *round) askRole(m *pgsql.Message, u *unit) {
 
 // lockBatch splits off the rows that somebody else has locked.
 func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
-	ids := make([]int64, len(u.rows))
-	for i := range u.rows {
-		ids[i] = u.rows[i].ID
-	}
-	slices.Sort(ids)
-	free, busy, err := rd.run.lockRows(ctx, tx, m, pq.Int64Array{u.number}, ids)
+	free, busy, err := rd.run.lockRows(ctx, tx, m, pq.Int64Array{u.number}, u.ids())
 	if err != nil {
 		return err
 	}
@@ -97,11 +92,9 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 		}
 		rd.later(later)
 	}
-	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !free[row.ID] })
-	if len(rows) == 0 {
+	if !rd.keepRows(u, free) {
 		return errRecorded
 	}
-	rd.setRows(u, rows, nil)
 	return nil
 }
 

@@ -107,3 +107,13 @@ func isLost(err error) bool {
 }
 
 func nothing(*sql.Rows) error { return nil }
+
+// into reads rows of one number each.
+func into(set map[int64]bool) func(row *sql.Rows) error {
+	return func(row *sql.Rows) error {
+		var n int64
+		err := row.Scan(&n)
+		set[n] = true
+		return err
+	}
+}

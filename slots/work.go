@@ -38,7 +38,7 @@ func (r *run) workOn(c *claim) {
 		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.token, "rows", len(c.locked))
 	}
 	if err != nil && context.Cause(c.ctx) == nil {
-		r.fail(err)
+		r.halt(err)
 	}
 }
 
