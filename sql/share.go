@@ -43,14 +43,11 @@ func (s *Share) enter(ctx context.Context) error {
 	defer s.waiting.Add(-1)
 	for {
 		s.reclaim()
-		again := time.NewTimer(reclaimAgain)
 		select {
 		case s.places <- struct{}{}:
-			again.Stop()
 			return nil
-		case <-again.C:
+		case <-time.After(reclaimAgain):
 		case <-ctx.Done():
-			again.Stop()
 			return context.Cause(ctx)
 		}
 	}
