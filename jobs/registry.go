@@ -90,7 +90,8 @@ func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizo
 // as Failed. 0: the first error ends it. Default 5.
 func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
 
-// MaxBackOff limits the pause after an error, in slots. 1: it is tried again in the next slot. Default 64.
+// MaxBackOff limits the pause after an error, in slots; none leads beyond the year 9999. 1: it is tried again in the next slot.
+// Default 64.
 func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = slots } }
 
 // Deadline archives a row as DeadlinePassed, unchecked, when its check cannot start within that long after its slot.
