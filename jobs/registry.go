@@ -185,9 +185,7 @@ func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 // runner's pool.
 func Through(db *sqlx.DB) Option {
 	return func(d *Definition) {
-		if db == nil {
-			panic(fmt.Sprintf("register job %q: Through: there is no database: db is nil", d.Name))
-		}
+		d.must(db != nil, "Through: there is no database: db is nil")
 		d.DB = db
 	}
 }
@@ -260,15 +258,11 @@ func (r *Registry) All() iter.Seq[*Definition] {
 }
 
 func (r *Registry) add(d *Definition, opts []Option) {
-	if err := checkName("job_exec", d.Name, 1, maxName); err != nil {
-		panic(fmt.Sprintf("register job %q: %v", d.Name, err))
-	}
-	if d.shape.isNil() {
-		panic(fmt.Sprintf("register job %q: the function is nil", d.Name))
-	}
-	if _, taken := r.jobs[d.Name]; taken {
-		panic(fmt.Sprintf("register job %q: the name is registered already", d.Name))
-	}
+	err := checkName("job_exec", d.Name, 1, maxName)
+	d.must(err == nil, "%v", err)
+	d.must(!d.shape.isNil(), "the function is nil")
+	_, taken := r.jobs[d.Name]
+	d.must(!taken, "the name is registered already")
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
 	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
 	for i, opt := range opts {
