@@ -179,7 +179,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 	case !u.def.InTx() && rd.isTooLate(u):
 		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
-	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
+	ctx := &deadline{claim: rd.claim.ctx, at: u.began.Add(u.def.Timeout)} // the same instant for abandonOverdue
 	defer ctx.end()
 	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics

@@ -126,13 +126,13 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 		batched := verdict == nil && job.def.Batched() && !job.def.Grouped()
 		var key batchKey
 		if batched {
-			key = batchKey{job.number, job.lane.limit.key(rows[i])}
+			key = batchKey{numbers[i], job.lane.limit.key(rows[i])}
 			if b, ok := batches[key]; ok {
 				b.add(rows, i)
 				continue
 			}
 		}
-		u := &unit{def: job.def, number: job.number, verdict: verdict}
+		u := &unit{def: job.def, number: numbers[i], verdict: verdict}
 		u.rows = append(u.one[:0], rows[i])
 		units = append(units, u)
 		if batched {
