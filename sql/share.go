@@ -23,7 +23,7 @@ type Share struct {
 // before he waited, and put away after, is not.
 const reclaimAgain = 100 * time.Millisecond
 
-// NewShare returns a bound of n connections.
+// NewShare returns a bound of n connections, of which there must be one at least.
 func NewShare(n int) *Share { return &Share{places: make(chan struct{}, n)} }
 
 // Shared lets a pool have no more connections than a share has left.
