@@ -84,7 +84,6 @@ type round struct {
 	ready chan struct{} // there is something to take
 
 	mu      sync.Mutex
-	queues  []*queue
 	waiting int            // units that are not started
 	running map[*unit]bool // neither settled nor given up
 	done    []outcome      // to be recorded
@@ -96,7 +95,7 @@ type round struct {
 }
 
 func newRound(r *run, c *claim, queues []*queue) *round {
-	rd := &round{run: r, claim: c, queues: queues, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1), running: map[*unit]bool{}}
+	rd := &round{run: r, claim: c, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1), running: map[*unit]bool{}}
 	for _, q := range queues {
 		rd.waiting += len(q.units)
 		for _, u := range q.units {
@@ -107,8 +106,8 @@ func newRound(r *run, c *claim, queues []*queue) *round {
 }
 
 // start starts the checks, each as soon as there is room for it.
-func (rd *round) start() {
-	for _, q := range rd.queues {
+func (rd *round) start(queues []*queue) {
+	for _, q := range queues {
 		for range min(q.lane.places, len(q.units)) {
 			go rd.checkMany(q)
 		}

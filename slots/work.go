@@ -152,7 +152,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 	rd := newRound(r, c, queues)
 	c.round.Store(rd)
 	defer c.round.Store(nil)
-	rd.start()
+	rd.start(queues)
 	for last := false; !last; {
 		var batch []outcome
 		var settled int64
