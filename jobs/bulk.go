@@ -51,6 +51,9 @@ func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 	if err := on.validate(); err != nil {
 		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
+	if all == nil {
+		return Counts{}, errors.New("enqueue jobs: there are none: all is nil")
+	}
 	var total Counts
 	err := tx.In(ctx, db, func(db tx.DB) error {
 		return atomically(ctx, db, func() (err error) {

@@ -166,3 +166,11 @@ func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 		t.Errorf("%d rows, %v", n, err)
 	}
 }
+
+func TestAStreamThatIsNilIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil, jobs.Keep); err == nil || err.Error() != "enqueue jobs: there are none: all is nil" {
+		t.Error(err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -431,6 +432,36 @@ func TestATraceThatIsRefusedLeavesTheTransactionAsItIs(t *testing.T) {
 	}
 	if n := len(w.waiting()); n != 3 {
 		t.Errorf("%d rows wait", n)
+	}
+}
+
+func TestWhatHoldsForTheRestOfATransactionIsRefusedWithoutOne(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, db := range map[string]jobs.DB{"sqlx": w.db, "database/sql": w.db.DB, "nil": nil} {
+		for what, err := range map[string]error{
+			"actor":  jobs.SetActor(t.Context(), db, "alice"),
+			"parent": jobs.SetTraceParent(t.Context(), db, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+		} {
+			if want := "set " + what + " of the trace: it holds for the rest of a transaction"; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+func TestACallWithoutADatabaseSaysSo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, enqueue := w.client.Enqueue(t.Context(), nil, check("1", now), jobs.Keep)
+	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.FutureJob{check("1", now)}), jobs.Keep)
+	_, cancel := w.client.Cancel(t.Context(), nil, keyOf("1"))
+	_, list := w.client.List(t.Context(), nil, jobs.Filter{})
+	_, prune := w.client.Prune(t.Context(), nil, now, true)
+	for name, err := range map[string]error{"Enqueue": enqueue, "EnqueueAll": all, "Cancel": cancel, "List": list, "Prune": prune} {
+		if err == nil || !strings.Contains(err.Error(), "there is no database: db is nil") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

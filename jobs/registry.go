@@ -90,7 +90,8 @@ func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizo
 // as Failed. 0: the first error ends it. Default 5.
 func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
 
-// MaxBackOff limits the pause after an error, in slots. 1: it is tried again in the next slot. Default 64.
+// MaxBackOff limits the pause after an error, in slots; none leads beyond the year 9999. 1: it is tried again in the next slot.
+// Default 64.
 func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = slots } }
 
 // Deadline archives a row as DeadlinePassed, unchecked, when its check cannot start within that long after its slot.
@@ -184,15 +185,13 @@ func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 // runner's pool.
 func Through(db *sqlx.DB) Option {
 	return func(d *Definition) {
-		if db == nil {
-			panic(fmt.Sprintf("register job %q: Through: there is no database: db is nil", d.Name))
-		}
+		d.must(db != nil, "Through: there is no database: db is nil")
 		d.DB = db
 	}
 }
 
-// Registry holds the jobs of a binary. Register all before the first run; it is not safe to register while a run
-// reads it.
+// Registry holds the jobs of a binary; its zero value holds none. Register all before the first run; it is not safe to
+// register while a run reads it.
 type Registry struct {
 	jobs   map[string]*Definition
 	around []Middleware
@@ -200,7 +199,7 @@ type Registry struct {
 }
 
 // NewRegistry returns an empty registry.
-func NewRegistry() *Registry { return &Registry{jobs: map[string]*Definition{}} }
+func NewRegistry() *Registry { return &Registry{} }
 
 // Clone returns a registry with the same jobs, middleware and spans, to which others can be added.
 func (r *Registry) Clone() *Registry {
@@ -259,18 +258,15 @@ func (r *Registry) All() iter.Seq[*Definition] {
 }
 
 func (r *Registry) add(d *Definition, opts []Option) {
-	if err := checkName("job_exec", d.Name, 1, maxName); err != nil {
-		panic(fmt.Sprintf("register job %q: %v", d.Name, err))
-	}
-	if d.shape.isNil() {
-		panic(fmt.Sprintf("register job %q: the function is nil", d.Name))
-	}
-	if _, taken := r.jobs[d.Name]; taken {
-		panic(fmt.Sprintf("register job %q: the name is registered already", d.Name))
-	}
+	err := checkName("job_exec", d.Name, 1, maxName)
+	d.must(err == nil, "%v", err)
+	d.must(!d.shape.isNil(), "the function is nil")
+	_, taken := r.jobs[d.Name]
+	d.must(!taken, "the name is registered already")
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
 	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
-	for _, opt := range opts {
+	for i, opt := range opts {
+		d.must(opt != nil, "option %d is nil", i+1)
 		opt(d)
 	}
 	d.must(d.MaxChecks >= 1, "MaxChecks(%d): must be at least 1", d.MaxChecks)
@@ -288,5 +284,8 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
 	d.around = r.around
+	if r.jobs == nil {
+		r.jobs = map[string]*Definition{}
+	}
 	r.jobs[d.Name] = d
 }

@@ -52,6 +52,7 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"LearnedBy nothing":  {func(r *jobs.Registry) { r.Register("job", done, jobs.LearnedBy("")) }, `LearnedBy("")`},
 		"LearnedBy NUL":      {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.LearnedBy("a\x00")) }, "NUL"},
 		"LearnedBy no text":  {func(r *jobs.Registry) { r.Register("job", done, jobs.Learned(1, 1), jobs.LearnedBy("\xff")) }, "UTF-8"},
+		"no option":          {func(r *jobs.Registry) { r.Register("job", done, jobs.MaxChecks(3), nil) }, `"job": option 2 is nil`},
 		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", done, jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,5 +134,22 @@ func TestAJobThatIsNotRegisteredIsNotFound(t *testing.T) {
 	}
 	if n := len(slices.Collect(r.All())); n != 1 {
 		t.Errorf("%d jobs are registered after it", n)
+	}
+}
+
+func TestARegistryIsEmptyAtFirst(t *testing.T) {
+	t.Parallel()
+	var r jobs.Registry
+	for job := range r.All() {
+		t.Errorf("has %s", job.Name)
+	}
+	clone := r.Clone()
+	r.Register("job", done)
+	if _, known := r.Lookup("job"); !known {
+		t.Error("does not take a job")
+	}
+	clone.Register("job", done)
+	if _, known := clone.Lookup("job"); !known {
+		t.Error("its clone does not take a job")
 	}
 }

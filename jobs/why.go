@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/tx"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -97,7 +98,8 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 
 // SetActor says for the rest of a transaction who it is that enqueues, moves and cancels: a user of the application,
 // which the database knows only as a role. It is kept beside the role and the application_name, for Why. It has up to 500
-// bytes; of one that is refused, by a FieldError, the transaction knows nothing, and goes on.
+// bytes; of one that is refused, by a FieldError, the transaction knows nothing, and goes on. A pool is an error: it would
+// forget the actor at once.
 func SetActor(ctx context.Context, tx DB, actor string) error {
 	return setTrace(ctx, tx, "actor", actor)
 }
@@ -109,11 +111,14 @@ func SetTraceParent(ctx context.Context, tx DB, traceparent string) error {
 	return setTrace(ctx, tx, "parent", traceparent)
 }
 
-func setTrace(ctx context.Context, tx DB, what, value string) error {
+func setTrace(ctx context.Context, db DB, what, value string) error {
+	if db == nil || !tx.Is(db) {
+		return fmt.Errorf("set %s of the trace: it holds for the rest of a transaction: begin one, and give it here and to the calls after it", what)
+	}
 	if err := checkName(what, value, 0, maxKey); err != nil {
 		return fmt.Errorf("set %s of the trace: %w", what, err)
 	}
-	if _, err := tx.ExecContext(ctx, "select set_config('prescient_trace.' || $1::text, $2, true)", what, value); err != nil {
+	if _, err := db.ExecContext(ctx, "select set_config('prescient_trace.' || $1::text, $2, true)", what, value); err != nil {
 		return fmt.Errorf("set %s of the trace: %w", what, err)
 	}
 	return nil

@@ -33,7 +33,7 @@ func (r *run) othersWait(c *claim, rows []jobs.FutureJob, numbers []int64) (map[
 		// Nothing tells which others are of the group of an anonymous row without a key.
 		if j := &rows[i]; r.known[numbers[i]].def.AfterGroup && (j.GroupKey != "" || !j.Anonymous) {
 			ids = append(ids, j.ID)
-			groups = append(groups, sql.NullString{String: j.GroupKey, Valid: j.GroupKey != ""})
+			groups = append(groups, nullable(j.GroupKey))
 			names, keys = append(names, j.EntityName), append(keys, j.EntityKey)
 		}
 	}
@@ -43,11 +43,6 @@ func (r *run) othersWait(c *claim, rows []jobs.FutureJob, numbers []int64) (map[
 	found := map[int64]bool{}
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	m.Add(pgsql.GroupOthers.In(r.schema), []any{ids, pq.Array(groups), names, keys, after}, func(row *sql.Rows) error {
-		var id int64
-		err := row.Scan(&id)
-		found[id] = true
-		return err
-	})
+	m.Add(pgsql.GroupOthers.In(r.schema), []any{ids, pq.Array(groups), names, keys, after}, into(found))
 	return found, r.retry(c.ctx, passes, func() error { return r.commit(r.work, &m) })
 }

@@ -170,7 +170,7 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	})
 	err := r.retry(ctx, passes, func() error {
 		caught = Caught{}
-		return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
+		return r.commit(ctx, &m)
 	})
 	if err != nil && ctx.Err() != nil {
 		return caught, ErrStopped

@@ -65,6 +65,16 @@ func (u *unit) String() string {
 	return fmt.Sprintf("%d rows of %s", len(u.rows), u.def.Name)
 }
 
+// ids are those of the rows, in order.
+func (u *unit) ids() []int64 {
+	ids := make([]int64, len(u.rows))
+	for i := range u.rows {
+		ids[i] = u.rows[i].ID
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // round is the checks of units of one claim, each done once.
 type round struct {
 	run   *run
@@ -74,7 +84,6 @@ type round struct {
 	ready chan struct{} // there is something to take
 
 	mu      sync.Mutex
-	queues  []*queue
 	waiting int            // units that are not started
 	running map[*unit]bool // neither settled nor given up
 	done    []outcome      // to be recorded
@@ -86,7 +95,7 @@ type round struct {
 }
 
 func newRound(r *run, c *claim, queues []*queue) *round {
-	rd := &round{run: r, claim: c, queues: queues, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1), running: map[*unit]bool{}}
+	rd := &round{run: r, claim: c, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1), running: map[*unit]bool{}}
 	for _, q := range queues {
 		rd.waiting += len(q.units)
 		for _, u := range q.units {
@@ -97,8 +106,8 @@ func newRound(r *run, c *claim, queues []*queue) *round {
 }
 
 // start starts the checks, each as soon as there is room for it.
-func (rd *round) start() {
-	for _, q := range rd.queues {
+func (rd *round) start(queues []*queue) {
+	for _, q := range queues {
 		for range min(q.lane.places, len(q.units)) {
 			go rd.checkMany(q)
 		}
@@ -171,7 +180,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 		u.spare()
 		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
-	ctx := newDeadline(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
+	ctx := &deadline{claim: rd.claim.ctx, at: u.began.Add(u.def.Timeout)} // the same instant for abandonOverdue
 	defer ctx.end()
 	var results []jobs.Result
 	err := errGoexit // unless the function returns or panics
@@ -414,7 +423,7 @@ func (rd *round) abandonOverdue() {
 		many := r.result.Abandoned >= r.cfg.Workers
 		r.mu.Unlock()
 		if many {
-			r.fail(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
+			r.halt(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 		}
 		rd.leave(u.queue)
 		go rd.checkMany(u.queue)

@@ -154,12 +154,12 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 		return errAgain
 	case passes(err) || pgsql.IsStale(err):
 		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
-			rd.run.fail(u.named(err))
+			rd.run.halt(u.named(err))
 		}
 		rd.run.cfg.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
 		return errAgain
 	}
-	rd.run.fail(u.named(err))
+	rd.run.halt(u.named(err))
 	return errAgain
 }
 

@@ -135,6 +135,11 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
 		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, and Lease at least %s", MinLease)
 	}
+	for _, bound := range []Bound{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
+		if bound != nil && cap(bound) == 0 { // everybody would wait for ever
+			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(slots.Bound, 8)")
+		}
+	}
 	setting, err := pgsql.ReadSetting(ctx, cfg.DB, schema)
 	if err != nil {
 		return nil, err
@@ -177,7 +182,7 @@ func (r *Runner) register(ctx context.Context) error {
 		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
 		return err
 	})
-	if err := m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout)); err != nil {
+	if err := r.commit(ctx, &m); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
 	return nil
@@ -188,7 +193,7 @@ func (r *Runner) register(ctx context.Context) error {
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	var m pgsql.Message
 	m.Do(pgsql.HistoryMonths.In(r.schema))
-	err := m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout))
+	err := r.commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
 	}

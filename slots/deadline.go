@@ -18,10 +18,6 @@ type deadline struct {
 	over  bool // the check is
 }
 
-func newDeadline(claim context.Context, at time.Time) *deadline {
-	return &deadline{claim: claim, at: at}
-}
-
 // end ends the context when the check is over.
 func (d *deadline) end() {
 	d.mu.Lock()

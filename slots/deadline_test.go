@@ -34,7 +34,7 @@ func TestDeadlineEnds(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					claim, lose := context.WithCancelCause(t.Context())
 					defer lose(nil)
-					d := newDeadline(claim, monotonic().Add(time.Minute))
+					d := &deadline{claim: claim, at: monotonic().Add(time.Minute)}
 					defer d.end()
 					var done <-chan struct{}
 					if armed {
@@ -67,7 +67,7 @@ type contextKey struct{}
 
 func TestDeadlineIsUnarmedUntilSomebodyWaits(t *testing.T) {
 	at := monotonic().Add(time.Minute)
-	d := newDeadline(context.WithValue(t.Context(), contextKey{}, "of the claim"), at)
+	d := &deadline{claim: context.WithValue(t.Context(), contextKey{}, "of the claim"), at: at}
 	defer d.end()
 	if got, ok := d.Deadline(); got != at || !ok || d.Err() != nil {
 		t.Errorf("Deadline is %v, %t, want %v; Err is %v", got, ok, at, d.Err())

@@ -2,7 +2,6 @@ package slots
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -23,20 +22,11 @@ const (
 // Where checks are slow, or limited, rows wait for minutes. A check with a transaction finds it out when it locks its rows.
 func (rd *round) isGone(u *unit) bool {
 	r := rd.run
-	ids := make([]int64, len(u.rows))
-	for i := range u.rows {
-		ids[i] = u.rows[i].ID
-	}
-	left := map[int64]bool{}
+	ids, left := u.ids(), map[int64]bool{}
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	args := []any{r.slot, pq.Int64Array{u.number}, slices.Min(ids), slices.Max(ids), pq.Int64Array(ids)}
-	m.Add(pgsql.RowsLeft.In(r.schema), args, func(row *sql.Rows) error {
-		var id int64
-		err := row.Scan(&id)
-		left[id] = true
-		return err
-	})
+	args := []any{r.slot, pq.Int64Array{u.number}, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	m.Add(pgsql.RowsLeft.In(r.schema), args, into(left))
 	ctx, cancel := context.WithTimeout(rd.claim.ctx, lookTimeout)
 	defer cancel()
 	if !r.readers.enter(r.stop, ctx) { // however many checks wait, the run has the connections that it has
@@ -48,12 +38,16 @@ func (rd *round) isGone(u *unit) bool {
 		r.cfg.Logger.DebugContext(ctx, "rows that waited were not looked for", "check", u.String(), "error", err)
 		return false
 	}
-	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !left[row.ID] })
-	if len(rows) == 0 {
-		return true
+	return !rd.keepRows(u, left)
+}
+
+// keepRows drops the other rows of a unit, and tells whether any of these is left.
+func (rd *round) keepRows(u *unit, ids map[int64]bool) bool {
+	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !ids[row.ID] })
+	if len(rows) > 0 {
+		rd.setRows(u, rows, nil)
 	}
-	rd.setRows(u, rows, nil)
-	return false
+	return len(rows) > 0
 }
 
 // mayBegin has a check begin anew whose rows were looked for: where that took long its instant has passed, and it takes another.

@@ -43,9 +43,8 @@ type lane struct {
 
 // slotJob is a job of the slot that is registered here, and selected.
 type slotJob struct {
-	number int64
-	def    *jobs.Definition
-	lane   *lane
+	def  *jobs.Definition
+	lane *lane
 }
 
 // look sends a message, and finds with it the jobs of the slot, and which of them have rows to be claimed. Only while there are
@@ -67,7 +66,7 @@ func (r *run) look(ctx context.Context, m *pgsql.Message) error {
 			r.note(name)
 		case registered && (r.sel.job == "" || r.sel.job == def.Name):
 			l := r.lane(number, def)
-			r.known[number] = slotJob{number, def, l}
+			r.known[number] = slotJob{def, l}
 			if claimable && !slices.Contains(l.jobs, number) {
 				l.jobs = append(l.jobs, number)
 			}

@@ -2,7 +2,6 @@ package slots
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"maps"
 	"slices"
@@ -120,13 +119,8 @@ func (l *leases) renew(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, l.run.cfg.Lease/3)
 	defer cancel()
 	var m pgsql.Message
-	var kept []int64
-	m.Add(pgsql.ClaimRenew.In(l.run.schema), []any{tokens, l.run.cfg.Lease.Microseconds()}, func(row *sql.Rows) error {
-		var token int64
-		err := row.Scan(&token)
-		kept = append(kept, token)
-		return err
-	})
+	kept := map[int64]bool{}
+	m.Add(pgsql.ClaimRenew.In(l.run.schema), []any{tokens, l.run.cfg.Lease.Microseconds()}, into(kept))
 	if err := l.run.commit(ctx, &m); err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			l.run.cfg.Logger.WarnContext(ctx, "heartbeat failed", "error", err)
@@ -140,7 +134,7 @@ func (l *leases) renew(ctx context.Context) bool {
 		limit.renewed(asked)
 	}
 	for _, c := range claims {
-		if slices.Contains(kept, c.token) {
+		if kept[c.token] {
 			l.mu.Lock()
 			c.until = asked.Add(l.run.cfg.Lease)
 			l.mu.Unlock()

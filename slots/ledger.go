@@ -195,10 +195,7 @@ func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
 
 // Claims returns the claims of a slot, or of all open slots for the zero time; 1,000 at the most.
 func (l *Ledger) Claims(ctx context.Context, slot time.Time) ([]Claim, error) {
-	var only any
-	if !slot.IsZero() {
-		only = slot
-	}
+	only := sql.NullTime{Time: slot, Valid: !slot.IsZero()}
 	claims, err := list(ctx, l, pgsql.ClaimList, []any{only}, func(row *sql.Rows, v *Claim) error {
 		var names pq.StringArray
 		err := row.Scan(&v.Slot, &v.Token, &v.Kind, &names, &v.Runner, &v.Until, &v.Live)

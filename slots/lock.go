@@ -19,9 +19,9 @@ import (
 func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 	if u.def.Batched() {
 		if u.def.Grouped() {
-			return rd.lockGroup(ctx, tx.Tx, rd.beginning(u), u)
+			return rd.lockGroup(ctx, tx.Tx, u)
 		}
-		return rd.lockBatch(ctx, tx.Tx, rd.beginning(u), u)
+		return rd.lockBatch(ctx, tx.Tx, u)
 	}
 	if u.begun == nil {
 		if err := rd.lockRow(ctx, tx, u); err != nil {
@@ -77,13 +77,8 @@ func (rd *round) askRole(m *pgsql.Message, u *unit) {
 }
 
 // lockBatch splits off the rows that somebody else has locked.
-func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
-	ids := make([]int64, len(u.rows))
-	for i := range u.rows {
-		ids[i] = u.rows[i].ID
-	}
-	slices.Sort(ids)
-	free, busy, err := rd.run.lockRows(ctx, tx, m, pq.Int64Array{u.number}, ids)
+func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, u *unit) error {
+	free, busy, err := rd.run.lockRows(ctx, tx, rd.beginning(u), pq.Int64Array{u.number}, u.ids())
 	if err != nil {
 		return err
 	}
@@ -97,11 +92,9 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 		}
 		rd.later(later)
 	}
-	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !free[row.ID] })
-	if len(rows) == 0 {
+	if !rd.keepRows(u, free) {
 		return errRecorded
 	}
-	rd.setRows(u, rows, nil)
 	return nil
 }
 
@@ -124,17 +117,17 @@ func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbe
 }
 
 // lockGroup takes the lock of the group, and makes its due rows those of the unit.
-func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u *unit) error {
-	r, leader := rd.run, &u.one[0]
+func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
+	m, leader := rd.beginning(u), &u.one[0]
 	got := false
-	m.Add(pgsql.GroupTry.In(r.schema), []any{leader.Group()}, func(row *sql.Rows) error { return row.Scan(&got) })
+	m.Add(pgsql.GroupTry.In(rd.run.schema), []any{leader.Group()}, func(row *sql.Rows) error { return row.Scan(&got) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
 	if !got {
 		return errAgain
 	}
-	rows, numbers, err := rd.readGroup(ctx, tx, u.def, leader)
+	rows, numbers, err := rd.readGroup(ctx, tx, u)
 	if err != nil {
 		return err
 	}
@@ -145,11 +138,11 @@ func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, u
 	return nil
 }
 
-func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, def *jobs.Definition, leader *jobs.FutureJob) (rows []jobs.FutureJob, numbers []int64, err error) {
-	r := rd.run
+func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit) (rows []jobs.FutureJob, numbers []int64, err error) {
+	r, leader := rd.run, &u.one[0]
 	var family pq.Int64Array
 	for number, job := range r.known {
-		if job.def.Group == def.Group {
+		if job.def.Group == u.def.Group {
 			family = append(family, number)
 		}
 	}

@@ -51,7 +51,7 @@ func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
 	s.pace.waiting.Add(-1)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.limit.run.fail(err)
+			s.limit.run.halt(err)
 		}
 		return at, false
 	}

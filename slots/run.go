@@ -43,10 +43,10 @@ type run struct {
 	token int64 // by which the run is known to be at the slot
 	place int   // of this runner among those of the slot, by which traces name it; written before there are claims
 
-	stop   context.Context // ends when no more is to be claimed or started: stopped from outside, or failed
-	halt   context.CancelCauseFunc
-	work   context.Context // of statements: goes on after stop, until what is known is recorded
-	checks context.Context // of checks: goes on after stop, for the grace period
+	stop   context.Context         // ends when no more is to be claimed or started: stopped from outside, or failed
+	halt   context.CancelCauseFunc // ends stop, for an error that is no row's
+	work   context.Context         // of statements: goes on after stop, until what is known is recorded
+	checks context.Context         // of checks: goes on after stop, for the grace period
 
 	workers     semaphore // checks at once
 	connections semaphore // checks with a transaction at once
@@ -263,9 +263,6 @@ func (r *run) changed() {
 	default:
 	}
 }
-
-// fail ends the run for an error that is no row's.
-func (r *run) fail(err error) { r.halt(err) }
 
 // count adds what was recorded to the result.
 func (r *run) count(n tally, recorded []outcome) {

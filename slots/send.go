@@ -54,7 +54,7 @@ func (r *Runner) waitForLocks(most time.Duration) string {
 }
 
 // commit sends a message of the engine as one transaction, of which nothing is compiled.
-func (r *run) commit(ctx context.Context, m *pgsql.Message) error {
+func (r *Runner) commit(ctx context.Context, m *pgsql.Message) error {
 	return m.Commit(ctx, r.cfg.DB, r.settings(r.cfg.Lease, ownTimeout)+"; set local jit = off")
 }
 
@@ -107,3 +107,13 @@ func isLost(err error) bool {
 }
 
 func nothing(*sql.Rows) error { return nil }
+
+// into reads rows of one number each.
+func into(set map[int64]bool) func(row *sql.Rows) error {
+	return func(row *sql.Rows) error {
+		var n int64
+		err := row.Scan(&n)
+		set[n] = true
+		return err
+	}
+}

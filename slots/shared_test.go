@@ -46,3 +46,16 @@ func TestRunnersOfManyStoresKeepSharedBoundsTogether(t *testing.T) {
 		t.Errorf("%d workers and %d connections were not given back", len(shared.Workers), len(shared.Connections))
 	}
 }
+
+func TestASharedBoundThatLetsNobodyInIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, shared := range map[string]slots.Shared{
+		"Runs": {Runs: make(slots.Bound)}, "Workers": {Workers: make(slots.Bound)}, "Connections": {Connections: make(slots.Bound)},
+	} {
+		_, err := slots.NewRunner(t.Context(), slots.Config{DB: w.db, Registry: w.registry, Shared: shared})
+		if want := "slots.Config: the bounds of Shared must be nil, or made with room: make(slots.Bound, 8)"; err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -63,14 +63,11 @@ var shared = make([]any, 5)
 
 // recordRow adds the statement for one outcome. own is what the row_outcome says of the transaction of a check that it is the only outcome of.
 func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own []any, n *tally) {
-	var next any
-	if o.verdict.Outcome == "" {
-		next = o.verdict.Next
-	}
+	next := sql.NullTime{Time: o.verdict.Next, Valid: o.verdict.Outcome == ""}
 	def := r.known[o.number].def
 	row := pgsql.Composite{
 		r.slot, c.token, part, o.number, def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move), next,
-		nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), micros(o.lateness, o.ran), micros(o.duration, o.ran),
+		nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), latenessOf(o), durationOf(o),
 		o.ran && def.SLA > 0 && o.lateness > def.SLA, r.cfg.Name, nullable(r.trace(o)), r.clock(),
 	}
 	all := expected([]outcome{*o})
@@ -86,16 +83,15 @@ func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own 
 
 // recordAlike adds the statement for outcomes that are alike.
 func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
-	o := batch[0]
+	o := &batch[0]
 	switch {
 	case o.verdict.Outcome == "":
-		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), micros(o.duration, o.ran), r.clock(),
-			nullable(r.trace(&o)), micros(o.lateness, o.ran))
+		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), durationOf(o), r.clock(), nullable(r.trace(o)), latenessOf(o))
 		m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
 	case r.setting.Citus:
 		r.finishRows(m, c, batch, n)
 	default:
-		args := append(r.which(c, batch), string(o.verdict.Outcome), micros(o.lateness, o.ran), micros(o.duration, o.ran), r.cfg.Name, r.namesOf(batch))
+		args := append(r.which(c, batch), string(o.verdict.Outcome), latenessOf(o), durationOf(o), r.cfg.Name, r.namesOf(batch))
 		m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
 	}
 }
@@ -128,14 +124,9 @@ func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
 		pq.Array(column(batch, func(o *outcome) time.Time { return o.verdict.Next })),
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, durationOf)),
-		pq.Array(column(batch, func(o *outcome) sql.NullString {
-			return sql.NullString{String: string(o.verdict.Payload), Valid: o.verdict.Payload != nil}
-		})),
+		pq.Array(column(batch, func(o *outcome) sql.NullString { return nullable(string(o.verdict.Payload)) })),
 		r.clock(),
-		pq.Array(column(batch, func(o *outcome) sql.NullString {
-			entry := r.trace(o)
-			return sql.NullString{String: entry, Valid: entry != ""}
-		})),
+		pq.Array(column(batch, func(o *outcome) sql.NullString { return nullable(r.trace(o)) })),
 		pq.Array(column(batch, latenessOf)))
 	m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
 }
@@ -211,9 +202,7 @@ func column[T any](batch []outcome, value func(o *outcome) T) []T {
 	return list
 }
 
-func errorOf(o *outcome) sql.NullString {
-	return sql.NullString{String: o.verdict.Error, Valid: o.verdict.Error != ""}
-}
+func errorOf(o *outcome) sql.NullString { return nullable(o.verdict.Error) }
 
 func latenessOf(o *outcome) sql.NullInt64 { return micros(o.lateness, o.ran) }
 
@@ -223,9 +212,4 @@ func micros(d time.Duration, known bool) sql.NullInt64 {
 	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}
 }
 
-func nullable(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
+func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

@@ -38,7 +38,7 @@ func (r *run) workOn(c *claim) {
 		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.token, "rows", len(c.locked))
 	}
 	if err != nil && context.Cause(c.ctx) == nil {
-		r.fail(err)
+		r.halt(err)
 	}
 }
 
@@ -126,13 +126,13 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 		batched := verdict == nil && job.def.Batched() && !job.def.Grouped()
 		var key batchKey
 		if batched {
-			key = batchKey{job.number, job.lane.limit.key(rows[i])}
+			key = batchKey{numbers[i], job.lane.limit.key(rows[i])}
 			if b, ok := batches[key]; ok {
 				b.add(rows, i)
 				continue
 			}
 		}
-		u := &unit{def: job.def, number: job.number, verdict: verdict}
+		u := &unit{def: job.def, number: numbers[i], verdict: verdict}
 		u.rows = append(u.one[:0], rows[i])
 		units = append(units, u)
 		if batched {
@@ -152,7 +152,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 	rd := newRound(r, c, queues)
 	c.round.Store(rd)
 	defer c.round.Store(nil)
-	rd.start()
+	rd.start(queues)
 	for last := false; !last; {
 		var batch []outcome
 		var settled int64

@@ -29,7 +29,7 @@ func TestTheTransactionOfACheckOfOneRowHasItsSettings(t *testing.T) {
 		}
 	}
 	job, id := get[int64](t, tx, "select job from prescient.future_job"), get[int64](t, tx, "select id from prescient.future_job")
-	state := get[string](t, tx, pgsql.CheckBegin.In(""), slot, job, id, false, "checking", "120", "34000")
+	state := get[string](t, tx, pgsql.CheckBegin.In(""), pgsql.Composite{slot, job, id, false, "checking", "120", "34000"})
 	want("checking", "120ms", "34s")
 	exec(t, tx, "reset all")
 	want(before...)

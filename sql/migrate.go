@@ -207,6 +207,9 @@ func upPart(text string) string {
 
 // createSchema is apart from the migrations, since their version table is in the schema.
 func createSchema(ctx context.Context, db *sqlx.DB, schema Schema) error {
+	if _, err := ParseSchema(string(schema)); err != nil {
+		return err
+	}
 	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
 		var plain, exists bool
 		var encoding string

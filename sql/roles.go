@@ -36,7 +36,7 @@ const (
 func (r Role) In(schema Schema) string { return schema.String() + "_" + string(r) }
 
 // maxRoleSchema leaves room for the longest role in the 63 bytes of a name.
-const maxRoleSchema = 63 - len("_operator")
+const maxRoleSchema = maxName - len("_operator")
 
 // ErrCreateRole is returned where the roles are missing and may not be made.
 var ErrCreateRole = errors.New("the roles are missing, and making them needs CREATEROLE: connect as a role that has it, " +

@@ -60,6 +60,20 @@ func TestASessionThatQuotesAllNamesMigrates(t *testing.T) {
 	}
 }
 
+func TestANameThatIsNoneIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, name := range []pgsql.Schema{"Shop", "my-shop", "a;b", "\x00", "pg_shop", pgsql.Schema(strings.Repeat("a", 64))} {
+		_, want := pgsql.ParseSchema(string(name))
+		if err := pgsql.Migrate(t.Context(), db, name); err == nil || err.Error() != want.Error() {
+			t.Errorf("Migrate into %q: %v", name, err)
+		}
+	}
+	if n := get[int](t, db, "select count(*) from pg_namespace where nspname like 'aaa%'"); n > 0 {
+		t.Errorf("%d schemas were made", n)
+	}
+}
+
 func TestSchemasOfAPatternAreFoundThroughAPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Direct(t)

@@ -3,7 +3,6 @@ package sql
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,7 +44,7 @@ var monotonic = time.Now //nolint:forbidigo // measures
 func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
 	var s Setting
 	if db == nil {
-		return s, errors.New("there is no database: db is nil")
+		return s, errNoDatabase
 	}
 	var seconds, since, version, usableFrom, clock int64
 	var m Message

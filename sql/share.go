@@ -23,7 +23,7 @@ type Share struct {
 // before he waited, and put away after, is not.
 const reclaimAgain = 100 * time.Millisecond
 
-// NewShare returns a bound of n connections.
+// NewShare returns a bound of n connections, of which there must be one at least.
 func NewShare(n int) *Share { return &Share{places: make(chan struct{}, n)} }
 
 // Shared lets a pool have no more connections than a share has left.
@@ -43,14 +43,11 @@ func (s *Share) enter(ctx context.Context) error {
 	defer s.waiting.Add(-1)
 	for {
 		s.reclaim()
-		again := time.NewTimer(reclaimAgain)
 		select {
 		case s.places <- struct{}{}:
-			again.Stop()
 			return nil
-		case <-again.C:
+		case <-time.After(reclaimAgain):
 		case <-ctx.Done():
-			again.Stop()
 			return context.Cause(ctx)
 		}
 	}

@@ -24,29 +24,34 @@ var ErrNewer = errors.New("the database was migrated by a newer version of presc
 // ErrReadOnly is returned where something is to be written and the server only reads.
 var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: point database.url at the primary, or begin one that may write")
 
+var errNoDatabase = errors.New("there is no database: db is nil")
+
 // InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
 // transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.
 //
 // Every statement goes through a transaction, reads too: database/sql silently repeats an autocommit statement when
 // the connection drops, and a pooler in transaction mode mixes up the answers of parameterised statements outside one.
 func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
-	return Retry(func() error {
-		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, nil) }, fn)
-	})
+	return inTx(ctx, db, nil, fn)
 }
 
 // SerializableTx is InTx for what is read, judged and then changed: fn sees one moment, and is run anew where somebody has changed
 // a row meanwhile that it changes, or another SerializableTx has written what it has read.
 func SerializableTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
-	return Retry(func() error {
-		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable}) }, fn)
-	})
+	return inTx(ctx, db, &sql.TxOptions{Isolation: sql.LevelSerializable}, fn)
 }
 
 // ReadTx is InTx for what only reads, on a hot standby too.
 func ReadTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	return inTx(ctx, db, &sql.TxOptions{ReadOnly: true}, fn)
+}
+
+func inTx(ctx context.Context, db *sqlx.DB, opts *sql.TxOptions, fn func(tx *sqlx.Tx) error) error {
+	if db == nil {
+		return errNoDatabase
+	}
 	return Retry(func() error {
-		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, &sql.TxOptions{ReadOnly: true}) }, fn)
+		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, opts) }, fn)
 	})
 }
 

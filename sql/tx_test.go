@@ -151,3 +151,14 @@ func TestOpenSetsParametersOfTheSession(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestADatabaseThatIsNilIsNamed(t *testing.T) {
+	t.Parallel()
+	_, read := pgsql.ReadSetting(t.Context(), nil, "")
+	_, schemas := pgsql.Schemas(t.Context(), nil, "*")
+	for name, err := range map[string]error{"ReadSetting": read, "Schemas": schemas, "Migrate": pgsql.Migrate(t.Context(), nil, "")} {
+		if err == nil || !strings.Contains(err.Error(), "there is no database: db is nil") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -92,11 +92,9 @@ func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdic
 	if job.ErrorCount+1 > d.Retry {
 		return Verdict{Outcome: jobs.Failed, Error: text}
 	}
-	pause := d.MaxBackOff
-	if job.ErrorCount < 30 {
-		pause = min(pause, 1<<job.ErrorCount)
-	}
-	return Verdict{Move: MoveRetry, Next: m.Grid.Add(m.Grid.Floor(m.Latest()), pause), Error: text}
+	pause := min(d.MaxBackOff, 1<<min(job.ErrorCount, 30))
+	next := m.Grid.Add(m.Grid.Floor(m.Latest()), pause)
+	return Verdict{Move: MoveRetry, Next: grid.Earlier(next, grid.Max), Error: text}
 }
 
 // Latest is now, or the slot where a clock runs behind it.

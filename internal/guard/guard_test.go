@@ -110,6 +110,14 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "the thousandth", opts: []jobs.Option{jobs.Retry(2000)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 999}, err: boom, want: retried(64)},
 		{name: "no retry", opts: []jobs.Option{jobs.Retry(0)}, moment: inTime, err: boom, want: Verdict{Outcome: jobs.Failed, Error: "boom"}},
 		{name: "the fourth, with a limit of three slots", opts: []jobs.Option{jobs.MaxBackOff(3)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 3}, err: boom, want: retried(3)},
+		{
+			name: "with a pause beyond the year 9999", opts: []jobs.Option{jobs.Retry(math.MaxInt), jobs.MaxBackOff(1 << 40)}, moment: inTime,
+			job: jobs.FutureJob{ErrorCount: 100}, err: boom, want: Verdict{Move: MoveRetry, Next: grid.Max, Error: "boom"},
+		},
+		{
+			name: "with the longest pause", opts: []jobs.Option{jobs.Retry(math.MaxInt), jobs.MaxBackOff(math.MaxInt)}, moment: inTime,
+			job: jobs.FutureJob{ErrorCount: 100}, err: boom, want: Verdict{Move: MoveRetry, Next: grid.Max, Error: "boom"},
+		},
 		{name: "the billionth", opts: []jobs.Option{jobs.Retry(math.MaxInt), jobs.MaxBackOff(1)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 1e9}, err: boom, want: retried(1)},
 
 		{name: "an error and a time is an error", moment: inTime, next: slotAt(9), err: boom, want: retried(1)},

@@ -4,6 +4,7 @@ package tx
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -28,6 +29,9 @@ func Read(ctx context.Context, db DB, fn func(db DB) error) error {
 }
 
 func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) error {
+	if db == nil {
+		return errors.New("there is no database: db is nil")
+	}
 	p, ok := db.(pool)
 	if !ok {
 		return pgsql.ExplainMissing(fn(db))

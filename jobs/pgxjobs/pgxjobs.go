@@ -30,7 +30,10 @@ type givenKey struct{}
 // through has a connection for as long as a statement takes: it is the transaction of the statement's context.
 var through = sync.OnceValue(func() *sql.DB {
 	db := sql.OpenDB(connector(func(ctx context.Context) (driver.Conn, error) {
-		tx := ctx.Value(givenKey{}).(pgx.Tx)
+		tx, ok := ctx.Value(givenKey{}).(pgx.Tx)
+		if !ok {
+			return nil, errors.New("there is no transaction of pgx: tx is nil")
+		}
 		return &conn{tx, tx.Conn().TypeMap()}, nil
 	}))
 	db.SetMaxIdleConns(-1)
@@ -54,6 +57,9 @@ func (g given) CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any])
 // leaves the pool of pgx open. It is safe for concurrent use.
 func Open(pool *pgxpool.Pool) *sqlx.DB {
 	db := sql.OpenDB(connector(func(ctx context.Context) (driver.Conn, error) {
+		if pool == nil {
+			return nil, errors.New("there is no pool of pgx: pool is nil")
+		}
 		own, err := pool.Acquire(ctx)
 		if err != nil {
 			return nil, err

@@ -43,7 +43,6 @@ func (w *world) story(db jobs.DB) (all []said) {
 	anonymous.Anonymous = true
 	anonymous.Within, payload.Within = 6*time.Hour, time.Hour
 
-	tell("SetActor", jobs.SetActor(ctx, db, "alice"))
 	e, err := c.Enqueue(ctx, db, payload, jobs.Keep)
 	tell("Enqueue", err, e.Slot, e.Action)
 	e, err = c.Enqueue(ctx, db, payload, jobs.Replace)
@@ -123,6 +122,9 @@ func TestEveryCallSaysAndDoesTheSameThroughEveryDriver(t *testing.T) {
 	} {
 		w := setup(t)
 		db, end := w.all()[name]()
+		if err := jobs.SetActor(t.Context(), db, "alice"); (err == nil) != strings.HasSuffix(name, "a transaction") {
+			t.Errorf("%s: %v", name, err)
+		}
 		got := w.story(db)
 		if err := end(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -163,6 +165,17 @@ func TestEveryCallIsUnderstoodHoweverItsRoleWritesTimes(t *testing.T) {
 		if s.Err != "" {
 			t.Errorf("%s: %s", s.Call, s.Err)
 		}
+	}
+}
+
+func TestAPoolOrATransactionThatIsNilIsNamed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if _, err := jobs.NewClient(t.Context(), pgxjobs.Open(nil), jobs.Config{}); err == nil || !strings.Contains(err.Error(), "there is no pool of pgx: pool is nil") {
+		t.Error(err)
+	}
+	if _, err := w.client.Enqueue(t.Context(), pgxjobs.Tx(nil), check("1", now), jobs.Keep); err == nil || !strings.Contains(err.Error(), "there is no transaction of pgx: tx is nil") {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -59,6 +60,9 @@ func (e *PruneError) Error() string {
 // whether one is given twice. An error that is given with one is returned as it is, with nothing changed; so is a deadlock
 // with somebody else, as it ranges over all once.
 func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o Applying) (Applied, error) {
+	if all == nil { // nothing to take for an empty file: Prune would delete all there is
+		return Applied{}, errors.New("apply schedules: there are none: all is nil")
+	}
 	if o.Changed == nil {
 		o.Changed = func(string, Action) {}
 	}

@@ -112,6 +112,18 @@ func TestApplyTakesAnyNumberAndFindsWhatIsGivenTwice(t *testing.T) {
 	}
 }
 
+func TestSchedulesThatAreNilAreRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, apply := w.store.Apply(t.Context(), w.db, nil, schedule.Applying{Prune: true})
+	_, create := w.store.CreateAll(t.Context(), w.db, nil)
+	for want, err := range map[string]error{"apply schedules: there are none: all is nil": apply, "create schedules: there are none: all is nil": create} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestApplyChangesNothingWhenOneIsBad(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

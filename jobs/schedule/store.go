@@ -74,6 +74,9 @@ func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Sche
 // CreateAll adds any number of schedules as they come, in bounded memory and one transaction, and returns how many. It
 // ranges over all once: a deadlock with somebody else is returned as the error that it is, with nothing created.
 func (s *Store) CreateAll(ctx context.Context, db jobs.DB, all iter.Seq[Spec]) (int64, error) {
+	if all == nil {
+		return 0, errors.New("create schedules: there are none: all is nil")
+	}
 	var n int64
 	err := once(ctx, db, func(tx jobs.DB) error {
 		n = 0

@@ -44,3 +44,11 @@ func TestAQueryThatCannotRunFailsItsCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestACheckWithoutADatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	err := sqljob.Check(t.Context(), sqljob.Config{Name: "unshipped", Query: "select 1"})
+	if want := `query of job "unshipped": DB must be set`; err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}

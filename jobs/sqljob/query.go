@@ -151,6 +151,9 @@ func (c columns) scan(rows *sql.Rows) (key string, a answer, err error) {
 // be taken and the columns are right. It needs of cfg what concerns the query. A binding that fails harms its own rows
 // alone, whose errors tell the same.
 func Check(ctx context.Context, cfg Config) error {
+	if cfg.DB == nil {
+		return fmt.Errorf("query of job %q: DB must be set", cfg.Name)
+	}
 	b := &binding{withDefaults(cfg)}
 	err := b.readOnly(ctx, func(tx *sqlx.Tx) error {
 		stmt, err := tx.PreparexContext(ctx, b.Query)

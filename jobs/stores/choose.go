@@ -42,7 +42,8 @@ func (s *Set) ByKey(key string) (*Store, error) {
 var errAllDrained = errors.New("all stores are being drained")
 
 // Holding returns the stores in which a check of a key may wait that was enqueued where ByKey says, in the order in which to look for it: the
-// chosen one is the last. Where no store was drained or added lately, the last is enough.
+// chosen one is the last. Where no store was drained or added lately, the last is enough. A store that has not answered yet, whose Client is nil,
+// is among them: a check may wait there.
 func (s *Set) Holding(key string) []*Store {
 	stores := *s.list.Load()
 	best := choose(chosen(stores), key)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
@@ -154,6 +155,19 @@ func TestAStoreThatDoesNotAnswerHoldsUpNoneOfTheOthers(t *testing.T) {
 	}
 	if _, err := stores.New(t.Context(), []stores.Store{{Name: "b", DB: down}}, jobs.Config{}); err == nil {
 		t.Error("there is a set of nothing")
+	}
+}
+
+func TestAStoreThatCouldNotBeOpenedHasNoState(t *testing.T) {
+	t.Parallel()
+	set := newSet(t, stores.Store{Name: "a", DB: pgtest.New(t)}, stores.Store{Name: "b", Err: errors.New("no such host")})
+	var got []string
+	for store := range set.All() {
+		_, err := store.State(t.Context())
+		got = append(got, fmt.Sprint(err))
+	}
+	if diff := cmp.Diff([]string{"<nil>", "read the state of store b: no such host"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -29,6 +29,9 @@
 // too. So whoever cancels asks the stores of [Set.Holding] in their order:
 //
 //	for _, store := range set.Holding(customer) {
+//		if store.Client == nil {
+//			return store.Err // it has not answered yet
+//		}
 //		if _, err := store.Client.Cancel(ctx, store.DB, key); err != nil {
 //			return err
 //		}

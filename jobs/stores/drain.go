@@ -61,6 +61,9 @@ func (s *Store) State(ctx context.Context) (State, error) {
 	var state State
 	var last sql.NullTime
 	err := within(ctx, stateTimeout, func(ctx context.Context) error {
+		if s.DB == nil {
+			return s.Err
+		}
 		return pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 			return pgsql.One(ctx, tx, s.in(pgsql.StoreState), []any{Counted}, &state.Waiting, &state.Schedules, &state.Leaving, &state.Arriving,
 				&state.OpenSlots, &state.Unread, &last)

@@ -36,6 +36,9 @@ func ExampleSet_Holding() {
 	cancel := func(ctx context.Context, set *stores.Set, customer string) error {
 		key := jobs.Key{JobExec: "invoice.overdue", EntityName: "customer", EntityKey: customer}
 		for _, store := range set.Holding(customer) {
+			if store.Client == nil {
+				return store.Err // it has not answered yet
+			}
 			if _, err := store.Client.Cancel(ctx, store.DB, key); err != nil {
 				return err
 			}
