@@ -84,7 +84,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	if cfg.SSLMode == "" {
 		cfg.SSLMode = pq.SSLModePrefer
 	}
-	if cfg.ConnectTimeout == 0 {
+	if cfg.ConnectTimeout <= 0 { // less is none, too, as libpq takes it
 		cfg.ConnectTimeout = connectTimeout
 	}
 	o := options{cfg: cfg, dialer: dialer{reply: ReplyTimeout}, name: "prescient"}

@@ -101,3 +101,17 @@ func standby(t *testing.T) *embedded.Server {
 	}
 	return server
 }
+
+// As libpq takes it, a connect_timeout of less than nothing is none; here there is always one.
+func TestAConnectTimeoutOfLessThanNothingIsTheUsualOne(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(pgtest.URL(t), "connect_timeout=10", "connect_timeout=-1", 1)
+	db, err := pgsql.Open(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if n := get[int](t, db, "select 1"); n != 1 || !strings.Contains(text, "=-1") {
+		t.Error(n)
+	}
+}
