@@ -647,7 +647,7 @@ $$;
 -- moved_to: the first instant to which it has moved rows that it had not locked before; null: to none. Their locks may have been
 -- waited for over a boundary, and then it fails: they would be in a slot that has begun.
 -- +goose StatementBegin
-create function prescient.fence(at timestamptz, own bigint, this bigint, ends boolean, moved_to timestamptz default null)
+create function prescient.fence(at timestamptz, own bigint, this bigint, ends boolean, moved_to timestamptz)
 returns void
 language plpgsql
 as $$
