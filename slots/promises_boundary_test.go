@@ -10,12 +10,18 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A record waits for who has locked a row, for a moment, and its slot may begin meanwhile. Slots are a second apart here, and the clock
+// A record waits for who has locked a row, or its claim, for a moment, and its slot may begin meanwhile. Slots are a second apart here, and the clock
 // is the database's.
 func TestARecordThatWaitsOverABoundaryMovesNothingIntoASlotThatHasBegun(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
-	for name, rows := range map[string]int{"one by one": 3, "many": 20} {
+	const inRows, inFence = "rescheduled > 0", "job = 0"
+	for name, waits := range map[string]struct {
+		rows int
+		when string
+	}{
+		"one by one": {3, inRows}, "many": {20, inRows}, "one by one, for its claim": {3, inFence}, "many, for its claim": {20, inFence},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
@@ -31,18 +37,18 @@ func TestARecordThatWaitsOverABoundaryMovesNothingIntoASlotThatHasBegun(t *testi
 					insert into public.moved values (clock_timestamp());
 					return null;
 				end $$;
-				create trigger wait after insert on prescient.slot_tally for each row when (new.rescheduled > 0) execute function wait()`)
+				create trigger wait after insert on prescient.slot_tally for each row when (new.` + waits.when + `) execute function wait()`)
 			w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 				return new(job.NextCheckAt().Add(time.Second)), nil
 			})
-			w.enqueue("job", slot(1), rows)
+			w.enqueue("job", slot(1), waits.rows)
 			now := func(c *slots.Config) { c.Now = nil }
 			var at time.Time
 			if err := w.db.Get(&at, "update prescient.future_job set next_check_at = prescient.slot_floor(clock_timestamp(), '1 second') returning next_check_at"); err != nil {
 				t.Fatal(err)
 			}
 			result, err := w.runner(now).Run(t.Context(), at)
-			if err != nil || result.Rescheduled != int64(rows) {
+			if err != nil || result.Rescheduled != int64(waits.rows) {
 				t.Errorf("%+v, %v", result, err)
 			}
 			var recorded time.Time
