@@ -772,10 +772,7 @@ end
 $$;
 -- +goose StatementEnd
 
--- Begins the transaction of a check of one row: locks the row, unless somebody else has. The patient wait for the row, as
--- long as lock_timeout says: they have no other lock yet. session is the name by which end_sessions finds it. It and the timeouts, in
--- milliseconds, are set here, and by an assignment: every statement more that a check has costs it 1 to 3 %.
--- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
+-- What begin_check is to begin: the row, how to wait for it, and the settings of its transaction, of which the times are in milliseconds.
 create type prescient.row_check as (
     slot         timestamptz,
     job          bigint,
@@ -786,6 +783,10 @@ create type prescient.row_check as (
     idle_timeout text
 );
 
+-- Begins the transaction of a check of one row: locks the row, unless somebody else has. The patient wait for the row, as
+-- long as lock_timeout says: they have no other lock yet. session is the name by which end_sessions finds it. It and the timeouts are
+-- set here, and by an assignment: every statement more that a check has costs it 1 to 3 %; and one argument, as for record_row.
+-- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
 -- +goose StatementBegin
 create function prescient.begin_check(c prescient.row_check)
 returns text
