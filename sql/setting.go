@@ -44,7 +44,7 @@ var monotonic = time.Now //nolint:forbidigo // measures
 func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
 	var s Setting
 	if db == nil {
-		return s, errNoDatabase
+		return s, ErrNoDatabase
 	}
 	var seconds, since, version, usableFrom, clock int64
 	var m Message

@@ -24,7 +24,8 @@ var ErrNewer = errors.New("the database was migrated by a newer version of presc
 // ErrReadOnly is returned where something is to be written and the server only reads.
 var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: point database.url at the primary, or begin one that may write")
 
-var errNoDatabase = errors.New("there is no database: db is nil")
+// ErrNoDatabase is returned where nil is given for a database.
+var ErrNoDatabase = errors.New("there is no database: db is nil")
 
 // InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
 // transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.
@@ -48,7 +49,7 @@ func ReadTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error 
 
 func inTx(ctx context.Context, db *sqlx.DB, opts *sql.TxOptions, fn func(tx *sqlx.Tx) error) error {
 	if db == nil {
-		return errNoDatabase
+		return ErrNoDatabase
 	}
 	return Retry(func() error {
 		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, opts) }, fn)

@@ -4,7 +4,6 @@ package tx
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -30,7 +29,7 @@ func Read(ctx context.Context, db DB, fn func(db DB) error) error {
 
 func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) error {
 	if db == nil {
-		return errors.New("there is no database: db is nil")
+		return pgsql.ErrNoDatabase
 	}
 	p, ok := db.(pool)
 	if !ok {
