@@ -124,42 +124,52 @@ func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net
 
 func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
-	conn, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, network, address)
+	dialed, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	c := &deadlineConn{Conn: conn, reply: d.reply, letIn: func() bool { return true }}
+	conn := dialed
 	if attempt, ok := ctx.Value(connecting{}).(context.Context); ok {
-		c.letIn = context.AfterFunc(attempt, func() { _ = conn.Close() })
+		conn = &attemptConn{dialed, context.AfterFunc(attempt, func() { _ = dialed.Close() })}
 	}
-	return c, nil
+	if d.reply > 0 {
+		conn = &deadlineConn{Conn: conn, reply: d.reply}
+	}
+	return conn, nil
 }
 
 // connecting is the key of the context of an attempt to connect: the one that the driver dials with ends when it has dialed, and it asks
 // none while the server lets it in, or says nothing.
 type connecting struct{}
 
-type deadlineConn struct {
+// attemptConn is closed when the attempt ends before the server has let it in.
+type attemptConn struct {
 	net.Conn
-	reply time.Duration // 0: however long it takes
-	until time.Time     // the driver's, while it connects; zero: none
 	letIn func() bool
 }
 
-// SetDeadline bounds what follows, besides the deadline of each read and write. The driver calls it before it says the first word
-// to a server, and takes it back when that has let it in.
-func (c *deadlineConn) SetDeadline(t time.Time) error {
-	if c.until = t; t.IsZero() {
+// SetDeadline is called by the driver before it says the first word to a server, and with none when that has let it in.
+func (c *attemptConn) SetDeadline(t time.Time) error {
+	if t.IsZero() {
 		c.letIn()
 	}
 	return c.Conn.SetDeadline(t)
 }
 
+type deadlineConn struct {
+	net.Conn
+	reply time.Duration
+	until time.Time // the driver's, while it connects; zero: none
+}
+
+// SetDeadline bounds what follows, besides the deadline of each read and write; see attemptConn.
+func (c *deadlineConn) SetDeadline(t time.Time) error {
+	c.until = t
+	return c.Conn.SetDeadline(t)
+}
+
 // deadline is that of the next read or write.
 func (c *deadlineConn) deadline() time.Time {
-	if c.reply == 0 {
-		return c.until
-	}
 	at := monotonic().Add(c.reply)
 	if !c.until.IsZero() && c.until.Before(at) {
 		return c.until

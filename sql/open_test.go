@@ -16,7 +16,7 @@ func TestAServerThatSaysNothingIsGivenUpWhenTheTimeToConnectIsOver(t *testing.T)
 	t.Parallel()
 	here, there := net.Pipe()
 	go func() { _, _ = there.Write([]byte("x")) }()
-	conn := &deadlineConn{Conn: here, reply: time.Hour, letIn: func() bool { return true }}
+	conn := &deadlineConn{Conn: here, reply: time.Hour}
 	if err := conn.SetDeadline(time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
