@@ -9,11 +9,7 @@ func Deeper(text []byte, most int) bool {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
+			i = stringEnd(text, i)
 		case '[', '{':
 			if depth++; depth > most {
 				return true
@@ -23,4 +19,14 @@ func Deeper(text []byte, most int) bool {
 		}
 	}
 	return false
+}
+
+// stringEnd is where the string ends that begins at i: its last quote.
+func stringEnd(text []byte, i int) int {
+	for i++; i < len(text) && text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i
 }

@@ -21,10 +21,12 @@ func TestAKeyIsInAnObjectOnce(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`1`: "", `[]`: "", `{}`: "", `{"a": 1, "A": {"a": [{"a": 1}, {"a": 2}]}}`: "", `["a", "a"]`: "",
-		`{"a": 1, "b": 2, "a": 1}`:            "it has a twice, and only one of them would be read",
-		`[{"x": [{"\u0061": 1, "a": null}]}]`: "it has a twice, and only one of them would be read",
-		`{"a": [1}`:                           "invalid character '}'",
-		`{"a": 1`:                             "EOF",
+		`{"": 1, "b": 2, "": 1}`: "it has  twice", `{"a": 1, "b": 2, "a": 1}`: "it has a twice, and only one of them would be read",
+		`[{"x": [{"\u0061": 1, "a": null}]}]`:                          "it has a twice, and only one of them would be read",
+		"{\"x:\" \n: [\"a\", \":\"], \"a\\\"\": {\"a\": 1}, \"a\": 2}": "", `{"": 1, " ": 2}`: "", `["a:", "a:"]`: "",
+		"{\"a\\\"\": 1, \"b\" :2, \"a\\u0022\"\t: 3}": `it has a" twice`,
+		`{"a": [1}`: "invalid character '}'",
+		`{"a": 1`:   "EOF",
 	} {
 		if err := KeysOnce([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
