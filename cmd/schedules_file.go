@@ -86,26 +86,25 @@ var listOfSchedules = regexp.MustCompile(`^\{\s*"schedules"\s*:`)
 
 // readJSON reads an object with a list of schedules, or one schedule after another.
 func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
-	dec := json.NewDecoder(in)
+	var text bytes.Buffer // that was read and is not decoded
+	dec := json.NewDecoder(io.TeeReader(in, &text))
+	dec.DisallowUnknownFields()
 	if list {
 		if err := expect(dec, json.Delim('{'), "schedules", json.Delim('[')); err != nil {
 			return err
 		}
 	}
+	var begin int64 // of the text
 	for n := 1; !list || dec.More(); n++ {
-		var text json.RawMessage
-		err := dec.Decode(&text)
+		var e scheduleEntry
+		text.Next(int(dec.InputOffset() - begin))
+		begin = dec.InputOffset()
+		err := dec.Decode(&e)
 		if errors.Is(err, io.EOF) && !list {
 			return nil
 		}
-		var e scheduleEntry
-		if err == nil {
-			strict := json.NewDecoder(bytes.NewReader(text))
-			strict.DisallowUnknownFields()
-			err = strict.Decode(&e)
-		}
-		if err == nil {
-			err = nested.KeysOnce(text)
+		if err == nil { // a comma before it is of the list
+			err = nested.KeysOnce(bytes.TrimLeft(text.Bytes()[:dec.InputOffset()-begin], ", \t\r\n"))
 		}
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			err = fmt.Errorf("%s: want %s, not %s", wrong.Field, jsonKind(wrong.Type), wrong.Value)
