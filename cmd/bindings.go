@@ -169,7 +169,7 @@ func (p *pool) open(ctx context.Context) (*sqlx.DB, error) {
 		return nil, err
 	}
 	// Patient, since each query has a timeout of its own.
-	db, err := pgsql.Open(ctx, url, pgsql.Patient())
+	db, err := openURL(ctx, url, pgsql.Patient())
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
@@ -192,7 +191,7 @@ func (a *App) look(ctx context.Context, fn func(ctx context.Context, db *sqlx.DB
 // running connects to the database where it runs.
 func (a *App) running(ctx context.Context) (*sqlx.DB, error) {
 	if !a.private() {
-		return pgsql.Open(ctx, a.Config().Database.URL.Reveal())
+		return openURL(ctx, a.Config().Database.URL.Reveal())
 	}
 	server, err := embedded.Open(embedded.Config{})
 	if err != nil {
@@ -201,5 +200,5 @@ func (a *App) running(ctx context.Context) (*sqlx.DB, error) {
 	if status, err := server.Status(ctx); err != nil || !status.Running {
 		return nil, errors.Join(err, errors.New("the private PostgreSQL does not run"))
 	}
-	return pgsql.Open(ctx, server.URL())
+	return openURL(ctx, server.URL())
 }

@@ -91,7 +91,7 @@ func (f *fleet) open(ctx context.Context, url string, opts ...pgsql.Option) (*sq
 		if err != nil {
 			return nil, err
 		}
-		if db, err = pgsql.Open(ctx, url, slices.Concat(opts, f.opts, []pgsql.Option{pgsql.Shared(s.connections)})...); err != nil {
+		if db, err = openURL(ctx, url, slices.Concat(opts, f.opts, []pgsql.Option{pgsql.Shared(s.connections)})...); err != nil {
 			return nil, err
 		}
 		db.SetMaxOpenConns(f.most())

@@ -74,7 +74,7 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if a.fleet != nil {
 		return a.fleet.open(ctx, url, opts...)
 	}
-	db, err := pgsql.Open(ctx, url, opts...)
+	db, err := openURL(ctx, url, opts...)
 	if err != nil && ctx.Err() == nil && !a.private() && a.store == "" {
 		err = fmt.Errorf("%w (database.url is from %s)", err, a.origin("database.url"))
 	}

@@ -84,10 +84,13 @@ func TestScript(t *testing.T) {
 			"login":    login,
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "citus" {
-				return false, fmt.Errorf("there is no condition %q", name)
+			switch name {
+			case "citus":
+				return pgtest.OnCitus(), nil
+			case "root":
+				return os.Geteuid() == 0, nil
 			}
-			return pgtest.OnCitus(), nil
+			return false, fmt.Errorf("there is no condition %q", name)
 		},
 	})
 }

@@ -6,8 +6,13 @@
 //  2. one configuration file: the FILE of --config or PRESCIENT_CONFIG, else the first that exists of
 //     ./prescient.yaml, $XDG_CONFIG_HOME/prescient/prescient.yaml (~/.config when that is unset) and
 //     /etc/prescient/prescient.yaml. Having none is fine; naming one that cannot be read is an error;
+//     a file that another user may have written is an error when it is named, and is skipped with a
+//     warning in a default place;
 //  3. the environment: run.job_name is PRESCIENT_RUN_JOB_NAME. An empty variable counts as unset;
 //  4. a flag given on the command line, see [Flags], [RunFlags] and their kin. An empty one counts as given.
+//
+// A file counts when its owner is the user who runs the command, or root, and nobody else may write to it. The same owner is
+// asked of a symbolic link at its path. A group may write whose number is the owner's: the private group of a user.
 //
 // A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). This one spells out the defaults:
 //

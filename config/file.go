@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/internal/nested"
+	"github.com/prescient-go/prescient/internal/trust"
 )
 
 var extensions = []string{".yaml", ".yml", ".toml", ".json"}
@@ -34,21 +35,43 @@ func places() []string {
 	return append(files, "/etc/prescient/prescient.yaml")
 }
 
-// findFile returns the configuration file to read and who named it. The path is empty when there is no file.
-func findFile(flag *pflag.Flag, places []string) (path, by string) {
+// findFile returns the configuration file to read and who named it. The path is empty when there is no file. skipped are
+// the files in default places that are passed over, since another user may have written them.
+func findFile(flag *pflag.Flag, places []string) (path, by string, skipped []Skipped) {
 	if flag != nil && flag.Value.String() != "" {
-		return flag.Value.String(), "flag --" + flag.Name
+		return flag.Value.String(), "flag --" + flag.Name, nil
 	}
 	if path := os.Getenv(fileVariable); path != "" {
-		return path, "environment " + fileVariable
+		return path, "environment " + fileVariable, nil
 	}
 	for _, place := range places {
+		if full, err := filepath.Abs(place); err == nil {
+			place = full
+		}
+		err := trust.File(place)
+		if refused, ok := errors.AsType[*trust.Error](err); ok {
+			skipped = append(skipped, Skipped{File: refused.Path, Why: refused.Why, Do: refused.Do})
+			continue
+		}
 		// A directory that this user may not look into is as good as one without a file.
-		if _, err := os.Stat(place); err == nil {
-			return place, "the default place"
+		if err == nil {
+			return place, "the default place", skipped
 		}
 	}
-	return "", ""
+	return "", "", skipped
+}
+
+// Skipped is a configuration file in a default place that was not read, since another user may have written it.
+type Skipped struct {
+	File string // its path from the root
+	Why  string // who owns it or may write to it
+	Do   string // the command that makes it count
+}
+
+// warning is what the log says of a skipped file.
+func (s Skipped) warning() string {
+	return fmt.Sprintf("configuration file %s is skipped, since another user may have written it: %s. Remove it or, if its content is right, run: %s",
+		s.File, s.Why, s.Do)
 }
 
 // byteOrderMark is what some editors begin a file with.
@@ -64,7 +87,7 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	if err != nil {
 		return path, err
 	}
-	content, err := os.ReadFile(full)
+	content, err := trust.ReadFile(full)
 	if err != nil {
 		return full, err
 	}

@@ -20,8 +20,11 @@ type Loaded struct {
 	// Entries is every setting, sorted by key, for people to see.
 	Entries []Entry
 
-	// Warnings has a sentence for each environment variable that starts with PRESCIENT_ and is no setting,
-	// sorted, for the log. A misspelt variable ends here.
+	// Skipped are the files in default places that were not read, since another user may have written them.
+	Skipped []Skipped
+
+	// Warnings are sentences for the log. Each names a skipped file, or an environment variable that starts with
+	// PRESCIENT_ and is no setting, such as a misspelt one.
 	Warnings []string
 }
 
@@ -47,7 +50,10 @@ func Load(fs *pflag.FlagSet) (Loaded, error) { return load(fs, places()) }
 func load(fs *pflag.FlagSet, places []string) (Loaded, error) {
 	loaded := Loaded{Config: Default(), Warnings: strangers(os.Environ())}
 	from, problems := open(given(fs), places)
-	loaded.File = from.file
+	loaded.File, loaded.Skipped = from.file, from.skipped
+	for _, s := range from.skipped {
+		loaded.Warnings = append(loaded.Warnings, s.warning())
+	}
 	for key, field := range fields(&loaded.Config) {
 		problems = append(problems, from.read(key, field, &loaded.Config))
 		loaded.Entries = append(loaded.Entries, Entry{key, show(field), from.origin(key)})

@@ -12,15 +12,18 @@ import (
 // sources is where values come from. Viper merges them by precedence; the rest remembers whose they are.
 type sources struct {
 	*viper.Viper
-	file  string
-	flags map[string]*pflag.Flag
+	file    string
+	skipped []Skipped
+	flags   map[string]*pflag.Flag
 }
 
 // open reads the configuration file and attaches the environment and the flags. It can be used even with problems.
 func open(flags map[string]*pflag.Flag, places []string) (sources, []error) {
 	from := sources{Viper: viper.New(), flags: flags}
 	var problems []error
-	if path, by := findFile(flags["config"], places); path != "" {
+	path, by, skipped := findFile(flags["config"], places)
+	from.skipped = skipped
+	if path != "" {
 		file, err := readFile(from.Viper, path)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("read configuration file %s named by %s: %w", file, by, err))

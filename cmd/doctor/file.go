@@ -23,3 +23,14 @@ func File(path string, mode fs.FileMode, entries []config.Entry) []Finding {
 	}
 	return nil
 }
+
+// Skipped finds the configuration files in default places that another user may have written, and that no command reads.
+func Skipped(list []config.Skipped) (found []Finding) {
+	for _, s := range list {
+		f := action(fmt.Sprintf("configuration file %s is not read, since another user may have written it: %s", s.File, s.Why),
+			"%s  -- if its content is right; else remove it", s.Do)
+		f.Name = "file"
+		found = append(found, f)
+	}
+	return found
+}

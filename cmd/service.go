@@ -1,0 +1,25 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/trust"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// openURL is pgsql.Open, unless the URL or PGSERVICE names a service whose file another user may have written: that file
+// names the server that gets the password. lib/pq checks the mode of a password file itself, as libpq does.
+func openURL(ctx context.Context, url string, opts ...pgsql.Option) (*sqlx.DB, error) {
+	if cfg, err := pq.NewConfig(url); err == nil && cfg.Service != "" {
+		err := trust.File(cfg.ServiceFile)
+		if refused, ok := errors.AsType[*trust.Error](err); ok {
+			return nil, &ExitError{Code: Usage, Err: fmt.Errorf("read service %s from %s: %w", cfg.Service, refused.Path, refused)}
+		}
+	}
+	return pgsql.Open(ctx, url, opts...)
+}
