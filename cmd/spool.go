@@ -26,7 +26,7 @@ of it:
 
   0              finished: it moves to DIR/history/2603011315, with its output and a result.json
   75             it moves to the next slot
-  anything else  it is tried again 1, 2, 4 ... slots later, and after 5 errors in a row moves to history as failed
+  anything else  it is tried again 1, 2, 4 ... slots later, and after 6 errors in a row moves to history as failed
 
 A line "next: 2026-03-01T14:00:00Z" on its stdout, with exit status 0 or 75, asks for the slot at or after that time.
 An executable is told PRESCIENT_SLOT, PRESCIENT_NAME, PRESCIENT_CHECK_COUNT, PRESCIENT_ERROR_COUNT,
