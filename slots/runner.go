@@ -12,12 +12,16 @@ import (
 )
 
 // Run runs a slot, together with any other runners that are at it. It waits for a boundary that is at most
-// Config.Early ahead. A slot that is done, or whose rows others hold for a whole lease, is nothing to do.
+// Config.Early ahead. A slot that is done, or whose rows others hold for a whole lease, is nothing to do. Run refuses a
+// slot from before the ledger's beginning, unless it is the one that has begun last.
 //
 // When ctx ends the run stops: it gives running checks Config.Grace, records what they return, hands its claims back
 // and returns ErrStopped, ten seconds after that at the latest. The result is valid beside any error.
 func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	slot = slot.UTC()
+	if err := r.refuse(slot); err != nil {
+		return Result{Slot: slot, Kind: KindRun}, err
+	}
 	for {
 		if err := Await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
 			return Result{Slot: slot, Kind: KindRun}, err
@@ -31,6 +35,16 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			return result, ErrStopped
 		}
 	}
+}
+
+// refuse returns an error for a slot from before the ledger's beginning. The slot that has begun last is run wherever the
+// ledger begins: its rows are due.
+func (r *Runner) refuse(slot time.Time) error {
+	if slot.IsZero() || !r.Grid().Contains(slot) || !slot.Before(r.setting.Since) || !slot.Before(r.Grid().Floor(r.Now())) {
+		return nil
+	}
+	return fmt.Errorf("slot %s is before the ledger, which begins at %s. catch-up runs the rows that were left there",
+		slot.Format(time.RFC3339), r.setting.Since.Format(time.RFC3339))
 }
 
 // selection is which rows a run takes and what it does with them.

@@ -12,17 +12,20 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Due returns the slot that a run started now is for; see the function Due.
-func (r *Runner) Due(jobName string) time.Time { return Due(r.Grid(), r.Now(), r.cfg.Early, jobName) }
+// Due returns the slot that a run started now is for. The function Due has the rules; the ledger gives its first slot.
+func (r *Runner) Due(jobName string) time.Time {
+	return Due(r.Grid(), r.setting.Since, r.Now(), r.cfg.Early, jobName)
+}
 
 // Due returns the slot of a grid that a run started now is for.
 //
 // A Kubernetes CronJob names its Jobs <name>-<minutes since the Unix epoch> after the instant they were scheduled
-// for, so that a pod that starts late still runs its own slot: jobName, when it ends like that, gives the slot.
-// Otherwise, and for an empty jobName, it is now rounded down; up to early before a boundary it is that boundary, for
-// which Await waits.
-func Due(g grid.Grid, now time.Time, early time.Duration, jobName string) time.Time {
-	if at, ok := scheduledAt(jobName); ok && !at.After(now.Add(early)) {
+// for, so that a pod that starts late still runs its own slot. When jobName ends like that, and the slot lies between
+// since and now, that is the slot. A number that stands for another slot is a part of a name, such as a date.
+// Otherwise, and for an empty jobName, the slot is now rounded down. Up to early before a boundary it is that boundary,
+// for which Await waits.
+func Due(g grid.Grid, since, now time.Time, early time.Duration, jobName string) time.Time {
+	if at, ok := scheduledAt(jobName); ok && !g.Floor(at).Before(since) && !at.After(now.Add(early)) {
 		return g.Floor(at)
 	}
 	return g.Floor(now.Add(early))

@@ -32,6 +32,9 @@ func TestWhichSlotARunIsFor(t *testing.T) {
 		{"a name that is nothing but digits", slot(4), "31643310", slot(4)},
 		{"a suffix that is not a number", slot(4), "checks-3165483x", slot(4)},
 		{"a suffix in the future", slot(4), "checks-99999999", slot(4)},
+		{"the ledger's first slot", slot(4), "checks-31643295", slot(1)},
+		{"a suffix from before the ledger", slot(4), "checks-31643294", slot(4)},
+		{"a date", slot(4), "prescient-run-20261125", slot(4)},
 	} {
 		w.clock.Set(test.now)
 		if got := r.Due(test.jobName); !got.Equal(test.want) {
@@ -63,10 +66,18 @@ func TestARunAFewMillisecondsEarlyWaitsForTheBoundary(t *testing.T) {
 	}
 }
 
-func TestARunRefusesWhatIsNoSlotAndWhatLiesAhead(t *testing.T) {
+func TestARunRefusesWhatIsNoSlotWhatLiesAheadAndWhatIsBeforeTheLedger(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	r := w.runner()
+	w.clock.Set(slot(2))
+	if _, err := r.Run(t.Context(), slot(0)); err == nil || !strings.Contains(err.Error(), "before the ledger, which begins at 2030-03-01T12:15:00Z") {
+		t.Errorf("before the ledger: %v", err)
+	}
+	if runs, err := w.ledger.List(t.Context(), time.Time{}, time.Time{}, 1); err != nil || len(runs) != 0 {
+		t.Errorf("a refused slot has a row in the ledger: %+v, %v", runs, err)
+	}
+	w.clock.Set(noon)
 	if _, err := r.Run(t.Context(), slot(-1).Add(time.Minute)); err == nil || !strings.Contains(err.Error(), "is not a slot") {
 		t.Errorf("off the grid: %v", err)
 	}

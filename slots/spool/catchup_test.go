@@ -151,6 +151,7 @@ func TestACatchUpThatIsStoppedLeavesTheLaterSlots(t *testing.T) {
 func TestWhichSlotARunIsFor(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.put(slot(2), "job", leaveTrace)
 	for _, test := range []struct {
 		name    string
 		now     time.Time
@@ -163,6 +164,7 @@ func TestWhichSlotARunIsFor(t *testing.T) {
 		{"the name of a Job gives the slot", slot(6), "spool-31643317", time.Unix(31643310*60, 0).UTC()},
 		{"a name that is not a CronJob's", slot(4), "spool-2", slot(4)},
 		{"a name in the future", slot(4), "spool-99999999", slot(4)},
+		{"a name whose slot is not there", slot(6), "spool-20261125", slot(6)},
 	} {
 		w.Set(test.now)
 		if got := w.open().Due(test.jobName); !got.Equal(test.want) {

@@ -85,9 +85,15 @@ func (s *Spool) Grid() grid.Grid { return s.cfg.Grid }
 // Now returns the instant that slots are compared with.
 func (s *Spool) Now() time.Time { return s.cfg.Now().UTC() }
 
-// Due returns the slot that a run started now is for, as [slots.Due] does.
+// Due returns the slot that a run started now is for, as [slots.Due] does. A spool has no ledger: the slot of jobName counts
+// if it has a directory.
 func (s *Spool) Due(jobName string) time.Time {
-	return slots.Due(s.Grid(), s.Now(), s.cfg.Early, jobName)
+	now := s.Now()
+	slot := slots.Due(s.Grid(), time.Time{}, now, s.cfg.Early, jobName)
+	if _, err := os.Lstat(s.slotDir(slot)); err != nil {
+		return slots.Due(s.Grid(), time.Time{}, now, s.cfg.Early, "")
+	}
+	return slot
 }
 
 // current is the slot that has begun last.
