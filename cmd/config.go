@@ -12,7 +12,8 @@ func newConfig(a *App) *cobra.Command {
 		Use:   "show",
 		Short: "Show every setting, its value and where that comes from",
 		Long: `Show every setting, its value and where that comes from: a flag, else the environment, else the
-configuration file, else the default. Secrets are masked.`,
+configuration file, else the default. Secrets are masked, and so are the path and the query of http and https URLs,
+which may be one.`,
 		Example: `  prescient config show
   prescient config show --config /etc/prescient/prescient.yaml --output json`,
 		Args: exactly(),

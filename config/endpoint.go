@@ -1,9 +1,10 @@
 package config
 
 // Endpoint is a URL of any scheme that may hold a password, or a token in its place, such as
-// https://app:password@example.com/hook or outbox:. However it is printed, logged or marshalled, as part of a larger
-// value too, that is masked, and so are query parameters whose name or value looks like a secret; only Reveal gives
-// them away. A path is shown. The zero value is the empty string. Equal strings compare equal with ==.
+// https://app:password@example.com/hook or outbox:. Printing, logging and marshalling it, as part of a larger value too,
+// mask the password, and query parameters whose name or value looks like a secret. Of an http or https URL they mask the
+// whole path and query, because the receiver may take whoever knows these for authorised, as a webhook does. Only Reveal
+// returns the URL. The zero value is the empty string. Equal strings compare equal with ==.
 type Endpoint struct{ Secret }
 
 // NewEndpoint returns text as an Endpoint. It is not validated; Load does that.

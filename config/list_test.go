@@ -85,7 +85,7 @@ within = "2h"
 			loaded := mustLoad(t, "--config", path)
 			diff(t, bound.http, loaded.Config.HTTPJobs)
 			diff(t, bound.sql, loaded.Config.SQLJobs)
-			diff(t, Entry{"http_jobs[Order.Unshipped].url", "https://app:***@example.com/checks", "file " + path},
+			diff(t, Entry{"http_jobs[Order.Unshipped].url", "https://app:***@example.com/***", "file " + path},
 				entry(t, loaded, "http_jobs[Order.Unshipped].url"))
 			diff(t, Entry{"http_jobs[Order.Unshipped].secret", Mask, "file " + path}, entry(t, loaded, "http_jobs[Order.Unshipped].secret"))
 			diff(t, Entry{"http_jobs[b].timeout", "30s", "default"}, entry(t, loaded, "http_jobs[b].timeout"))

@@ -62,7 +62,8 @@ func redactURL(text string) (shown string, secret, ok bool) {
 	return redactParsed(u)
 }
 
-// redactEndpoint is redact for a URL of any scheme. A user without a password may be a token.
+// redactEndpoint is redact for a URL of any scheme. A user without a password may be a token. The path and the query of
+// an http or https URL may be a capability: they are not shown, though they are no password that a flag must not have.
 func redactEndpoint(text string) (shown string, secret, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {
@@ -72,6 +73,10 @@ func redactEndpoint(text string) (shown string, secret, ok bool) {
 		u.User, secret = url.User(Mask), true
 	}
 	shown, more, ok := redactParsed(u)
+	if web := u.Scheme == "http" || u.Scheme == "https"; ok && web && (strings.Trim(u.EscapedPath(), "/") != "" || u.RawQuery != "") {
+		u.Path, u.RawPath, u.RawQuery = "/"+Mask, "", ""
+		shown = strings.ReplaceAll(u.String(), url.QueryEscape(Mask), Mask)
+	}
 	return shown, secret || more, ok
 }
 

@@ -3,23 +3,34 @@ package doctor
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/prescient-go/prescient/config"
 )
 
-// File finds a configuration file that has secrets and that everybody on the machine may read.
+// File finds a configuration file that has secrets and that everybody on the machine may read. The path of a URL may be a
+// secret, as that of a webhook is, or not: it is a note.
 func File(path string, mode fs.FileMode, entries []config.Entry) []Finding {
 	if mode&0o004 == 0 {
 		return nil
 	}
-	for _, e := range entries {
-		if e.Origin == "file "+path && strings.Contains(e.Value, config.Mask) {
-			f := action(fmt.Sprintf("everybody on this machine can read %s, and it has a secret: %s", path, e.Key),
-				"chmod o= %s  -- and change the secret, where others use the machine", path)
-			f.Name = "file"
-			return []Finding{f}
+	for _, kind := range []struct {
+		severity    Severity
+		what, mends string
+		has         func(value string) bool
+	}{
+		{Action, "a secret", "chmod o= %s  -- and change the secret, where others use the machine", hasSecret},
+		{Note, "a URL whose path may be one", "chmod o= %s  -- where whoever knows the URL may use it, as that of a webhook", hasPath},
+	} {
+		i := slices.IndexFunc(entries, func(e config.Entry) bool { return e.Origin == "file "+path && kind.has(e.Value) })
+		if i < 0 {
+			continue
 		}
+		return []Finding{{
+			Name: "file", Severity: kind.severity, Do: fmt.Sprintf(kind.mends, path),
+			What: fmt.Sprintf("everybody on this machine can read %s, and it has %s: %s", path, kind.what, entries[i].Key),
+		}}
 	}
 	return nil
 }
@@ -33,4 +44,14 @@ func Skipped(list []config.Skipped) (found []Finding) {
 		found = append(found, f)
 	}
 	return found
+}
+
+// hiddenPath is how the value of a config.Endpoint ends whose path and query are masked.
+const hiddenPath = "/" + config.Mask
+
+func hasPath(value string) bool { return strings.HasSuffix(value, hiddenPath) }
+
+// hasSecret tells whether more of a value is masked than the path of a URL.
+func hasSecret(value string) bool {
+	return strings.Contains(strings.TrimSuffix(value, hiddenPath), config.Mask)
 }

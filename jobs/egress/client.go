@@ -127,7 +127,7 @@ func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error
 	}
 	defer resp.Body.Close() //nolint:errcheck // the answer was read
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, newStatusError(resp)
+		return nil, newStatusError(to, resp)
 	}
 	return c.read(resp.Body)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -275,6 +276,30 @@ func TestAnErrorShowsTheBeginningOfTheAnswer(t *testing.T) {
 	want := `status 400 Bad Request: "no such \x1b[31mfield\nxxx`
 	if !found || status.Status != 400 || len(status.Body) != 300 || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestAnErrorShowsNoPathAndNoQueryOfTheURLThatTheAnswerQuotes(t *testing.T) {
+	t.Parallel()
+	for name, quote := range map[string]func(req *http.Request) string{
+		"the path":             func(req *http.Request) string { return "404: " + req.URL.Path + " not found" },
+		"all of it":            func(req *http.Request) string { return "http://" + req.Host + req.RequestURI },
+		"the query":            func(req *http.Request) string { return "wrong: " + req.URL.RawQuery },
+		"the signature":        func(req *http.Request) string { return "wrong: " + req.URL.Query().Get("sig") },
+		"a part of the path":   func(req *http.Request) string { return "no hook " + path.Base(req.URL.Path) },
+		"the end of the error": func(req *http.Request) string { return strings.Repeat("x", 290) + req.URL.Path },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := serve(t, func(w http.ResponseWriter, req *http.Request) {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, quote(req))
+			})
+			_, err := newClient(t, egress.Config{Allow: loopback}).Post(t.Context(), r.url(t, "/T00/s3cret-0123456789abcdef?sig=s3cret+0123456789abcdef"), message)
+			if err == nil || strings.Contains(err.Error(), "s3cr") || strings.Contains(err.Error(), "/T00") || !strings.Contains(err.Error(), "***") {
+				t.Errorf("the error is %v", err)
+			}
+		})
 	}
 }
 

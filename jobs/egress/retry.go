@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // StatusError is an answer that is not 2xx. Find it with errors.As.
 type StatusError struct {
 	Status int
-	// Body is the beginning of the answer.
+	// Body is the beginning of the answer, with *** in place of what it quotes of the URL's path and query.
 	Body string
 	// RetryAfter is how long the answer asks to wait. 0: it does not say.
 	RetryAfter time.Duration
@@ -50,14 +51,48 @@ func (e *StatusError) Temporary() bool {
 // maxErrorBody is how many bytes of an answer an error shows.
 const maxErrorBody = 300
 
-func newStatusError(resp *http.Response) *StatusError {
-	begin, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // the status counts, and says enough
+func newStatusError(to *url.URL, resp *http.Response) *StatusError {
+	hide := capabilities(to)
+	begin, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+maxCapability)) // the status counts, and says enough
 	_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
 	return &StatusError{
 		Status:     resp.StatusCode,
-		Body:       strings.TrimSpace(string(begin)),
+		Body:       strings.TrimSpace(first(hide.Replace(string(begin)), maxErrorBody)),
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After")),
 	}
+}
+
+// The shortest part of a path or a query that is hidden by itself, and the longest that is recognised at the end of what is
+// shown. A capability is not shorter than the one.
+const (
+	minCapability = 16
+	maxCapability = 1 << 10
+)
+
+// capabilities returns what replaces each part of a URL that an answer must not tell readers of its error: a service
+// often quotes the path that it does not know.
+func capabilities(of *url.URL) *strings.Replacer {
+	texts := []string{of.RequestURI(), of.EscapedPath(), of.Path, of.RawQuery}
+	whole := len(texts)
+	texts = append(texts, strings.Split(of.Path, "/")...)
+	for _, list := range of.Query() {
+		texts = append(texts, list...)
+	}
+	var pairs []string
+	for i, text := range texts {
+		if i < whole && strings.Trim(text, "/") != "" || len(text) >= minCapability {
+			pairs = append(pairs, text, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// first returns the first n bytes of a text.
+func first(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
 }
 
 // retryAfter reads the header, in seconds or as a date. 0: it is not there, is neither, or the time has come.
