@@ -3,12 +3,14 @@ package cmd
 import (
 	"context"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
@@ -33,12 +35,16 @@ its timeout: only the end of the process ends that, so let it be started again. 
 start; later on it waits for one.
 
 With --listen it serves
-  /healthz  for who watches: 200 or, with the problems in its JSON, 503: what "status --check" finds, and no database
+  /healthz  for monitoring: 200, or 503 when "status --check" finds something or the database does not answer; with
+            daemon.token or daemon.read_token its JSON has the problems in words
   /readyz   200 when it runs slots: the database answers, and it is not being stopped
   /livez    503 only when the daemon hangs, so that restarting it helps
-  /metrics  for Prometheus; one more connection reads them
+  /metrics  for Prometheus; one more connection reads them. Where a token is set they need one
   /schedules, /changes, /preview, /openapi.json  recurring schedules, for clients that know daemon.token or daemon.read_token
-and under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
+It answers to localhost, addresses, the name of the machine, those of services on Kubernetes (NAME.NAMESPACE.svc) and
+daemon.hosts, and to no other name.
+
+Under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
 		Example: `  prescient daemon
   prescient daemon --listen localhost:8080 --log-format json
   curl -fsS localhost:8080/healthz`,
@@ -60,18 +66,60 @@ func runDaemon(ctx context.Context, a *App) error {
 	if a.many {
 		return runDaemons(ctx, a, ping)
 	}
+	gate, err := a.gate()
+	if err != nil {
+		return err
+	}
 	a.metrics = metrics.NewStore(a.store)
 	defer func() { a.metrics = nil }()
-	return a.daemon(ctx, ping, func(cfg daemon.Config) error {
-		cfg.Listen, cfg.Handler, cfg.Systemd = a.Config().Daemon.Listen, withMetrics(a.metrics.Handler(), cfg.Handler), true
+	return a.daemon(ctx, gate, ping, func(cfg daemon.Config) error {
+		all := metrics.NewGroup()
+		all.Add(a.metrics)
+		cfg.Listen, cfg.Hosts, cfg.MayRead = a.Config().Daemon.Listen, a.daemonHosts(), gate.access.Allows
+		cfg.Handler, cfg.Systemd = gate.withMetrics(all, cfg.Handler), true
 		return daemon.Run(ctx, cfg)
 	})
 }
 
+// gate tells who may ask a daemon.
+type gate struct {
+	access *web.Access
+	tokens bool // there are some
+}
+
+func (a *App) gate() (gate, error) {
+	cfg := a.Config().Daemon
+	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
+	if err != nil {
+		return gate{}, usagef("daemon.token, daemon.read_token: %w", err)
+	}
+	return gate{web.NewAccess(keys, nil, a.log), len(keys) > 0}, nil
+}
+
+// daemonHosts are the names that a daemon answers to, beside those that package daemon adds. In a cluster those of its
+// services are among them, of which a site on the internet can have none.
+func (a *App) daemonHosts() []string {
+	names := web.Names(a.Config().Daemon.Hosts)
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		names = append(names, ".svc", ".svc.cluster.local")
+	}
+	return names
+}
+
+// withMetrics serves the metrics of a group, where there are tokens to those who have one, and every other path through next.
+func (g gate) withMetrics(group *metrics.Group, next http.Handler) http.Handler {
+	group.CountFailures(g.access.Failed)
+	handler := group.Handler()
+	if g.tokens {
+		handler = readersOnly(g.access.Allows, handler)
+	}
+	return withMetrics(handler, next)
+}
+
 // daemon calls run with the configuration of a daemon for the database of the settings. Its handler is that of schedules.
-func (a *App) daemon(ctx context.Context, ping *pinger, run func(cfg daemon.Config) error) error {
+func (a *App) daemon(ctx context.Context, gate gate, ping *pinger, run func(cfg daemon.Config) error) error {
 	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
-		api, err := a.schedulesAPI(ctx, db)
+		api, err := a.schedulesAPI(ctx, gate, db)
 		if err != nil {
 			return err
 		}
@@ -88,15 +136,13 @@ func (a *App) daemon(ctx context.Context, ping *pinger, run func(cfg daemon.Conf
 }
 
 // schedulesAPI returns the handler of the schedules; nil where no token is set.
-func (a *App) schedulesAPI(ctx context.Context, db *sqlx.DB) (http.Handler, error) {
-	tokens := strings.Fields(a.Config().Daemon.Token.Reveal())
-	readTokens := strings.Fields(a.Config().Daemon.ReadToken.Reveal())
-	if len(tokens)+len(readTokens) == 0 {
+func (a *App) schedulesAPI(ctx context.Context, gate gate, db *sqlx.DB) (http.Handler, error) {
+	if !gate.tokens {
 		return nil, nil
 	}
 	store, err := a.schedules(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Config{Store: store, DB: db, Tokens: tokens, ReadTokens: readTokens, Logger: a.log})
+	return httpapi.New(httpapi.Config{Store: store, DB: db, Access: gate.access, Logger: a.log})
 }

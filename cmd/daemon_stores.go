@@ -15,10 +15,15 @@ import (
 func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	gate, err := a.gate()
+	if err != nil {
+		return err
+	}
 	f, all := newFleet(a), metrics.NewGroup()
 	defer func() { err = errors.Join(err, f.close()) }()
 	group, err := daemon.NewFleet(ctx, daemon.FleetConfig{
-		Listen: a.Config().Daemon.Listen, Handler: withMetrics(all.Handler(), nil), Systemd: true, Logger: a.log,
+		Listen: a.Config().Daemon.Listen, Hosts: a.daemonHosts(), MayRead: gate.access.Allows,
+		Handler: gate.withMetrics(all, nil), Systemd: true, Logger: a.log,
 	})
 	if err != nil {
 		return err
@@ -29,7 +34,7 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	var failed error // what could not be recorded when all were stopped
 	k.run = func(own context.Context, a *App) error {
 		a.metrics = metrics.NewStore(a.store)
-		return a.daemon(own, ping, func(cfg daemon.Config) error {
+		return a.daemon(own, gate, ping, func(cfg daemon.Config) error {
 			all.Add(a.metrics)
 			err := group.Run(own, a.store, cfg)
 			if err != nil && ctx.Err() != nil {

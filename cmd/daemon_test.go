@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -106,7 +108,7 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 
 func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	const token = "a-token-for-this-test"
-	t.Setenv("PRESCIENT_DAEMON_TOKEN", token+" the-token-of-another")
+	t.Setenv("PRESCIENT_DAEMON_TOKEN", "ops:"+token+" the-token-of-another")
 	t.Setenv("PRESCIENT_DAEMON_READ_TOKEN", "a-token-that-reads")
 	url := serve(t, "daemon")
 	for _, wrong := range []string{"", "another-token-altogether"} {
@@ -126,8 +128,62 @@ func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 			t.Errorf("list: %d %s", status, text)
 		}
 	}
-	if status, text := ask(t, http.MethodGet, url+"/healthz", "", ""); !strings.Contains(text, `"next"`) {
-		t.Errorf("/healthz: %d %s", status, text)
+	var actor string
+	db := sqlx.MustOpen("postgres", os.Getenv("PRESCIENT_DATABASE_URL"))
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.GetContext(t.Context(), &actor, `select actor from prescient.why('schedule', 'report-42') where actor is not null limit 1`); err != nil || actor != "ops from 127.0.0.1" {
+		t.Errorf("the schedule was made by %q, %v", actor, err)
+	}
+}
+
+func TestADaemonTellsDetailsToThoseWhoHaveAToken(t *testing.T) {
+	const token = "a-token-that-reads"
+	t.Setenv("PRESCIENT_DAEMON_READ_TOKEN", "monitor:"+token)
+	url := serve(t, "daemon")
+	eventually(t, url+"/healthz", token, "", `"ok":true`, `"next":"`, `"problems":[]`)
+	for _, other := range []string{"", "another-token-altogether"} {
+		if status, text := ask(t, http.MethodGet, url+"/healthz", other, ""); status != http.StatusOK || strings.TrimSpace(text) != `{"ok":true}` {
+			t.Errorf("/healthz with %q: %d %s", other, status, text)
+		}
+		if status, text := ask(t, http.MethodGet, url+"/metrics", other, ""); status != http.StatusUnauthorized || strings.Contains(text, "prescient_") {
+			t.Errorf("/metrics with %q: %d %s", other, status, text)
+		}
+	}
+	eventually(t, url+"/metrics", token, "", "\nprescient_authentication_failures_total 2\n", "\nprescient_database_up 1\n")
+	for range 10 { // programs share an address: one does not lock out others
+		ask(t, http.MethodGet, url+"/metrics", "another-token-altogether", "")
+	}
+	if status, _ := ask(t, http.MethodGet, url+"/metrics", token, ""); status != http.StatusOK {
+		t.Errorf("/metrics after wrong tokens of others: %d", status)
+	}
+}
+
+func TestADaemonIsAskedByItsNames(t *testing.T) {
+	t.Setenv("PRESCIENT_DAEMON_HOSTS", "batch.example.com")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	url := serve(t, "daemon")
+	machine, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{
+		"localhost:8080": http.StatusOK, "10.1.2.3:8080": http.StatusOK, "batch.example.com": http.StatusOK, "prescient.shop.svc:8080": http.StatusOK,
+		machine + ":8080": http.StatusOK, "rebound.example.com:8080": http.StatusMisdirectedRequest,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/livez", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode != want || want != http.StatusOK && !strings.Contains(string(text), "daemon.hosts") {
+			t.Errorf("asked as %s: %d %s, want %d", host, answer.StatusCode, text, want)
+		}
 	}
 }
 
@@ -137,6 +193,7 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	database := writeStores(t)
 	url := serve(t, "daemon")
 	eventually(t, url+"/readyz", token, "", `"ready":true`)
+	eventually(t, url+"/healthz", "", "", `{"ok":false}`)
 	eventually(t, url+"/healthz", token, "", `store down: connect to the database`, `store tenants: no schema like tenant_* holds the tables`, `"shop":{`)
 	eventually(t, url+"/livez", token, "", `"alive":true`)
 
@@ -176,7 +233,6 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 }
 
 func TestADaemonServesItsMetrics(t *testing.T) {
-	t.Setenv("PRESCIENT_DAEMON_TOKEN", "a-token-for-this-test") // the metrics need none
 	url := serve(t, "daemon")
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		status, text := ask(t, http.MethodGet, url+"/metrics", "", "")

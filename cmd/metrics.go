@@ -40,6 +40,18 @@ func (a *App) watch(db *sqlx.DB, registry *jobs.Registry) {
 	a.metrics.Watch(metrics.Source{DB: db, Schema: a.Config().Database.Schema, Registry: registry, Logger: a.log})
 }
 
+// readersOnly refuses requests of those who may not read.
+func readersOnly(mayRead func(*http.Request) bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !mayRead(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
+			http.Error(w, "send the header Authorization: Bearer, and a token", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // withMetrics is a handler that serves /metrics by one, and every other path through next, which may be nil.
 func withMetrics(metrics, next http.Handler) http.Handler {
 	mux := http.NewServeMux()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/metrics"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -34,7 +34,8 @@ first, and recorded with who has done it.
 
   /         for people: pages that need no JavaScript, and keep themselves up to date where there is some
   /api/v1   for programs; /api/v1/openapi.json describes it
-  /healthz  200 or, with the names of the conditions that "status --check" finds, 503
+  /healthz  200 or 503; for readers with the names of the conditions that "status --check" finds
+  /metrics  for Prometheus, and for readers: tokens that were wrong, and the process
 
 It listens on this machine alone, where everybody may read who reaches it. On another address, and behind a proxy, it wants
 a token: serve.read_token is what readers have, and serve.token what operators have, without whom nobody may act. A
@@ -59,20 +60,25 @@ Of several stores / is a page of all, each has its own pages and its API below /
 	return c
 }
 
-// door is who may come in.
+// door tells who may come in.
 type door struct {
-	keys web.Keys
-	open bool // everybody may read
+	access *web.Access
+	open   bool // everybody may read
+}
+
+// mayRead tells whether who sends a request may read.
+func (d door) mayRead(r *http.Request) bool {
+	return d.open && r.Header.Get("Authorization") == "" || d.access.Allows(r)
 }
 
 // api is the configuration of an API but for what it shows.
 func (d door) api(a *App) api.Config {
-	return api.Config{Whose: whose(d.keys), OpenReading: d.open, Address: a.addressOf(), Logger: a.log}
+	return api.Config{Access: d.access, OpenReading: d.open, Logger: a.log}
 }
 
 // pages is the configuration of pages but for what they show.
 func (d door) pages(a *App) pages.Config {
-	return pages.Config{Whose: whose(d.keys), OpenReading: d.open, Secure: a.Config().Serve.Proxy == "https", Address: a.addressOf(), Logger: a.log}
+	return pages.Config{Access: d.access, OpenReading: d.open, Secure: a.Config().Serve.Proxy == "https", Logger: a.log}
 }
 
 func runServer(ctx context.Context, a *App) error {
@@ -89,7 +95,12 @@ func runServer(ctx context.Context, a *App) error {
 		}
 		return usagef("%s: set serve.token or serve.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
 	}
-	door := door{keys: keys, open: private && cfg.ReadToken == config.Secret{}}
+	if cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {
+		a.log.WarnContext(ctx, "serve.proxy is set and serve.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
+			"keep everybody out for a minute. Set serve.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
+	}
+	access := web.NewAccess(keys, web.ProxiedAddress(cfg.ProxyNetworks), a.log).LockingOut()
+	door := door{access: access, open: private && cfg.ReadToken == config.Secret{}}
 	if a.many {
 		return serveBoards(ctx, a, door)
 	}
@@ -116,7 +127,7 @@ func serveBoard(ctx context.Context, a *App, door door) error {
 		if err != nil {
 			return err
 		}
-		_, end, err := web.Listen(ctx, a.Config().Serve.Listen, a.guarded(serveHandler(b, handler, shown)), a.log)
+		_, end, err := web.Listen(ctx, a.Config().Serve.Listen, a.guarded(door, serveHandler(b, door, handler, shown)), a.log)
 		if err != nil {
 			return err
 		}
@@ -141,39 +152,19 @@ func (a *App) newBoard(ctx context.Context, db *sqlx.DB, registry *jobs.Registry
 	})
 }
 
-// whose says who a token belongs to.
-func whose(keys web.Keys) func(token string) (board.Who, bool) {
-	return func(token string) (board.Who, bool) {
-		who, known := keys.Find(token)
-		return board.Who{Name: who.Name, Operator: who.MayChange}, known
-	}
-}
-
-// addressOf says where a request comes from.
-func (a *App) addressOf() func(*http.Request) netip.Addr {
-	if a.Config().Serve.Proxy == "off" {
-		return web.Address
-	}
-	return web.ProxiedAddress
-}
-
-// guarded refuses requests by a name that is not the server's.
-func (a *App) guarded(next http.Handler) http.Handler {
-	names := strings.FieldsFunc(a.Config().Serve.Hosts, func(r rune) bool { return r == ',' || r == ' ' })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !web.HostIsOurs(r.Host, names) {
-			http.Error(w, "this server is not asked by that name: set serve.hosts to the names it has", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// guarded serves /metrics to readers, and refuses requests by a name that is not the server's.
+func (a *App) guarded(door door, next http.Handler) http.Handler {
+	group := metrics.NewGroup()
+	group.CountFailures(door.access.Failed)
+	mux := withMetrics(readersOnly(door.mayRead, group.Handler()), next)
+	return web.Guard(web.Names(a.Config().Serve.Hosts), "serve.hosts", mux)
 }
 
 // healthTimeout is how long who asks for the health waits.
 const healthTimeout = 5 * time.Second
 
 // serveHandler is all that is served.
-func serveHandler(b *board.Board, api, pages http.Handler) http.Handler {
+func serveHandler(b *board.Board, door door, api, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 	mux.Handle("/api/", api)
@@ -188,7 +179,16 @@ func serveHandler(b *board.Board, api, pages http.Handler) http.Handler {
 		for _, f := range v.Findings {
 			problems = append(problems, f.Condition)
 		}
-		web.WriteHealth(w, len(problems) == 0, map[string]any{"problems": problems})
+		writeProblems(w, problems, door.mayRead(r))
 	})
 	return mux
+}
+
+// writeProblems answers whether all is well; to a reader with the names of what is not.
+func writeProblems(w http.ResponseWriter, problems []string, reader bool) {
+	health := map[string]any{"ok": len(problems) == 0}
+	if reader {
+		health["problems"] = problems
+	}
+	web.WriteHealth(w, len(problems) == 0, health)
 }

@@ -42,7 +42,7 @@ func serveBoards(ctx context.Context, a *App, door door) (err error) {
 	defer func() { err = errors.Join(err, f.close()) }()
 	b := &boards{plans: board.NewPlans(), serving: map[string]serving{}}
 	b.api = door.api(a)
-	b.api.Stores, b.api.Failures = &b.stores, api.NewFailures()
+	b.api.Stores = &b.stores
 	list, err := api.NewStores(b.api)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func serveBoards(ctx context.Context, a *App, door door) (err error) {
 	if b.pages, err = pages.NewStores(cfg); err != nil {
 		return err
 	}
-	_, end, err := web.Listen(ctx, a.Config().Serve.Listen, a.guarded(b.handler(list)), a.log)
+	_, end, err := web.Listen(ctx, a.Config().Serve.Listen, a.guarded(door, b.handler(door, list)), a.log)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (b *boards) run(ctx context.Context, a *App) error {
 }
 
 // handler is all that is served.
-func (b *boards) handler(list http.Handler) http.Handler {
+func (b *boards) handler(door door, list http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", b.pages)
 	mux.Handle("/api/", list)
@@ -138,7 +138,7 @@ func (b *boards) handler(list http.Handler) http.Handler {
 				problems = append(problems, "store "+s.Name+": "+f.Condition)
 			}
 		}
-		web.WriteHealth(w, len(problems) == 0, map[string]any{"problems": problems})
+		writeProblems(w, problems, door.mayRead(r))
 	})
 	return mux
 }

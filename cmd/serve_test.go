@@ -21,7 +21,7 @@ func TestTheServerAnswersWhoMayAsk(t *testing.T) {
 	const operator = "0123456789abcdef"
 	t.Setenv("PRESCIENT_SERVE_TOKEN", "ops:"+operator)
 	url := serve(t, "serve")
-	if status, body := ask(t, http.MethodGet, url+"/healthz", "", ""); status != http.StatusOK || strings.TrimSpace(body) != `{"problems":[]}` {
+	if status, body := ask(t, http.MethodGet, url+"/healthz", "", ""); status != http.StatusOK || strings.TrimSpace(body) != `{"ok":true,"problems":[]}` {
 		t.Errorf("%d %s", status, body)
 	}
 	status, body := ask(t, http.MethodGet, url+"/api/v1/overview", "", "") // from this machine
@@ -63,6 +63,15 @@ func TestReadingNeedsATokenWhereReadersHaveOne(t *testing.T) {
 	const reader = "fedcba9876543210"
 	t.Setenv("PRESCIENT_SERVE_READ_TOKEN", reader)
 	url := serve(t, "serve")
+	if status, body := ask(t, http.MethodGet, url+"/healthz", "", ""); status != http.StatusOK || strings.TrimSpace(body) != `{"ok":true}` {
+		t.Errorf("/healthz: %d %s", status, body)
+	}
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "nobody's, and long": http.StatusUnauthorized, reader: http.StatusOK} {
+		if status, body := ask(t, http.MethodGet, url+"/metrics", token, ""); status != want {
+			t.Errorf("/metrics with %q: %d %s, want %d", token, status, body, want)
+		}
+	}
+	eventually(t, url+"/metrics", reader, "", "\nprescient_authentication_failures_total 1\n")
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "nobody's, and long": http.StatusUnauthorized, reader: http.StatusOK} {
 		if status, body := ask(t, http.MethodGet, url+"/api/v1/jobs", token, ""); status != want {
 			t.Errorf("%q: %d %s, want %d", token, status, body, want)

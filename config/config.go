@@ -123,11 +123,17 @@ type Daemon struct {
 	Listen string `mapstructure:"listen"`
 
 	// Token is the bearer token of the API of schedules, at least 16 characters, or several separated by spaces, each of
-	// which will do. Default: empty, none.
+	// which will do. A token may have a name and a colon before it, under which its changes are recorded:
+	// ops:0123456789abcdef. Default: empty, none.
 	Token Secret `mapstructure:"token"`
 
-	// ReadToken is Token for those who may read, and change nothing. Default: empty, none. Without either there is no API.
+	// ReadToken is Token for those who may read, and change nothing. Default: empty, none. Without either there is no API,
+	// /healthz tells nobody details, and /metrics needs no token.
 	ReadToken Secret `mapstructure:"read_token"`
+
+	// Hosts are the names that clients ask the daemon by, separated by commas, besides localhost, addresses and the name of the
+	// machine. The daemon refuses a request by another name. Default: empty, none.
+	Hosts string `mapstructure:"hosts"`
 }
 
 // Serve says where prescient serve listens, and to whom.
@@ -148,9 +154,13 @@ type Serve struct {
 	// refused. Default: empty, none.
 	Hosts string `mapstructure:"hosts"`
 
-	// Proxy is what browsers speak to a proxy in front of the server: http or https. Each request is then taken to come from where the proxy
-	// says, in X-Forwarded-For, and a token is needed. Default: "off", there is none.
+	// Proxy is what browsers speak to a proxy in front of the server: http or https. A token is then needed. Default: "off",
+	// there is none.
 	Proxy string `mapstructure:"proxy"`
+
+	// ProxyNetworks are the addresses of proxies. The server believes what these, and no others, say in X-Forwarded-For
+	// about where a request comes from. Default: none.
+	ProxyNetworks Prefixes `mapstructure:"proxy_networks"`
 }
 
 // Spool says where prescient spool works.

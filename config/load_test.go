@@ -29,9 +29,12 @@ var changed = Config{
 	},
 	Serve: Serve{
 		Listen: ":8089", Token: NewSecret("ops:s3cret-s3cret-s3cret"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
-		Hosts: "board.example.com", Proxy: "https",
+		Hosts: "board.example.com", Proxy: "https", ProxyNetworks: Prefixes{netip.MustParsePrefix("192.0.2.0/24")},
 	},
-	Daemon:  Daemon{Listen: ":8080", Token: NewSecret("s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3")},
+	Daemon: Daemon{
+		Listen: ":8080", Token: NewSecret("ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
+		Hosts: "batch.example.com",
+	},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Keep: 90 * 24 * time.Hour},
 	Metrics: Metrics{File: "/var/lib/metrics/prescient.prom"},
@@ -39,40 +42,42 @@ var changed = Config{
 }
 
 var changedText = map[string]string{
-	"database.url":      "postgres://app:s3cret@db/orders?sslmode=verify-full",
-	"database.schema":   "checks",
-	"database.prepare":  "on",
-	"slots.width":       "5m",
-	"run.workers":       "8",
-	"run.connections":   "20",
-	"run.page":          "200",
-	"run.lease":         "90s",
-	"run.grace":         "1m",
-	"run.early":         "1.5s",
-	"run.claim_delay":   "2s",
-	"run.stores":        "3",
-	"run.part":          "1/3",
-	"run.job_name":      "scan-29401665",
-	"run.ping_url":      "https://example.com/ping",
-	"jobs.horizon":      "1d12h",
-	"jobs.max_payload":  "1048576",
-	"events.to":         "https://app:s3cret@example.com/hook",
-	"events.source":     "https://shop.example.com/orders",
-	"events.secret":     signing,
-	"events.allow":      "10.0.0.0/8,::1",
-	"daemon.listen":     ":8080",
-	"daemon.token":      "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
-	"daemon.read_token": "s3cret-s3cret-s3cre3",
-	"serve.listen":      ":8089",
-	"serve.token":       "ops:s3cret-s3cret-s3cret",
-	"serve.read_token":  "s3cret-s3cret-s3cre3",
-	"serve.hosts":       "board.example.com",
-	"serve.proxy":       "https",
-	"spool.dir":         "/var/spool/prescient",
-	"history.keep":      "90d",
-	"metrics.file":      "/var/lib/metrics/prescient.prom",
-	"log.level":         "debug",
-	"log.format":        "json",
+	"database.url":         "postgres://app:s3cret@db/orders?sslmode=verify-full",
+	"database.schema":      "checks",
+	"database.prepare":     "on",
+	"slots.width":          "5m",
+	"run.workers":          "8",
+	"run.connections":      "20",
+	"run.page":             "200",
+	"run.lease":            "90s",
+	"run.grace":            "1m",
+	"run.early":            "1.5s",
+	"run.claim_delay":      "2s",
+	"run.stores":           "3",
+	"run.part":             "1/3",
+	"run.job_name":         "scan-29401665",
+	"run.ping_url":         "https://example.com/ping",
+	"jobs.horizon":         "1d12h",
+	"jobs.max_payload":     "1048576",
+	"events.to":            "https://app:s3cret@example.com/hook",
+	"events.source":        "https://shop.example.com/orders",
+	"events.secret":        signing,
+	"events.allow":         "10.0.0.0/8,::1",
+	"daemon.listen":        ":8080",
+	"daemon.token":         "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
+	"daemon.hosts":         "batch.example.com",
+	"daemon.read_token":    "s3cret-s3cret-s3cre3",
+	"serve.listen":         ":8089",
+	"serve.token":          "ops:s3cret-s3cret-s3cret",
+	"serve.read_token":     "s3cret-s3cret-s3cre3",
+	"serve.hosts":          "board.example.com",
+	"serve.proxy":          "https",
+	"serve.proxy_networks": "192.0.2.0/24",
+	"spool.dir":            "/var/spool/prescient",
+	"history.keep":         "90d",
+	"metrics.file":         "/var/lib/metrics/prescient.prom",
+	"log.level":            "debug",
+	"log.format":           "json",
 }
 
 var changedFiles = map[string]string{
@@ -82,8 +87,8 @@ slots: {width: 5m}
 run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, stores: 3, part: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allow: "10.0.0.0/8, ::1"}
-daemon: {listen: ":8080", token: s3cret-s3cret-s3cret s3cret-s3cret-s3cre2, read_token: s3cret-s3cret-s3cre3}
-serve: {listen: ":8089", token: "ops:s3cret-s3cret-s3cret", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https}
+daemon: {listen: ":8080", token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: batch.example.com}
+serve: {listen: ":8089", token: "ops:s3cret-s3cret-s3cret", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
 spool: {dir: /var/spool/prescient}
 history: {keep: 90d}
 metrics: {file: /var/lib/metrics/prescient.prom}
@@ -93,8 +98,8 @@ log: {level: debug, format: json}
 database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks", prepare = "on"}
 slots.width = "5m"
 jobs = {horizon = "1d12h", max_payload = 1048576}
-daemon = {listen = ":8080", token = "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3"}
-serve = {listen = ":8089", token = "ops:s3cret-s3cret-s3cret", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https"}
+daemon = {listen = ":8080", token = "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3", hosts = "batch.example.com"}
+serve = {listen = ":8089", token = "ops:s3cret-s3cret-s3cret", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https", proxy_networks = "192.0.2.0/24"}
 spool.dir = "/var/spool/prescient"
 history.keep = "90d"
 metrics.file = "/var/lib/metrics/prescient.prom"
@@ -123,8 +128,8 @@ allow = "10.0.0.0/8, ::1"
 "run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "stores": 3, "part": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"to": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allow": "10.0.0.0/8, ::1"},
-"daemon": {"listen": ":8080", "token": "s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3"},
-"serve": {"listen": ":8089", "token": "ops:s3cret-s3cret-s3cret", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https"},
+"daemon": {"listen": ":8080", "token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "batch.example.com"},
+"serve": {"listen": ":8089", "token": "ops:s3cret-s3cret-s3cret", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
 "spool": {"dir": "/var/spool/prescient"},
 "history": {"keep": "90d"},
 "metrics": {"file": "/var/lib/metrics/prescient.prom"},
@@ -282,6 +287,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		got = append(got, [2]string{entry.Key, entry.Value})
 	}
 	diff(t, [][2]string{
+		{"daemon.hosts", "batch.example.com"},
 		{"daemon.listen", ":8080"},
 		{"daemon.read_token", "***"},
 		{"daemon.token", "***"},
@@ -312,6 +318,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"serve.hosts", "board.example.com"},
 		{"serve.listen", ":8089"},
 		{"serve.proxy", "https"},
+		{"serve.proxy_networks", "192.0.2.0/24"},
 		{"serve.read_token", "***"},
 		{"serve.token", "***"},
 		{"slots.width", "5m"},

@@ -31,6 +31,11 @@ const maxName = 63
 
 const wantNamed = wantTokens + ", each perhaps with a name and a colon before it"
 
+const (
+	wantHosts    = "names separated by commas, such as board.example.com"
+	wantPrefixes = "IP addresses and CIDR prefixes separated by commas, such as 10.0.0.0/8, ::1"
+)
+
 const wantTokens = "empty, or at least 16 visible ASCII characters, or several such separated by spaces"
 
 // rules has one entry for every key of Config.
@@ -110,29 +115,28 @@ var rules = map[string]rule[Config]{
 		`empty, or "whsec_" and the base64 of 24 to 64 bytes, or several such separated by spaces`,
 		func(c Config) bool { return areSigningSecrets(c.Events.Secret) },
 	},
-	"events.allow": {"IP addresses and CIDR prefixes separated by commas, such as 10.0.0.0/8, ::1", always[Config]},
+	"events.allow": {wantPrefixes, always[Config]},
 	"daemon.listen": {
 		"empty, or host:port, such as localhost:8080 or :8080",
 		func(c Config) bool { return c.Daemon.Listen == "" || isHostPort(c.Daemon.Listen) },
 	},
-	"daemon.token":      {wantTokens, func(c Config) bool { return tokens.MatchString(c.Daemon.Token.Reveal()) }},
-	"daemon.read_token": {wantTokens, func(c Config) bool { return tokens.MatchString(c.Daemon.ReadToken.Reveal()) }},
+	"daemon.token":      {wantNamed, func(c Config) bool { return areNamedTokens(c.Daemon.Token.Reveal()) }},
+	"daemon.read_token": {wantNamed, func(c Config) bool { return areNamedTokens(c.Daemon.ReadToken.Reveal()) }},
+	"daemon.hosts":      {wantHosts, func(c Config) bool { return areHosts(c.Daemon.Hosts) }},
 	"serve.listen": {
 		"host:port, such as localhost:8088 or :8088",
 		func(c Config) bool { return isHostPort(c.Serve.Listen) },
 	},
 	"serve.token":      {wantNamed, func(c Config) bool { return areNamedTokens(c.Serve.Token.Reveal()) }},
 	"serve.read_token": {wantNamed, func(c Config) bool { return areNamedTokens(c.Serve.ReadToken.Reveal()) }},
-	"serve.hosts": {
-		"names separated by commas, such as board.example.com",
-		func(c Config) bool { return c.Serve.Hosts == "" || hostNames.MatchString(c.Serve.Hosts) },
-	},
+	"serve.hosts":      {wantHosts, func(c Config) bool { return areHosts(c.Serve.Hosts) }},
 	"serve.proxy": {
 		"off, http or https",
 		func(c Config) bool { return slices.Contains([]string{"off", "http", "https"}, c.Serve.Proxy) },
 	},
-	"spool.dir":    {"a directory", always[Config]},
-	"history.keep": {"0 for everything, or a duration, such as 90d", always[Config]},
+	"serve.proxy_networks": {wantPrefixes, always[Config]},
+	"spool.dir":            {"a directory", always[Config]},
+	"history.keep":         {"0 for everything, or a duration, such as 90d", always[Config]},
 	"metrics.file": {
 		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
 		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },
@@ -146,6 +150,8 @@ var rules = map[string]rule[Config]{
 		func(c Config) bool { return c.Log.Format == "text" || c.Log.Format == "json" },
 	},
 }
+
+func areHosts(text string) bool { return text == "" || hostNames.MatchString(text) }
 
 // areNamedTokens is the rule of tokens that may have names.
 func areNamedTokens(text string) bool {

@@ -90,7 +90,7 @@ var given = map[string]string{
 	"flow.md":     "print, send jobs.CheckFunc",
 	"learning.md": "nextAlertAt time.Time",
 
-	"../cmd/serve/pages/doc.go": "b *board.Board, whose func(string) (board.Who, bool), mux *http.ServeMux",
+	"../cmd/serve/pages/doc.go": "b *board.Board, access *web.Access, mux *http.ServeMux",
 
 	"../jobs/egress/doc.go":           "secret, id string, to *url.URL, prefixes []netip.Prefix, body []byte",
 	"../jobs/httpjob/doc.go":          "secret string",
@@ -193,7 +193,7 @@ const module = "github.com/prescient-go/prescient/"
 
 // Packages of this module are named as they are, but for sql.
 func init() {
-	for _, path := range strings.Fields(`cmd cmd/serve/board cmd/serve/pages config jobs jobs/egress jobs/event jobs/event/file jobs/event/kafka jobs/event/nats
+	for _, path := range strings.Fields(`cmd cmd/serve/board cmd/serve/pages config internal/web jobs jobs/egress jobs/event jobs/event/file jobs/event/kafka jobs/event/nats
 		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/pgxjobs jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob jobs/stores slots slots/daemon
 		slots/delayq slots/grid slots/metrics slots/replay slots/spool sql/embedded sql/pgtest testkit`) {
 		imports[filepath.Base(path)] = module + path

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -63,6 +64,7 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 		case !who.MayChange && r.Method != http.MethodGet:
 			a.Fail(w, r, NewProblem(http.StatusForbidden, "this needs the token of an operator: without it one may read, and change nothing"))
 		default:
+			r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
 			r.Body = http.MaxBytesReader(w, r.Body, limit)
 			answer, err := handle(w, r)
 			if err != nil {
@@ -72,6 +74,15 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 			a.Answer(w, r, answer)
 		}
 	}
+}
+
+// whoKey is where the context of a request has its Who.
+type whoKey struct{}
+
+// Sender returns who has sent a request that a Handler gets.
+func Sender(r *http.Request) Who {
+	who, _ := r.Context().Value(whoKey{}).(Who)
+	return who
 }
 
 // Fail answers with the problem of an error.

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// HostIsOurs tells whether a request was sent to this server by a name of ours: localhost, one of names, or an address. A page of
-// another site that has its own name resolve to us (DNS rebinding) has none of these.
+// HostIsOurs tells whether a request was sent to this server by a name of ours: localhost, one of names, or an address. A name
+// that begins with a dot stands for all that end in it. A page of another site that has its own name resolve to us (DNS
+// rebinding) has none of these.
 func HostIsOurs(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -19,7 +20,7 @@ func HostIsOurs(host string, names []string) bool {
 		return true
 	}
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.ContainsFunc(names, func(name string) bool {
-		return host != "" && strings.EqualFold(host, name)
+		return host != "" && (strings.EqualFold(host, name) || strings.HasPrefix(name, ".") && strings.HasSuffix(host, strings.ToLower(name)))
 	})
 }
 
@@ -33,17 +34,55 @@ func IsLoopback(listen string) bool {
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// Address is who has connected.
-func Address(r *http.Request) netip.Addr {
-	a, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return a.Addr()
+// Guard refuses a request by a name that is not the server's, which setting has; see [HostIsOurs].
+func Guard(names []string, setting string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !HostIsOurs(r.Host, names) {
+			http.Error(w, "this server does not answer to that name: add the names it has to "+setting, http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
-// ProxiedAddress is who has connected to the proxy in front of the server, as that says.
-func ProxiedAddress(r *http.Request) netip.Addr {
-	all := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	if a, err := netip.ParseAddr(strings.TrimSpace(all[len(all)-1])); err == nil {
-		return a
+// Names returns the names of a list that has commas or spaces between them.
+func Names(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// Address returns the address that a request comes from, without a zone.
+func Address(r *http.Request) netip.Addr {
+	a, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return a.Addr().Unmap().WithZone("")
+}
+
+// maxForwarded is how many proxies one after the other are believed.
+const maxForwarded = 10
+
+// ProxiedAddress returns a function that tells where a request comes from that proxies in these networks have sent on, by
+// their X-Forwarded-For: the last address in it that is none of theirs. It believes no other network.
+func ProxiedAddress(networks []netip.Prefix) func(r *http.Request) netip.Addr {
+	return func(r *http.Request) netip.Addr {
+		from := Address(r)
+		all := r.Header.Values("X-Forwarded-For")
+		for range maxForwarded {
+			isProxy := slices.ContainsFunc(networks, func(network netip.Prefix) bool { return network.Contains(from) })
+			if !isProxy || len(all) == 0 {
+				break
+			}
+			last := len(all) - 1
+			comma := strings.LastIndexByte(all[last], ',')
+			before, err := netip.ParseAddr(strings.TrimSpace(all[last][comma+1:]))
+			if err != nil {
+				break // the proxy is as far as it is known
+			}
+			from = before.Unmap().WithZone("")
+			if comma < 0 {
+				all = all[:last]
+			} else {
+				all = append(slices.Clone(all[:last]), all[last][:comma])
+			}
+		}
+		return from
 	}
-	return Address(r)
 }

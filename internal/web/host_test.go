@@ -4,12 +4,12 @@ import "testing"
 
 func TestTheServerIsAskedByNamesOfItsOwn(t *testing.T) {
 	t.Parallel()
-	names := []string{"batch.example.com"}
+	names := []string{"batch.example.com", ".Shop.svc"}
 	for host, want := range map[string]bool{
 		"localhost": true, "localhost:8080": true, "LOCALHOST:8080": true, "a.localhost": true, "127.0.0.1:8080": true, "[::1]:8080": true, "::1": true,
 		"10.1.2.3": true, "batch.example.com": true, "Batch.Example.com.:443": true,
 		"evil.example": false, "batch.example.com.evil.example": false, "localhost.evil.example": false, "": false, ":8080": false, "127.0.0.1.evil.example:80": false,
-		"notlocalhost": false,
+		"notlocalhost": false, "orders.shop.svc:8080": true, "shop.svc": false, "orders-shop.svc": false,
 	} {
 		if got := HostIsOurs(host, names); got != want {
 			t.Errorf("%q is ours: %v, want %v", host, got, want)

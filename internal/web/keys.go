@@ -15,6 +15,7 @@ const MinToken = 16
 type Who struct {
 	Name      string // of the token; empty: it has none
 	MayChange bool
+	Token     int // the number of the token, from 1 on; 0: none
 }
 
 // Keys are tokens, of which no more is kept than their digests.
@@ -32,7 +33,7 @@ func NewKeys(tokens, readTokens []string) (Keys, error) {
 		if len(token) < MinToken {
 			return nil, fmt.Errorf("a token has fewer than %d characters", MinToken)
 		}
-		keys = append(keys, key{sha256.Sum256([]byte(token)), Who{MayChange: i < len(tokens)}})
+		keys = append(keys, key{sha256.Sum256([]byte(token)), Who{MayChange: i < len(tokens), Token: i + 1}})
 	}
 	return keys, nil
 }

@@ -25,6 +25,12 @@ type Config struct {
 	Keep time.Duration
 	// Listen is the address of the HTTP server, as host:port. Default: none.
 	Listen string
+	// Hosts are the names that clients ask the server by, besides localhost, addresses, the name of the machine and that in
+	// Listen. A request by another name is refused: a page of another site could have its name lead here. Default: none.
+	Hosts []string
+	// MayRead tells whether who sends a request may see what is wrong, which /healthz tells in Problems: it has names of
+	// jobs and errors. Default: nobody may, and all are told whether something is.
+	MayRead func(r *http.Request) bool
 	// Handler serves every path but /healthz, /readyz and /livez. A request must come within 30 s, and its answer be
 	// taken within a minute, unless the handler extends that by http.ResponseController. Default: 404.
 	Handler http.Handler
@@ -48,6 +54,8 @@ func (c Config) Pool() int {
 	return (cmp.Or(c.Slots, DefaultSlots) + 1) * (connections + slots.OwnConnections)
 }
 
+func nobody(*http.Request) bool { return false }
+
 // daemon is one call of Run.
 type daemon struct {
 	cfg      Config
@@ -69,6 +77,9 @@ func newDaemon(cfg Config) (*daemon, error) {
 	schema, err := pgsql.ParseSchema(cfg.Runner.Schema)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.MayRead == nil {
+		cfg.MayRead = nobody
 	}
 	if cfg.Begins == nil {
 		cfg.Begins = func(context.Context, time.Time) {}

@@ -36,8 +36,8 @@
 //
 // # Who watches it
 //
-// Three paths are served on Config.Listen. /healthz says how things are, as [Health], with 503 where a person should
-// look: the database does not answer, a slot was missed and is not caught up on, a run failed, or a condition of package
+// Three paths are served on Config.Listen. /healthz says how things are, to those who Config.MayRead lets as [Health], with
+// 503 where a person should look: the database does not answer, a slot was missed and is not caught up on, a run failed, or a condition of package
 // health does not hold. /readyz tells whether it runs slots. /livez is for whoever restarts it: 503 only when the loop itself has not come round for six minutes, which no fault of the database causes.
 // systemd, where Config.Systemd asks for it, is told when it is ready and how it is, and its watchdog is fed while
 // /livez is 200.

@@ -28,6 +28,9 @@ type Fleet struct {
 type FleetConfig struct {
 	// Listen is as in Config.
 	Listen string
+	// Hosts and MayRead are as in Config.
+	Hosts   []string
+	MayRead func(r *http.Request) bool
 	// Handler serves every path but /healthz, /readyz, /livez and those below /stores/. Default: 404.
 	Handler http.Handler
 	// Systemd is as in Config.
@@ -45,6 +48,8 @@ type member struct {
 
 // FleetHealth is how the stores of a fleet are, as /healthz tells it in JSON.
 type FleetHealth struct {
+	// OK tells that there are no problems; who may not read is told this alone.
+	OK bool `json:"ok"`
 	// Problems are those of all stores, each after the name of its store.
 	Problems []string `json:"problems"`
 	// Stores are how the daemons of the stores are that could be begun.
@@ -58,6 +63,9 @@ const fleetEvery = time.Second
 func NewFleet(ctx context.Context, cfg FleetConfig) (*Fleet, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
+	}
+	if cfg.MayRead == nil {
+		cfg.MayRead = nobody
 	}
 	f := &Fleet{cfg: cfg, unit: unit{cfg.Systemd, cfg.Logger}, members: map[string]*member{}, end: func() {}}
 	if cfg.Listen != "" {
@@ -199,7 +207,8 @@ func (f *Fleet) handler(ctx context.Context) http.Handler {
 		if ctx.Err() != nil {
 			h.Problems = append(h.Problems, "the daemon is stopping")
 		}
-		web.WriteHealth(w, len(h.Problems) == 0, h)
+		h.OK = len(h.Problems) == 0
+		writeHealth(w, h.OK, h, f.cfg.MayRead(r))
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		ready := f.ready() && ctx.Err() == nil
@@ -213,7 +222,7 @@ func (f *Fleet) handler(ctx context.Context) http.Handler {
 	if f.cfg.Handler != nil {
 		mux.Handle("/", f.cfg.Handler)
 	}
-	return mux
+	return guard(f.cfg.Hosts, f.cfg.Listen, mux)
 }
 
 // serveStore gives a request to the handler of its store. The name of a store may have a slash.

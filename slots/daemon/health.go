@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/web"
@@ -12,8 +15,10 @@ import (
 	"github.com/prescient-go/prescient/slots/health"
 )
 
-// Health is how a daemon is, as /healthz tells it in JSON. Instants are in UTC.
+// Health is how a daemon is, as /healthz tells it in JSON to those who may read. Others get OK alone. Instants are in UTC.
 type Health struct {
+	// OK tells that there are no problems.
+	OK bool `json:"ok"`
 	// Problems are for a person to look at, in words. None: all is well.
 	Problems []string `json:"problems"`
 	// Last is the run that ended last, null before the first.
@@ -130,13 +135,34 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 	})
 }
 
+// writeHealth answers how things are; all of it only to those who may read.
+func writeHealth(w http.ResponseWriter, ok bool, all any, mayRead bool) {
+	if !mayRead {
+		all = map[string]bool{"ok": ok}
+	}
+	web.WriteHealth(w, ok, all)
+}
+
+// guard refuses requests by a name that is not the server's: those given, that in listen, and the machine's.
+func guard(names []string, listen string, next http.Handler) http.Handler {
+	names = slices.Clone(names)
+	if host, _, err := net.SplitHostPort(listen); err == nil {
+		names = append(names, host)
+	}
+	if machine, err := os.Hostname(); err == nil {
+		names = append(names, machine)
+	}
+	return web.Guard(names, "daemon.hosts", next)
+}
+
 // handler serves /healthz, /readyz, /livez and, on every other path, Config.Handler.
 func (d *daemon) handler(ctx context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		h := d.health(ctx.Err() != nil)
 		d.findings(r.Context(), &h)
-		web.WriteHealth(w, len(h.Problems) == 0, h)
+		h.OK = len(h.Problems) == 0
+		writeHealth(w, h.OK, h, d.cfg.MayRead(r))
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		d.mu.Lock()
@@ -151,7 +177,7 @@ func (d *daemon) handler(ctx context.Context) http.Handler {
 	if d.cfg.Handler != nil {
 		mux.Handle("/", d.cfg.Handler)
 	}
-	return mux
+	return guard(d.cfg.Hosts, d.cfg.Listen, mux)
 }
 
 // serve begins to serve where Config says so. The server goes on while the daemon stops; end ends it.

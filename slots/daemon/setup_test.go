@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -151,7 +152,7 @@ func (w *world) record(job string) func() []jobs.FutureJob {
 func (w *world) config(change ...func(*Config)) Config {
 	cfg := Config{Runner: slots.Config{
 		DB: w.db, Registry: w.registry, Lease: 10 * time.Second, Grace: time.Second, Logger: slog.New(slog.DiscardHandler),
-	}}
+	}, MayRead: func(*http.Request) bool { return true }}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -173,7 +173,7 @@ func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
 	handler := d.handler(t.Context())
 	ask := func(path string) (int, string) {
 		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		return answer.Code, answer.Body.String()
 	}
 	eventually(t, "the reason", func() bool {

@@ -212,6 +212,13 @@ func NewGroup() *Group {
 	return g
 }
 
+// CountFailures adds prescient_authentication_failures_total, which failed returns.
+func (g *Group) CountFailures(failed func() int64) {
+	g.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "prescient_authentication_failures_total", Help: "Requests with a wrong token, or with any from an address that had sent too many.",
+	}, func() float64 { return float64(failed()) }))
+}
+
 // Add adds the metrics of a store, in place of those that it had.
 func (g *Group) Add(m *Metrics) {
 	g.mu.Lock()

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
-	"time"
 
 	"github.com/lib/pq/pqerror"
 
@@ -26,24 +24,17 @@ const Prefix = "/api/v1"
 // maxBody is how long a body may be, in bytes.
 const maxBody = 64 << 10
 
-// monotonic measures how long wrong tokens are remembered.
-var monotonic = time.Now //nolint:forbidigo // measures
-
-// Config of the handler. Board and Whose must be set, and Stores for that of NewStores.
+// Config of the handler. Board and Access must be set, and Stores for that of NewStores.
 type Config struct {
 	Board *board.Board
 	// Base is what the paths begin with as clients ask for them, where they are below another: it is for the description alone.
 	Base string
 	// Stores are those that NewStores lists.
 	Stores *board.Stores
-	// Failures remembers wrong tokens. Default: those of this handler alone.
-	Failures *web.Failures
-	// Whose says who a token belongs to, in a time that does not depend on the token.
-	Whose func(token string) (who board.Who, known bool)
+	// Access tells who a token belongs to. Handlers of one server share it.
+	Access *web.Access
 	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
 	OpenReading bool
-	// Address is where a request comes from. Default: whoever has connected.
-	Address func(r *http.Request) netip.Addr
 	// Logger gets the errors that clients are not told. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -55,33 +46,27 @@ type api struct {
 
 // New returns the handler of everything below Prefix, but for the list of stores.
 func New(cfg Config) (http.Handler, error) {
-	if cfg.Board == nil || cfg.Whose == nil {
-		return nil, errors.New("api.Config: Board and Whose must be set")
+	if cfg.Board == nil || cfg.Access == nil {
+		return nil, errors.New("api.Config: Board and Access must be set")
 	}
 	return newHandler(cfg, (*api).routes), nil
 }
 
 // NewStores returns the handler of the list of several stores. Each of them has a handler of New.
 func NewStores(cfg Config) (http.Handler, error) {
-	if cfg.Stores == nil || cfg.Whose == nil {
-		return nil, errors.New("api.Config: Stores and Whose must be set")
+	if cfg.Stores == nil || cfg.Access == nil {
+		return nil, errors.New("api.Config: Stores and Access must be set")
 	}
 	return newHandler(cfg, (*api).storeRoutes), nil
 }
 
 func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.Address == nil {
-		cfg.Address = web.Address
-	}
-	if cfg.Failures == nil {
-		cfg.Failures = NewFailures()
-	}
 	a := &api{Config: cfg}
 	a.web = web.API{
 		Who: func(r *http.Request) (web.Who, bool, error) {
 			who, known, err := a.who(r)
-			return web.Who{Name: who.Name, MayChange: who.Operator}, known, err
+			return web.Who{Name: who.Name, MayChange: who.Operator, Token: who.Token}, known, err
 		},
 		Problem: problemOf, Logger: cfg.Logger,
 	}
@@ -93,25 +78,14 @@ func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
 	return mux
 }
 
-// NewFailures remembers wrong tokens, for several handlers.
-func NewFailures() *web.Failures { return web.NewFailures(monotonic) }
-
-// who is who sends a request. Too many wrong tokens from one address are not even looked at.
+// who tells who sends a request.
 func (a *api) who(r *http.Request) (board.Who, bool, error) {
-	address := a.Address(r)
-	token, given := web.Bearer(r)
-	if !given {
-		return board.Who{Name: "anybody", Remote: address.String()}, a.OpenReading && r.Header.Get("Authorization") == "", nil
+	remote := a.Access.Address(r).String()
+	if _, given := web.Bearer(r); !given {
+		return board.Who{Name: "anybody", Remote: remote}, a.OpenReading && r.Header.Get("Authorization") == "", nil
 	}
-	if a.Failures.TooMany(address) {
-		return board.Who{}, false, web.NewProblem(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
-	}
-	who, known := a.Whose(token)
-	if !known {
-		a.Failures.Wrong(address)
-	}
-	who.Remote = address.String()
-	return who, known, nil
+	who, known, err := a.Access.Who(r)
+	return board.Who{Name: who.Name, Remote: remote, Operator: who.MayChange, Token: who.Token}, known, err
 }
 
 //go:embed openapi.json

@@ -52,7 +52,7 @@ func (w *world) listsStores() {
 	stores.Down("billing", errors.New("connection refused"))
 	keys, err := web.NewNamedKeys([]string{operator}, nil)
 	w.must(err)
-	w.handler, err = NewStores(Config{Stores: &stores, Whose: func(token string) (board.Who, bool) { _, known := keys.Find(token); return board.Who{}, known }})
+	w.handler, err = NewStores(Config{Stores: &stores, Access: web.NewAccess(keys, nil, nil)})
 	w.must(err)
 	list := get[board.StoreList](w, "/stores").Stores
 	if len(list) != 2 || list[0].Error != "connection refused" || list[1].Name != "shop" || list[1].OK || list[1].Missed != 1 || list[1].Next == nil {

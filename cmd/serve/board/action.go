@@ -14,6 +14,7 @@ type Who struct {
 	Name     string // of his token, such as "ops"
 	Remote   string // address
 	Operator bool   // may act; else he may only read
+	Token    int    // the number of his token; 0: none
 }
 
 // String is how he is recorded, such as "ops from 127.0.0.1".

@@ -93,7 +93,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d deed, in *input
 // who is who acts, as it is recorded.
 func (p *Pages) who(r *http.Request) board.Who {
 	v := visitor(r.Context())
-	return board.Who{Name: v.Name, Remote: p.cfg.Address(r).String(), Operator: v.Role == Operator}
+	return board.Who{Name: v.Name, Remote: p.cfg.Access.Address(r).String(), Operator: v.Role == Operator, Token: v.Token}
 }
 
 func (p *Pages) showDeed(w http.ResponseWriter, r *http.Request, d deed, in *input, status int, problem string) {

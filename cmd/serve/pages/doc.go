@@ -1,7 +1,7 @@
 // Package pages is what prescient serve shows to people: pages that the server renders, which need no JavaScript, and a
 // small script that keeps what they show up to date.
 //
-//	p, err := pages.New(pages.Config{Board: b, Whose: whose})
+//	p, err := pages.New(pages.Config{Board: b, Access: access})
 //	mux.Handle("/", p)
 //	...
 //	p.Close() // before the server waits for its connections

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 // Role is what somebody may do. The zero value: nothing.
@@ -29,14 +29,16 @@ const anybody = "anybody"
 type Visitor struct {
 	Role Role
 	Name string // recorded with what he does
+	// Token is the number of the token that he has logged in with; 0: none.
+	Token int
 }
 
 // visitorOf is what somebody is who has sent a token.
-func visitorOf(who board.Who) Visitor {
-	if who.Operator {
-		return Visitor{Operator, who.Name}
+func visitorOf(who web.Who) Visitor {
+	if who.MayChange {
+		return Visitor{Operator, who.Name, who.Token}
 	}
-	return Visitor{Reader, who.Name}
+	return Visitor{Reader, who.Name, who.Token}
 }
 
 // policy lets a page load its own script, style and picture, and nothing else.

@@ -20,22 +20,20 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 		p.showLogin(w, r, http.StatusOK, v)
 		return
 	}
-	address := p.cfg.Address(r)
-	if p.failures.TooMany(address) {
+	who, known, err := p.cfg.Access.Find(r, strings.TrimSpace(r.PostFormValue("token")))
+	if err != nil {
 		w.Header().Set("Retry-After", "60")
 		v.Problem = "Too many wrong tokens came from your address. Try again in a minute."
 		p.showLogin(w, r, http.StatusTooManyRequests, v)
 		return
 	}
-	who, known := p.cfg.Whose(strings.TrimSpace(r.PostFormValue("token")))
 	if !known {
-		p.failures.Wrong(address)
-		p.cfg.Logger.WarnContext(r.Context(), "a log-in failed: the token is unknown", "address", address.String())
 		v.Problem = "This token is not known here."
 		p.showLogin(w, r, http.StatusForbidden, v)
 		return
 	}
 	p.sessions.begin(w, r, visitorOf(who))
+	p.cfg.Access.LoggedIn(r.Context(), r, who)
 	http.Redirect(w, r, v.Next, http.StatusSeeOther)
 }
 

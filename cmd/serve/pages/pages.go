@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/lib/pq/pqerror"
@@ -34,19 +33,17 @@ var staticFiles embed.FS
 // monotonic measures how long log-ins hold and sending takes.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// Config of the pages. Board must be set, or Stores where there are several.
+// Config of the pages. Access must be set, and Board, or Stores where there are several.
 type Config struct {
 	Board *board.Board
 	// Stores are those that NewStores shows.
 	Stores *board.Stores
-	// Whose says who a token belongs to, in a time that does not depend on the token; see board.Who.
-	Whose func(token string) (who board.Who, known bool)
+	// Access tells who a token belongs to. The API of the server shares it.
+	Access *web.Access
 	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
 	OpenReading bool
 	// Secure tells that browsers reach the server over TLS, whoever ends it: cookies then travel over nothing else.
 	Secure bool
-	// Address is where a request comes from. Default: whoever has connected.
-	Address func(r *http.Request) netip.Addr
 	// Logger gets the errors that visitors are not told. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -62,7 +59,6 @@ type Pages struct {
 	templates *templates
 	version   string // of the files in static
 	sessions  *sessions
-	failures  *web.Failures
 	origin    *http.CrossOriginProtection
 	hub       *hub
 }
@@ -84,8 +80,8 @@ var sections = []section{{"/", "Now"}, {"/ledger", "Ledger"}, {"/jobs", "Jobs"},
 
 // New returns the handler of all pages. Close it before the server is.
 func New(cfg Config) (*Pages, error) {
-	if cfg.Board == nil || cfg.Whose == nil {
-		return nil, errors.New("pages.Config: Board and Whose must be set")
+	if cfg.Board == nil || cfg.Access == nil {
+		return nil, errors.New("pages.Config: Board and Access must be set")
 	}
 	p, err := newPages(cfg)
 	if err != nil {
@@ -96,15 +92,12 @@ func New(cfg Config) (*Pages, error) {
 
 func newPages(cfg Config) (*Pages, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.Address == nil {
-		cfg.Address = web.Address
-	}
 	all, err := newTemplates()
 	if err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)
 	}
 	return &Pages{
-		cfg: cfg, templates: all, sessions: newSessions(cfg.Secure, monotonic), failures: web.NewFailures(monotonic), origin: http.NewCrossOriginProtection(),
+		cfg: cfg, templates: all, sessions: newSessions(cfg.Secure, monotonic), origin: http.NewCrossOriginProtection(),
 	}, nil
 }
 

@@ -1,8 +1,11 @@
 package pages_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -11,7 +14,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/internal/story"
 	"github.com/prescient-go/prescient/cmd/serve/pages"
-	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -114,17 +116,27 @@ func TestAFormOfAnotherSiteIsRefused(t *testing.T) {
 	s.has(otto.get("/", http.StatusOK), "Log out otto")
 }
 
-func TestTooManyLogInsThatFailAreRefused(t *testing.T) {
+func TestTooManyLogInsThatFailAreRefusedAndLogged(t *testing.T) {
 	t.Parallel()
-	s := setup(t, func(c *pages.Config) { c.Address = web.ProxiedAddress })
+	log := new(bytes.Buffer)
+	s := setup(t, func(c *pages.Config) {
+		c.Access = story.Access(t, slog.New(slog.NewTextHandler(log, nil)), netip.MustParsePrefix("127.0.0.1/32"))
+	})
 	b := s.browser()
 	from := func(address string) *browser { b.head.Set("X-Forwarded-For", "198.51.100.7, "+address); return b }
-	wrong, right := url.Values{"token": {"guessed-guessed-guessed"}}, url.Values{"token": {story.ReadToken}}
+	wrong, right := url.Values{"token": {"guessed-guessed-guessed"}}, url.Values{"token": {story.OperatorToken}}
 	for range 5 {
 		s.has(from("192.0.2.1").post("/login", "/login", wrong, http.StatusForbidden), "This token is not known here.")
 	}
 	s.has(from("192.0.2.1").post("/login", "/login", right, http.StatusTooManyRequests), "Try again in a minute.")
 	from("192.0.2.2").post("/login", "/login", right, http.StatusOK)
+	text := log.String()
+	if strings.Count(text, "a token is wrong") != 5 || !strings.Contains(text, "address=192.0.2.1") || strings.Contains(text, "guessed") {
+		t.Errorf("the log of wrong tokens is\n%s", text)
+	}
+	if want := `msg="logged in" name=otto operator=true address=192.0.2.2`; !strings.Contains(text, want) || strings.Contains(text, story.OperatorToken) {
+		t.Errorf("the log lacks %s, or has the token\n%s", want, text)
+	}
 }
 
 func TestALogInHasAnIdThatNobodyKnewBefore(t *testing.T) {

@@ -24,7 +24,7 @@ func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
 	t.Parallel()
 	clock := &stopwatch{time.Unix(1e9, 0)}
 	s := newSessions(false, clock.now)
-	busy, idle := loggedIn(s, Visitor{Operator, "otto"}), loggedIn(s, Visitor{Reader, "ann"})
+	busy, idle := loggedIn(s, Visitor{Role: Operator, Name: "otto"}), loggedIn(s, Visitor{Role: Reader, Name: "ann"})
 	for range 11 {
 		clock.forward(time.Hour)
 		if who, known := s.find(busy.Value, true); !known || who.Name != "otto" {
@@ -46,10 +46,10 @@ func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
 func TestWhoLogsInAgainEndsTheLogInBefore(t *testing.T) {
 	t.Parallel()
 	s := newSessions(false, monotonic)
-	before, other := loggedIn(s, Visitor{Reader, "ann"}), loggedIn(s, Visitor{Reader, "ann"})
+	before, other := loggedIn(s, Visitor{Role: Reader, Name: "ann"}), loggedIn(s, Visitor{Role: Reader, Name: "ann"})
 	r := httptest.NewRequest(http.MethodPost, "/login", nil)
 	r.AddCookie(before)
-	s.begin(httptest.NewRecorder(), r, Visitor{Operator, "otto"})
+	s.begin(httptest.NewRecorder(), r, Visitor{Role: Operator, Name: "otto"})
 	if _, known := s.find(before.Value, true); known {
 		t.Error("the log-in before goes on")
 	}
@@ -62,7 +62,7 @@ func TestWhoWatchesDoesNotKeepALogInAlive(t *testing.T) {
 	t.Parallel()
 	clock := &stopwatch{time.Unix(1e9, 0)}
 	s := newSessions(false, clock.now)
-	id := loggedIn(s, Visitor{Reader, "ann"}).Value
+	id := loggedIn(s, Visitor{Role: Reader, Name: "ann"}).Value
 	clock.forward(119 * time.Minute)
 	if _, known := s.find(id, false); !known {
 		t.Fatal("it has ended")
@@ -77,12 +77,12 @@ func TestTheOldestLogInMakesRoomForTheThousandAndFirst(t *testing.T) {
 	t.Parallel()
 	clock := &stopwatch{time.Unix(1e9, 0)}
 	s := newSessions(false, clock.now)
-	first := loggedIn(s, Visitor{Reader, "first"})
-	second := loggedIn(s, Visitor{Reader, "second"})
+	first := loggedIn(s, Visitor{Role: Reader, Name: "first"})
+	second := loggedIn(s, Visitor{Role: Reader, Name: "second"})
 	clock.forward(time.Second)
 	s.find(first.Value, true)
 	for range maxSessions - 1 {
-		loggedIn(s, Visitor{Reader, "ann"})
+		loggedIn(s, Visitor{Role: Reader, Name: "ann"})
 	}
 	if _, known := s.find(first.Value, true); !known || len(s.open) != maxSessions {
 		t.Errorf("known %v, and %d are kept", known, len(s.open))
@@ -95,7 +95,7 @@ func TestTheOldestLogInMakesRoomForTheThousandAndFirst(t *testing.T) {
 func TestTheCookieIsForThisServerAlone(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		c := loggedIn(newSessions(secure, monotonic), Visitor{Reader, "ann"})
+		c := loggedIn(newSessions(secure, monotonic), Visitor{Role: Reader, Name: "ann"})
 		name := map[bool]string{false: "prescient_session", true: "__Host-prescient"}[secure]
 		if c.Name != name || c.SameSite != http.SameSiteStrictMode || !c.HttpOnly || c.Secure != secure || c.Path != "/" || c.Domain != "" || len(c.Value) != 43 {
 			t.Errorf("secure %v: %s", secure, c)

@@ -18,8 +18,8 @@ const (
 
 // NewStores returns the handler of the page of all stores, where people log in for all of them. Close it before the server is.
 func NewStores(cfg Config) (*Pages, error) {
-	if cfg.Stores == nil || cfg.Whose == nil {
-		return nil, errors.New("pages.Config: Stores and Whose must be set")
+	if cfg.Stores == nil || cfg.Access == nil {
+		return nil, errors.New("pages.Config: Stores and Access must be set")
 	}
 	p, err := newPages(cfg)
 	if err != nil {
@@ -36,7 +36,7 @@ func NewStores(cfg Config) (*Pages, error) {
 // Of returns the handler of the pages of one store, whose paths begin with those that StorePath returns, after those of NewStores: who is
 // logged in there is here, too. Close it before the server is.
 func (p *Pages) Of(store string, b *board.Board) (*Pages, error) {
-	one := &Pages{cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store), sessions: p.sessions, failures: p.failures, origin: p.origin}
+	one := &Pages{cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store), sessions: p.sessions, origin: p.origin}
 	one.cfg.Board = b
 	return one, one.ofBoard()
 }

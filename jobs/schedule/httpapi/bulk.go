@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -173,7 +174,7 @@ func (b *bulk) make(changes []waiting) error {
 	for i, c := range changes {
 		all[i] = c.Change
 	}
-	err := b.Store.ChangeAll(b.r.Context(), b.DB, all)
+	err := b.changing(b.r, func(tx jobs.DB) error { return b.Store.ChangeAll(b.r.Context(), tx, all) })
 	switch {
 	case err == nil:
 		b.result.Done += int64(len(changes))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -18,10 +19,14 @@ type Config struct {
 	Store *schedule.Store
 	// DB is the pool that the Store's calls go to.
 	DB jobs.DB
-	// Tokens are what a client has to know one of, each of at least 16 characters.
+	// Tokens are what a client has to know one of, each of at least 16 characters. A name and a colon before a token are no
+	// part of it: ops:0123456789abcdef. A change is recorded with the name, "operator" without one, and the address of the
+	// client, as [jobs.SetActor] has it.
 	Tokens []string
 	// ReadTokens are those of clients that may read, and change nothing.
 	ReadTokens []string
+	// Access has the tokens in their stead, for handlers of one server.
+	Access *web.Access
 	// MaxBody limits the body of a request, and one change of POST /changes, in bytes. Default: 1 MiB.
 	MaxBody int64
 	// MaxBulk limits the body of POST /changes, in bytes. Default: 1 GiB.
@@ -40,19 +45,21 @@ const (
 type api struct {
 	Config
 	web.API
-	keys web.Keys
 }
 
 // New returns the handler.
 func New(cfg Config) (http.Handler, error) {
-	keys, err := web.NewKeys(cfg.Tokens, cfg.ReadTokens)
-	if cfg.Store == nil || cfg.DB == nil || len(keys) == 0 || err != nil {
+	keys, err := web.NewNamedKeys(cfg.Tokens, cfg.ReadTokens)
+	if cfg.Store == nil || cfg.DB == nil || len(keys) == 0 && cfg.Access == nil || err != nil {
 		return nil, fmt.Errorf("httpapi.Config: Store, DB and Tokens or ReadTokens, of at least %d characters each, must be set", web.MinToken)
 	}
 	cfg.MaxBody, cfg.MaxBulk = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.MaxBulk, defaultMaxBulk)
 	cfg.Tokens, cfg.ReadTokens = nil, nil
-	a := &api{Config: cfg, keys: keys}
-	a.API = web.API{Who: a.who, Problem: problemOf, Logger: cfg.Logger}
+	if cfg.Access == nil {
+		cfg.Access = web.NewAccess(keys, nil, cfg.Logger)
+	}
+	a := &api{Config: cfg}
+	a.API = web.API{Who: cfg.Access.Who, Problem: problemOf, Logger: cfg.Logger}
 	mux := http.NewServeMux()
 	for path, methods := range a.paths() {
 		limit := a.MaxBody
@@ -80,18 +87,29 @@ func (a *api) paths() map[string]map[string]web.Handler {
 	}
 }
 
+// changed is changing for what returns the schedule as it is then.
+func (a *api) changed(r *http.Request, fn func(tx jobs.DB) (schedule.Schedule, error)) (s schedule.Schedule, err error) {
+	err = a.changing(r, func(tx jobs.DB) error {
+		s, err = fn(tx)
+		return err
+	})
+	return s, err
+}
+
 //go:embed openapi.json
 var description json.RawMessage
 
 func (a *api) describe(http.ResponseWriter, *http.Request) (any, error) { return description, nil }
 
-// who is whose token a request has.
-func (a *api) who(r *http.Request) (who web.Who, known bool, err error) {
-	token, given := web.Bearer(r)
-	if given {
-		who, known = a.keys.Find(token)
-	}
-	return who, known, nil
+// changing calls fn with a transaction whose actor is who sends a request.
+func (a *api) changing(r *http.Request, fn func(tx jobs.DB) error) error {
+	actor := web.Sender(r).Name + " from " + a.Access.Address(r).String()
+	return tx.In(r.Context(), a.DB, func(tx tx.DB) error {
+		if err := jobs.SetActor(r.Context(), tx, actor); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }
 
 // statuses are those of the errors of the Store.

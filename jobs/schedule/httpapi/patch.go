@@ -24,12 +24,14 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	id := r.PathValue("id")
-	s, err := a.Store.Edit(r.Context(), a.DB, id, version, func(was schedule.Spec) (schedule.Spec, error) {
-		merged, err := patched(newBody(was), changes)
-		if err == nil {
-			merged.ID, err = sameID(merged.ID, id)
-		}
-		return merged.spec(), err
+	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+		return a.Store.Edit(r.Context(), tx, id, version, func(was schedule.Spec) (schedule.Spec, error) {
+			merged, err := patched(newBody(was), changes)
+			if err == nil {
+				merged.ID, err = sameID(merged.ID, id)
+			}
+			return merged.spec(), err
+		})
 	})
 	if err != nil {
 		return nil, err

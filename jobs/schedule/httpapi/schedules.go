@@ -50,7 +50,7 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := web.Decode(r, &b); err != nil {
 		return nil, err
 	}
-	s, err := a.Store.Create(r.Context(), a.DB, b.spec())
+	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) { return a.Store.Create(r.Context(), tx, b.spec()) })
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
 	if b.ID, err = sameID(b.ID, id); err != nil {
 		return nil, err
 	}
-	s, err := a.Store.Update(r.Context(), a.DB, b.spec(), version)
+	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) { return a.Store.Update(r.Context(), tx, b.spec(), version) })
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func sameID(given, id string) (string, error) {
 func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 	version, err := ifMatch(r)
 	if err == nil {
-		err = a.Store.Delete(r.Context(), a.DB, r.PathValue("id"), version)
+		err = a.changing(r, func(tx jobs.DB) error { return a.Store.Delete(r.Context(), tx, r.PathValue("id"), version) })
 	}
 	return nil, err
 }
@@ -113,7 +113,9 @@ func (a *api) change(change changeFunc) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		s, err := change(a.Store, r.Context(), a.DB, r.PathValue("id"), version)
+		s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+			return change(a.Store, r.Context(), tx, r.PathValue("id"), version)
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,8 @@ func (s *Several) Close() {
 func Stores(t testing.TB, worlds map[string]*World, down map[string]error) *Several {
 	t.Helper()
 	stores := &board.Stores{}
-	front, err := pages.NewStores(pages.Config{Stores: stores, Whose: whose, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	front, err := pages.NewStores(pages.Config{Stores: stores, Access: Access(t, log), Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}

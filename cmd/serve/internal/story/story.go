@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/serve/pages"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -25,14 +27,14 @@ const (
 	OperatorToken = "operators-may-act-0001"
 )
 
-func whose(token string) (board.Who, bool) {
-	switch token {
-	case ReadToken:
-		return board.Who{Name: "ann"}, true
-	case OperatorToken:
-		return board.Who{Name: "otto", Operator: true}, true
+// Access knows these tokens, and believes a proxy in these networks.
+func Access(t testing.TB, log *slog.Logger, proxies ...netip.Prefix) *web.Access {
+	t.Helper()
+	keys, err := web.NewNamedKeys([]string{"otto:" + OperatorToken}, []string{"ann:" + ReadToken})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return board.Who{}, false
+	return web.NewAccess(keys, web.ProxiedAddress(proxies), log).LockingOut()
 }
 
 // World is a shop with its pages.
@@ -97,7 +99,7 @@ func New(t testing.TB, change func(*pages.Config)) *World {
 	})
 	w.must(err)
 	t.Cleanup(w.Board.Close)
-	cfg := pages.Config{Board: w.Board, Whose: whose, Logger: log}
+	cfg := pages.Config{Board: w.Board, Access: Access(t, log), Logger: log}
 	if change != nil {
 		change(&cfg)
 	}

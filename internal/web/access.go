@@ -1,0 +1,133 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxLines is how many wrong tokens the log has for each linesFor. The line that follows counts the others.
+	maxLines = 20
+	linesFor = time.Minute
+)
+
+// monotonic is for measuring.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// Access tells by its token who sends a request. It counts the tokens that are wrong and logs them, a bounded number of
+// lines a minute. It is safe for concurrent use.
+type Access struct {
+	keys     Keys
+	address  func(r *http.Request) netip.Addr
+	log      *slog.Logger
+	failures *Failures // nil: no address is locked out
+	failed   atomic.Int64
+	lines    lines
+}
+
+// NewAccess returns the access of those who have keys. address tells where a request comes from and defaults to
+// [Address]; log defaults to slog.Default().
+func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Logger) *Access {
+	if address == nil {
+		address = Address
+	}
+	return &Access{keys: keys, address: address, log: cmp.Or(log, slog.Default()), lines: lines{now: monotonic}}
+}
+
+// LockingOut lets a look at no token from an address that has sent maxFailures wrong ones within a minute: for people,
+// who choose tokens that can be guessed. Programs often share an address, where one with an old token would lock out
+// the others. It returns a.
+func (a *Access) LockingOut() *Access {
+	a.failures = NewFailures(monotonic)
+	return a
+}
+
+// Address tells where a request comes from.
+func (a *Access) Address(r *http.Request) netip.Addr { return a.address(r) }
+
+// Failed returns how many requests came with a wrong token, or with any from an address that had sent too many.
+func (a *Access) Failed() int64 { return a.failed.Load() }
+
+// Who tells who sends a request, by its bearer token. known is false without a token, or with a wrong one.
+func (a *Access) Who(r *http.Request) (who Who, known bool, err error) {
+	token, given := Bearer(r)
+	if !given {
+		return Who{}, false, nil
+	}
+	return a.Find(r, token)
+}
+
+// Allows tells whether who sends a request has a token.
+func (a *Access) Allows(r *http.Request) bool {
+	_, known, err := a.Who(r)
+	return known && err == nil
+}
+
+// Find returns who a token belongs to that came with a request. The error is a Problem of status 429 if too many wrong
+// ones came from its address.
+func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err error) {
+	address := a.address(r)
+	if a.failures != nil && a.failures.TooMany(address) {
+		a.failed.Add(1)
+		return Who{}, false, NewProblem(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
+	}
+	if who, known = a.keys.Find(token); !known {
+		a.failed.Add(1)
+		if a.failures != nil {
+			a.failures.Wrong(address)
+		}
+		if more, write := a.lines.next(); write {
+			a.log.WarnContext(r.Context(), "a token is wrong", "address", address.String(), "method", r.Method, "path", short(r.URL.Path), "not_logged_before", more)
+		}
+	}
+	return who, known, nil
+}
+
+// LoggedIn logs that a visitor has logged in: each operator, and as many readers as wrong tokens.
+func (a *Access) LoggedIn(ctx context.Context, r *http.Request, who Who) {
+	if _, write := a.lines.next(); write || who.MayChange {
+		a.log.InfoContext(ctx, "logged in", "name", who.Name, "operator", who.MayChange, "address", a.address(r).String())
+	}
+}
+
+// short returns the beginning of a path, for the log.
+func short(path string) string {
+	const most = 200
+	if len(path) > most {
+		return strings.ToValidUTF8(path[:most], "") + "..."
+	}
+	return path
+}
+
+// lines bounds how much is logged. It is safe for concurrent use.
+type lines struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	since   time.Time
+	written int
+	left    int64 // not written since the last one that was
+}
+
+// next tells whether one more line may be written, and how many were not since the last one.
+func (l *lines) next() (more int64, write bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now(); l.since.IsZero() || now.Sub(l.since) > linesFor {
+		l.since, l.written = now, 0
+	}
+	if l.written == maxLines {
+		l.left++
+		return 0, false
+	}
+	more, l.left = l.left, 0
+	l.written++
+	return more, true
+}
