@@ -302,7 +302,7 @@ func TestSystemdsWatchdogIsFedNoMoreWhenTheLoopHangs(t *testing.T) {
 	defer release()
 	eventually(t, "the loop to be given up", func() bool { return !d.alive(d.patience) })
 	answer := httptest.NewRecorder()
-	d.handler(context.Background()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/livez", nil))
+	d.handler(context.Background()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/livez", nil))
 	if answer.Code != http.StatusServiceUnavailable {
 		t.Errorf("/livez: %d", answer.Code)
 	}
