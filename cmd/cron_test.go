@@ -67,13 +67,69 @@ func TestTheCrontabOfTheREADMEIsPrinted(t *testing.T) {
 	var out, log bytes.Buffer
 	app := cmd.New(jobs.NewRegistry())
 	app.Name, app.Out, app.Err = "orders", &out, &log
-	args := strings.Fields("crontab --width=15m --timezone=Etc/UTC --binary=/usr/local/bin/orders --config=" + config)
+	args := strings.Fields("crontab --user=orders --width=15m --timezone=Etc/UTC --binary=/usr/local/bin/orders --config=" + config)
 	if code := app.Run(t.Context(), args); code != cmd.Done {
 		t.Fatal(&log)
 	}
 	_, lines, _ := strings.Cut(strings.ReplaceAll(out.String(), config, "/etc/prescient/prescient.yaml"), "\n")
 	if diff := cmp.Diff(fenced(t, "crontab"), lines); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// installs is a script that installs and removes the block of $ORDERS in the crontab of its user. That is a crontab of the
+// script's own: it has a file system of its own over cron's directory.
+const installs = `set -e
+mount -t tmpfs none /var/spool/cron/crontabs
+install="$ORDERS crontab --binary $ORDERS --config $CONFIG --timezone Etc/UTC"
+$install --install
+crontab -l | grep -v '^#'
+printf 'MAILTO=""\n7 7 * * *  true # no more than this' > "$DIR/theirs"
+printf '\n' | cat "$DIR/theirs" - | crontab -
+$install --install
+crontab -l | head -n 2 | cmp - "$DIR/whole"
+$install --install | grep 'nothing to do'
+crontab -l > "$DIR/both"
+if $install --install --width 1m; then exit 1; fi
+if $ORDERS crontab --binary $ORDERS --config "$DIR/missing.yaml" --install --width 1h; then exit 1; fi
+crontab -l | cmp - "$DIR/both"
+line=$(crontab -l | sed -n 's/^[*]\/15 [*] [*] [*] [*] //p')
+env -i HOME=/ LOGNAME=root SHELL=/bin/sh PATH=/usr/bin:/bin /bin/sh -c "cd /; $line"
+$install --remove
+crontab -l | cmp - "$DIR/whole"
+`
+
+// The lines are then run with the environment that cron gives them and no other.
+func TestTheCrontabOfAUserKeepsItsOtherLinesAndRunsTheSlots(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("crontab"); err != nil || exec.Command("unshare", "--mount", "true").Run() != nil {
+		t.Skip("this needs root, who may mount, and crontab(1): apt-get install cron")
+	}
+	dir := t.TempDir()
+	orders, config := filepath.Join(dir, "orders"), filepath.Join(dir, "prescient.yaml")
+	if out, err := exec.Command("go", "build", "-o", orders, "./prescient").CombinedOutput(); err != nil {
+		t.Fatal(string(out), err)
+	}
+	url := pgtest.URL(t)
+	whole := "MAILTO=\"\"\n7 7 * * *  true # no more than this\n"
+	err := errors.Join(os.WriteFile(config, fmt.Appendf(nil, "database: {url: %q}\n", url), 0o600),
+		os.WriteFile(filepath.Join(dir, "whole"), []byte(whole), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := exec.Command("unshare", "--mount", "sh", "-c", installs)
+	script.Env = append(os.Environ(), "ORDERS="+orders, "CONFIG="+config, "DIR="+dir)
+	if out, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var n int
+	if err := db.Get(&n, `select count(*) from prescient.slot_run where state = 'done'`); err != nil || n == 0 {
+		t.Errorf("the line has run %d slots, %v", n, err)
 	}
 }
 

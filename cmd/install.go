@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,10 +66,21 @@ func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error
 // fillMachine completes the setup of a machine: with this binary, and a configuration file, since what starts the
 // commands there knows nothing of this shell.
 func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup, error) {
-	s, err := o.fill(ctx, a)
+	s, err := o.machine(ctx, a)
 	if err != nil {
 		return s, err
 	}
+	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
+	if err == nil {
+		a.warnUnseen(ctx)
+	}
+	return s, err
+}
+
+// machine completes the setup of a machine but for the width, which the database knows.
+func (o *installOptions) machine(ctx context.Context, a *App) (s install.Setup, err error) {
+	s = o.Setup
+	s.Config, s.Store = a.config.File, a.chosen
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)
@@ -81,7 +93,6 @@ func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup
 		s.Config = usualConfig
 		a.log.WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", usualConfig)
 	}
-	a.warnUnseen(ctx)
 	return s, nil
 }
 
@@ -172,20 +183,24 @@ func (a *App) warnUnseen(ctx context.Context) {
 	}
 }
 
-// deliver writes the files, or prints them.
-func (a *App) deliver(o *installOptions, files []install.File, err error) error {
+// installError turns an error of package install into one of usage.
+func (a *App) installError(err error) error {
 	if errors.Is(err, install.ErrWidth) {
 		return usagef("%w: %s daemon", err, a.self())
 	}
 	if err != nil {
 		return &ExitError{Code: Usage, Err: err}
 	}
-	for i, file := range files {
-		if o.write == "" {
-			continue
+	return nil
+}
+
+// deliver writes the files, or prints them.
+func (a *App) deliver(o *installOptions, files []install.File) error {
+	if o.write != "" {
+		for i, file := range files {
+			files[i].Path = filepath.Join(o.write, file.Path)
 		}
-		files[i].Path = filepath.Join(o.write, file.Path)
-		if err := writeNew(files[i]); err != nil {
+		if err := writeNew(files); err != nil {
 			return err
 		}
 	}
@@ -206,16 +221,47 @@ func (a *App) deliver(o *installOptions, files []install.File, err error) error 
 	})
 }
 
-// writeNew writes a file, but not over one that is different.
-func writeNew(file install.File) error {
-	if err := os.MkdirAll(filepath.Dir(file.Path), 0o755); err != nil {
-		return fmt.Errorf("make a directory: %w", err)
+// writeNew writes files, but none of them where one is there already and is different.
+func writeNew(files []install.File) error {
+	same := map[string]bool{}
+	for _, file := range files {
+		old, err := os.ReadFile(file.Path)
+		switch {
+		case err == nil && string(old) != file.Text:
+			return fmt.Errorf("%s exists and is different: it may have been edited, so move it away first", file.Path)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("look at what is there: %w", err)
+		}
+		same[file.Path] = err == nil
 	}
-	if old, err := os.ReadFile(file.Path); err == nil && string(old) != file.Text {
-		return fmt.Errorf("%s exists and is different: it may have been edited, so move it away first", file.Path)
+	for _, file := range files {
+		if same[file.Path] {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(file.Path), 0o755); err != nil {
+			return fmt.Errorf("make a directory: %w", err)
+		}
+		if err := writeWhole(file); err != nil {
+			return fmt.Errorf("write %s: %w", file.Path, err)
+		}
 	}
-	if err := os.WriteFile(file.Path, []byte(file.Text), 0o644); err != nil {
-		return fmt.Errorf("write: %w", err)
+	return nil
+}
+
+// writeWhole writes a file whole or not at all, for everyone to read. Until then it has a name with a dot, which cron
+// ignores.
+func writeWhole(file install.File) error {
+	temp, err := os.CreateTemp(filepath.Dir(file.Path), "."+filepath.Base(file.Path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.WriteString(file.Text)
+	err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), file.Path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
 	}
 	return nil
 }

@@ -85,10 +85,16 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 	}
 	if o.helm {
 		files, err := install.Chart(s)
-		return a.deliver(o, files, err)
+		if err != nil {
+			return a.installError(err)
+		}
+		return a.deliver(o, files)
 	}
 	file, err := install.Kubernetes(s)
-	return a.deliver(o, []install.File{file}, err)
+	if err != nil {
+		return a.installError(err)
+	}
+	return a.deliver(o, []install.File{file})
 }
 
 // usualPorts are those of the services that a URL may name without a port.

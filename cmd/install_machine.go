@@ -18,45 +18,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/install"
 )
 
-func newCrontab(a *App) *cobra.Command {
-	var o installOptions
-	c := a.withOutput(&cobra.Command{
-		Use:   "crontab",
-		Short: "Print a crontab that runs this binary at each slot, and catches up",
-		Long: `Print a crontab that runs this binary at each slot, catches up after it, and tells by mail what is wrong. It names the
-configuration file that this command has read: cron knows nothing of this shell. Nothing is installed.
-
-` + widthHelp + `
-Slots are instants in UTC, and cron goes by the zone of the machine. Where the two do not fit, because of summer time or
-because a width divides no hour, the lines start a run more often: one that finds its slot done does nothing. Slots that
-do not begin with a minute are for the daemon.`,
-		Example: `  prescient crontab --user orders > /etc/cron.d/` + a.Name + `
-  (crontab -l; prescient crontab) | crontab -                # of one's own
-  prescient crontab --width 15m --timezone Europe/Berlin  # for another machine`,
-		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return printCrontab(c.Context(), a, &o) },
-	})
-	o.flags(a, c)
-	o.binaryFlag(c)
-	c.Flags().StringVar(&o.User, "user", "", "`USER` that the lines of a file in /etc/cron.d name; default: it is a user's crontab, which names none")
-	c.Flags().StringVar(&o.MailTo, "mailto", "root", "`ADDRESS` that gets what the commands print")
-	c.Flags().StringVar(&o.timezone, "timezone", "", "`ZONE` of cron's clock; default: this machine's")
-	return c
-}
-
-func printCrontab(ctx context.Context, a *App, o *installOptions) error {
-	s, err := o.fillMachine(ctx, a)
-	if err != nil {
-		return err
-	}
-	s.Now = time.Now() //nolint:forbidigo // no slot is compared with it, a zone's rules are
-	if s.Zone, err = cronZone(o.timezone); err != nil {
-		return err
-	}
-	file, err := install.Crontab(s)
-	return a.deliver(o, []install.File{file}, err)
-}
-
 // cronZone is the zone of a name; of this machine's clock where there is none, whatever TZ says: cron does not know.
 func cronZone(name string) (*time.Location, error) {
 	const local = "/etc/localtime"
@@ -99,7 +60,7 @@ The configuration file that this command has read is handed to the service by sy
 		Example: `  prescient systemd --write /etc/systemd/system
   systemctl daemon-reload && systemctl enable --now ` + a.Name + `-run.timer
 
-  prescient systemd --daemon > /etc/systemd/system/` + a.Name + `.service
+  prescient systemd --daemon --write /etc/systemd/system
   systemctl daemon-reload && systemctl enable --now ` + a.Name,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printSystemd(c.Context(), a, &o) },
@@ -134,7 +95,10 @@ func printSystemd(ctx context.Context, a *App, o *installOptions) error {
 		}
 	}
 	files, err := install.Systemd(s)
-	return a.deliver(o, files, err)
+	if err != nil {
+		return a.installError(err)
+	}
+	return a.deliver(o, files)
 }
 
 // hides returns the directory that is hidden from services with the path below it, or nothing.

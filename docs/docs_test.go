@@ -1,10 +1,56 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// destroys finds a command line whose failure leaves an empty crontab, or an empty file of the machine.
+var destroys = regexp.MustCompile(`\|\s*(sudo )?(crontab\s+-|tee\s+/)|[^>&=-]>\s*/(etc|usr|lib|var)/`)
+
+func TestNothingTellsAnybodyToDestroyWhatIsThereWhenACommandFails(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"orders crontab | crontab -": true, "orders crontab > /etc/cron.d/orders": true,
+		"orders systemd | sudo tee /etc/x": true, "orders crontab >> /etc/crontab": false,
+		"orders migrate roles --print > roles.sql": false, "`crontab` | `systemd`": false,
+	} {
+		if destroys.MatchString(text) != want {
+			t.Errorf("%q: %t", text, !want)
+		}
+	}
+	read := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := entry.Name(); {
+		case entry.IsDir() && (name == ".git" || name == "node_modules"):
+			return fs.SkipDir
+		case entry.IsDir() || strings.HasSuffix(name, "_test.go"):
+			return nil
+		case strings.HasSuffix(name, ".md") || strings.HasPrefix(path, "../deploy/"):
+		case !strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, ".tmpl") && !strings.HasSuffix(name, ".html"):
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		read++
+		for line := range strings.Lines(string(data)) {
+			if destroys.MatchString(line) {
+				t.Errorf("%s: %s", path, strings.TrimSpace(line))
+			}
+		}
+		return err
+	})
+	if err != nil || read < 100 {
+		t.Errorf("%d files were read: %v", read, err)
+	}
+}

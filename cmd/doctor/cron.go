@@ -21,7 +21,7 @@ import (
 // Crontab is a file of cron's that runs slots.
 type Crontab struct {
 	Path string
-	// Env are the variables that it sets, as NAME=value.
+	// Env are the variables that it sets, as NAME=value; PRESCIENT_CONFIG, too, where a line has --config instead.
 	Env []string
 	// Runs are the times of the lines that run slots: five fields, or @hourly and its kin.
 	Runs []string
@@ -55,6 +55,7 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 	user := regexp.MustCompile(`^\S+\s+`)
 	// The binary, options, then run, before another command begins.
 	runs := regexp.MustCompile(`(^|[\s/;&|(])` + regexp.QuoteMeta(binary) + `(\s+-[^;&|]*)?\s+run(\s|;|$)`)
+	config := regexp.MustCompile(`\srun\s[^;&|]*--config[= ](\S+)`)
 	for line := range strings.Lines(text) {
 		if m := assignment.FindStringSubmatch(line); m != nil {
 			c.Env = append(c.Env, m[1]+"="+strings.Trim(m[2], `"'`))
@@ -70,6 +71,9 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 		}
 		if runs.MatchString(command) {
 			c.Runs = append(c.Runs, m[1])
+			if m := config.FindStringSubmatch(command); m != nil {
+				c.Env = append(c.Env, "PRESCIENT_CONFIG="+m[1])
+			}
 		}
 	}
 	return c

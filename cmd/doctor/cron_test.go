@@ -21,6 +21,7 @@ PRESCIENT_CONFIG = "/etc/orders.yaml"
 */15 * * * *  orders run --catch-up
 0 6-18 * * mon-fri /opt/orders --log-level warn run --slot x
 @hourly cd /srv && orders run
+@daily /opt/orders run --catch-up --config /etc/night.yaml
 * * * * * orders status --check
 * * * * * borders run
 * * * * * orders jobs show run
@@ -28,8 +29,8 @@ PRESCIENT_CONFIG = "/etc/orders.yaml"
 `
 	want := Crontab{
 		"x",
-		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "PRESCIENT_CONFIG=/etc/orders.yaml"},
-		[]string{"*/15 * * * *", "0 6-18 * * mon-fri", "@hourly"},
+		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "PRESCIENT_CONFIG=/etc/orders.yaml", "PRESCIENT_CONFIG=/etc/night.yaml"},
+		[]string{"*/15 * * * *", "0 6-18 * * mon-fri", "@hourly", "@daily"},
 	}
 	if diff := cmp.Diff(want, readCrontab("x", own, "orders", false)); diff != "" {
 		t.Error(diff)

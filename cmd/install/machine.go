@@ -10,12 +10,14 @@ import (
 // crontab is the data of crontab.tmpl.
 type crontab struct {
 	Setup
-	Clock, Path, Schedule, Command, User string
-	Often                                string // why a run is started between slots, too; empty: it is not
+	Clock, Path, Schedule, Command, Flags string
+	Begin, End                            string // the marks of a block in a user's crontab
+	Often                                 string // why a run is started between slots, too; empty: it is not
 }
 
 // Crontab returns the lines of a crontab, which run the binary at each slot by cron's clock, whatever summer time does
-// to it. Slots that do not all begin with a minute are ErrWidth.
+// to it. With a User they are a whole file of /etc/cron.d. Without one they are a block for a user's crontab, which sets
+// no variable: cron would apply that to the lines below, too. Slots that do not all begin with a minute are ErrWidth.
 func Crontab(s Setup) (File, error) {
 	if err := s.check(); err != nil {
 		return File{}, err
@@ -28,14 +30,15 @@ func Crontab(s Setup) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	c := crontab{Setup: s, Clock: s.Zone.String(), Schedule: at.crontab(), Command: path.Base(s.Binary)}
+	c := crontab{Setup: s, Clock: s.Zone.String(), Schedule: at.crontab(), Command: path.Base(s.Binary), Flags: s.Only()}
 	dirs := []string{"/usr/bin", "/bin"}
 	if dir := path.Dir(s.Binary); !slices.Contains(dirs, dir) {
 		dirs = slices.Insert(dirs, 0, dir)
 	}
 	c.Path = strings.Join(dirs, ":")
-	if s.User != "" {
-		c.User = "  " + s.User
+	if s.User == "" {
+		mark := s.mark()
+		c.Command, c.Flags, c.Begin, c.End = s.Binary, s.flags(), beginMark+mark, endMark+mark
 	}
 	if at.starts > int(24*time.Hour/s.Width) {
 		c.Often = "Cron cannot count " + s.Slots() + ": in between, a run finds its slot done and does nothing."

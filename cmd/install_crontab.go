@@ -1,0 +1,248 @@
+package cmd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/install"
+)
+
+type crontabOptions struct {
+	installOptions
+	file    string
+	install bool
+	remove  bool
+}
+
+func newCrontab(a *App) *cobra.Command {
+	var o crontabOptions
+	c := a.withOutput(&cobra.Command{
+		Use:   "crontab",
+		Short: "Print or install a crontab that runs this binary at each slot, and catches up",
+		Long: `Print a crontab that runs this binary at each slot, catches up after it, and tells by mail what is wrong. It names
+the configuration file that this command has read: cron knows nothing of this shell.
+
+  --install     puts the lines into the crontab of the user who runs this command, as a block between two marks. It
+                replaces the block of the same binary, configuration file and --store, keeps every other line, and shows
+                what changes. Once more changes nothing.
+  --remove      removes that block.
+  --write FILE  writes the lines into a new file of /etc/cron.d, which name the --user that runs them. A file that is
+                there already and is different stays as it is.
+
+A command that fails changes nothing.
+
+` + widthHelp + `
+Slots are instants in UTC, and cron goes by the zone of the machine. Where the two do not fit, because of summer time or
+because a width divides no hour, the lines start a run more often: one that finds its slot done does nothing. Slots that
+do not begin with a minute are for the daemon.`,
+		Example: `  prescient crontab --install
+  prescient crontab --user orders --write /etc/cron.d/` + a.Name + `
+  prescient crontab --width 15m --timezone Europe/Berlin  # for another machine`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(c.Flags().Changed("mailto")); err != nil {
+				return err
+			}
+			if o.install || o.remove {
+				return installCrontab(c.Context(), a, &o)
+			}
+			return printCrontab(c.Context(), a, &o)
+		},
+	})
+	o.flags(a, c)
+	o.binaryFlag(c)
+	fs := c.Flags()
+	fs.StringVar(&o.User, "user", "",
+		"`USER` that the lines of a file in /etc/cron.d name; default: the lines are for a user's crontab, which names none")
+	fs.StringVar(&o.MailTo, "mailto", "root", "`ADDRESS` that gets what the commands of a file in /etc/cron.d print")
+	fs.StringVar(&o.timezone, "timezone", "", "`ZONE` of cron's clock; default: this machine's")
+	fs.StringVar(&o.file, "write", "", "write a new `FILE` of /etc/cron.d instead of printing it")
+	fs.BoolVar(&o.install, "install", false, "put the lines into the crontab of the user who runs this command")
+	fs.BoolVar(&o.remove, "remove", false, "remove them from it")
+	for _, other := range []string{"write", "user", "mailto"} {
+		c.MarkFlagsMutuallyExclusive("install", other)
+		c.MarkFlagsMutuallyExclusive("remove", other)
+	}
+	c.MarkFlagsMutuallyExclusive("install", "remove")
+	return c
+}
+
+// cronName is how the name of a file in /etc/cron.d is: cron ignores others, such as those with a dot.
+var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// check returns an error of usage for flags that do not go together.
+func (o *crontabOptions) check(mailTo bool) error {
+	switch {
+	case o.User == "" && o.file != "":
+		return usagef("--write %s: the lines of a file in /etc/cron.d name the user who runs them: give --user", o.file)
+	case o.User == "" && mailTo:
+		return usagef("--mailto is for a file of /etc/cron.d, with --user: " +
+			"in a user's crontab it would redirect the mail of other lines, too")
+	case o.file != "" && !cronName.MatchString(filepath.Base(o.file)):
+		return usagef("--write %s: cron ignores a file of /etc/cron.d whose name has more than letters, digits, _ and -",
+			o.file)
+	}
+	return nil
+}
+
+// lines returns the lines of the crontab.
+func (o *crontabOptions) lines(ctx context.Context, a *App) (install.File, error) {
+	s, err := o.fillMachine(ctx, a)
+	if err != nil {
+		return install.File{}, err
+	}
+	s.Now = time.Now() //nolint:forbidigo // no slot is compared with it, a zone's rules are
+	if s.Zone, err = cronZone(o.timezone); err != nil {
+		return install.File{}, err
+	}
+	file, err := install.Crontab(s)
+	return file, a.installError(err)
+}
+
+func printCrontab(ctx context.Context, a *App, o *crontabOptions) error {
+	file, err := o.lines(ctx, a)
+	if err != nil {
+		return err
+	}
+	if o.file != "" {
+		o.write, file.Path = filepath.Dir(o.file), filepath.Base(o.file)
+		if _, err := os.Stat(o.write); err != nil {
+			return fmt.Errorf("find the directory of --write: %w", err)
+		}
+	}
+	return a.deliver(&o.installOptions, []install.File{file})
+}
+
+// installCrontab puts the block into the user's crontab, or removes it, and shows what has changed.
+func installCrontab(ctx context.Context, a *App, o *crontabOptions) error {
+	s, err := o.machine(ctx, a)
+	if err != nil {
+		return err
+	}
+	block := install.File{Path: "crontab"}
+	if o.install {
+		if block, err = o.lines(ctx, a); err != nil {
+			return err
+		}
+	}
+	tab, err := findCrontab()
+	if err != nil {
+		return err
+	}
+	text, err := tab.read(ctx)
+	if err != nil {
+		return err
+	}
+	merged, err := s.Merge(text, block.Text)
+	if err != nil {
+		return fmt.Errorf("change the crontab of %s: %w", tab.user, err)
+	}
+	if merged.Text != text {
+		if err := tab.write(ctx, merged.Text); err != nil {
+			return err
+		}
+	}
+	return a.print([]install.File{block}, func() error {
+		return a.lines(toldChange(tab.user, o.remove, block.Text, merged)...)
+	})
+}
+
+// toldChange tells in lines how a crontab was changed.
+func toldChange(user string, remove bool, block string, merged install.Merged) (lines []string) {
+	gone, come := strings.SplitAfter(merged.Old, "\n"), strings.SplitAfter(block, "\n")
+	for _, line := range gone {
+		if line != "" && !slices.Contains(come, line) {
+			lines = append(lines, "- "+strings.Map(printable, strings.TrimRight(line, "\r\n")))
+		}
+	}
+	for _, line := range come {
+		if line != "" && !slices.Contains(gone, line) {
+			lines = append(lines, "+ "+strings.TrimRight(line, "\n"))
+		}
+	}
+	switch {
+	case remove && merged.Old == "":
+		lines = append(lines, "nothing to do: the crontab of "+user+" does not have this block")
+	case remove:
+		lines = append(lines, "removed from the crontab of "+user+"; its other lines are as they were")
+	case len(lines) == 0:
+		lines = append(lines, "nothing to do: the crontab of "+user+" has these lines")
+	default:
+		lines = append(lines, "installed in the crontab of "+user+"; its other lines are as they were")
+	}
+	for _, other := range merged.Others {
+		lines = append(lines, "another block stays: "+strings.Map(printable, other))
+	}
+	return lines
+}
+
+// userCrontab is the crontab of the user who runs this process, by way of crontab(1).
+type userCrontab struct{ program, user string }
+
+func findCrontab() (userCrontab, error) {
+	program, err := exec.LookPath("crontab")
+	if err != nil {
+		return userCrontab{}, fmt.Errorf("crontab(1) is missing: install cron, or let systemd run the slots: %w", err)
+	}
+	me, err := user.Current()
+	if err != nil {
+		return userCrontab{}, fmt.Errorf("find the user who runs this: %w", err)
+	}
+	return userCrontab{program, me.Username}, nil
+}
+
+// noCrontab is what crontab -l says where there is none, and fails: that of Debian, of cronie and of BusyBox.
+var noCrontab = regexp.MustCompile(`^(crontab: )?(no crontab for \S+|can't open '[^/']+': No such file or directory)$`)
+
+// read returns the text of the crontab. It is empty where there is none.
+func (t userCrontab) read(ctx context.Context) (string, error) {
+	out, said, err := t.run(ctx, "-l")
+	if err != nil && noCrontab.MatchString(said) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the crontab of %s, which stays as it is: crontab -l: %s",
+			t.user, cmp.Or(said, err.Error()))
+	}
+	return out, nil
+}
+
+// write replaces the whole crontab. crontab(1) gets a file, and not a pipe that could break in the middle.
+func (t userCrontab) write(ctx context.Context, text string) (err error) {
+	file, err := os.CreateTemp("", "crontab")
+	if err != nil {
+		return fmt.Errorf("write the new crontab: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("write the new crontab: %w", err)
+	}
+	if _, said, err := t.run(ctx, file.Name()); err != nil {
+		return fmt.Errorf("install the crontab of %s, which stays as it is: crontab: %s", t.user, cmp.Or(said, err.Error()))
+	}
+	return nil
+}
+
+// run runs crontab(1), and returns what it prints and what it complains of.
+func (t userCrontab) run(ctx context.Context, args ...string) (out, said string, err error) {
+	var stdout, stderr bytes.Buffer
+	c := exec.CommandContext(ctx, t.program, args...)
+	c.Env = append(os.Environ(), "LC_ALL=C")
+	c.Stdout, c.Stderr = &stdout, &stderr
+	err = c.Run()
+	return stdout.String(), strings.TrimSpace(stderr.String()), err
+}
