@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
 )
 
 func newKubernetes(a *App) *cobra.Command {
@@ -24,18 +26,21 @@ func newKubernetes(a *App) *cobra.Command {
 the schema. With --daemon, a Deployment with its Service instead of the CronJobs. With --helm, the chart that they are
 made of. Nothing is installed.
 
+Every object and pod is called NAME-prescient, since an application of that NAME has a Service, Deployment and pods of its
+own. Every selector names components, too.
+
 The pods get their configuration from a Secret, which is yours to make: the configuration file that this command has read
 under its own name or, where it has read none, the URL of the database as database-url. No other setting of this shell
 gets there. The NetworkPolicy lets them connect to the ports that the configuration names, and to --port.
 
 ` + widthHelp,
-		Example: `  kubectl create secret generic ` + a.Name + ` \
+		Example: `  kubectl create secret generic ` + install.KubernetesName(a.Name) + ` \
     --from-file=/etc/prescient/prescient.yaml
   prescient kubernetes --image example.com/` + a.Name + `:1 | kubectl apply -f -
   prescient kubernetes --image example.com/` + a.Name + `:1 --daemon --replicas 3
 
   prescient kubernetes --image example.com/` + a.Name + `:1 --helm --write chart
-  helm install ` + a.Name + ` ./chart`,
+  helm install ` + install.KubernetesName(a.Name) + ` ./chart`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printKubernetes(c.Context(), a, &o) },
 	})
@@ -43,7 +48,7 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 	o.writeFlags(c)
 	fs := c.Flags()
 	fs.StringVar(&o.Image, "image", "", "`IMAGE` whose entrypoint is the binary")
-	fs.StringVar(&o.Secret, "secret", "", "`NAME` of the Secret with the configuration; default: --name")
+	fs.StringVar(&o.Secret, "secret", "", "`NAME` of the Secret with the configuration; default: the name of the objects")
 	fs.IntSliceVar(&o.ports, "port", nil, "another TCP `PORT` that the checks connect to")
 	o.Replicas = 2
 	countVar(fs, (*count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
@@ -71,7 +76,12 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 	if err != nil {
 		return err
 	}
-	s.Secret = cmp.Or(s.Secret, s.Name)
+	s.Secret = cmp.Or(s.Secret, install.KubernetesName(s.Name))
+	if !s.Daemon && s.Width <= time.Minute {
+		if err := a.adviseDaemon(ctx, s.Width); err != nil {
+			return err
+		}
+	}
 	s.Ports = a.portsOut(o.ports)
 	if s.Config != "" {
 		if a.Config().Database.URL.Reveal() == config.Embedded {
@@ -95,6 +105,16 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 		return a.installError(err)
 	}
 	return a.deliver(o, []install.File{file})
+}
+
+// adviseDaemon warns of CronJobs for slots of a minute, which start two pods each minute. It is an error for smaller slots,
+// for which there are no CronJobs.
+func (a *App) adviseDaemon(ctx context.Context, width time.Duration) error {
+	if width < time.Minute {
+		return usagef("slots of %s: %w: add --daemon", duration.Format(width), install.ErrWidth)
+	}
+	a.log.WarnContext(ctx, "slots of a minute are thousands of Jobs a day, and each starts late: daemons suit them better, see --daemon")
+	return nil
 }
 
 // usualPorts are those of the services that a URL may name without a port.

@@ -61,7 +61,7 @@ The configuration file that this command has read is handed to the service by sy
   systemctl daemon-reload && systemctl enable --now ` + a.Name + `-run.timer
 
   prescient systemd --daemon --write /etc/systemd/system
-  systemctl daemon-reload && systemctl enable --now ` + a.Name,
+  systemctl daemon-reload && systemctl enable --now ` + a.Name + `-daemon`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printSystemd(c.Context(), a, &o) },
 	})

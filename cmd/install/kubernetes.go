@@ -39,6 +39,17 @@ func Chart(s Setup) ([]File, error) {
 	return files, err
 }
 
+// KubernetesName returns the name that the objects of a release have, and with which their names begin: NAME-prescient. An
+// application that is called NAME has objects and pods of its own.
+func KubernetesName(release string) string {
+	if strings.Contains(release, suffix) {
+		return release
+	}
+	return release + "-" + suffix
+}
+
+const suffix = "prescient"
+
 // Kubernetes returns the manifests that Helm would make of the chart for a release of the setup's name. CronJobs for
 // slots that do not all begin with a minute are ErrWidth.
 func Kubernetes(s Setup) (File, error) {
@@ -65,17 +76,20 @@ func Kubernetes(s Setup) (File, error) {
 			parts = append(parts, text+"\n")
 		}
 	}
-	name := s.Name + ".yaml"
+	name := KubernetesName(s.Name)
 	if s.Daemon {
-		name = s.Name + "-daemon.yaml"
+		name += "-daemon"
 	}
-	return File{name, strings.Join(parts, "---\n")}, nil
+	return File{name + ".yaml", strings.Join(parts, "---\n")}, nil
 }
 
 // values is the values.yaml of the chart.
 func (s Setup) values() ([]byte, error) {
 	if err := s.checkName(); err != nil {
 		return nil, err
+	}
+	if name := KubernetesName(s.Name); len(name) > maxLabel {
+		return nil, fmt.Errorf("the name %q: want at most %d letters: give a shorter one by --name", name, maxLabel)
 	}
 	s.Parts = max(s.Parts, 1)
 	if !s.Daemon && (s.Width < time.Minute || s.Width%time.Minute != 0) {
@@ -97,13 +111,14 @@ func (s Setup) values() ([]byte, error) {
 func likeHelm() (*template.Template, error) {
 	t := template.New("")
 	t.Funcs(template.FuncMap{
-		"list":  func(v ...any) []any { return v },
-		"int":   func(n int) int { return n },
-		"mod":   func(n, m int) int { return n % m },
-		"div":   func(n, m int) int { return n / m },
-		"mul":   func(n, m int) int { return n * m },
-		"quote": strconv.Quote,
-		"fail":  func(text string) (string, error) { return "", errors.New(text) },
+		"list":     func(v ...any) []any { return v },
+		"int":      func(n int) int { return n },
+		"mod":      func(n, m int) int { return n % m },
+		"div":      func(n, m int) int { return n / m },
+		"mul":      func(n, m int) int { return n * m },
+		"quote":    strconv.Quote,
+		"contains": func(part, text string) bool { return strings.Contains(text, part) },
+		"fail":     func(text string) (string, error) { return "", errors.New(text) },
 		"nindent": func(n int, text string) string {
 			return strings.ReplaceAll("\n"+text, "\n", "\n"+strings.Repeat(" ", n))
 		},

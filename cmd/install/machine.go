@@ -78,11 +78,8 @@ func Systemd(s Setup) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		unit := s.Name + "-" + name
-		if s.Daemon {
-			unit = s.Name + ".service"
-		}
-		files = append(files, File{unit, text})
+		// A daemon has a part in its name, too: NAME.service may be the application's own.
+		files = append(files, File{s.Name + "-" + name, text})
 	}
 	return files, nil
 }

@@ -25,6 +25,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelabels "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"github.com/prescient-go/prescient/cmd/install"
@@ -120,15 +122,85 @@ func pods(o any) *corev1.PodSpec {
 
 func TestTheManifestsAreObjectsOfKubernetes(t *testing.T) {
 	t.Parallel()
-	common := []string{"Job orders-migrate", "NetworkPolicy orders", "ServiceAccount orders"}
+	common := []string{"Job orders-prescient-migrate", "NetworkPolicy orders-prescient", "ServiceAccount orders-prescient"}
 	for name, s := range setups() {
-		want := append([]string{"CronJob orders-catch-up", "CronJob orders-run"}, common...)
+		want := append([]string{"CronJob orders-prescient-catch-up", "CronJob orders-prescient-run"}, common...)
 		if s.Daemon {
-			want = append([]string{"Deployment orders", "PodDisruptionBudget orders", "Service orders"}, common...)
+			want = append([]string{"Deployment orders-prescient", "PodDisruptionBudget orders-prescient", "Service orders-prescient"}, common...)
 		}
 		slices.Sort(want)
 		if got := slices.Sorted(maps.Keys(objects(t, print(t, s)))); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// labels returns those of the pods of an object; nil where it has none.
+func labels(o any) map[string]string {
+	switch o := o.(type) {
+	case *batchv1.CronJob:
+		return o.Spec.JobTemplate.Spec.Template.Labels
+	case *batchv1.Job:
+		return o.Spec.Template.Labels
+	case *appsv1.Deployment:
+		return o.Spec.Template.Labels
+	}
+	return nil
+}
+
+// selector returns what an object selects pods by; nil where it selects none.
+func selector(t *testing.T, o any) kubelabels.Selector {
+	t.Helper()
+	by := &metav1.LabelSelector{}
+	switch o := o.(type) {
+	case *networkingv1.NetworkPolicy:
+		by = &o.Spec.PodSelector
+	case *corev1.Service:
+		by.MatchLabels = o.Spec.Selector
+	case *appsv1.Deployment:
+		by = o.Spec.Selector
+	case *policyv1.PodDisruptionBudget:
+		by = o.Spec.Selector
+	default:
+		return nil
+	}
+	s, err := metav1.LabelSelectorAsSelector(by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// An application that is called orders has pods of its own, perhaps more than one kind under one name.
+func TestNoSelectorTakesInPodsOfAnotherApplication(t *testing.T) {
+	t.Parallel()
+	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
+	others := []kubelabels.Set{{name: "orders"}, {name: "orders", component: "daemon"}, {name: "orders-prescient"}, {name: "orders-prescient", component: "web"}}
+	for setup, s := range setups() {
+		all := objects(t, print(t, s))
+		selecting := 0
+		for id, o := range all {
+			by := selector(t, o)
+			if by == nil {
+				continue
+			}
+			selecting++
+			for _, other := range others {
+				if by.Matches(other) {
+					t.Errorf("%s: %s takes in %v", setup, id, other)
+				}
+			}
+			for pod, o := range all {
+				pods := labels(o)
+				_, every := all[id].(*networkingv1.NetworkPolicy)
+				want := every || pods[component] == "daemon"
+				if got := by.Matches(kubelabels.Set(pods)); pods != nil && got != want {
+					t.Errorf("%s: %s and the pods of %s: %t, want %t", setup, id, pod, got, want)
+				}
+			}
+		}
+		if want := map[bool]int{false: 1, true: 4}[s.Daemon]; selecting != want {
+			t.Errorf("%s: %d objects select pods, want %d", setup, selecting, want)
 		}
 	}
 }
@@ -186,7 +258,7 @@ func TestEveryJobEndsAndARunKnowsItsSlot(t *testing.T) {
 			t.Errorf("%s may go on for ever", id)
 		}
 	}
-	run := all["CronJob orders-run"].(*batchv1.CronJob)
+	run := all["CronJob orders-prescient-run"].(*batchv1.CronJob)
 	if run.Spec.ConcurrencyPolicy != batchv1.AllowConcurrent {
 		t.Errorf("concurrencyPolicy %s: a long run costs the next slot", run.Spec.ConcurrencyPolicy)
 	}
@@ -198,7 +270,7 @@ func TestEveryJobEndsAndARunKnowsItsSlot(t *testing.T) {
 	if field != "metadata.labels['"+batchv1.JobNameLabel+"']" {
 		t.Errorf("the name of the Job is in %s", field)
 	}
-	if catchUp := all["CronJob orders-catch-up"].(*batchv1.CronJob); catchUp.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
+	if catchUp := all["CronJob orders-prescient-catch-up"].(*batchv1.CronJob); catchUp.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
 		t.Errorf("concurrencyPolicy %s of catch-up", catchUp.Spec.ConcurrencyPolicy)
 	}
 }
@@ -325,7 +397,7 @@ resources: {limits: {memory: 1Gi}}`), &values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := objects(t, files["prescient/templates/run.yaml"])["CronJob orders-run"].(*batchv1.CronJob)
+	run := objects(t, files["prescient/templates/run.yaml"])["CronJob orders-prescient-run"].(*batchv1.CronJob)
 	pod := pods(run)
 	got := fmt.Sprint(run.Spec.Schedule, pod.ImagePullSecrets, pod.NodeSelector, pod.Containers[0].Resources.Limits.Memory())
 	if want := "0 * * * *[{registry}] map[disk:fast] 1Gi"; got != want {

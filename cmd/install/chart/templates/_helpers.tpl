@@ -17,13 +17,23 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* The name of every object: not that of the application, which has objects and pods of its own. */ -}}
+{{- define "prescient.name" -}}
+{{- if contains "prescient" .Release.Name -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- .Release.Name }}-prescient
+{{- end -}}
+{{- end -}}
+
+{{- /* Pods have a component, too: a selector that names none would take in whatever else has the name. */ -}}
 {{- define "prescient.labels" -}}
-app.kubernetes.io/name: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "prescient.name" . }}
 {{- end -}}
 
 {{- /* What all pods have in common. */ -}}
 {{- define "prescient.pod" -}}
-serviceAccountName: {{ .Release.Name }}
+serviceAccountName: {{ include "prescient.name" . }}
 {{ include "prescient.bare" . }}
 {{- end -}}
 
