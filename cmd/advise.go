@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/learn"
@@ -189,7 +190,7 @@ func printAdvice(a *App, told advisedView, list []learn.Advice) error {
 	}
 	var lines []string
 	for i := range list {
-		lines = append(lines, "", strings.Map(printable, view.Advice(&list[i])))
+		lines = append(lines, "", strings.Map(plain.Printable, view.Advice(&list[i])))
 		lines = append(lines, plot(&list[i])...)
 	}
 	return a.lines(append(lines, "", fmt.Sprintf("%d rows of history were read.", told.Read))...)

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/metrics"
@@ -273,7 +274,7 @@ func (a *App) logger(format string, level slog.Level) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	var handler slog.Handler = slog.NewTextHandler(a.Err, opts)
 	if format == "json" {
-		handler = slog.NewJSONHandler(a.Err, opts)
+		handler = slog.NewJSONHandler(plain.Writer(a.Err), opts)
 	}
 	kept := slog.NewTextHandler(a.tail, &slog.HandlerOptions{Level: min(level, slog.LevelInfo), ReplaceAttr: readable})
 	log := slog.New(slog.NewMultiHandler(handler, kept))
@@ -336,7 +337,7 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
 		return
 	}
-	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), printableLines(text))
+	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), plain.Text(text))
 }
 
 // interrupted is how a statement ends whose command was told to stop.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -106,7 +107,10 @@ func (a *App) completion(kind string, known offer) cobra.CompletionFunc {
 		if a.config, err = config.Load(c.Flags()); err != nil || known == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return known(c.Context(), a), cobra.ShellCompDirectiveNoFileComp
+		values := slices.DeleteFunc(known(c.Context(), a), func(value string) bool { // a terminal would act on them
+			return plain.Text(value) != value || strings.Contains(value, "\n")
+		})
+		return values, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/doctor"
+	"github.com/prescient-go/prescient/internal/plain"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -118,7 +119,7 @@ func (v queryView) String() string {
 	if v.Problem == "" {
 		return text + "its query can run"
 	}
-	return text + strings.Map(printable, v.Problem)
+	return text + strings.Map(plain.Printable, v.Problem)
 }
 
 func printChecked(a *App, view checkedView) error {

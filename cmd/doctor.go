@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/doctor"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -185,7 +186,7 @@ func printDoctor(a *App, view doctorView) error {
 func printExamined(a *App, view doctorView) error {
 	var err error
 	for _, f := range view.Findings {
-		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What)), a.lines(strings.Map(printable, "    "+f.Do)))
+		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.What)), a.lines(strings.Map(plain.Printable, "    "+f.Do)))
 	}
 	if len(view.Findings) == 0 {
 		err = a.lines("nothing is wrong")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -188,7 +189,7 @@ func eventLine(s outbox.Stored) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("event %s: %w", s.Position, err)
 	}
-	return fmt.Sprintf(`{"position":%q,%s`, s.Position.String(), text[1:]), nil
+	return fmt.Sprintf(`{"position":%q,%s`, s.Position.String(), plain.JSON(text[1:])), nil
 }
 
 type eventsAckOptions struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/forecast"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -163,7 +164,7 @@ func (a *App) printForecastFindings(v forecastView) error {
 		}
 		err = errors.Join(err, a.sentence(fmt.Sprintf("%s: %s%s", f.Condition, f.Text, more)))
 		for _, help := range f.Help {
-			err = errors.Join(err, a.lines(strings.Map(printable, "  - "+help)))
+			err = errors.Join(err, a.lines(strings.Map(plain.Printable, "  - "+help)))
 		}
 	}
 	return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -130,7 +131,7 @@ func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.D
 func (a *App) databaseWidth(ctx context.Context) (width time.Duration, from string, err error) {
 	err = a.withDB(ctx, func(_ *sqlx.DB, setting pgsql.Setting) error {
 		view, err := a.newDatabaseView(setting)
-		width, from = setting.Grid.Width(), "the database "+strings.Map(printable, view.String())
+		width, from = setting.Grid.Width(), "the database "+strings.Map(plain.Printable, view.String())
 		return err
 	})
 	return width, from, err

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/internal/plain"
 )
 
 type crontabOptions struct {
@@ -165,7 +166,7 @@ func toldChange(user string, remove bool, block string, merged install.Merged) (
 	gone, come := strings.SplitAfter(merged.Old, "\n"), strings.SplitAfter(block, "\n")
 	for _, line := range gone {
 		if line != "" && !slices.Contains(come, line) {
-			lines = append(lines, "- "+strings.Map(printable, strings.TrimRight(line, "\r\n")))
+			lines = append(lines, "- "+strings.Map(plain.Printable, strings.TrimRight(line, "\r\n")))
 		}
 	}
 	for _, line := range come {
@@ -184,7 +185,7 @@ func toldChange(user string, remove bool, block string, merged install.Merged) (
 		lines = append(lines, "installed in the crontab of "+user+"; its other lines are as they were")
 	}
 	for _, other := range merged.Others {
-		lines = append(lines, "another block stays: "+strings.Map(printable, other))
+		lines = append(lines, "another block stays: "+strings.Map(plain.Printable, other))
 	}
 	return lines
 }

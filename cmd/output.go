@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -39,7 +39,7 @@ func (a *App) print(v any, asTable func() error) error {
 	if a.printed != nil {
 		a.printed(v)
 	}
-	enc := json.NewEncoder(a.Out)
+	enc := json.NewEncoder(plain.Writer(a.Out))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
@@ -61,15 +61,15 @@ func printTable[T any](a *App, list []T, header table.Row, row func(T) table.Row
 	return a.table(header, rows...)
 }
 
-// lines prints text as lines.
+// lines prints text as lines, without anything that a terminal acts on.
 func (a *App) lines(text ...string) error {
-	_, err := a.Out.Write([]byte(strings.Join(text, "\n") + "\n"))
+	_, err := a.Out.Write([]byte(plain.Text(strings.Join(text, "\n")) + "\n"))
 	return err
 }
 
 // sentence prints a text, on a terminal in lines as wide as that.
 func (a *App) sentence(text string) error {
-	text = strings.Map(printable, text)
+	text = strings.Map(plain.Printable, text)
 	if width := a.width(); width > 0 {
 		text = wrap(text, width)
 	}
@@ -92,26 +92,9 @@ func cell(v any) any {
 	case duration.Text:
 		return spoken.Duration(time.Duration(v))
 	case string:
-		return cmp.Or(strings.Map(printable, v), "-")
+		return cmp.Or(strings.Map(plain.Printable, v), "-")
 	}
 	return v
-}
-
-// printable keeps from a terminal what is not text: data may hold anything.
-func printable(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return ' '
-}
-
-// printableLines is a text of several lines with nothing in them but text.
-func printableLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.Map(printable, lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // orMore is a count that went no further than most, which is a whole number of thousands.

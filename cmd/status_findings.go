@@ -7,6 +7,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -62,7 +63,7 @@ func printFindings(a *App, v view.Status) error {
 	for _, f := range v.Findings {
 		err = errors.Join(err, a.sentence(f.Condition+": "+f.Text))
 		if f.Remedy != "" {
-			err = errors.Join(err, a.lines(strings.Map(printable, "    see to it with: "+f.Remedy)))
+			err = errors.Join(err, a.lines(strings.Map(plain.Printable, "    see to it with: "+f.Remedy)))
 		}
 	}
 	if len(v.NotRegistered) > 0 {

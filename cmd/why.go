@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -88,13 +89,13 @@ func story(events []jobs.Event, now time.Time, self string) (lines []string) {
 			if e.ItemKey != "" {
 				heading += ", item " + e.ItemKey
 			}
-			lines = append(lines, strings.Map(printable, heading)+":")
+			lines = append(lines, strings.Map(plain.Printable, heading)+":")
 		}
 		at := "                    "
 		if !e.At.IsZero() {
 			at = e.At.Format(time.RFC3339)
 		}
-		lines = append(lines, at+"  "+strings.Map(printable, view.Sentence(e, now, self)))
+		lines = append(lines, at+"  "+strings.Map(plain.Printable, view.Sentence(e, now, self)))
 	}
 	return lines
 }

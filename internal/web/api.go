@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/plain"
 )
 
 // API answers requests of those who may send them with JSON, and errors with problems.
@@ -119,7 +121,7 @@ func (a API) write(w http.ResponseWriter, r *http.Request, status int, media str
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // a client that has gone is told nothing
+	_, _ = w.Write(append(plain.JSON(text), '\n')) // a client that has gone is told nothing
 }
 
 // unknown says what to send instead.

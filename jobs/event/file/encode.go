@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// encode returns the lines of a batch, and an error for each event that has none: one that is no valid CloudEvent, and
+// encode returns the lines of a batch, without anything that a terminal acts on, and an error for each event that has none: one that is no valid CloudEvent, and
 // those of its subject after it.
 func encode(events []event.Event) (lines []byte, errs []error) {
 	errs = make([]error, len(events))
@@ -23,7 +24,7 @@ func encode(events []event.Event) (lines []byte, errs []error) {
 			failed[e.Subject] = true
 			continue
 		}
-		lines = append(append(lines, line...), '\n')
+		lines = append(append(lines, plain.JSON(line)...), '\n')
 	}
 	return lines, errs
 }
