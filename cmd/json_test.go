@@ -35,8 +35,7 @@ var printing = []string{
 	"schedules backfill report --from 2026-03-01 --to 2026-03-03", "schedules delete report",
 	"schedules apply -f DIR/schedules.yaml",
 	"events ack --consumer billing --up-to 0-0", "events consumers", "events prune",
-	"spool add --dir DIR --in 1h DIR/check", "spool list --dir DIR", "spool list --history --dir DIR", "spool run --dir DIR",
-	"spool catch-up --dir DIR",
+	"spool add --dir DIR --in 1h DIR/check", "spool run --dir DIR",
 	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
 	"stores move --from a --config DIR/stores.yaml",
 }
@@ -71,7 +70,7 @@ func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 			page.check(t, path, described, printed)
 		}
 	})
-	for _, other := range []string{"spool list --history", "forecast --backtest"} {
+	for _, other := range []string{"forecast --backtest"} {
 		page.check(t, other, page.commands[other], types[other])
 	}
 	for name := range page.objects {
@@ -103,7 +102,7 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(c.CommandPath(), a.Name+" ")
-		for _, flag := range []string{" --history", " --backtest"} { // with which it prints something else
+		for _, flag := range []string{" --backtest"} { // with which it prints something else
 			if strings.Contains(line, flag) {
 				name += flag
 			}

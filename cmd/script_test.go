@@ -120,6 +120,7 @@ func setup(env *testscript.Env) error {
 	for name, days := range map[string]int{"BEFORE": -2, "YESTERDAY": -1, "TODAY": 0, "TOMORROW": 1, "AFTER": 2} {
 		env.Setenv(name, today.AddDate(0, 0, days).Format(time.RFC3339))
 	}
+	env.Setenv("FOLDER", today.Format("0601021504")) // of TODAY in a spool
 	return nil
 }
 

@@ -4,118 +4,137 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/spool"
 )
 
 func newSpool(a *App) *cobra.Command {
 	var width time.Duration
-	c := group("spool", "Run executables from a directory for each slot, without a database",
-		newSpoolAdd(a, &width), newSpoolRun(a, &width), newSpoolCatchUp(a, &width), newSpoolList(a, &width))
-	c.Long = `Run executables from a directory for each slot, without a database. DIR/2603011315 is the slot of
-2026-03-01T13:15:00Z, and "spool run" at that time starts every executable in it. How one exits decides what becomes
-of it:
+	open := func() (*spool.Spool, error) {
+		cfg := a.Config()
+		g, err := grid.New(cmp.Or(width, cfg.Slots.Width, grid.DefaultWidth))
+		if err != nil {
+			return nil, usagef("--width: %w", err)
+		}
+		return spool.Open(spool.Config{Dir: cfg.Spool.Dir, Grid: g, Grace: none(cfg.Run.Grace), Logger: a.log})
+	}
+	c := group("spool", "Run executables from a folder for each slot, without a database", newSpoolAdd(a, open), newSpoolRun(a, open))
+	c.Long = fmt.Sprintf(`Run executables from a folder for each slot, without a database. "spool run" starts those in DIR/2603011315 at
+2026-03-01T13:15:00Z, one after another. The exit status of an executable decides what becomes of it:
 
-  0              finished: it moves to DIR/history/2603011315, with its output and a result.json
+  0              it is finished and moves to DIR/done/2603011315
   75             it moves to the next slot
-  anything else  it is tried again 1, 2, 4 ... slots later, and after 6 errors in a row moves to history as failed
+  anything else  it is retried 1, 2, 4 ... slots later; after %d errors in a row it moves to DIR/failed/2603011315
 
-A line "next: 2026-03-01T14:00:00Z" on its stdout, with exit status 0 or 75, asks for the slot at or after that time.
-An executable is told PRESCIENT_SLOT, PRESCIENT_NAME, PRESCIENT_CHECK_COUNT, PRESCIENT_ERROR_COUNT,
-PRESCIENT_CAUGHT_UP and PRESCIENT_SPOOL_DIR in its environment; stdin is empty.`
-	fs := c.PersistentFlags()
-	config.SpoolFlags(fs)
-	duration.Var(fs, &width, "width", 0,
+A line "next: 2026-03-01T14:00:00Z" in its output, with status 0 or 75, asks for the slot at or after that time. The
+output is in DIR/output/2603011315. A check may take %s. A file may have %d checks.`,
+		spool.Retry+1, duration.Text(spool.Timeout), spool.MaxChecks)
+	config.SpoolFlags(c.PersistentFlags())
+	duration.Var(c.PersistentFlags(), &width, "width", 0,
 		"distance between two slots, whole minutes; default: slots.width of the configuration, else 15m")
 	return c
 }
 
-// openSpool opens the spool that the flags and the settings name.
-func (a *App) openSpool(width time.Duration) (*spool.Spool, error) {
-	cfg := a.Config()
-	if cfg.Spool.Dir == "" {
-		return nil, usagef("no directory: say where the spool is, with --dir DIRECTORY or spool.dir in the configuration")
-	}
-	width = cmp.Or(width, cfg.Slots.Width, grid.DefaultWidth)
-	g, err := grid.New(width)
-	if err != nil || width%time.Minute != 0 {
-		return nil, usagef("width %s: must be whole minutes that divide 24h, such as 1m, 15m or 1h", duration.Text(width))
-	}
-	return spool.Open(spool.Config{
-		Dir: cfg.Spool.Dir, Grid: g, Workers: cfg.Run.Workers, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), Logger: a.log,
+func newSpoolAdd(a *App, open func() (*spool.Spool, error)) *cobra.Command {
+	var when when
+	var name string
+	c := a.withOutput(&cobra.Command{
+		Use:   "add FILE",
+		Short: "Put a copy of an executable into the folder of a slot",
+		Long: `Put a copy of an executable into the folder of the first slot at or after an instant. The copy appears as a
+whole, so that no run starts half of it. A slot that has begun is never a target: the next one is.`,
+		Example: `  prescient spool add --in 48h ./look-at-order-42
+  prescient spool add --at 2026-03-01T13:05:00Z --name order-42 ./look`,
+		Args: exactly("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := open()
+			if err != nil {
+				return err
+			}
+			content, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			f := spool.File{Name: cmp.Or(name, filepath.Base(args[0])), State: spool.StateWaiting}
+			if f.Slot, err = s.Add(f.Name, content, when.from(s.Now())); err != nil {
+				return err
+			}
+			return a.print(f, func() error { return a.table(table.Row{"SLOT", "NAME"}, table.Row{f.Slot, f.Name}) })
+		},
 	})
-}
-
-func newSpoolRun(a *App, width *time.Duration) *cobra.Command {
-	var slot instant
-	c := a.verboseFlag(a.withOutput(&cobra.Command{
-		Use:   "run",
-		Short: "Run the executables of one slot",
-		Long: `Run the executables of one slot: the one that has begun last, or the one that --slot or the name of a
-Kubernetes Job stands for. A slot that another run is at is left to it, with exit code 0. Started up to --early before
-a boundary, it waits for the boundary.
-
-It writes nothing to stdout, unless asked for JSON. The log has a line of what was done, where it goes to a terminal or
---verbose or --log-level asks for it; and in any case a warning for each executable that failed. The output of the
-executables goes to history.`,
-		Example: `  # crontab: every slot of the default width
-  */15 * * * * prescient spool run --dir /var/spool/checks
-  7 * * * * prescient spool catch-up --dir /var/spool/checks`,
-		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return runSpool(c.Context(), a, width, slot) },
-	}))
-	c.Flags().Var(&slot, "slot", "the `SLOT` to run; default: the one that has begun last")
-	addRunFlags(c.Flags(), "workers", "grace", "early", "job-name")
+	when.flags(c)
+	c.MarkFlagsOneRequired("at", "in")
+	c.Flags().StringVar(&name, "name", "", "`NAME` in the folder; default: the last element of FILE")
 	return c
 }
 
-func runSpool(ctx context.Context, a *App, width *time.Duration, at instant) error {
-	s, err := a.openSpool(*width)
-	if err != nil {
-		return err
-	}
-	slot := at.at
-	if !at.given() {
-		slot = s.Due(a.Config().Run.JobName)
-	} else if !s.Grid().Contains(slot) {
-		return notSlot(s.Grid(), slot)
-	}
-	result, err := s.Run(ctx, slot)
-	if result.State == "" { // not begun
-		return err
-	}
-	a.done(result.Checked > 0).LogAttrs(ctx, slog.LevelInfo, "spool run", slog.Any("", result))
-	return errors.Join(err, a.print(newSpoolResultView(result), func() error { return nil }))
+func newSpoolRun(a *App, open func() (*spool.Spool, error)) *cobra.Command {
+	var catchUp, check bool
+	c := a.verboseFlag(a.withOutput(&cobra.Command{
+		Use:   "run",
+		Short: "Run the executables of the current slot, with --catch-up those of earlier slots, too",
+		Long: `Run the executables of the current slot. With --catch-up, first run those of earlier slots, the oldest slot
+first. If another run is at work, it does nothing and exits with 0.
+
+With --check it runs nothing, and lists what was missed and what cannot run. The exit code is 3 if there is anything, and
+also if a run finds a file that cannot run.`,
+		Example: `  # crontab: every slot of the default width
+  */15 * * * * prescient spool run --catch-up --dir /var/spool/checks
+  prescient spool run --check --dir /var/spool/checks`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := open()
+			if err != nil {
+				return err
+			}
+			return a.runSpool(c.Context(), s, catchUp, check)
+		},
+	}))
+	c.Flags().BoolVar(&catchUp, "catch-up", false, "run the files of earlier slots first")
+	c.Flags().BoolVar(&check, "check", false, "run nothing: list what was missed or cannot run, and exit with 3 if there is anything")
+	addRunFlags(c.Flags(), "grace")
+	return c
 }
 
-// spoolResultView is a spool.Result as JSON.
-type spoolResultView struct {
-	Slot        time.Time     `json:"slot"`
-	Kind        slots.Kind    `json:"kind"`
-	State       slots.State   `json:"state"`
-	Held        bool          `json:"held"`
-	Checked     int           `json:"checked"`
-	Finished    int           `json:"finished"`
-	Rescheduled int           `json:"rescheduled"`
-	Failed      int           `json:"failed"`
-	Yielded     int           `json:"yielded"`
-	Running     int           `json:"running"`
-	Refused     int           `json:"refused"`
-	Abandoned   int           `json:"abandoned"`
-	Took        duration.Text `json:"took"`
-}
-
-func newSpoolResultView(r spool.Result) spoolResultView {
-	return spoolResultView{
-		r.Slot, r.Kind, r.State, r.Held, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.Running, r.Refused, r.Abandoned, duration.Text(r.Took),
+func (a *App) runSpool(ctx context.Context, s *spool.Spool, catchUp, check bool) (err error) {
+	var files []spool.File
+	if check {
+		files, err = s.Files()
+		files = slices.DeleteFunc(files, func(f spool.File) bool { return f.State == spool.StateWaiting })
+	} else {
+		files, err = s.Run(ctx, catchUp)
+		if errors.Is(err, spool.ErrHeld) {
+			a.log.InfoContext(ctx, "nothing done", "reason", err)
+			err = nil
+		}
+		became := map[spool.State]int{}
+		for _, f := range files {
+			became[f.State]++
+		}
+		a.done(len(files) > 0).InfoContext(ctx, "spool run", "files", len(files), "done", became[spool.StateDone],
+			"moved", became[spool.StateMoved], "failed", became[spool.StateFailed], "left", became[spool.StateLeft],
+			"refused", became[spool.StateRefused])
 	}
+	if check && len(files) > 0 || a.output == outputJSON {
+		header := table.Row{"SLOT", "STATE", "NAME", "PROBLEM"}
+		err = errors.Join(err, printList(a, files, header, func(f spool.File) table.Row {
+			return table.Row{f.Slot, string(f.State), f.Name, f.Problem}
+		}))
+	}
+	refused := slices.ContainsFunc(files, func(f spool.File) bool { return f.State == spool.StateRefused })
+	if err == nil && (refused || check && len(files) > 0) {
+		return &ExitError{Code: Found}
+	}
+	return err
 }

@@ -17,7 +17,7 @@ func variable(key string) string {
 }
 
 // ofChecks are the variables that a check of a spool gets: one that calls prescient itself passes them on.
-var ofChecks = []string{"SLOT", "NAME", "CHECK_COUNT", "ERROR_COUNT", "CAUGHT_UP"}
+var ofChecks = []string{"SLOT", "NAME", "CHECK_COUNT", "ERROR_COUNT"}
 
 // strangers returns a warning for each variable of an environment, as os.Environ returns it, that has the prefix and
 // is no setting: a misspelt one, or one of another program, so that it cannot be an error.

@@ -1,14 +1,18 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"sync"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
@@ -16,296 +20,244 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// Result is what one run did for one slot.
-type Result struct {
-	Slot time.Time
-	Kind slots.Kind
-	// State is slots.StateOpen when another run has the slot, or executables were left in it.
-	State slots.State
-	// Held tells that another run has the slot, and this one did nothing.
-	Held bool
-	// Checked = Finished + Rescheduled + Failed: the executables whose outcome was recorded.
-	Checked     int
-	Finished    int
-	Rescheduled int
-	Failed      int
-	// Yielded executables were taken away or replaced while they were checked, and are left at that.
-	Yielded int
-	// Running checks were started by a run that died since. They are left alone, and checked again when they have ended.
-	Running int
-	// Refused entries of the slot's directory are never run; the log says why.
-	Refused int
-	// Abandoned checks outlived SIGKILL, as one of another user does.
-	Abandoned int
-	Took      time.Duration
-}
-
-// LogValue is the result as the attributes of a log line.
-func (r Result) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Time("slot", r.Slot), slog.String("kind", string(r.Kind)), slog.String("state", string(r.State)),
-		slog.Bool("held", r.Held), slog.Int("checked", r.Checked), slog.Int("finished", r.Finished),
-		slog.Int("rescheduled", r.Rescheduled), slog.Int("failed", r.Failed), slog.Int("yielded", r.Yielded),
-		slog.Int("running", r.Running), slog.Int("refused", r.Refused), slog.Int("abandoned", r.Abandoned),
-		slog.Duration("took", r.Took),
-	)
-}
-
-// Run runs a slot: every executable in its directory, up to Config.Workers at once. It waits for a boundary that is at
-// most Config.Early ahead. A slot without a directory, and one that another run has, is nothing to do.
-//
-// When ctx ends the run stops: it gives running checks Config.Grace, records those that end by then, ends the others
-// and leaves them in the slot, and returns slots.ErrStopped. An outcome that cannot be recorded stops the run, too:
-// nothing more is started. A check that outlived SIGKILL is slots.ErrAbandoned. The result is valid beside any error.
-func (s *Spool) Run(ctx context.Context, slot time.Time) (Result, error) {
-	slot = slot.UTC()
-	if err := slots.Await(ctx, s.Grid(), slot, s.cfg.Early, s.Now); err != nil {
-		return Result{Slot: slot, Kind: slots.KindRun}, err
-	}
-	return s.run(ctx, slot, slots.KindRun, check)
-}
-
-// judge decides about an executable before its check. The verdict is for actRecord.
-type judge func(d *jobs.Definition, m guard.Moment) (guard.Verdict, action)
-
-type action int
-
+// The guards of every file.
 const (
-	actCheck  action = iota // start it
-	actRecord               // record the verdict without
-	actLeave                // leave it in its slot
+	Retry     = jobs.DefaultRetry   // errors in a row that are retried; the next one fails the file
+	MaxChecks = 100                 // checks without an error; if the last one asks for another, the file fails
+	Timeout   = 10 * time.Minute    // of a check
+	Horizon   = jobs.DefaultHorizon // how far ahead of now a slot may be
 )
 
-// check is the judge of a run: guards first, then the executable.
-func check(d *jobs.Definition, m guard.Moment) (guard.Verdict, action) {
-	if v, ok := guard.Before(d, m); !ok {
-		return v, actRecord
+const (
+	doneDir, failedDir, outputDir = "done", "failed", "output"
+
+	exitTempFail = 75              // EX_TEMPFAIL of sysexits.h: the check asks for the next slot
+	lockFD       = 100             // where a check inherits the lock, beyond the descriptors that scripts use
+	parting      = 5 * time.Second // between SIGTERM and SIGKILL
+	maxRead      = 64 << 10        // bytes at the end of a check's output that are read
+	nextPrefix   = "next:"
+)
+
+// ErrHeld is returned by Run if another run is at work in the spool, or a check whose run was killed.
+var ErrHeld = errors.New("another run is at work in the spool, or a check whose run was killed")
+
+var errTimeout = errors.New("timeout")
+
+// Run runs the files of the current slot. With catchUp it also runs those of earlier slots, the oldest slot first. It
+// goes on with slots that begin meanwhile. Returns each file that it ran or refused, also beside an error.
+//
+// When ctx ends, Run waits Config.Grace for the running check, ends it, and returns slots.ErrStopped. An outcome that
+// cannot be recorded stops Run.
+func (s *Spool) Run(ctx context.Context, catchUp bool) (ran []File, err error) {
+	lock, err := s.lock()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, ErrHeld
+	} else if err != nil {
+		return nil, err
 	}
-	return guard.Verdict{}, actCheck
+	defer func() {
+		_ = syscall.Flock(int(lock.Fd()), syscall.LOCK_UN) // a process that a check left behind has the descriptor, too
+		_ = lock.Close()
+	}()
+	for last, more := "", true; more; {
+		more = false
+		files, err := s.Files()
+		if err != nil {
+			return ran, err
+		}
+		current, missed := s.cfg.Grid.Floor(s.Now()), 0
+		for _, f := range files {
+			switch {
+			case f.Slot.IsZero() || f.path <= last || f.Slot.After(current):
+				continue
+			case f.Slot.Before(current) && !catchUp:
+				missed++
+				continue
+			case ctx.Err() != nil:
+				return ran, slots.ErrStopped
+			}
+			err := s.one(ctx, lock, &f)
+			ran, last, more = append(ran, f), f.path, true
+			if err != nil {
+				return ran, fmt.Errorf("run %s: %w", f.path, err)
+			}
+		}
+		if missed > 0 && !more {
+			s.cfg.Logger.WarnContext(ctx, "files of earlier slots wait: run them with --catch-up", "files", missed)
+		}
+	}
+	return ran, nil
 }
 
-// run is one run of a slot.
-type run struct {
-	*Spool
-	slot  time.Time
-	judge judge
-
-	mu     sync.Mutex
-	result Result
-	left   int   // executables that stay in the slot
-	err    error // of recording: nothing more is started
-}
-
-func (s *Spool) run(ctx context.Context, slot time.Time, kind slots.Kind, judge judge) (Result, error) {
-	started := clock()
-	r := &run{Spool: s, slot: slot, judge: judge, result: Result{Slot: slot, Kind: kind, State: slots.StateDone}}
-	err := r.whole(ctx)
-	if r.result.Held || r.left > 0 {
-		r.result.State = slots.StateOpen
-	}
-	r.result.Took = time.Since(started)
+// lock takes the lock of the spool. The kernel frees it when the run and its check have ended.
+func (s *Spool) lock() (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(s.cfg.Dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600) // no other user can hold it
 	if err != nil {
-		return r.result, fmt.Errorf("run slot %s: %w", slot.Format(time.RFC3339), err)
+		return nil, fmt.Errorf("lock the spool: %w", err)
 	}
-	return r.result, nil
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("lock the spool: flock %s: %w", file.Name(), err)
+	}
+	return file, nil
 }
 
-// whole goes once through the slot's directory, with its lock.
-func (r *run) whole(ctx context.Context) error {
-	dir, err := r.claimSlot()
+// one runs a file unless it is refused, and removes its folder if nothing is left in it.
+func (s *Spool) one(ctx context.Context, lock *os.File, f *File) (err error) {
+	if f.State != StateRefused {
+		f.State = StateLeft
+		err = s.run(ctx, lock, f)
+		_ = os.Remove(filepath.Dir(f.path))
+	}
+	if f.Problem != "" {
+		s.cfg.Logger.WarnContext(ctx, "problem with a file", "file", f.path, "became", string(f.State), "problem", f.Problem)
+	}
+	return err
+}
+
+// run checks a file, and moves it to where its outcome says. The rename is the commit.
+func (s *Spool) run(ctx context.Context, lock *os.File, f *File) error {
+	plain, job := parseName(f.Name)
+	folder := filepath.Base(filepath.Dir(f.path))
+	output := filepath.Join(s.cfg.Dir, outputDir, folder)
+	if err := os.MkdirAll(output, 0o755); err != nil {
+		return fmt.Errorf("not started: %w", err)
+	}
+	// A check that is repeated in its slot adds to its output.
+	out, err := os.OpenFile(filepath.Join(output, plain), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("not started: %w", err)
+	}
+	defer func() {
+		_, _ = fmt.Fprintln(out, strings.TrimRight("prescient: "+string(f.State)+" "+f.Problem, " "))
+		_ = out.Close()
+	}()
+	next, err := s.check(ctx, lock, f, out)
+	now, gone := os.Lstat(f.path)
 	switch {
-	case errors.Is(err, errHeld):
-		r.result.Held = true
+	case errors.Is(err, slots.ErrStopped):
+		f.Problem = "the run was stopped"
+		return err
+	case errors.Is(err, syscall.ETXTBSY):
+		f.Problem = "a process is still writing it"
 		return nil
-	case errors.Is(err, fs.ErrNotExist):
+	case gone != nil || !os.SameFile(now, f.info) || !now.ModTime().Equal(f.info.ModTime()):
+		f.Problem = "it was removed or replaced while it ran"
 		return nil
-	case err != nil:
+	}
+	d := &jobs.Definition{MaxChecks: MaxChecks, Horizon: Horizon, Retry: Retry, MaxBackOff: jobs.DefaultMaxBackOff}
+	v := guard.After(d, guard.Moment{Grid: s.cfg.Grid, Slot: f.Slot, Now: s.Now()}, &job, next, err)
+	f.Problem = v.Error
+	switch {
+	case v.Outcome == jobs.Done:
+		return f.move(StateDone, filepath.Join(s.cfg.Dir, doneDir, folder), plain, "")
+	case v.Outcome != "":
+		f.Problem = cmp.Or(v.Error, string(v.Outcome))
+		return f.move(StateFailed, filepath.Join(s.cfg.Dir, failedDir, folder), plain, "")
+	case v.Move == guard.MoveRetry:
+		job.ErrorCount++
+	default:
+		job.CheckCount, job.ErrorCount = job.CheckCount+1, 0
+	}
+	counts := fmt.Sprintf(",checks=%d,errors=%d", job.CheckCount, job.ErrorCount)
+	f.Slot = v.Next
+	return f.move(StateMoved, filepath.Join(s.cfg.Dir, slotName(v.Next)), plain, counts)
+}
+
+// counters matches what a run adds to a name: the checks without an error, and the errors in a row since the last one.
+var counters = regexp.MustCompile(`^(.+),checks=(\d{1,9}),errors=(\d{1,9})$`)
+
+// parseName returns the name of a file as it was added, and its counts.
+func parseName(name string) (plain string, job jobs.FutureJob) {
+	m := counters.FindStringSubmatch(name)
+	if m == nil {
+		return name, job
+	}
+	job.CheckCount, _ = strconv.Atoi(m[2])
+	job.ErrorCount, _ = strconv.Atoi(m[3])
+	return m[1], job
+}
+
+// move moves a file into a folder. If the name is taken there, it becomes plain.2 and so on.
+func (f *File) move(state State, dir, plain, counts string) error {
+	path := filepath.Join(dir, plain+counts)
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(path); err != nil { // if it is another error than that nothing is there, MkdirAll has it, too
+			break
+		}
+		path = filepath.Join(dir, fmt.Sprintf("%s.%d%s", plain, n, counts))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	defer release(dir)
-	entries, err := readDir(r.slotDir(r.slot))
-	if err != nil {
-		return fmt.Errorf("list executables: %w", err)
-	}
-	files, _ := content(entries)
-	r.each(ctx, files)
-	errs := []error{r.err, r.sweep()}
-	if ctx.Err() != nil && r.left > 0 {
-		errs = append(errs, slots.ErrStopped)
-	}
-	if r.result.Abandoned > 0 {
-		errs = append(errs, slots.ErrAbandoned)
-	}
-	return errors.Join(errs...)
-}
-
-// claimSlot takes the slot's lock, which dies with this process.
-func (r *run) claimSlot() (*os.File, error) {
-	unlock, err := r.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	info, err := os.Lstat(r.slotDir(r.slot))
-	if err != nil {
-		return nil, err
-	}
-	if why := r.slotRefusal(info); why != "" {
-		return nil, fmt.Errorf("%s: %s", r.slotDir(r.slot), why)
-	}
-	return claim(r.slotDir(r.slot))
-}
-
-// each runs the executables, so many at once.
-func (r *run) each(ctx context.Context, files []fs.FileInfo) {
-	places := make(chan struct{}, r.cfg.Workers)
-	var running sync.WaitGroup
-	defer running.Wait()
-	for i, info := range files {
-		if why := refusal(info); why != "" {
-			r.refuse(ctx, info.Name(), why)
-			continue
-		}
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil || r.failed() {
-			r.count(func() { r.left += len(files) - i })
-			return
-		}
-		running.Go(func() {
-			defer func() { <-places }()
-			r.one(ctx, info.Name())
-		})
-	}
-}
-
-// one deals with one executable.
-func (r *run) one(ctx context.Context, name string) {
-	f, err := r.claim(name)
-	switch {
-	case errors.Is(err, errHeld):
-		r.count(func() { r.result.Running++; r.left++ })
-		r.cfg.Logger.WarnContext(ctx, "still running since a run that died; it is left alone", "slot", r.slot, "name", name)
-		return
-	case errors.Is(err, fs.ErrNotExist): // its owner took it away
-		return
-	case err != nil:
-		r.refuse(ctx, name, err.Error())
-		return
-	}
-	v, act := r.judge(f.def, r.moment())
-	if act == actCheck {
-		v, act = r.check(ctx, f)
-	}
-	if act == actLeave {
-		f.release()
-		r.count(func() { r.left++ })
-		return
-	}
-	if err := r.record(ctx, f, v); err != nil {
-		r.fail(fmt.Errorf("record %s: %w", f.path, err))
-		r.count(func() { r.left++ })
-	}
-}
-
-// file is an executable that this run has the lock of.
-type file struct {
-	name, path string
-	lock       *os.File
-	job        Job
-	def        *jobs.Definition
-	ending     *ending // nil: not checked
-}
-
-// claim takes the lock of an executable, which the check inherits: it lives as long as either of them.
-func (r *run) claim(name string) (*file, error) {
-	unlock, err := r.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	f := &file{name: name, path: r.path(r.slot, name)}
-	if f.job, err = readJob(f.path); err != nil {
-		return nil, err
-	}
-	f.def = f.job.definition(name)
-	f.lock, err = claim(f.path)
-	return f, err
-}
-
-// release gives the lock back; that of an abandoned check stays with the check.
-func (f *file) release() {
-	if f.ending != nil && f.ending.abandoned {
-		_ = f.lock.Close()
-		return
-	}
-	release(f.lock)
-}
-
-// mine tells whether the executable is still where and what it was when it was claimed.
-func (f *file) mine() bool {
-	now, err := os.Lstat(f.path)
-	then, thenErr := f.lock.Stat()
-	return err == nil && thenErr == nil && os.SameFile(now, then)
-}
-
-func (r *run) moment() guard.Moment {
-	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.result.Kind == slots.KindCatchUp}
-}
-
-func (r *run) count(change func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change()
-}
-
-func (r *run) refuse(ctx context.Context, name, why string) {
-	r.count(func() { r.result.Refused++; r.left++ })
-	r.cfg.Logger.WarnContext(ctx, "not run", "slot", r.slot, "name", name, "problem", why)
-}
-
-func (r *run) fail(err error) {
-	r.count(func() { r.err = errors.Join(r.err, err) })
-}
-
-func (r *run) failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err != nil
-}
-
-// sweep removes sidecars whose executable is gone, and the slot's directory when nothing is left in it.
-func (r *run) sweep() error {
-	unlock, err := r.lock()
-	if err != nil {
+	if err := os.Rename(f.path, path); err != nil {
 		return err
 	}
-	defer unlock()
-	dir := r.slotDir(r.slot)
-	entries, err := readDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // its owner took it away
-		return nil
-	case err != nil:
-		return fmt.Errorf("tidy up: %w", err)
-	}
-	files, sidecars := content(entries)
-	owners := map[string]bool{}
-	for _, info := range files {
-		owners[info.Name()] = true
-	}
-	for _, info := range sidecars {
-		if !owners[ownerOf(info.Name())] {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, info.Name())))
-		}
-	}
-	if len(files) == 0 && err == nil {
-		err = os.Remove(dir)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) { // something was put there this moment
-		return fmt.Errorf("tidy up: %w", err)
-	}
+	f.Name, f.State = filepath.Base(path), state
 	return nil
+}
+
+// check starts a file, waits for its end, and returns what a check returns. Returns slots.ErrStopped if the run ended it.
+func (s *Spool) check(ctx context.Context, lock *os.File, f *File, out *os.File) (*time.Time, error) {
+	begin, err := out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	limit, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	defer time.AfterFunc(s.cfg.Timeout, func() { end(errTimeout) }).Stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.Grace, func() { end(slots.ErrStopped) }) })()
+	plain, job := parseName(f.Name)
+	p := exec.CommandContext(limit, f.path)
+	p.Stdout, p.Stderr = out, out
+	p.Env = append(os.Environ(), "PRESCIENT_SPOOL_DIR="+s.cfg.Dir,
+		"PRESCIENT_NAME="+plain, "PRESCIENT_SLOT="+f.Slot.Format(time.RFC3339),
+		"PRESCIENT_CHECK_COUNT="+strconv.Itoa(job.CheckCount), "PRESCIENT_ERROR_COUNT="+strconv.Itoa(job.ErrorCount))
+	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.ExtraFiles = make([]*os.File, lockFD-3+1)
+	p.ExtraFiles[lockFD-3] = lock
+	p.Cancel = func() error { return syscall.Kill(-p.Process.Pid, syscall.SIGTERM) }
+	p.WaitDelay = parting
+	if err := p.Run(); p.ProcessState == nil {
+		return nil, fmt.Errorf("%w; the first line of a script names its interpreter, as #!/bin/sh does", err)
+	}
+	why := context.Cause(limit)
+	if why != nil {
+		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // what has ignored SIGTERM
+	}
+	last, next := lastLines(out, begin)
+	switch status := p.ProcessState.ExitCode(); {
+	case (status == 0 || status == exitTempFail) && next != "":
+		at, err := time.Parse(time.RFC3339, strings.TrimSpace(strings.TrimPrefix(next, nextPrefix)))
+		if err != nil {
+			return nil, fmt.Errorf("line %q: want next: and an instant such as 2006-01-02T15:04:05Z", next)
+		}
+		return &at, nil
+	case status == 0:
+		return nil, nil
+	case status == exitTempFail:
+		return new(s.cfg.Grid.Next(f.Slot)), nil
+	case errors.Is(why, slots.ErrStopped):
+		return nil, why
+	}
+	text := p.ProcessState.String()
+	if why != nil {
+		text = fmt.Sprintf("%v after %s: %s", why, s.cfg.Timeout, text)
+	}
+	return nil, errors.New(strings.TrimSuffix(text+": "+last, ": "))
+}
+
+// lastLines reads what a check has written from begin on. It returns the last line that is not empty, and the last line
+// that begins with nextPrefix.
+func lastLines(out *os.File, begin int64) (last, next string) {
+	size, _ := out.Seek(0, io.SeekEnd)
+	text, _ := io.ReadAll(io.NewSectionReader(out, max(begin, size-maxRead), maxRead))
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		last = cmp.Or(line, last)
+		if strings.HasPrefix(line, nextPrefix) {
+			next = line
+		}
+	}
+	return last, next
 }

@@ -2,7 +2,6 @@ package spool_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,8 +22,7 @@ import (
 	"github.com/prescient-go/prescient/slots/spool"
 )
 
-// Runs as processes of their own, which can be killed and stopped: the test binary itself, told by this variable which
-// spool to run slot 1 of.
+// runnerProcess names the variable that makes the test binary a run of slot 1 of a spool, which tests can kill and stop.
 const runnerProcess = "PRESCIENT_TEST_SPOOL"
 
 func TestMain(m *testing.M) {
@@ -33,23 +32,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runProcess runs slot 1 until it is done or gets SIGTERM, and prints its result.
+// runProcess runs slot 1 until it is done or gets SIGTERM.
 func runProcess(dir string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s, err := spool.Open(spool.Config{Dir: dir, Now: func() time.Time { return slot(1) }, Workers: 8, Grace: 300 * time.Millisecond})
-	if err != nil {
-		slog.Error("open", "error", err)
-		return 1
-	}
-	result, err := s.Run(ctx, slot(1))
-	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
-		return 1
+	s, err := spool.Open(spool.Config{Dir: dir, Now: func() time.Time { return slot(1) }, Grace: 300 * time.Millisecond})
+	if err == nil {
+		_, err = s.Run(ctx, false)
 	}
 	switch {
 	case errors.Is(err, slots.ErrStopped):
 		return 4
-	case err != nil:
+	case err != nil && !errors.Is(err, spool.ErrHeld):
 		slog.Error("run", "error", err)
 		return 1
 	}
@@ -78,7 +72,7 @@ func setup(t testing.TB) *world {
 // open returns the spool, with changes to its configuration.
 func (w *world) open(change ...func(*spool.Config)) *spool.Spool {
 	w.t.Helper()
-	cfg := spool.Config{Dir: w.dir, Now: w.Now, Workers: 8, Grace: time.Second, Logger: slog.New(slog.DiscardHandler)}
+	cfg := spool.Config{Dir: w.dir, Now: w.Now, Grace: time.Second, Logger: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -111,37 +105,45 @@ func (w *world) write(path, content string, mode fs.FileMode) {
 	}
 }
 
-// run steps the clock to a slot and runs it.
-func (w *world) run(at time.Time, change ...func(*spool.Config)) spool.Result {
+// run steps the clock to an instant and runs its slot. It returns "state name" for each file, and ": problem" if it has one.
+func (w *world) run(at time.Time, change ...func(*spool.Config)) []string {
 	w.t.Helper()
 	w.Set(at)
-	result, err := w.open(change...).Run(w.t.Context(), at)
+	files, err := w.open(change...).Run(w.t.Context(), false)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return result
+	return told(files)
+}
+
+// catchUp catches up and runs the current slot.
+func (w *world) catchUp() []string {
+	w.t.Helper()
+	files, err := w.open().Run(w.t.Context(), true)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return told(files)
+}
+
+func told(files []spool.File) []string {
+	list := []string{}
+	for _, f := range files {
+		list = append(list, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", f.State, f.Name, f.Problem), ": "))
+	}
+	return list
 }
 
 // list returns what waits, as "12:15 missed name".
 func (w *world) list() []string {
 	w.t.Helper()
-	files, err := w.open().List()
+	files, err := w.open().Files()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	list := []string{}
 	for _, f := range files {
 		list = append(list, fmt.Sprintf("%s %s %s", f.Slot.Format("15:04"), f.State, f.Name))
-	}
-	return list
-}
-
-// history returns what ended.
-func (w *world) history() []spool.Ended {
-	w.t.Helper()
-	list, err := w.open().History(1 << 20)
-	if err != nil {
-		w.t.Fatal(err)
 	}
 	return list
 }
@@ -166,18 +168,19 @@ func (w *world) traces(name string) map[string]int {
 	return counts
 }
 
-// tree lists every file and directory of the spool, without history.
+// tree lists every file of the spool but the lock and the output, as "12:15/name" or "done/12:15/name".
 func (w *world) tree() []string {
 	w.t.Helper()
 	list := []string{}
 	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == w.dir {
+		switch name := strings.TrimPrefix(path, w.dir+"/"); {
+		case err != nil:
 			return err
-		}
-		if entry.Name() == "history" {
+		case name == "output":
 			return filepath.SkipDir
+		case !entry.IsDir() && name != ".lock":
+			list = append(list, regexp.MustCompile(`300301(\d\d)(\d\d)`).ReplaceAllString(name, "$1:$2"))
 		}
-		list = append(list, strings.TrimPrefix(path, w.dir+"/"))
 		return nil
 	})
 	if err != nil {
@@ -186,27 +189,22 @@ func (w *world) tree() []string {
 	return list
 }
 
+// output returns what the check of a file in a slot has written, and what became of it.
+func (w *world) output(slot time.Time, name string) string {
+	return w.read(filepath.Join(w.dir, "output", slot.Format("0601021504"), name))
+}
+
 // start starts a run of slot 1 as a process of its own.
 func (w *world) start() *exec.Cmd {
 	w.t.Helper()
 	p := exec.Command(os.Args[0])
 	p.Env = append(os.Environ(), runnerProcess+"="+w.dir)
-	p.Stdout, p.Stderr = &strings.Builder{}, &strings.Builder{}
+	p.Stderr = os.Stderr
 	if err := p.Start(); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = p.Process.Kill() })
 	return p
-}
-
-// finish waits for the process and returns its result and its exit code.
-func (w *world) finish(p *exec.Cmd) (result spool.Result, code int) {
-	w.t.Helper()
-	_ = p.Wait()
-	if err := json.Unmarshal([]byte(p.Stdout.(*strings.Builder).String()), &result); err != nil {
-		w.t.Fatalf("%v: %s", err, p.Stderr)
-	}
-	return result, p.ProcessState.ExitCode()
 }
 
 // eventually waits until something is so.
