@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,9 +20,11 @@ import (
 
 const hello = "#!/bin/sh\necho hello\n"
 
-// add adds an executable and returns its slot.
+// add adds an executable and returns its slot. Like write, it keeps parallel tests from forking meanwhile.
 func (w *world) add(at time.Time, name, content string) (time.Time, error) {
 	w.t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	return w.open().Add(name, []byte(content), at)
 }
 
