@@ -62,7 +62,7 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
 	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay", "part")
-	config.EventFlags(fs)
+	eventFlags(c)
 	config.PingFlags(fs)
 	config.MetricsFlags(fs)
 	return c

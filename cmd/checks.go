@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary; those of brokers are not
@@ -50,6 +53,19 @@ func (a *App) withPublished(ctx context.Context, fn func(db *sqlx.DB, registry *
 		defer release()
 		a.registerSchedules(registry, publisher)
 		return fn(db, registry, publisher, setting)
+	})
+}
+
+// eventFlags adds --events-to, which offers the schemes that are linked into this binary.
+func eventFlags(c *cobra.Command) {
+	config.EventFlags(c.Flags())
+	schemes := event.Schemes()
+	for i := range schemes {
+		schemes[i] += ":"
+	}
+	c.Flags().Lookup("events-to").Usage += "; this binary has " + strings.Join(schemes, ", ")
+	_ = c.RegisterFlagCompletionFunc("events-to", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return schemes, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	})
 }
 

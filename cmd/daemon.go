@@ -53,7 +53,7 @@ Under systemd, with Type=notify, it tells when it is ready and how it is, and ke
 	})
 	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay", "part")
 	config.DaemonFlags(c.Flags())
-	config.EventFlags(c.Flags())
+	eventFlags(c)
 	config.PingFlags(c.Flags())
 	return c
 }

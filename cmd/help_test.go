@@ -62,7 +62,7 @@ func TestThePageOfEveryCommand(t *testing.T) {
 			if code != Done || log != "" {
 				t.Fatalf("exit code %d, stderr %q", code, log)
 			}
-			if regexp.MustCompile(`(^|[^/.\w])prescient [a-z]|prescient(-run|\.service|:1)|(generic|install|--now|cron\.d/) ?prescient`).MatchString(out) {
+			if regexp.MustCompile(`(^|[^/.\w])prescient [a-z]|prescient(-run|-catch-up|\.service|:1)|(generic|install|--now|cron\.d/) ?prescient`).MatchString(out) {
 				t.Errorf("it does not go by the name of the binary:\n%s", out)
 			}
 			checkWords(t, c)

@@ -113,10 +113,16 @@ func (a *App) warnUnknown(ctx context.Context, db *sqlx.DB, c *jobs.Client, job 
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // who may only ask for checks does not get to know
 	}
-	if err == nil && at.IsZero() {
-		a.log.WarnContext(ctx, "no run has ever registered this job: the check waits until one does. Where the name is wrong, cancel it", "job", job)
+	if err != nil || !at.IsZero() {
+		return err
 	}
-	return err
+	names, err := c.Names(ctx, db, mostNames)
+	if err != nil {
+		return err
+	}
+	a.log.WarnContext(ctx, "no run has ever registered this job: the check waits until one does. If the name is wrong, cancel it"+
+		a.meant(job, names), "job", job)
+	return nil
 }
 
 func conflict(o *jobsAddOptions) jobs.Conflict {

@@ -49,11 +49,19 @@ func (a *App) known(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string
 	if err != nil || slices.Contains(names, job) {
 		return err
 	}
-	text := ""
-	if near := nearest(job, append(names, a.jobNames()...)); len(near) > 0 {
-		text = didYouMean(near)
+	return usagef("there is no job %s: this binary does not have it, and the database has never heard of it%s",
+		job, a.meant(job, names))
+}
+
+// meant asks whether another job was meant: one of this binary, or of these names. It is empty if no name is near.
+func (a *App) meant(job string, names []string) string {
+	others := append(slices.Clone(names), a.jobNames()...)
+	others = slices.DeleteFunc(others, func(name string) bool { return name == job })
+	slices.Sort(others)
+	if near := nearest(job, slices.Compact(others)); len(near) > 0 {
+		return didYouMean(near)
 	}
-	return usagef("there is no job %s: this binary does not have it, and the database has never heard of it%s", job, text)
+	return ""
 }
 
 // warnNoSuchJob is known for commands that only read, whose result is empty as it is for a job that has nothing.

@@ -17,7 +17,7 @@ func newMan(a *App) *cobra.Command {
 		Long: `Write the manual pages of all commands of this binary into a directory, where "man" finds them when it is a man1 of
 its path. Pages that are there already are written anew. With SOURCE_DATE_EPOCH set, they are the same every time.`,
 		Example: `  prescient man /usr/local/share/man/man1
-  man prescient-catch-up`,
+  man ` + a.Name + `-catch-up`,
 		Annotations: map[string]string{needsNoConfig: ""},
 		Args:        exactly("DIR"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -60,7 +60,7 @@ and an error where rows were given up.`,
 	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "catch up afterwards on what was missed, left open, or came late")
 	config.RunFlags(c.Flags())
 	config.PingFlags(c.Flags())
-	config.EventFlags(c.Flags())
+	eventFlags(c)
 	config.MetricsFlags(c.Flags())
 	return c
 }

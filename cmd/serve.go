@@ -55,7 +55,7 @@ Of several stores / is a page of all, each has its own pages and its API below /
 		RunE: func(c *cobra.Command, _ []string) error { return runServer(c.Context(), a) },
 	})
 	config.ServeFlags(c.Flags())
-	config.EventFlags(c.Flags())
+	eventFlags(c)
 	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
 	return c
 }

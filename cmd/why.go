@@ -73,13 +73,14 @@ func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 				return nil
 			}
 			told.Store(true)
-			return a.lines(story(events, now, a.self())...)
+			return a.lines(story(events, now, a.self(), a.width())...)
 		})
 	})
 }
 
-// story is a line for each event, below a heading for each row.
-func story(events []jobs.Event, now time.Time, self string) (lines []string) {
+// story returns a line for each event, below a heading for each row. A width other than 0 is that of the terminal, at which
+// lines are wrapped.
+func story(events []jobs.Event, now time.Time, self string, width int) (lines []string) {
 	for i, e := range events {
 		if i == 0 || e.ID != events[i-1].ID {
 			if i > 0 {
@@ -91,11 +92,16 @@ func story(events []jobs.Event, now time.Time, self string) (lines []string) {
 			}
 			lines = append(lines, strings.Map(plain.Printable, heading)+":")
 		}
-		at := "                    "
+		at := strings.Repeat(" ", len("2026-03-01T13:05:00Z"))
 		if !e.At.IsZero() {
 			at = e.At.Format(time.RFC3339)
 		}
-		lines = append(lines, at+"  "+strings.Map(plain.Printable, view.Sentence(e, now, self)))
+		at += "  "
+		sentence := strings.Map(plain.Printable, view.Sentence(e, now, self))
+		if width > 0 {
+			sentence = strings.ReplaceAll(wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
+		}
+		lines = append(lines, at+sentence)
 	}
 	return lines
 }

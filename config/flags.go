@@ -60,8 +60,7 @@ func PingFlags(fs *pflag.FlagSet) {
 
 // EventFlags registers the flag of a command that publishes events: --events-to. Like [Flags] it takes no password.
 func EventFlags(fs *pflag.FlagSet) {
-	fs.String("events-to", Default().Events.To.String(), "`URL` that events are published to, without a password: "+
-		"outbox:, stdout:, file:///PATH, or one of https, nats or kafka")
+	fs.String("events-to", Default().Events.To.String(), "`URL` that events are published to, without a password")
 	bind(fs, "events-to", "events.to")
 }
 

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,14 +63,29 @@ func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 	open := openers[u.Scheme]
 	mu.Unlock()
 	if open == nil {
-		return nil, fmt.Errorf("open publisher: scheme %q is not linked into this binary; it has %s: import the package of the scheme, "+
-			"as package jobs/event says", u.Scheme, schemes())
+		return nil, notLinked(u.Scheme)
 	}
 	publisher, err := open(ctx, u, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open publisher of scheme %q: %w", u.Scheme, err)
 	}
 	return publisher, nil
+}
+
+// packages are those of this module that register a scheme.
+var packages = map[string]string{
+	"file": "file", "stdout": "file", "http": "webhook", "https": "webhook", "kafka": "kafka", "nats": "nats", "outbox": "outbox",
+}
+
+// notLinked is the error for a scheme that no package has registered. It names the import that does, if there is one.
+func notLinked(scheme string) error {
+	name, known := packages[scheme]
+	if !known {
+		return fmt.Errorf("open publisher: scheme %q is not linked into this binary, which has %s: want one of these, "+
+			"or import the package that registers it", scheme, schemes())
+	}
+	return fmt.Errorf("open publisher: scheme %q is not linked into this binary, which has %s: add to its main package: "+
+		"import _ \"github.com/prescient-go/prescient/jobs/event/%s\"", scheme, schemes(), name)
 }
 
 // hostList finds a host that is a list with commas, as brokers have it.
@@ -92,11 +108,13 @@ func parse(to string) (*url.URL, error) {
 	return u, nil
 }
 
-func schemes() string {
+// Schemes returns those that are linked into this binary, in alphabetical order.
+func Schemes() []string {
 	mu.Lock()
 	defer mu.Unlock()
-	if len(openers) == 0 {
-		return "(none is linked)"
-	}
-	return strings.Join(slices.Sorted(maps.Keys(openers)), ", ")
+	return slices.Sorted(maps.Keys(openers))
+}
+
+func schemes() string {
+	return cmp.Or(strings.Join(Schemes(), ", "), "(none is linked)")
 }

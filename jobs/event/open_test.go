@@ -65,7 +65,8 @@ func TestAnErrorOfOpenShowsNoSecret(t *testing.T) {
 		"://hunter2@host":                     "must begin with one of ",
 		"refusing://me:hunter2@host:port/t":   "must begin with one of ",
 		"refusing://me:hun%zzter2@a:1,b:2/t":  "must begin with one of ",
-		"carrier-pigeon://me:hunter2@host/t":  `scheme "carrier-pigeon" is not linked into this binary; it has refusing, test-a, test-b: import the package`,
+		"carrier-pigeon://me:hunter2@host/t":  `scheme "carrier-pigeon" is not linked into this binary, which has refusing, test-a, test-b: want one of these`,
+		"nats://me:hunter2@host/t":            `add to its main package: import _ "github.com/prescient-go/prescient/jobs/event/nats"`,
 		"refusing://me:hunter2@host/hunter2":  `open publisher of scheme "refusing": no such topic`,
 		"refusing://hunter2@a:1,b:2/?hunter2": `open publisher of scheme "refusing": no such topic`,
 	} {
