@@ -1,4 +1,5 @@
--- The schedules that have dropped an event, or were given up after their last error, since $1, the newest first, at most $2.
+-- The schedules that have dropped an event, or were given up after their last error, since $1, the newest first, at most $2. Those that
+-- were deleted since are left out.
 select id, sum(dropped)::bigint as dropped, max(dropped_at) as dropped_at, max(gave_up_at) as gave_up_at, coalesce(max(error), '') as error
 from (
     (
@@ -13,6 +14,7 @@ from (
         select h.entity_key, 0, null, h.finished_at, h.last_error
         from prescient.future_job_history h
         where h.outcome = 'failed' and h.finished_at >= $1 and h.job_exec = 'schedule'
+            and exists (select from prescient.schedule s where s.id = h.entity_key)
         order by h.finished_at desc
         limit $2
     )

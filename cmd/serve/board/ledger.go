@@ -41,7 +41,7 @@ func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, erro
 	})
 }
 
-// state returns the row of a slot, which may not have been opened.
+// state returns the row of a slot, which may not have been opened, or a NoSlotError.
 func (r *reader) state(ctx context.Context, slot time.Time) (slots.SlotRun, error) {
 	l := r.ledger.In(r)
 	run, err := l.Show(ctx, slot)
@@ -49,7 +49,11 @@ func (r *reader) state(ctx context.Context, slot time.Time) (slots.SlotRun, erro
 		return run, err
 	}
 	run = slots.SlotRun{Slot: slot}
-	current := l.Grid().Floor(r.now())
+	g := l.Grid()
+	if !g.Contains(slot) {
+		return run, &NoSlotError{slot, g.Floor(slot), g.Next(slot), g.Width()}
+	}
+	current := g.Floor(r.now())
 	switch {
 	case slot.After(current):
 		run.State = StateAhead

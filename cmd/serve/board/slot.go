@@ -15,7 +15,22 @@ import (
 // maxSlotJobs is how many jobs of a slot are told.
 const maxSlotJobs = 200
 
-// Slot returns one slot; a RefusedError where the instant is none.
+// NoSlotError is returned for an instant that is no slot: it is not on the grid, and the ledger, which may have slots of another width,
+// does not have it.
+type NoSlotError struct {
+	At, Previous, Next time.Time // Previous and Next are the slots around it
+	Width              time.Duration
+}
+
+func (e *NoSlotError) Error() string {
+	return fmt.Sprintf("%s is not a slot: the width is %s; the slots around it are %s and %s", e.At.Format(time.RFC3339Nano), duration.Text(e.Width),
+		e.Previous.Format(time.RFC3339), e.Next.Format(time.RFC3339))
+}
+
+// Unwrap returns a RefusedError.
+func (e *NoSlotError) Unwrap() error { return &RefusedError{e.Error()} }
+
+// Slot returns one slot. It returns a NoSlotError if the instant is none.
 func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, error) {
 	if err := checkInstant("slot", slot); err != nil {
 		return Slot{}, err
@@ -25,21 +40,17 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		return Slot{}, err
 	}
 	slot = slot.UTC()
-	if g := t.grid(); !g.Contains(slot) {
-		return Slot{}, &RefusedError{fmt.Sprintf("%s is not a slot: the width is %s; the slots around it are %s and %s", slot.Format(time.RFC3339Nano),
-			duration.Text(g.Width()), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))}
-	}
 	v, err := read(ctx, b, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge, func(ctx context.Context, r *reader) (v Slot, err error) {
 		g := r.grid()
+		run, err := r.state(ctx, slot)
+		if err != nil {
+			return v, err
+		}
 		paused, err := r.client.Paused(ctx, r)
 		if err != nil {
 			return v, err
 		}
 		if err := r.slotIndexOnly(ctx); err != nil {
-			return v, err
-		}
-		run, err := r.state(ctx, slot)
-		if err != nil {
 			return v, err
 		}
 		claims, err := r.ledger.In(r).Claims(ctx, slot)
@@ -51,7 +62,10 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			return v, err
 		}
 		v.SlotDetail = view.SlotDetail{Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, b.has)}
-		v.Previous, v.Next, v.Width = g.Previous(slot), g.Next(slot), duration.Text(g.Width())
+		v.Previous, v.Next = g.Previous(slot), g.Next(slot)
+		if !slot.Before(r.setting.Since) {
+			v.Width = duration.Text(g.Width())
+		}
 		if run.State == slots.StateDone && run.FinishedAt != nil {
 			v.Took = duration.Text(max(0, run.FinishedAt.Sub(run.OpenedAt)))
 		} else if run.State == slots.StateOpen {

@@ -92,10 +92,10 @@ type Slot struct {
 	view.SlotDetail
 	Previous time.Time     `json:"previous"` // slot
 	Next     time.Time     `json:"next"`
-	Width    duration.Text `json:"width"`
-	Took     duration.Text `json:"took"` // so far, where it is open
-	Rate     float64       `json:"rate"` // rows a second of that
-	Jobs     []SlotJob     `json:"jobs"` // that had rows in it when it was opened, the most rows first; at most 200
+	Width    duration.Text `json:"width"` // 0: the ledger has the slot from before the width was changed
+	Took     duration.Text `json:"took"`  // so far, where it is open
+	Rate     float64       `json:"rate"`  // rows a second of that
+	Jobs     []SlotJob     `json:"jobs"`  // that had rows in it when it was opened, the most rows first; at most 200
 	Forecast *Forecast     `json:"forecast"`
 }
 

@@ -14,8 +14,8 @@ type deedPage struct {
 	Deed    deed
 	Inputs  []filled
 	Problem string
-	Plan    *board.Plan // nil: the form
-	Do      string      // the address that does it
+	Plan    board.Plan
+	Do      string // the address that does it
 	Back    string
 }
 
@@ -126,7 +126,7 @@ func fixed(inputs []filled) url.Values {
 
 func (p *Pages) showPlan(w http.ResponseWriter, r *http.Request, d deed, in *input, status int, plan board.Plan, problem string) {
 	all := url.Values{}
-	v := deedPage{Deed: d, Plan: &plan, Problem: problem}
+	v := deedPage{Deed: d, Plan: plan, Problem: problem}
 	for _, f := range d.Fields {
 		if value := in.text(f.Name); value != "" {
 			all.Set(f.Name, value)

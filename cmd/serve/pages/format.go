@@ -134,8 +134,11 @@ func link(path string, pairs ...any) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		value := fmt.Sprint(pairs[i+1])
-		if t, ok := pairs[i+1].(time.Time); ok {
+		switch t := pairs[i+1].(type) {
+		case time.Time:
 			value = stamp(t)
+		case *time.Time:
+			value = stamp(*t)
 		}
 		if value != "" {
 			values.Set(fmt.Sprint(pairs[i]), value)

@@ -55,12 +55,16 @@ func (p *Pages) slot(r *http.Request) (page, error) {
 		return page{}, badAddress("The address names no slot: it ends in ?at=2026-03-01T13:15:00Z or the like.")
 	}
 	s, err := p.cfg.Board.Slot(r.Context(), at, acted(r))
-	return page{Title: "Slot " + at.Format("2006-01-02 15:04"), Section: "Ledger", Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width))}}, err
+	if none, ok := errors.AsType[*board.NoSlotError](err); ok { // the story of a check may name a slot of another width
+		return page{Title: "No slot", Section: "Ledger", Content: slotPage{Not: none}}, nil
+	}
+	return page{Title: "Slot " + at.Format("2006-01-02 15:04"), Section: "Ledger", Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width)), nil}}, err
 }
 
 type slotPage struct {
 	board.Slot
 	Gauge gauge
+	Not   *board.NoSlotError // nil: it is a slot
 }
 
 func (p *Pages) jobs(r *http.Request) (page, error) {

@@ -115,3 +115,46 @@ func (w *World) work() {
 		}
 	}
 }
+
+// Leftovers adds what days leave behind that no finding tells of any more: rows that ended in each way, an entity of a group, one
+// without a key, a schedule that dropped events, and others that were given up or have ended. It returns the checks.
+func (w *World) Leftovers() []jobs.FutureJob {
+	w.t.Helper()
+	ctx := w.t.Context()
+	for _, s := range []schedule.Spec{
+		{ID: "late-feed", Crontab: "*/15 * * * *", Timezone: "America/New_York", Deadline: time.Minute},
+		{ID: "twice", Crontab: "*/15 * * * *", MaxRuns: 2},
+	} {
+		_, err := w.Schedules.Create(ctx, w.DB, s)
+		w.must(err)
+	}
+	checks := []jobs.FutureJob{
+		{JobExec: "parcel.pack", EntityName: "parcel", EntityKey: "1", GroupKey: "van 7"},
+		{JobExec: "parcel.pack", EntityName: "parcel", EntityKey: "2", GroupKey: "van 7"},
+		{JobExec: "review.ask", EntityName: "order", EntityKey: "no key", Anonymous: true},
+		{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"},
+		{JobExec: "review.ask", EntityName: "order", EntityKey: "replaced"},
+		{JobExec: "review.ask", EntityName: "order", EntityKey: "moved", ItemKey: "a b&c"},
+		{JobExec: "cart.kept", EntityName: "cart", EntityKey: "too often"},
+		{JobExec: "order.unshiped", EntityName: "order", EntityKey: "left open"},
+	}
+	for _, j := range checks {
+		w.Enqueue(j, w.Now().Add(width))
+	}
+	_, err := w.Client.Cancel(ctx, w.DB, jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"})
+	w.must(err)
+	again := jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "replaced", CheckAt: w.Now().Add(2 * width)}
+	_, err = w.Client.Enqueue(ctx, w.DB, again, jobs.Replace)
+	w.must(err)
+	_, _, err = w.Client.Reschedule(ctx, w.DB, jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "moved", ItemKey: "a b&c"}, w.Now().Add(3*width))
+	w.must(err)
+	w.RunFor(3 * width)
+	w.Clock.Set(w.Now().Add(3 * width)) // nobody runs anything
+	w.RunDue()
+	_, err = w.DB.Exec(`
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count,
+			last_error, spent, enqueued_at, enqueued_by, outcome, runner)
+		values (-1, 'schedule', 'schedule', 'deleted', '', $1, $1, 0, 6, 'no such zone', '1 s', $1, 'shop', 'failed', 'here')`, w.Client.Grid().Floor(w.Now()))
+	w.must(err)
+	return checks
+}

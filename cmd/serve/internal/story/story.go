@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/serve/pages"
 	"github.com/prescient-go/prescient/internal/web"
@@ -68,6 +70,12 @@ func (w *World) known() *jobs.Registry {
 		}
 		return nil, nil
 	}, jobs.Retry(0))
+	r.RegisterGroup("parcels", []string{"parcel.pack"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return make([]jobs.Result, len(batch)), nil
+	})
+	r.Register("cart.kept", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
+		return new(j.Slot.Add(width)), nil
+	}, jobs.MaxChecks(2))
 	r.Register("stock.slow", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		select {
 		case <-w.blocked:
