@@ -50,7 +50,7 @@ func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(views)) {
 			data := map[string]any{
 				"Title": f.text(), "Section": sections[f.IntN(len(sections))].Name, "Page": f.some(reflect.TypeOf(views[name])).Interface(), "Search": search{}, "Sections": sections,
-				"Visitor": Visitor{Role(f.IntN(3)), "ann"}, "LoggedIn": f.IntN(2) == 0, "FormToken": "token", "Path": "/", "Version": "1",
+				"Visitor": Visitor{Role: Role(f.IntN(3)), Name: "ann"}, "LoggedIn": f.IntN(2) == 0, "FormToken": "token", "Path": "/", "Version": "1",
 				"Store": f.text(), "Top": "/", "State": verdict{},
 			}
 			var html strings.Builder
