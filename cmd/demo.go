@@ -41,7 +41,7 @@ func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: seed, Colour: a.colour(), Name: a.typed()}); err != nil {
+	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: seed, Colour: a.colour(), Width: a.width(), Name: a.typed()}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))

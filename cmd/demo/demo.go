@@ -25,6 +25,7 @@ const DefaultSeed = 40
 type Options struct {
 	Seed   uint64 // of the orders
 	Colour bool   // out is a terminal that shows colours
+	Width  int    // of the terminal; 0: lines are not wrapped
 	Name   string // of the binary, for the commands to try next
 }
 
@@ -66,7 +67,7 @@ type teller struct {
 
 // Tell lets the story happen and writes it to out. db is best opened with replay.Connect.
 func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, err error) {
-	t := &teller{printer: &printer{out: out, colour: o.Colour}, db: db, orders: generate(o.Seed)}
+	t := &teller{printer: &printer{out: out, colour: o.Colour, width: o.Width}, db: db, orders: generate(o.Seed)}
 	registry := jobs.NewRegistry()
 	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return t.shop.check(ctx, tx, job)

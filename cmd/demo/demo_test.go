@@ -96,6 +96,21 @@ func TestTheStoryOfASeedIsAlwaysTheSame(t *testing.T) {
 	}
 }
 
+func TestTheStoryIsAsWideAsTheTerminal(t *testing.T) {
+	t.Parallel()
+	_, whole := tell(t, Options{Seed: DefaultSeed, Name: "prescient"})
+	_, wrapped := tell(t, Options{Seed: DefaultSeed, Name: "prescient", Colour: true, Width: 80})
+	wrapped = regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(wrapped, "")
+	for line := range strings.Lines(wrapped) {
+		if len(line) > 81 {
+			t.Errorf("%d wide: %s", len(line)-1, line)
+		}
+	}
+	if diff := cmp.Diff(strings.Fields(whole), strings.Fields(wrapped)); diff != "" || whole == wrapped {
+		t.Errorf("wrapping changes words: %s", diff)
+	}
+}
+
 func TestTheStoryIsPlainInAPipe(t *testing.T) {
 	t.Parallel()
 	_, plain := tell(t, Options{Seed: DefaultSeed})
