@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -24,8 +25,8 @@ func newMigrateUp(a *App) *cobra.Command {
 	return overAll(a.withOutput(&cobra.Command{
 		Use:   "up",
 		Short: "Bring the schema up to date, creating it where it is missing",
-		Long: `Bring the schema up to date, creating it where it is missing, and print the migrations that were applied.
-Any number of processes may do so at once. The role must be allowed to create tables. Connect to PostgreSQL itself,
+		Long: `Bring the schema up to date, creating it where it is missing, and print the steps that were applied: migrations
+change tables, and "functions" replaces the functions by those of this binary. Any number of processes may do so at once. The role must be allowed to create tables. Connect to PostgreSQL itself,
 not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
 		Args:    exactly(),
@@ -105,54 +106,41 @@ func migrateStatus(ctx context.Context, a *App, check bool) error {
 	})
 }
 
-type migrateDownOptions struct {
-	to  int64
-	yes bool
-}
-
 func newMigrateDown(a *App) *cobra.Command {
-	var o migrateDownOptions
+	var yes bool
 	c := a.withOutput(&cobra.Command{
-		Use:   "down --to N",
-		Short: "Take the schema back to a version, dropping tables with all that is in them",
-		Example: `  prescient migrate down --to 0        # says what would be dropped
-  prescient migrate down --to 0 --yes  # drops it`,
+		Use:   "down",
+		Short: "Drop the schema: prescient's tables and functions, with every row",
+		Long: `Drop the schema: prescient's tables, types and functions, with every waiting check and all history. Objects of an
+application in the same schema stay, and with them the schema. It fails, and drops nothing, if such an object depends on
+one of prescient's. The roles stay.
+
+Without --yes it only says what it would drop.`,
+		Example: `  prescient migrate down        # says what would be dropped
+  prescient migrate down --yes  # drops it`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return migrateDown(c.Context(), a, o) },
+		RunE: func(c *cobra.Command, _ []string) error { return migrateDown(c.Context(), a, yes) },
 	})
-	c.Flags().Int64Var(&o.to, "to", 0, "`VERSION` to go back to; 0 leaves nothing")
-	c.Flags().BoolVar(&o.yes, "yes", false, "do drop it")
-	_ = c.MarkFlagRequired("to")
+	c.Flags().BoolVar(&yes, "yes", false, "drop it")
 	return c
 }
 
-func migrateDown(ctx context.Context, a *App, o migrateDownOptions) error {
-	if o.to < 0 {
-		return usagef("--to %d: must be 0 or a version of migrate status", o.to)
-	}
+func migrateDown(ctx context.Context, a *App, yes bool) error {
 	return a.withSchema(ctx, func(db *sqlx.DB, list []pgsql.Migration) error {
-		var undone []pgsql.Migration
-		var names []string
-		for _, m := range list {
-			if m.Applied && m.Version > o.to {
-				undone = append(undone, m)
-				names = append(names, m.Name)
-			}
-		}
-		if last := list[len(list)-1].Version; len(undone) > 0 && last > pgsql.SchemaVersion {
+		undone := slices.DeleteFunc(slices.Clone(list), func(m pgsql.Migration) bool { return !m.Applied })
+		switch last := list[len(list)-1].Version; {
+		case last > pgsql.SchemaVersion:
 			return fmt.Errorf("schema %s has version %d, and this binary knows %d: %w", a.schema(), last, pgsql.SchemaVersion, pgsql.ErrNewer)
+		case len(undone) == 0:
+			return a.print([]pgsql.Migration{}, func() error { return a.sentence("nothing to do: the schema does not exist") })
+		case !yes:
+			return usagef("this drops prescient's tables and functions in schema %s of %s, with every row; add --yes to drop them",
+				a.schema(), a.databaseName())
 		}
-		if len(undone) > 0 && !o.yes {
-			return usagef("this undoes %s in schema %s of %s, and drops their tables with all that is in them; add --yes to do so",
-				strings.Join(names, ", "), a.schema(), a.databaseName())
-		}
-		if len(undone) == 0 {
-			return a.print([]pgsql.Migration{}, func() error { return a.sentence("nothing to do: the schema has none later than " + fmt.Sprint(o.to)) })
-		}
-		if err := pgsql.MigrateDown(ctx, db, a.schema(), o.to); err != nil {
+		if err := pgsql.MigrateDown(ctx, db, a.schema()); err != nil {
 			return err
 		}
-		return a.print(undone, func() error { return a.sentence("undone: " + strings.Join(names, ", ")) })
+		return a.print(undone, func() error { return a.sentence(fmt.Sprintf("dropped: prescient's objects in schema %s", a.schema())) })
 	})
 }
 

@@ -28,7 +28,7 @@
 //	Observer        observer.go what a run tells of itself, for metrics
 //
 // The statements are functions in the database (open_slot, claim_rows, take_over, fence, close_slot in
-// sql/migrations/00004_slot_run.sql): each is one message that commits by itself, so a runner that is stopped in its middle
+// sql/functions): each is one message that commits by itself, so a runner that is stopped in its middle
 // holds nothing up, and one that gets no reply sends it again.
 //
 // A claim moves the cursor of a job past the next rows and leaves a row in slot_claim with a token and the time until

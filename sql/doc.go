@@ -31,6 +31,11 @@
 // Those for every client run with the rights of the schema's owner, with a search_path that no caller can change. [MakeRoles]
 // makes roles, of which that for applications may execute them and touch no table; roles.sql says who may do what.
 //
+// Tables are history and functions are code. A file in migrations changes tables, and is never edited once it is released. A file in
+// functions holds the functions of its name, and is edited in place: [Migrate] replaces all functions if the schema has others, in
+// the transaction of the last migration. A migration drops a function that goes, or whose parameters or result change.
+// [Tables], [Types] and [Routines] list what belongs to prescient: an application may have objects of its own in the schema.
+//
 // The .sql files are valid as they stand. They name the schema "prescient"; [Statement.In] rewrites them for another.
 //
 // Subpackages: embedded runs a private PostgreSQL where no database URL is given, pgtest gives every test a database

@@ -1,14 +1,11 @@
 package sql
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -19,14 +16,18 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+// SchemaVersion is the version of the tables that this code works with: its last migration, and what the setting table
+// states. This code also works with a schema of a higher version whose usable_from is not higher than SchemaVersion.
+//
+// A release that changes functions raises the version, if only by a migration that changes no table. Otherwise `migrate up` of an
+// older binary would bring the older functions back.
+const SchemaVersion = 1
 
-// SchemaVersion is the version of the schema that this code works with: its last migration, and what the setting table
-// states. A schema of a higher one will do as long as its usable_from is not higher, too.
-const SchemaVersion = 16
+// FunctionsStep is the name of the step that replaces the functions, after the last migration.
+const FunctionsStep = "functions"
 
-// Migration is one step of the schema and whether a database has it.
+// Migration is one step of the schema and whether a database has it. The steps are the migrations, which change tables, and
+// FunctionsStep.
 type Migration struct {
 	Version   int64     `json:"version"`
 	Name      string    `json:"name"` // empty: this code has no such step, newer code has
@@ -44,12 +45,16 @@ var ErrOldServer = errors.New("prescient needs PostgreSQL 15 or newer")
 // MinMajor is the oldest major version of PostgreSQL that is supported.
 const MinMajor = 15
 
-// Migrate brings the schema up to date, creating it first where it is missing, and is nothing to do when it is.
-// A schema of newer code that this code may use is left as it is; of any other it returns ErrNewer. It returns ErrEncoding for
-// a database that is not UTF8, ErrOldServer for a server that is too old, ErrReadOnly for a standby, and an EngineError for
-// an engine that is refused.
-// Where the schema has roles (see MakeRoles), they get what they need of what is new.
-// Any number of processes may call it at once: an advisory lock lets one through at a time. The lock belongs to
+// Migrate brings the schema up to date, and creates it if it is missing. Idempotent.
+//
+// It applies the migrations that the database lacks. It replaces the functions if they are not those of this code, in the
+// transaction of the last migration. It leaves a schema of newer code that this code may use as it is.
+// If the schema has roles (see MakeRoles), they get what they need of what is new.
+//
+// Returns ErrNewer for a schema of newer code that this code must not use, ErrEncoding for a database that is not UTF8,
+// ErrOldServer for a server that is too old, ErrReadOnly for a standby, and an EngineError for an engine that is refused.
+//
+// Any number of processes may call it concurrently: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
 func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if err := RefuseEngine(ctx, db); err != nil {
@@ -60,7 +65,7 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	}
 	if newer := refuseNewer(ctx, db, schema); newer != nil {
 		if _, err := ReadSetting(ctx, db, schema); err == nil && errors.Is(newer, ErrNewer) {
-			return nil // an old pod that is started anew beside new ones
+			return nil // an old pod that starts again beside new ones
 		}
 		return newer
 	}
@@ -72,18 +77,24 @@ func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
 	}
+	changed := len(applied) > 0
+	if !changed {
+		if changed, err = replaceFunctions(ctx, db, schema); err != nil {
+			return fmt.Errorf("replace the functions of schema %s: %w", schema, ExplainMissing(err))
+		}
+	}
 	err = keepRoles(ctx, db, schema)
-	if len(applied) == 0 && HasState(err, pqerror.InsufficientPrivilege) {
-		return nil // there was nothing to do, for whoever may do nothing
+	if !changed && HasState(err, pqerror.InsufficientPrivilege) {
+		return nil // a role without rights may call Migrate when there is nothing to do
 	}
 	return err
 }
 
-// upAgain is how long a version table is waited for, each time.
+// upAgain is how long up waits for the version table, each time.
 const upAgain = 500 * time.Millisecond
 
-// up applies what is left to be. The version table, which whoever comes first makes without a lock, is in the catalog a moment before
-// sessions that have missed it find it: for as long as the other nodes take to commit it, on Citus.
+// up applies the migrations that are missing. The first process creates the version table without a lock. A session that has looked
+// before finds it a moment later: on Citus, when the other nodes have committed, too.
 func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResult, err error) {
 	for range attempts {
 		if applied, err = p.Up(ctx); !HasState(err, pqerror.UndefinedTable) {
@@ -98,18 +109,36 @@ func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResul
 	return applied, err
 }
 
-// MigrateDown takes the schema back to a version; 0 drops every table with all that is in it. It returns ErrNewer where
-// newer code was here: that alone knows the way back.
-func MigrateDown(ctx context.Context, db *sqlx.DB, schema Schema, version int64) error {
+// replaceFunctions applies the functions of this code if the schema has others, and tells whether it has.
+func replaceFunctions(ctx context.Context, db *sqlx.DB, schema Schema) (replaced bool, err error) {
+	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
+		current, _, err := functionsState(ctx, tx, schema)
+		if replaced = err == nil && !current; replaced {
+			err = applyFunctions(ctx, tx, schema)
+		}
+		return err
+	})
+	return replaced, err
+}
+
+// MigrateDown drops every table, type and function of prescient in the schema, with every row. It drops the schema too, if nothing
+// else is in it. Returns ErrNewer for a schema of newer code, which alone knows what to drop. Idempotent.
+func MigrateDown(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	if err := refuseNewer(ctx, db, schema); err != nil {
 		return err
 	}
-	p, err := provider(db, schema)
-	if err != nil {
+	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, dropScript(schema))
 		return err
+	})
+	if e, ok := errors.AsType[*pq.Error](err); ok && e.Detail != "" {
+		err = fmt.Errorf("%w: %s", err, e.Detail) // what depends on it
 	}
-	if _, err := p.DownTo(ctx, version); err != nil {
-		return fmt.Errorf("migrate schema %s down to version %d: %w", schema, version, err)
+	if err != nil {
+		return fmt.Errorf("drop schema %s: %w", schema, err)
 	}
 	return nil
 }
@@ -129,16 +158,14 @@ func refuseNewer(ctx context.Context, db *sqlx.DB, schema Schema) error {
 // Migrations lists every step, oldest first, and which of them the database has, those of newer code, too.
 // Unlike Migrate it writes nothing, so a schema that does not exist has none.
 func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, error) {
-	p, err := provider(db, schema)
-	if err != nil {
-		return nil, err
-	}
 	type version struct {
 		number int64
 		at     time.Time
 	}
 	var versions []version
-	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+	latest := Migration{Version: SchemaVersion, Name: FunctionsStep}
+	err := ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
+		versions = nil
 		var exists bool
 		if err := tx.GetContext(ctx, &exists, `select to_regclass($1) is not null`, versionTable(schema)); err != nil || !exists {
 			return err
@@ -146,6 +173,10 @@ func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, e
 		versions, err = Collect(ctx, tx, MigrationApplied.In(schema), nil, func(row *sql.Rows, v *version) error {
 			return row.Scan(&v.number, &v.at)
 		})
+		if err != nil || len(versions) == 0 || versions[len(versions)-1].number < SchemaVersion {
+			return err
+		}
+		latest.Applied, latest.AppliedAt, err = functionsState(ctx, tx, schema)
 		return err
 	})
 	if err != nil {
@@ -156,10 +187,11 @@ func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, e
 		applied[v.number] = v.at.UTC()
 	}
 	var list []Migration
-	for _, source := range p.ListSources() {
-		at, ok := applied[source.Version]
-		list = append(list, Migration{Version: source.Version, Name: strings.TrimSuffix(source.Path, ".sql"), Applied: ok, AppliedAt: at})
+	for _, m := range migrations {
+		at, ok := applied[m.version()]
+		list = append(list, Migration{Version: m.version(), Name: m.name, Applied: ok, AppliedAt: at})
 	}
+	list = append(list, latest)
 	for _, v := range versions { // in order
 		if v.number > SchemaVersion {
 			list = append(list, Migration{Version: v.number, Applied: true, AppliedAt: applied[v.number]})
@@ -168,41 +200,25 @@ func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, e
 	return list, nil
 }
 
-// PrintMigrations writes the whole schema as one script for psql, to be reviewed or run by somebody else.
-// A database made by it counts as migrated.
+// PrintMigrations writes the whole schema as one script for psql, which a DBA may review and run.
+// A database that the script made counts as migrated.
 func PrintMigrations(w io.Writer, schema Schema) error {
-	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return err
-	}
 	var script strings.Builder
 	table := versionTable(schema)
 	fmt.Fprintf(&script, "begin;\n\ncreate schema if not exists %s;\n\n", pq.QuoteIdentifier(schema.String()))
 	fmt.Fprintf(&script, "create table %s (\n    id integer primary key generated by default as identity,\n    version_id bigint not null,\n    is_applied boolean not null,\n    tstamp timestamp not null default now()\n);\n", table)
 	fmt.Fprintf(&script, "insert into %s (version_id, is_applied) values (0, true);\n", table)
-	for i, file := range files {
-		text, err := migrations.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		script.WriteString(upPart(schema.qualify(string(text))))
-		fmt.Fprintf(&script, "insert into %s (version_id, is_applied) values (%d, true);\n", table, i+1)
+	for _, m := range migrations {
+		fmt.Fprintf(&script, "\n%s\n\n", strings.TrimSpace(schema.qualify(m.text)))
+		fmt.Fprintf(&script, "insert into %s (version_id, is_applied) values (%d, true);\n", table, m.version())
 	}
-	script.WriteString("\ncommit;\n")
-	_, err = io.WriteString(w, script.String())
+	script.WriteString("\n-- The functions. Their bodies name each other.\nset local check_function_bodies = off;\n\n")
+	for _, f := range functions {
+		fmt.Fprintf(&script, "%s\n\n", strings.TrimSpace(schema.qualify(f.text)))
+	}
+	fmt.Fprintf(&script, "%s\n\ncommit;\n", strings.Join(functionsApplied(schema), "\n"))
+	_, err := io.WriteString(w, script.String())
 	return err
-}
-
-// upPart returns a migration without its way down and without the marks of the migration tool.
-func upPart(text string) string {
-	up, _, _ := strings.Cut(text, "-- +goose Down")
-	var b strings.Builder
-	for line := range strings.Lines(up) {
-		if !strings.HasPrefix(line, "-- +goose") {
-			b.WriteString(line)
-		}
-	}
-	return "\n" + strings.TrimSpace(b.String()) + "\n\n"
 }
 
 // createSchema is apart from the migrations, since their version table is in the schema.
@@ -250,49 +266,36 @@ func refuseOld(version int) error {
 }
 
 // versionTable needs no quotes: createSchema has refused every name that would.
-func versionTable(schema Schema) string { return schema.String() + ".schema_migration" }
+func versionTable(schema Schema) string { return schema.String() + "." + versionTableName }
 
+// provider applies the migrations with goose, which keeps the version table, and the functions with the last of them.
 func provider(db *sqlx.DB, schema Schema) (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, err
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db.DB, qualifiedFS{files, schema},
+	var steps []*goose.Migration
+	for _, m := range migrations {
+		steps = append(steps, goose.NewGoMigration(m.version(), &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			for _, statement := range m.statements(schema) {
+				if _, err := tx.ExecContext(ctx, statement); err != nil {
+					return err
+				}
+			}
+			if m.version() < SchemaVersion {
+				return nil
+			}
+			return applyFunctions(ctx, tx, schema)
+		}}, nil))
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db.DB, nil,
 		goose.WithTableName(versionTable(schema)),
 		goose.WithSessionLocker(locker),
 		goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(steps...),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
+		return nil, fmt.Errorf("prepare migrations: %w", err)
 	}
 	return p, nil
 }
-
-// qualifiedFS serves .sql files with the names of one schema.
-type qualifiedFS struct {
-	fs.FS
-	schema Schema
-}
-
-func (f qualifiedFS) Open(name string) (fs.File, error) {
-	file, err := f.FS.Open(name)
-	if err != nil || !strings.HasSuffix(name, ".sql") {
-		return file, err
-	}
-	text, err := io.ReadAll(file)
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return &qualifiedFile{File: file, text: bytes.NewReader([]byte(f.schema.qualify(string(text))))}, nil
-}
-
-type qualifiedFile struct {
-	fs.File
-	text *bytes.Reader
-}
-
-func (f *qualifiedFile) Read(p []byte) (int, error) { return f.text.Read(p) }

@@ -144,22 +144,6 @@ func TestReadSettingKnowsASchemaOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// It would publish what schedules exclude, what comes after their end, and more than their max_runs.
-func TestCodeThatKnowsNoBoundsOfSchedulesIsRefused(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	const bounds = 11
-	if from := get[int](t, db, "select usable_from from prescient.setting"); from < bounds {
-		t.Errorf("the schema is usable from version %d", from)
-	}
-	if err := pgsql.MigrateDown(t.Context(), db, "", bounds-1); err != nil {
-		t.Fatal(err)
-	}
-	if from := get[int](t, db, "select usable_from from prescient.setting"); from >= bounds {
-		t.Errorf("down again it is usable from version %d", from)
-	}
-}
-
 func TestNowFollowsTheClockOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

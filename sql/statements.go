@@ -67,6 +67,7 @@ var (
 	EventLost             = file("event_lost")
 	EventPrune            = file("event_prune")
 	EventRead             = file("event_read")
+	FunctionsApplied      = file("functions_applied")
 	ForecastBlocks        = file("forecast_blocks")
 	ForecastHistory       = file("forecast_history")
 	ForecastJobs          = file("forecast_jobs")

@@ -1,6 +1,6 @@
 // Package trace has the short form in which a row remembers a check that asked for another: 12 characters, since a row that is
 // checked every quarter of an hour is written again with all that it remembers each time; after them stands why its next slot was
-// chosen, where that was learned. prescient.trace_check and trace_value, in sql/migrations/00004_slot_run.sql, read it, too.
+// chosen, where that was learned. prescient.trace_check and trace_value, in sql/functions, read it, too.
 package trace
 
 import (

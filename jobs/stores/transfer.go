@@ -14,7 +14,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// transfer takes a batch from the source to a target, by the messages that 00016_store.sql tells of, and counts it. Where it is cut short, whoever
+// transfer takes a batch from the source to a target, by the messages that sql/functions/give_rows.sql describes, and counts it. Where it is cut short, whoever
 // moves rows next finishes it.
 func (m *mover) transfer(ctx context.Context, target *Store, items []item) error {
 	batch := newNumber()

@@ -1,0 +1,73 @@
+package sql
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// functionsHash identifies the functions of this code: the SHA-256 of all files of sql/functions.
+var functionsHash = func() string {
+	sum := sha256.New()
+	for _, f := range functions {
+		fmt.Fprintf(sum, "%s\x00%s\x00", f.name, f.text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}()
+
+// execer is a transaction of sqlx or of database/sql.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// applyFunctions replaces the functions in the schema by those of this code, and makes the next months of history.
+// The caller's transaction holds the lock of migrations until it ends, so that no other process migrates meanwhile.
+//
+// Function bodies are not checked here: they name each other, in no order that would do.
+func applyFunctions(ctx context.Context, tx execer, schema Schema) error {
+	statements := append([]string{"set local check_function_bodies = off"}, functionStatements(schema)...)
+	if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// functionStatements creates or replaces every function.
+func functionStatements(schema Schema) []string {
+	var all []string
+	for _, f := range functions {
+		all = append(all, f.statements(schema)...)
+	}
+	return append(all, functionsApplied(schema)...)
+}
+
+// functionsApplied are the statements that come after the functions: they record which functions there are, and make the next
+// months of history.
+func functionsApplied(schema Schema) []string {
+	return []string{
+		schema.qualify("update prescient.setting\nset functions = '" + functionsHash + "',\n    functions_at = clock_timestamp();"),
+		schema.qualify("select prescient.make_history_months();"),
+	}
+}
+
+// functionsState tells whether the schema has the functions of this code, and since when. The time is zero if it has others.
+func functionsState(ctx context.Context, tx *sqlx.Tx, schema Schema) (current bool, since time.Time, err error) {
+	var hash string
+	var at int64 // microseconds since 1970
+	err = tx.QueryRowContext(ctx, FunctionsApplied.In(schema)).Scan(&hash, &at)
+	if err != nil || hash != functionsHash {
+		return false, time.Time{}, err
+	}
+	return true, time.UnixMicro(at).UTC(), nil
+}

@@ -1,0 +1,29 @@
+-- Begins the transaction of a check of one row: locks the row, unless somebody else has. The patient wait for the row, as
+-- long as lock_timeout says: they have no other lock yet. session is the name by which end_sessions finds it. It and the timeouts are
+-- set here, and by an assignment: every statement more that a check has costs it 1 to 3 %; and one argument, as for record_row.
+-- Returns 'locked' and the number of the transaction, 'busy' (somebody else has locked it) or 'gone'.
+create or replace function prescient.begin_check(c prescient.row_check)
+returns text
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    settings text;
+begin
+    settings := set_config('application_name', c.session, true) || set_config('lock_timeout', c.lock_timeout, true)
+        || set_config('idle_in_transaction_session_timeout', c.idle_timeout, true);
+    if c.patient then
+        perform from prescient.future_job f where f.next_check_at = c.slot and f.job = c.job and f.id = c.id for update;
+    else
+        perform from prescient.future_job f where f.next_check_at = c.slot and f.job = c.job and f.id = c.id for update skip locked;
+    end if;
+    if found then
+        return 'locked ' || pg_current_xact_id()::xid::text;
+    elsif exists (select from prescient.future_job f where f.next_check_at = c.slot and f.job = c.job and f.id = c.id) then
+        return 'busy';
+    end if;
+    return 'gone';
+end
+$$;

@@ -1,0 +1,10 @@
+-- Cancels every keyed check of the entity; returns how many.
+create or replace function prescient.cancel_entity(entity_name text, entity_key text)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select prescient.end_by_key('cancelled', entity_name, entity_key, null, null)
+$$;
+revoke all on function prescient.cancel_entity(text, text) from public;

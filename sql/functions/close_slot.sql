@@ -1,0 +1,97 @@
+-- Closes a slot when nothing of it is left to be claimed or recorded but the rows of paused jobs.
+--
+-- state: 'done'; 'busy' (somebody has a claim); 'left' (a job has rows to be claimed); 'again' (as left, and they came
+-- behind a cursor, by a transaction from before the slot was opened). look: look for such rows in any case. own: the claim of which
+-- nothing is left with the record in the same transaction.
+create or replace function prescient.close_slot(at timestamptz, look boolean default false, own bigint default null, out state text)
+language plpgsql
+as $$
+declare
+    run prescient.slot_run;
+    now timestamptz;
+begin
+    perform prescient.lock_slot(at, true);
+    now := clock_timestamp();
+    select * into run from prescient.slot_run r where r.slot = at;
+    if not found or run.state = 'done' then
+        state := 'done';
+        return;
+    end if;
+    if exists (
+        select
+        from prescient.slot_claim c
+        where c.slot = at
+            and c.jobs <> '{}'
+            and not (
+                c.allocated_until < statement_timestamp()
+                and exists (select from prescient.job j where j.job = any (c.jobs) and j.paused_at is not null)
+            )
+    ) then
+        state := 'busy';
+        return;
+    end if;
+    -- What is dead and of a job that was paused since goes back to where it was.
+    delete from prescient.slot_claim c where c.slot = at and c.jobs <> '{}';
+    look := look or found;
+    if prescient.slot_is_claimable(at) then
+        state := 'left';
+        return;
+    end if;
+    if look or not run.settled then
+        run.settled := run.settled or prescient.ended_before() >= run.horizon;
+        perform prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
+        if prescient.slot_is_claimable(at) then
+            update prescient.slot_run r set settled = run.settled where r.slot = at;
+            state := 'again';
+            return;
+        end if;
+    end if;
+
+    delete from prescient.slot_claim c where c.slot = at;
+    -- Nothing is added to the tallies any more: who records has a claim.
+    update prescient.slot_job s
+    set finished = s.finished + n.finished,
+        rescheduled = s.rescheduled + n.rescheduled,
+        failed = s.failed + n.failed,
+        spent = s.spent + n.spent,
+        late = s.late + n.late,
+        error = coalesce(n.error, s.error),
+        first_at = least(s.first_at, n.first_at),
+        last_at = greatest(s.last_at, n.last_at)
+    from (
+        select
+            t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
+            sum(t.late) as late, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
+        from prescient.slot_tally t
+        where t.slot = at
+        group by t.job
+    ) as n
+    where s.slot = at and s.job = n.job;
+    insert into prescient.slot_lateness as s (slot, job, bucket, checks)
+    select t.slot, t.job, t.bucket, sum(t.finished + t.rescheduled + t.failed)
+    from prescient.slot_tally t
+    where t.slot = at and t.bucket >= 0
+    group by t.slot, t.job, t.bucket
+    on conflict (slot, job, bucket) do update
+    set checks = s.checks + excluded.checks;
+    update prescient.slot_run r
+    set state = 'done',
+        closed_by = own,
+        finished_at = now,
+        checked = r.checked + n.finished + n.rescheduled + n.failed,
+        finished = r.finished + n.finished,
+        rescheduled = r.rescheduled + n.rescheduled,
+        failed = r.failed + n.failed,
+        take_overs = r.take_overs + n.take_overs
+    from (
+        select
+            coalesce(sum(t.finished), 0) as finished, coalesce(sum(t.rescheduled), 0) as rescheduled,
+            coalesce(sum(t.failed), 0) as failed, coalesce(sum(t.take_overs), 0) as take_overs
+        from prescient.slot_tally t
+        where t.slot = at
+    ) as n
+    where r.slot = at;
+    delete from prescient.slot_tally t where t.slot = at;
+    state := 'done';
+end
+$$;

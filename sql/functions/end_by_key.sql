@@ -1,0 +1,58 @@
+-- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity,
+-- a null item_key every item. Anonymous rows are never found. Rows that are on their way from another store end so when they
+-- are here.
+create or replace function prescient.end_by_key(
+    outcome     text,
+    entity_name text,
+    entity_key  text,
+    job_exec    text,
+    item_key    text
+)
+returns bigint
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    ended    bigint;
+    arriving bigint;
+    entry    text := prescient.trace_entry(outcome, timestamptz 'epoch');
+begin
+    -- First: whoever lets them wait has locked them, and is waited for. One whose slot has begun may be a copy of a row that was never
+    -- given, and has been checked where it was: it does not count.
+    with marked as (
+        update prescient.store_in i
+        set outcome = end_by_key.outcome,
+            told = entry
+        where i.entity_name = end_by_key.entity_name
+            and i.entity_key = end_by_key.entity_key
+            and (end_by_key.job_exec is null or i.job_exec = end_by_key.job_exec)
+            and (end_by_key.item_key is null or i.item_key = end_by_key.item_key)
+            and i.item_key is not null
+            and i.outcome is null
+        returning i.data ->> 'next_check_at' as slot
+    )
+    select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
+
+    with gone as (
+        delete from prescient.future_job f
+        where f.entity_name = end_by_key.entity_name
+            and f.entity_key = end_by_key.entity_key
+            and (end_by_key.job_exec is null or f.job = prescient.number_of(end_by_key.job_exec))
+            and (end_by_key.item_key is null or f.item_key = end_by_key.item_key)
+            and f.item_key is not null
+        returning *
+    )
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
+    )
+    select
+        id, coalesce((select j.name from prescient.job j where j.job = gone.job), end_by_key.job_exec, '#' || gone.job), entity_name, entity_key, item_key, group_key,
+        first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for,
+        asked_within,
+        prescient.traced(trace, prescient.trace_in(entry, next_check_at)), end_by_key.outcome
+    from gone;
+    get diagnostics ended = row_count;
+    return ended + arriving;
+end
+$$;

@@ -1,0 +1,17 @@
+-- Transactions with a number below this one have ended, and what they have written is seen by the next statement.
+-- On Citus the number is the coordinator's, which all clients have in common and which stays when the schema moves. A transaction
+-- that has written on several servers ends there while it may still be prepared where the schema is: as long as
+-- one is, nothing is known. prepared: false for what was known before, such as that an event can be read.
+create or replace function prescient.ended_before(prepared boolean default true)
+returns xid8
+language plpgsql
+as $$
+declare
+    ended xid8 := pg_snapshot_xmin(pg_current_snapshot());
+begin
+    if prepared and exists (select from prescient.setting where exists (select from pg_prepared_xact() as p where starts_with(p.gid, 'citus_'))) then
+        return '0';
+    end if;
+    return ended;
+end
+$$;

@@ -1,0 +1,151 @@
+-- Enqueues one check. A null item_key makes it anonymous. On a key that waits already, on_conflict decides:
+-- keep (the waiting row stays as it is), replace (it goes to history, the new one takes its place),
+-- push_back (see there; cap is for it alone) or error (unique_violation).
+-- action tells what was done: inserted, kept, replaced or pushed_back.
+--
+-- within: any slot will do from the first one at or after check_at that is before check_at + within, in whole seconds; a
+-- day has 24 hours. Which it is follows from job_exec, entity_name, entity_key and item_key alone; see place. It is fixed
+-- with that. Where no slot is in there, it is the first one at or after check_at, as without within.
+--
+-- A row whose slot has begun is no longer safe to keep. When it has been claimed its check may have begun, and see
+-- nothing of this transaction: it is replaced, whatever on_conflict says but push_back, which moves it. When it has not,
+-- keep moves it to the next slot, to be checked after this transaction.
+create or replace function prescient.enqueue(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    check_at    timestamptz,
+    payload     jsonb default null,
+    item_key    text default '',
+    group_key   text default null,
+    on_conflict text default 'keep',
+    cap         interval default null,
+    clock       timestamptz default null,
+    within      interval default null,
+    out id      bigint,
+    out slot    timestamptz,
+    out action  text
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    number  bigint;
+    target  timestamptz;
+    waiting record;
+    claimed boolean;
+    done    text := 'inserted';
+    seconds integer;
+    key     text;
+begin
+    if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
+        raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if check_at is null then
+        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    perform from prescient.future_job where false;
+    select j.job into number from prescient.job j where j.name = enqueue.job_exec;
+    if not found then
+        number := prescient.job_number(job_exec);
+    end if;
+    if within is not null then
+        seconds := prescient.within_seconds(within);
+        if seconds not between 1 and 31622400 then
+            raise exception 'within is %; it must be from 0 to 366 days', within
+                using errcode = 'invalid_parameter_value';
+        end if;
+        key := prescient.place_key(job_exec, entity_name, entity_key, item_key);
+    end if;
+    -- Each turn either ends or finds the conflicting row gone, ended by somebody else between two statements.
+    loop
+        target := prescient.slot_target(check_at, clock, seconds, key);
+        insert into prescient.future_job as f (
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within
+        )
+        values (
+            number, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key, target, target, enqueue.payload,
+            nullif(check_at, target), seconds
+        )
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+        returning f.id, f.next_check_at, done
+        into enqueue.id, enqueue.slot, enqueue.action;
+        if found then
+            -- Somebody's key may have been waited for over a boundary.
+            if enqueue.slot <= coalesce(clock, clock_timestamp()) then
+                target := prescient.slot_target(check_at, clock, seconds, key);
+                update prescient.future_job f
+                set first_check_at = target,
+                    next_check_at = target,
+                    asked_for = check_at
+                where f.next_check_at = enqueue.slot and f.job = number and f.id = enqueue.id;
+                enqueue.slot := target;
+            end if;
+            return;
+        end if;
+
+        select f.id, f.next_check_at
+        into waiting
+        from prescient.future_job f
+        where f.entity_name = enqueue.entity_name
+            and f.entity_key = enqueue.entity_key
+            and f.job = number
+            and f.item_key = enqueue.item_key;
+        continue when not found;
+        claimed := false;
+        if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
+            -- A check with a transaction of its own holds this lock, and ends first.
+            perform
+            from prescient.future_job f
+            where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
+            for update;
+            continue when not found;
+            claimed := exists (
+                select
+                from prescient.slot_run r
+                join prescient.slot_job s on s.slot = r.slot
+                where r.slot = waiting.next_check_at and r.state = 'open' and s.job = number and s.cursor >= waiting.id
+            );
+            if on_conflict = 'keep' and not claimed then
+                target := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+                update prescient.future_job f
+                set next_check_at = target,
+                    trace = prescient.traced(f.trace, prescient.trace_entry('kept', waiting.next_check_at))
+                where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
+                returning f.id, f.next_check_at, 'kept'
+                into enqueue.id, enqueue.slot, enqueue.action;
+                return;
+            end if;
+        end if;
+
+        if on_conflict = 'replace' or claimed and on_conflict <> 'push_back' then
+            if prescient.end_by_key('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key) > 0 then
+                done := 'replaced';
+            end if;
+            continue;
+        end if;
+        if on_conflict = 'error' then
+            raise exception 'a check of job_exec %, entity_name %, entity_key %, item_key % is waiting already',
+                quote_literal(enqueue.job_exec), quote_literal(enqueue.entity_name),
+                quote_literal(enqueue.entity_key), quote_literal(enqueue.item_key)
+                using errcode = 'unique_violation', constraint = 'future_job_key', table = 'future_job';
+        end if;
+        enqueue.id := waiting.id;
+        enqueue.slot := waiting.next_check_at;
+        enqueue.action := 'kept';
+        if on_conflict = 'push_back' then
+            enqueue.slot := prescient.push_back(
+                enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.check_at,
+                enqueue.cap, enqueue.item_key, enqueue.clock, enqueue.within
+            );
+            continue when enqueue.slot is null;
+            enqueue.action := 'pushed_back';
+        end if;
+        return;
+    end loop;
+end
+$$;
+revoke all on function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval) from public;

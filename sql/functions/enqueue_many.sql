@@ -1,0 +1,170 @@
+-- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their
+-- keys, so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order.
+-- withins are the within of each; null: none has one.
+create or replace function prescient.enqueue_many(
+    job_execs    text[],
+    entity_names text[],
+    entity_keys  text[],
+    check_ats    timestamptz[],
+    payloads     text[],
+    item_keys    text[],
+    group_keys   text[],
+    on_conflict  text default 'keep',
+    cap          interval default null,
+    clock        timestamptz default null,
+    withins      interval[] default null,
+    out inserted    bigint,
+    out kept        bigint,
+    out replaced    bigint,
+    out pushed_back bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    grid           interval;
+    first          timestamptz;
+    later          timestamptz;
+    written        bigint[];
+    begun          record;
+    enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    enqueued_app   text := nullif(current_setting('application_name'), '');
+    enqueued_actor text := left(nullif(current_setting('prescient_trace.actor', true), ''), 500);
+    enqueued_trace text := left(nullif(current_setting('prescient_trace.parent', true), ''), 500);
+    wrong          interval;
+begin
+    if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
+        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    select w into wrong
+    from unnest(withins) as w
+    where prescient.within_seconds(w) not between 1 and 31622400
+    limit 1;
+    if found then
+        raise exception 'within is %; it must be from 0 to 366 days', wrong
+            using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
+    end if;
+    perform from prescient.future_job where false;
+    replaced := 0;
+    pushed_back := 0;
+    -- keep, the default, asks nothing of a row whose slot has not begun: one statement, and the others one by one.
+    if on_conflict = 'keep' then
+        perform prescient.job_number(name)
+        from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
+        grid := (select width from prescient.setting);
+        first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+        -- One by one: the number of rows that Citus tells of an insert is of those that it was given.
+        for begun in
+            with given as (
+                select
+                    job.job, entity_name, entity_key, prescient.place(usual, check_at, within, first, grid, hash) as target,
+                    payload, item_key, group_key, check_at, within
+                from (
+                    select
+                        job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
+                        prescient.within_seconds(within) as within,
+                        case when within is not null then prescient.place_hash(prescient.place_key(job_exec, entity_name, entity_key, item_key)) end as hash
+                    from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                        as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+                    offset 0 -- each is found out once
+                ) as g
+                left join (
+                    select name, prescient.number_of(name) as job
+                    from (select distinct name from unnest(job_execs) as n (name)) as n
+                ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
+                order by entity_name, entity_key, job_exec, item_key, nth
+            )
+            insert into prescient.future_job (
+                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+            )
+            select
+                job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+            from given
+            on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+            returning id
+        loop
+            written := written || begun.id;
+        end loop;
+        inserted := coalesce(cardinality(written), 0);
+        later := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+        if later > first then -- somebody's key may have been waited for over a boundary
+            for begun in
+                select
+                    next_check_at, job, id, asked,
+                    prescient.place(
+                        prescient.slot_ceil(asked, grid), asked, asked_within, later, grid,
+                        prescient.place_hash(prescient.place_key(name, entity_name, entity_key, item_key))
+                    ) as target
+                from (
+                    select o.*, n.name, coalesce(o.asked_for, o.first_check_at) as asked
+                    from prescient.future_job o
+                    join (
+                        select name, prescient.number_of(name) as job
+                        from (select distinct name from unnest(job_execs) as n (name)) as n
+                    ) as n on n.job = o.job
+                    where o.next_check_at >= first and o.next_check_at < later and o.id = any (written)
+                ) as o
+            loop
+                update prescient.future_job f
+                set first_check_at = begun.target,
+                    next_check_at = begun.target,
+                    asked_for = begun.asked
+                where f.next_check_at = begun.next_check_at and f.job = begun.job and f.id = begun.id;
+            end loop;
+            first := later;
+        end if;
+        kept := coalesce(cardinality(job_execs), 0) - inserted;
+        if kept = 0 then
+            return;
+        end if;
+        for begun in
+            select g.*
+            from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+            join prescient.future_job f
+                on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key
+            where f.next_check_at < first
+            order by g.entity_name, g.entity_key, g.job_exec, g.item_key, g.nth
+        loop
+            case (
+                select e.action
+                from prescient.enqueue(
+                    begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
+                    'keep', null, enqueue_many.clock, begun.within
+                ) as e
+            )
+                when 'replaced' then
+                    replaced := replaced + 1;
+                    kept := kept - 1;
+                when 'inserted' then -- its check has ended meanwhile
+                    inserted := inserted + 1;
+                    kept := kept - 1;
+                else
+            end case;
+        end loop;
+        return;
+    end if;
+
+    select
+        count(*) filter (where e.action = 'inserted'),
+        count(*) filter (where e.action = 'kept'),
+        count(*) filter (where e.action = 'replaced'),
+        count(*) filter (where e.action = 'pushed_back')
+    into inserted, kept, replaced, pushed_back
+    from (
+        select *
+        from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+        order by entity_name, entity_key, job_exec, item_key, nth
+    ) as g,
+    lateral prescient.enqueue(
+        g.job_exec, g.entity_name, g.entity_key, g.check_at, g.payload::jsonb, g.item_key, g.group_key,
+        enqueue_many.on_conflict, enqueue_many.cap, enqueue_many.clock, g.within
+    ) as e;
+end
+$$;
+revoke all on function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz, interval[]) from public;

@@ -1,0 +1,80 @@
+-- What rows_finish does, for Citus: that would take its parts apart, and send what one has found for another to all servers. An insert
+-- of what a delete returns stays where the rows are.
+create or replace function prescient.finish_rows_apart(
+    at         timestamptz,
+    own        bigint,
+    this       bigint,
+    numbers    bigint[],
+    first_id   bigint,
+    last_id    bigint,
+    ids        bigint[],
+    outcomes   text[],
+    errors     text[],
+    latenesses bigint[],
+    durations  bigint[],
+    runner     text,
+    names      text[],
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    gone_ids   bigint[] := '{}';
+    gone_names text[]   := '{}';
+    slas       interval[];
+    entry      record;
+begin
+    rescheduled := 0;
+    slas := array(select j.sla from unnest(numbers) with ordinality as n (job, nth) left join prescient.job j on j.job = n.job order by n.nth);
+    for entry in
+        with gone as (
+            delete from prescient.future_job f
+            using unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration)
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id = o.id
+            returning f.*, o.outcome, o.error, o.lateness, o.duration
+        )
+        insert into prescient.future_job_history (
+            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
+        )
+        select
+            g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
+            case when g.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
+            case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
+            coalesce(g.error, g.last_error),
+            g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, g.outcome,
+            g.lateness::double precision * interval '1 microsecond',
+            g.duration::double precision * interval '1 microsecond',
+            finish_rows_apart.runner
+        from gone g
+        join unnest(numbers, names) as j (job, name) on j.job = g.job
+        returning id, job_exec
+    loop
+        gone_ids := gone_ids || entry.id;
+        gone_names := gone_names || entry.job_exec;
+    end loop;
+    insert into prescient.slot_tally (slot, token, part, job, bucket, finished, failed, late, error, spent)
+    select
+        at, own, this, j.job, prescient.lateness_bucket(o.lateness) as bucket,
+        count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed'),
+        count(*) filter (where o.lateness::double precision * interval '1 microsecond' > j.sla),
+        min(o.error) filter (where o.outcome = 'failed'),
+        coalesce(sum(o.duration), 0)::double precision * interval '1 microsecond'
+    from unnest(gone_ids, gone_names) as g (id, name)
+    join unnest(numbers, names, slas) as j (job, name, sla) on j.name = g.name
+    join unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration) on o.id = g.id
+    group by j.job, bucket;
+    select count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed')
+    into finished, failed
+    from unnest(gone_ids) as g (id)
+    join unnest(ids, outcomes) as o (id, outcome) on o.id = g.id;
+end
+$$;

@@ -1,0 +1,125 @@
+-- How rows move to another store. No transaction spans two stores. Rows go from the source to the target in batches, by five
+-- messages. Each commits by itself and may be repeated:
+--
+--   1. store_rows, store_schedules: the mover reads rows in the source, where they go on waiting;
+--   2. receive_rows: the target writes copies of them into store_in, which no run reads;
+--   3. give_rows: the source deletes the rows that have not changed since, and notes them in store_out. Up to here they are the
+--      source's rows, and from here on the target's;
+--   4. settle_rows: the target turns the copies of these rows into rows, and deletes the other copies;
+--   5. store_forget: the source deletes its note.
+--
+-- So a row can be found at any moment, in the source or after that in the target: cancel in the target finds copies, too.
+-- A mover writes a number of its own into the setting of the source, and give_rows fails for a mover whose number was replaced. A note
+-- in store_out then belongs to a batch that is to be settled. Copies that were there before the number was written, and have no note
+-- after it, belong to a batch that is never given.
+--
+-- Takes rows away for another store, and returns which, by their places in the arrays: those that are still the versions that
+-- were read, that nobody has locked, and whose slots have not begun. With the row of a schedule, whose id is in schedules, goes the schedule; where
+-- its version is '' there is no row, and it goes alone. Rows of jobs that were paused after all, and are not in paused_jobs, stay.
+--
+-- It holds the slots against whoever opens them, so a row that it takes away is one that no run has read.
+create or replace function prescient.give_rows(
+    own               bigint,
+    this              bigint,
+    target            text,
+    source_name       text,
+    target_name       text,
+    slots             timestamptz[],
+    numbers           bigint[],
+    ids               bigint[],
+    versions          text[],
+    schedules         text[],
+    schedule_versions text[],
+    paused_jobs       text[],
+    clock             timestamptz default null
+)
+returns integer[]
+language plpgsql
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    given  integer[];
+    places tid[];
+    locked text[];
+    begun  timestamptz;
+begin
+    lock table prescient.future_job in row exclusive mode;
+    perform from prescient.setting s where s.mover = own for share;
+    if not found then
+        raise exception 'somebody else has begun to move rows from this store' using errcode = 'PS003',
+            hint = 'He finishes what was under way. See what is left with: prescient stores list';
+    end if;
+    select o.given into given from prescient.store_out o where o.batch = this;
+    if found then
+        return given;
+    end if;
+    perform prescient.lock_slot(g.slot, false)
+    from (select distinct u.slot from unnest(slots, versions) as u (slot, version) where u.version <> '' order by u.slot) as g;
+
+    begun := coalesce(clock, clock_timestamp());
+
+    -- Schedules before their rows, as everybody locks them.
+    select array_agg(s.id)
+    into locked
+    from (
+        select s.id
+        from unnest(schedules, schedule_versions) as u (id, version)
+        join prescient.schedule s on s.id = u.id collate "C"
+        where s.xmin::text = u.version
+        order by s.id
+        for update of s skip locked
+    ) as s;
+
+    -- One by one, so that a slot with a million rows is not read for some of them.
+    select array_agg(u.nth::integer order by u.nth), array_agg(f.place)
+    into given, places
+    from unnest(slots, numbers, ids, versions, schedules) with ordinality as u (slot, number, id, version, schedule, nth)
+    cross join lateral (
+        select f.ctid as place
+        from prescient.future_job f
+        where f.next_check_at = u.slot and f.job = u.number and f.id = u.id and f.xmin::text = u.version
+        limit 1
+        for update skip locked
+    ) as f
+    where u.slot > begun
+        and (u.schedule = '' or u.schedule = any (locked))
+        and not exists (
+            select
+            from prescient.job j
+            where j.job = u.number and j.paused_at is not null and j.name <> all (paused_jobs)
+        );
+    -- Schedules that did not wait, and do not.
+    given := given || (
+        select array_agg(u.nth::integer order by u.nth)
+        from unnest(schedules, versions) with ordinality as u (schedule, version, nth)
+        where u.version = ''
+            and u.schedule = any (locked)
+            and not exists (
+                select
+                from prescient.future_job f
+                where f.entity_name = 'schedule'
+                    and f.entity_key = u.schedule
+                    and f.job = prescient.number_of('schedule')
+                    and f.item_key = ''
+            )
+    );
+    if given is null then
+        return '{}';
+    end if;
+
+    delete from prescient.future_job f where f.ctid = any (places);
+    delete from prescient.schedule s
+    using unnest(schedules) with ordinality as u (schedule, nth)
+    where u.nth = any (given) and s.id = u.schedule collate "C";
+    delete from prescient.schedule_drop d
+    using unnest(schedules) with ordinality as u (schedule, nth)
+    where u.nth = any (given) and d.id = u.schedule collate "C";
+    insert into prescient.store_out (batch, target, source_name, target_name, given)
+    values (this, give_rows.target, give_rows.source_name, give_rows.target_name, given);
+    return given;
+end
+$$;

@@ -1,0 +1,27 @@
+-- number_of, for those who write rows: a new name gets its row. A number follows from the name, so nobody waits for a
+-- transaction that brings the same new name and goes on: it leaves the row of table job to that one. Where that is
+-- rolled back, the row is written by the next who comes, or by the first runner that knows the job.
+create or replace function prescient.job_number(job_exec text)
+returns bigint
+language plpgsql
+as $$
+declare
+    number bigint;
+    other  text;
+begin
+    select j.job into number from prescient.job j where j.name = job_exec;
+    if found then
+        return number;
+    end if;
+    number := hashtextextended(job_exec, 0);
+    select j.name into other from prescient.job j where j.job = number;
+    if found and other <> job_exec then
+        raise exception 'jobs % and % have the same number', quote_literal(job_exec), quote_literal(other)
+            using errcode = 'unique_violation', hint = 'Give one of them another name.';
+    end if;
+    if pg_try_advisory_xact_lock(hashtextextended('prescient.job ' || job_exec, 0)) then
+        insert into prescient.job (job, name) values (number, job_exec) on conflict do nothing;
+    end if;
+    return number;
+end
+$$;

@@ -1,0 +1,29 @@
+-- Looks which jobs have rows in a slot, and lets their claims begin at the first; returns how many rows there are.
+-- Only where nobody has a claim: a row is then either recorded, or to be claimed.
+create or replace function prescient.look_into_slot(at timestamptz)
+returns bigint
+language plpgsql
+as $$
+declare
+    numbers bigint[];
+    plans   bigint[];
+begin
+    with due as materialized (
+        select number, prescient.rows_in_slot(at, number) as planned
+        from prescient.setting -- which is where they are counted
+        cross join prescient.jobs_in_slot(at) as number
+    )
+    select array_agg(due.number), array_agg(due.planned) into numbers, plans from due;
+    if numbers is null then
+        return 0;
+    end if;
+    insert into prescient.slot_job as s (slot, job, planned)
+    select at, due.number, due.planned
+    from unnest(numbers, plans) as due (number, planned)
+    on conflict (slot, job) do update
+    set cursor = 0,
+        drained = false,
+        planned = greatest(s.planned, s.finished + s.rescheduled + s.failed + excluded.planned);
+    return (select sum(planned) from unnest(plans) as planned);
+end
+$$;

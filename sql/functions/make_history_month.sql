@@ -1,0 +1,42 @@
+-- Makes the partition of the month (UTC) that holds an instant, and moves there what the default partition
+-- has of it. Returns its name, or null when it was there. It never waits for those who read history, since everybody
+-- who ends a row would wait behind it: lock_not_available says to try another time.
+create or replace function prescient.make_history_month(at timestamptz)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO' -- others write bounds with the abbreviation of a zone, which may be read as that of another
+as $$
+declare
+    month_start timestamptz := date_trunc('month', at at time zone 'UTC') at time zone 'UTC';
+    month_end   timestamptz := (date_trunc('month', at at time zone 'UTC') + interval '1 month') at time zone 'UTC';
+    month_name  text := 'future_job_history_' || to_char(at at time zone 'UTC', 'YYYYMM');
+begin
+    if to_regclass('prescient.' || month_name) is not null then
+        return null;
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended('prescient.future_job_history', 0)) then
+        return null; -- somebody else is making it
+    end if;
+    lock table only prescient.future_job_history in share update exclusive mode nowait;
+    -- Whoever ends a row in a month that has begun has to wait for the table: one that had found the default partition for it, and
+    -- waited for that, would be told that the row is none of its own any more.
+    if month_start <= clock_timestamp() then
+        lock table only prescient.future_job_history in access exclusive mode nowait;
+    end if;
+    lock table prescient.future_job_history_rest in access exclusive mode nowait;
+    execute format('create table prescient.%I (like prescient.future_job_history including defaults including constraints)', month_name);
+    execute format(
+        'with moved as (delete from prescient.future_job_history_rest where finished_at >= %L and finished_at < %L returning *)'
+        ' insert into prescient.%I select * from moved',
+        month_start, month_end, month_name
+    );
+    execute format(
+        'alter table prescient.future_job_history attach partition prescient.%I for values from (%L) to (%L)',
+        month_name, month_start, month_end
+    );
+    return month_name;
+end
+$$;
+revoke all on function prescient.make_history_month(timestamptz) from public;

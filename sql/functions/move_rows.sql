@@ -1,0 +1,73 @@
+-- Moves rows of a claim to later slots, and counts them for the claim (own) by job. kinds: next (the check asked for it),
+-- retry (it failed), defer (it did not run). payloads replace those of the rows where they are not null, entries go into their
+-- traces. A slot that has begun by now is none to move to. Rows that are no longer in the slot are their owner's again.
+-- Planned by each call, with the numbers that it is given.
+create or replace function prescient.move_rows(
+    at         timestamptz,
+    own        bigint,
+    this       bigint,
+    numbers    bigint[],
+    first_id   bigint,
+    last_id    bigint,
+    ids        bigint[],
+    kinds      text[],
+    check_ats  timestamptz[],
+    errors     text[],
+    durations  bigint[],
+    payloads   jsonb[],
+    clock      timestamptz,
+    entries    text[],
+    latenesses bigint[],
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    tally    record;
+    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+begin
+    finished := 0;
+    rescheduled := 0;
+    failed := 0;
+    for tally in
+        with outcome as (
+            select *
+            from unnest(ids, kinds, check_ats, errors, durations, payloads, entries, latenesses)
+                as o (id, kind, next_check_at, error, duration, payload, entry, lateness)
+        ), moved as (
+            update prescient.future_job f
+            set next_check_at = greatest(o.next_check_at, earliest),
+                check_count = case when o.kind = 'next' then f.check_count + 1 else f.check_count end,
+                error_count = case when o.kind = 'next' then 0 when o.kind = 'retry' then f.error_count + 1 else f.error_count end,
+                last_error = coalesce(o.error, f.last_error),
+                payload = coalesce(o.payload, f.payload),
+                spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+                trace = prescient.traced(f.trace, o.entry)
+            from outcome o
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id = o.id
+            returning f.job, o.kind, o.error, o.duration, o.lateness
+        )
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, failed, late, error, spent)
+        select
+            at, own, this, m.job, prescient.lateness_bucket(m.lateness) as bucket,
+            count(*) filter (where m.kind <> 'retry'), count(*) filter (where m.kind = 'retry'),
+            count(*) filter (where m.lateness::double precision * interval '1 microsecond' > j.sla),
+            min(m.error) filter (where m.kind = 'retry'),
+            coalesce(sum(m.duration), 0)::double precision * interval '1 microsecond'
+        from moved m
+        left join prescient.job j on j.job = m.job
+        group by m.job, bucket
+        returning rescheduled, failed
+    loop
+        rescheduled := rescheduled + tally.rescheduled;
+        failed := failed + tally.failed;
+    end loop;
+end
+$$;

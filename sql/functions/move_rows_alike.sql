@@ -1,0 +1,57 @@
+-- move_rows for rows of which all is alike: no error, and one entry for their traces. See rows_finish_alike.
+create or replace function prescient.move_rows_alike(
+    at       timestamptz,
+    own      bigint,
+    this     bigint,
+    numbers  bigint[],
+    first_id bigint,
+    last_id  bigint,
+    ids      bigint[],
+    check_at timestamptz,
+    kind     text,
+    duration bigint,
+    clock    timestamptz,
+    entry    text,
+    lateness bigint,
+    out finished    bigint,
+    out rescheduled bigint,
+    out failed      bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    tally    record;
+    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+begin
+    finished := 0;
+    rescheduled := 0;
+    failed := 0;
+    for tally in
+        with moved as (
+            update prescient.future_job f
+            set next_check_at = greatest(check_at, earliest),
+                check_count = f.check_count + case when kind = 'next' then 1 else 0 end,
+                error_count = case when kind = 'next' then 0 else f.error_count end,
+                spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
+                trace = prescient.traced(f.trace, entry)
+            where f.next_check_at = at
+                and f.job = any (numbers)
+                and f.id between first_id and last_id
+                and f.id + 0 = any (ids)
+            returning f.job
+        )
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, late, spent)
+        select
+            at, own, this, m.job, prescient.lateness_bucket(lateness), m.n,
+            case when lateness::double precision * interval '1 microsecond' > j.sla then m.n else 0 end,
+            m.n * coalesce(duration, 0)::double precision * interval '1 microsecond'
+        from (select job, count(*) as n from moved group by job) as m
+        left join prescient.job j on j.job = m.job
+        returning rescheduled
+    loop
+        rescheduled := rescheduled + tally.rescheduled;
+    end loop;
+end
+$$;

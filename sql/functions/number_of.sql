@@ -1,0 +1,8 @@
+-- The number of a job: that of its row, else the one that it will get.
+create or replace function prescient.number_of(job_exec text)
+returns bigint
+language sql
+stable
+as $$
+    select coalesce((select j.job from prescient.job j where j.name = job_exec), hashtextextended(job_exec, 0))
+$$;

@@ -1,0 +1,131 @@
+-- Lets a runner into a slot, for as long as the claim with its token lasts, and opens the slot where it is the first.
+-- To be repeated with the same token as often as need be.
+--
+-- state: 'early' (the slot has not begun, by ahead, or is not on the grid), 'done', 'busy' (a catch-up found runners
+-- at it), or 'open'. A catch-up opens a slot that is done for the rows in it that are not paused.
+-- settled: no transaction can bring rows into the slot any more; the jobs are looked for anew until somebody claims.
+-- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner does at once. place: where the
+-- runner is among the names of the slot.
+--
+create or replace function prescient.open_slot(
+    at       timestamptz,
+    run_kind text,
+    own      bigint,
+    who      text,
+    lease    interval,
+    clock    timestamptz default null,
+    able     integer default 0,
+    out state   text,
+    out planned bigint,
+    out settled boolean,
+    out ahead   interval,
+    out taken   bigint,
+    out place   integer
+)
+language plpgsql
+as $$
+declare
+    run    prescient.slot_run;
+    now    timestamptz;
+    first  boolean; -- nobody has opened the slot before
+    fresh  boolean; -- claims begin at the first row
+    stale  bigint[];
+    waits  bigint;
+begin
+    perform prescient.lock_slot(at, true);
+    now := clock_timestamp();
+    ahead := at - coalesce(clock, now);
+    if ahead > interval '0' or exists (select from prescient.setting s where prescient.slot_floor(at, s.width) <> at) then
+        state := 'early';
+        return;
+    end if;
+    -- The number is taken when the slot has begun: nobody with a higher one can choose the slot any more.
+    insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, runners, workers)
+    values (at, 'open', run_kind, 0, pg_current_xact_id(), false, 1, able)
+    on conflict (slot) do nothing
+    returning * into run;
+    first := found;
+    fresh := first;
+    if not first then
+        select * into run from prescient.slot_run r where r.slot = at;
+    end if;
+    planned := run.planned;
+    settled := run.settled;
+    if run.state = 'done' then
+        if run_kind = 'run' or not exists (
+            select
+            from prescient.jobs_in_slot(at) as number
+            left join prescient.job j on j.job = number
+            where j.paused_at is null
+        ) then
+            state := 'done';
+            return;
+        end if;
+        run.horizon := pg_current_xact_id();
+    end if;
+    if not first and run_kind = 'catch_up' and exists (
+        select
+        from prescient.slot_claim c
+        where c.slot = at and c.kind = 'run' and c.allocated_until >= statement_timestamp()
+    ) then
+        state := 'busy';
+        return;
+    end if;
+
+    if not first and not exists (select from prescient.slot_claim c where c.slot = at and c.allocated_until >= statement_timestamp()) then
+        fresh := true;
+        select array_agg(c.token), count(*) filter (where c.allocated_until > timestamptz 'epoch')
+        into stale, taken
+        from prescient.slot_claim c
+        where c.slot = at and c.jobs <> '{}';
+        -- First, since they may hold locks on their claims.
+        perform prescient.end_sessions(stale);
+        delete from prescient.slot_claim c where c.slot = at;
+        if stale is not null then
+            insert into prescient.slot_tally (slot, token, part, job, take_overs) values (at, own, 0, 0, taken);
+        end if;
+        update prescient.slot_job s set drained = true where s.slot = at and not s.drained;
+    end if;
+    if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
+        settled := prescient.ended_before() >= run.horizon;
+        waits := prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
+        if first and settled and waits = 0 then
+            update prescient.slot_run r set state = 'done', settled = true, finished_at = now where r.slot = at;
+            state := 'done';
+            return;
+        end if;
+        planned := case run.state when 'done' then run.planned + waits else greatest(run.planned, waits) end;
+        update prescient.slot_run r
+        set state = 'open',
+            kind = case run.state when 'done' then run_kind else r.kind end,
+            finished_at = null,
+            horizon = run.horizon,
+            settled = open_slot.settled,
+            planned = open_slot.planned
+        where r.slot = at;
+    end if;
+    if not prescient.slot_is_claimable(at) and not exists (select from prescient.slot_claim c where c.slot = at) then
+        state := prescient.close_slot(at);
+        if state = 'done' then
+            return;
+        end if;
+    end if;
+    -- Here, and not when it is opened: the slot may be an old one that the ledger had forgotten, with nothing in it.
+    place := array_position(run.names, who);
+    if place is null then
+        update prescient.slot_run r set names = run.names || who where r.slot = at;
+        place := cardinality(run.names) + 1;
+    end if;
+    insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
+    values (own, at, run_kind, '{}', 0, 0, who, statement_timestamp() + lease)
+    on conflict (token) do nothing;
+    if found and not first then
+        update prescient.slot_run r
+        set runners = r.runners + 1,
+            workers = r.workers + able
+        where r.slot = at
+            and r.runners < (select count(*) from prescient.slot_claim c where c.slot = at and c.jobs = '{}' and c.allocated_until >= statement_timestamp());
+    end if;
+    state := 'open';
+end
+$$;

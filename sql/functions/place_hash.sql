@@ -1,0 +1,11 @@
+-- The number by which place tells keys apart: the first 60 bits of the SHA-256 of a text. grid.Hash of package slots/grid
+-- returns the same.
+create or replace function prescient.place_hash(key text)
+returns bigint
+language sql
+stable
+strict
+parallel safe
+as $$
+    select ('x' || left(encode(sha256(convert_to(key, 'UTF8')), 'hex'), 15))::bit(60)::bigint
+$$;

@@ -1,0 +1,22 @@
+-- The events after one, of those before which none will come any more; none where some after it were removed, unless
+-- that is the beginning.
+create or replace function prescient.read_events(after_mark xid8, after_position bigint, most bigint)
+returns setof prescient.event_outbox
+language plpgsql
+as $$
+declare
+    ended xid8 := prescient.ended_before();
+begin
+    return query
+    select o.*
+    from prescient.event_outbox o
+    where (o.mark, o.position) > (after_mark, after_position)
+        and o.mark < ended
+        and (
+            (after_mark, after_position) = ('0'::xid8, 0)
+            or not exists (select from prescient.event_removed r where (r.mark, r.position) > (after_mark, after_position))
+        )
+    order by o.mark, o.position
+    limit most;
+end
+$$;

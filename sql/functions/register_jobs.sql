@@ -1,0 +1,30 @@
+-- For runs: the numbers of the jobs they know, and that they know them. slas are in microseconds; null: none. A row that
+-- somebody has locked, to pause the job perhaps, is left to a later run.
+create or replace function prescient.register_jobs(names text[], slas bigint[])
+returns table (name text, job bigint)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    clock timestamptz := clock_timestamp();
+begin
+    -- In the order of their names, so that two calls never wait for each other in a circle.
+    return query
+    select g.name, prescient.job_number(g.name)
+    from (select distinct u.name from unnest(names) as u (name) order by u.name) as g;
+
+    update prescient.job j
+    set registered_at = clock,
+        sla = stale.sla
+    from (
+        select o.job, g.sla::double precision * interval '1 microsecond' as sla
+        from prescient.job o
+        join unnest(names, slas) as g (name, sla) on g.name = o.name
+        where o.registered_at is null
+            or o.registered_at < clock - interval '1 hour'
+            or o.sla is distinct from g.sla::double precision * interval '1 microsecond'
+        for update of o skip locked
+    ) as stale
+    where j.job = stale.job;
+end
+$$;

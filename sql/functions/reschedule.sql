@@ -1,0 +1,46 @@
+-- Moves a waiting check to the slot of another instant, earlier or later. Returns the slot; null: no such check.
+create or replace function prescient.reschedule(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    check_at    timestamptz,
+    item_key    text default '',
+    clock       timestamptz default null
+)
+returns timestamptz
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    waiting record;
+    target  timestamptz;
+begin
+    if check_at is null then
+        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    end if;
+    perform from prescient.future_job where false;
+    select f.next_check_at, f.job, f.id
+    into waiting
+    from prescient.future_job f
+    where f.entity_name = reschedule.entity_name
+        and f.entity_key = reschedule.entity_key
+        and f.job = prescient.number_of(reschedule.job_exec)
+        and f.item_key = reschedule.item_key
+    for update;
+    if not found then
+        return null;
+    end if;
+    -- Asked for when the row is locked: its lock may have been waited for over a boundary.
+    target := prescient.slot_target(check_at, clock);
+    update prescient.future_job f
+    set next_check_at = target,
+        trace = prescient.traced(f.trace, prescient.trace_entry('rescheduled', waiting.next_check_at))
+    where f.next_check_at = waiting.next_check_at
+        and f.job = waiting.job
+        and f.id = waiting.id;
+    return target;
+end
+$$;
+revoke all on function prescient.reschedule(text, text, text, timestamptz, text, timestamptz) from public;

@@ -1,0 +1,87 @@
+-- Puts failed checks that ended since an instant, at most so many, back into the slot for another instant, with a clean
+-- error count; they leave history and keep their id. A key that waits already stays as it is, and so does its failed row.
+-- Null takes every job, entity_name or entity_key.
+create or replace function prescient.retry_failed(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    since       timestamptz,
+    most        bigint,
+    check_at    timestamptz,
+    clock       timestamptz,
+    out retried         bigint,
+    out waiting_already bigint
+)
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    target timestamptz;
+    entry  text        := prescient.trace_entry('retried', timestamptz 'epoch');
+    name   text;
+    row_id bigint;
+    ids    bigint[];
+    ends   timestamptz[];
+    back   bigint[]    := '{}';
+begin
+    for name in
+        select distinct h.job_exec
+        from prescient.future_job_history h
+        where h.outcome = 'failed'
+            and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
+            and h.finished_at >= since
+        order by h.job_exec
+    loop
+        perform prescient.job_number(name);
+    end loop;
+    select array_agg(h.id), array_agg(h.finished_at), count(*)
+    into ids, ends, waiting_already
+    from (
+        select h.id, h.finished_at
+        from prescient.future_job_history h
+        where h.outcome = 'failed'
+            and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
+            and (retry_failed.entity_name is null or h.entity_name = retry_failed.entity_name)
+            and (retry_failed.entity_key is null or h.entity_key = retry_failed.entity_key)
+            and h.finished_at >= since
+        order by h.finished_at
+        limit most
+        for update
+    ) as h;
+    -- Asked for when the rows are locked: their locks may have been waited for over a boundary.
+    target := prescient.slot_target(check_at, clock);
+    for row_id in
+        with failed as materialized (
+            select h.*
+            from prescient.future_job_history h
+            where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (ids)
+        )
+        insert into prescient.future_job (
+            id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace
+        )
+        overriding system value
+        select
+            id, prescient.number_of(failed.job_exec), entity_name, entity_key, item_key, group_key, first_check_at, target, check_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within,
+            prescient.traced(
+                prescient.traced(trace, json_build_array(
+                    'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,
+                    (extract(epoch from duration) * 1000000)::bigint, left(last_error, 200)
+                )::text),
+                prescient.trace_in(entry, slot)
+            )
+        from failed
+        order by failed.finished_at
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+        returning id
+    loop
+        back := back || row_id;
+    end loop;
+    delete from prescient.future_job_history h
+    where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (back);
+    retried := cardinality(back);
+    waiting_already := waiting_already - retried;
+end
+$$;

@@ -1,0 +1,11 @@
+-- Fails where the transaction is not the one of this number: the check has ended that one.
+create or replace function prescient.same_check(transaction text)
+returns void
+language plpgsql
+as $$
+begin
+    if pg_current_xact_id_if_assigned()::xid::text is distinct from transaction then
+        raise exception 'transaction % of the check was ended', transaction using errcode = 'PS002';
+    end if;
+end
+$$;

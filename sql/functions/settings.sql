@@ -1,0 +1,20 @@
+-- The settings, for roles that may execute functions and read no table.
+-- functions: the hash of the functions in the schema, see migrate up; functions_at: when they were applied.
+create or replace function prescient.settings()
+returns table (
+    width          interval,
+    since          timestamptz,
+    schema_version integer,
+    usable_from    integer,
+    functions      text,
+    functions_at   timestamptz
+)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select s.width, s.since, s.schema_version, s.usable_from, s.functions, s.functions_at
+    from prescient.setting s
+$$;
+revoke all on function prescient.settings() from public;

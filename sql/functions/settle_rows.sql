@@ -1,0 +1,164 @@
+-- Lets the rows of a batch wait that were given, with numbers of this store, and drops the copies of the others. A row keeps its slot,
+-- or waits for the next one where that is none here or has begun. It ends in history where it was cancelled on its way, and
+-- as replaced where its key waits here already, which is the later word, and takes the place of one that is being checked; a schedule that is here already likewise keeps its own row.
+-- Once more it finds nothing of the batch.
+create or replace function prescient.settle_rows(
+    source      text,
+    this        bigint,
+    given       integer[],
+    source_name text,
+    target_name text,
+    clock       timestamptz default null,
+    out settled   bigint,
+    out replaced  bigint,
+    out cancelled bigint
+)
+language plpgsql
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    grid  interval;
+    first timestamptz;
+    fresh text[];
+    moved text;
+begin
+    lock table prescient.future_job in row exclusive mode;
+    -- Whoever cancels a copy waits for this transaction, and then finds the row that waits.
+    perform
+    from prescient.store_in i
+    where i.source = settle_rows.source and i.batch = this
+    order by i.nth
+    for update;
+    select s.width into grid from prescient.setting s;
+    perform prescient.job_number(name)
+    from (
+        select distinct i.job_exec as name
+        from prescient.store_in i
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.job_exec <> ''
+        order by name
+    ) as names;
+
+    -- As for an enqueue: a row here that was claimed is no later word. Its check may have begun before whoever asked for the one
+    -- that arrives. One with a transaction of its own holds this lock, and ends first.
+    with claimed as (
+        select f.place
+        from prescient.store_in i
+        cross join lateral (
+            select f.ctid as place
+            from prescient.future_job f
+            where f.entity_name = i.entity_name
+                and f.entity_key = i.entity_key
+                and f.job = prescient.number_of(i.job_exec)
+                and f.item_key = i.item_key
+                and exists (
+                    select
+                    from prescient.slot_run r
+                    join prescient.slot_job s on s.slot = r.slot
+                    where r.slot = f.next_check_at and r.state = 'open' and s.job = f.job and s.cursor >= f.id
+                    offset 0 -- no slot is read for it
+                )
+            limit 1
+            for update
+        ) as f
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.outcome is null and i.schedule is null
+            and exists (select from prescient.slot_run r where r.state = 'open') -- else nothing is claimed
+    ), gone as (
+        delete from prescient.future_job f
+        using claimed c
+        where f.ctid = c.place
+        returning f.*
+    )
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
+    )
+    select
+        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name, g.entity_key, g.item_key, g.group_key,
+        g.first_check_at, g.next_check_at, g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by,
+        g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within,
+        prescient.traced(g.trace, prescient.trace_entry('replaced', g.next_check_at)), 'replaced'
+    from gone g;
+    -- Asked for when the checks of those have ended: that may have taken over a boundary.
+    first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+
+    with arriving as (
+        select i.schedule, i.dropped
+        from prescient.store_in i
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.schedule is not null
+    ), written as (
+        insert into prescient.schedule
+        select s.*
+        from arriving a
+        cross join lateral json_populate_record(null::prescient.schedule, a.schedule) as s
+        order by s.id
+        on conflict (id) do nothing
+        returning id
+    ), counted as (
+        -- backfills is the number of a transaction of the other store.
+        insert into prescient.schedule_drop (id, dropped, runs, last_at, dropped_at)
+        select d.id, d.dropped, d.runs, d.last_at, d.dropped_at
+        from arriving a
+        cross join lateral json_populate_record(null::prescient.schedule_drop, a.dropped) as d
+        join written w on w.id = d.id
+        order by d.id
+        on conflict (id) do nothing
+    )
+    select coalesce(array_agg(w.id), '{}') into fresh from written w;
+
+    moved := rtrim(prescient.trace_entry('moved', timestamptz 'epoch'), '}')
+        || ',"from":' || to_json(source_name) || ',"to":' || to_json(target_name) || '}';
+    with arriving as materialized (
+        select
+            r.*, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end as exactly,
+            i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
+            coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
+            case when i.job_exec = '' then r.job else prescient.number_of(i.job_exec) end as number,
+            greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
+            prescient.traced(r.trace, prescient.trace_in(moved, r.next_check_at)) as traced
+        from prescient.store_in i
+        cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
+    ), waiting as (
+        insert into prescient.future_job (
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count, last_error,
+            spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_trace, asked_for, asked_within
+        )
+        select
+            a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count, a.error_count, a.last_error,
+            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
+        from arriving a
+        where a.outcome is null and a.may_wait
+        order by a.entity_name, a.entity_key, a.name, a.item_key
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+        returning job, entity_name, entity_key, item_key
+    ), ended as (
+        select a.*, coalesce(a.outcome, 'replaced') as ends
+        from arriving a
+        where a.outcome is not null
+            or not a.may_wait
+            or a.item_key is not null and (a.entity_name, a.entity_key, a.number, a.item_key) not in (
+                select w.entity_name, w.entity_key, w.job, w.item_key
+                from waiting w
+                where w.item_key is not null
+            )
+    ), kept as (
+        insert into prescient.future_job_history (
+            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
+        )
+        select
+            e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
+            e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
+            e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within,
+            prescient.traced(e.traced, coalesce(prescient.trace_in(e.told, e.next_check_at), prescient.trace_entry('replaced', e.target))), e.ends
+        from ended e
+        returning outcome
+    )
+    select (select count(*) from waiting), count(*) filter (where k.outcome = 'replaced'), count(*) filter (where k.outcome <> 'replaced')
+    into settled, replaced, cancelled
+    from kept k;
+
+    delete from prescient.store_in i where i.source = settle_rows.source and i.batch = this;
+end
+$$;

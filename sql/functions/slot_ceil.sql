@@ -1,0 +1,28 @@
+-- The first slot at or after an instant. The grid starts at the Unix epoch. Every width divides 24 hours, so every grid contains every
+-- midnight UTC.
+-- Stable although the result depends on the arguments alone: adding an interval is not immutable in general, and as stable the
+-- function becomes a part of the statement that uses it instead of a call for each row.
+create or replace function prescient.slot_ceil(at timestamptz, width interval)
+returns timestamptz
+language sql
+stable
+strict
+parallel safe
+as $$
+    select date_bin(width, at + (width - interval '1 microsecond'), timestamptz '1970-01-01 00:00:00+00')
+$$;
+
+-- The same for the width that the database has.
+create or replace function prescient.slot_ceil(at timestamptz)
+returns timestamptz
+language sql
+stable
+strict
+parallel safe
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select prescient.slot_ceil(at, width)
+    from prescient.setting
+$$;
+revoke all on function prescient.slot_ceil(timestamptz) from public;

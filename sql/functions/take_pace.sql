@@ -1,0 +1,35 @@
+-- Gives a run the next instants at which so many checks may begin, one every spacing. Returns how far ahead the first is, which
+-- may be in the past. With one new key of a hundred those are forgotten of which nobody has asked for an hour: they are found by
+-- looking through all. Runs have a few instants each, so one that is further ahead than ten minutes is of a clock that was set back.
+create or replace function prescient.take_pace(number bigint, of_key text, checks integer, spacing interval)
+returns interval
+language plpgsql
+as $$
+declare
+    taken     interval := checks * spacing;
+    next_free timestamptz;
+    is_new    boolean;
+begin
+    -- What a server that dies forgets are instants that have passed.
+    perform set_config('synchronous_commit', 'off', true);
+    insert into prescient.job_pace as p (job, key, free_at)
+    values (number, of_key, statement_timestamp() + taken)
+    on conflict (job, key) do update
+    -- A sum without a time zone is immutable.
+    set free_at = greatest(
+        (least(p.free_at at time zone 'UTC', excluded.free_at at time zone 'UTC' - taken + interval '10 minutes') + taken) at time zone 'UTC',
+        excluded.free_at
+    )
+    returning p.free_at, p.xmax = 0 into next_free, is_new;
+    if is_new and random() < 0.01 then
+        delete from prescient.job_pace p
+        where p.job = number and p.key in (
+            select o.key
+            from prescient.job_pace o
+            where o.job = number and o.free_at < statement_timestamp() - interval '1 hour'
+            for update skip locked
+        );
+    end if;
+    return next_free - taken - clock_timestamp();
+end
+$$;

@@ -1,0 +1,35 @@
+-- Gives a run places: as many as it wants of each key, or as are left of those that there are. A key of which it gets none does
+-- not come back. What it has it keeps, so it may be asked again, also for more.
+create or replace function prescient.take_places(number bigint, keys text[], wanted integer[], most integer, own bigint, lease interval)
+returns table (key text, places integer)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    taken integer[];
+begin
+    -- The others' places are counted by a statement after the lock, and so as they are.
+    perform pg_advisory_xact_lock(hashtextextended('prescient.places ' || number, 0));
+    -- Those of any key: nobody may ever ask for that of a run that has died.
+    delete from prescient.job_place p
+    where p.job = number and p.token <> own and p.allocated_until < statement_timestamp();
+    taken := array(
+        select coalesce((
+            select sum(t.places)
+            from prescient.job_place t
+            where t.job = number and t.key = w.key and t.token <> own
+        ), 0)::integer
+        from unnest(keys) with ordinality as w (key, nth)
+        order by w.nth
+    );
+    return query
+    insert into prescient.job_place as p (job, key, token, places, allocated_until)
+    select number, w.key, own, least(w.wanted, most - w.taken), statement_timestamp() + lease
+    from unnest(keys, wanted, taken) as w (key, wanted, taken)
+    where w.taken < most
+    on conflict (job, key, token) do update
+    set places = greatest(p.places, excluded.places),
+        allocated_until = excluded.allocated_until
+    returning p.key, p.places;
+end
+$$;

@@ -1,0 +1,9 @@
+-- A trace as it is told where the ledger is another.
+create or replace function prescient.trace_abroad(trace text)
+returns text
+language sql
+stable
+as $$
+    select string_agg(prescient.trace_value(line)::text, chr(10) order by nth)
+    from unnest(string_to_array(trace, chr(10))) with ordinality as t (line, nth)
+$$;

@@ -1,0 +1,22 @@
+-- The trace of a row is what has happened to it since it was enqueued, oldest first: a line of JSON for each check that did
+-- not end it, and for each change. Somebody's change is an object: what (rescheduled, pushed_back, kept, width, retried, moved,
+-- cancelled, replaced), at in milliseconds, slot (the one that the row was in) in seconds since 1970, by, app and actor; of moved, the stores from
+-- and to. What a run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
+-- milliseconds, how long it took in microseconds, and its error; of what was not checked, when; and where the next slot was chosen
+-- by what was learned, that slot, the one that the check had asked for, how many of a hundred rows like it have ended by the former, and
+-- the class that it is of. What a check without an error leaves that asked for another is 12 characters, and what was learned: see trace_check.
+create or replace function prescient.trace_entry(what text, slot timestamptz)
+returns text
+language sql
+stable
+as $$
+    select json_strip_nulls(json_build_object(
+        'what', what,
+        'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
+        'slot', extract(epoch from slot)::bigint,
+        -- The caller's role, also in a function that runs with the owner's rights.
+        'by', coalesce(nullif(current_setting('role'), 'none'), session_user),
+        'app', nullif(current_setting('application_name'), ''),
+        'actor', left(nullif(current_setting('prescient_trace.actor', true), ''), 200)
+    ))::text
+$$;

@@ -1,0 +1,140 @@
+-- Everything that is known of the checks of an entity, in order: of each row, ended or waiting, how it was asked for, each
+-- entry of its trace, and how it ended or what it waits for. A null job_exec takes every job, a null item_key every item;
+-- anonymous rows are found once they have ended.
+--
+-- what: enqueued; next, retry, deferred, rescheduled, pushed_back, kept, width, retried, moved (see trace_entry); an outcome, see
+-- future_job_history; waiting; or arriving, of one that is on its way here from another store. slot: the one that the row was in; target: of enqueued, the instant that was asked for; within: the
+-- window after it in which any slot would have done.
+-- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
+-- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
+-- left open), straggler (it came after its slot was closed). learned: of a check whose next slot was chosen by what was learned:
+-- next, latest (the slot that it had asked for), percent (of the rows like it that have ended by next), class (empty: all rows of the job).
+-- moved_from, moved_to: the stores, of moved.
+create or replace function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
+returns table (
+    id         bigint,
+    job        text,
+    item       text,
+    at         timestamptz,
+    what       text,
+    slot       timestamptz,
+    target     timestamptz,
+    by_role    text,
+    app        text,
+    actor      text,
+    runner     text,
+    lateness   interval,
+    duration   interval,
+    error      text,
+    run        text,
+    opened_at  timestamptz,
+    closed_at  timestamptz,
+    hindrance  text,
+    within     interval,
+    learned    jsonb,
+    moved_from text,
+    moved_to   text
+)
+language plpgsql
+stable
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with story as materialized (
+        (select
+            f.id, coalesce(j.name, '#' || f.job) as name, f.item_key, f.enqueued_at, f.enqueued_by, f.enqueued_app, f.enqueued_actor,
+            f.asked_for, f.asked_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
+            null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job
+        from prescient.future_job f
+        left join prescient.job j on j.job = f.job
+        where f.entity_name = why.entity_name
+            and f.entity_key = why.entity_key
+            and (why.job_exec is null or f.job = prescient.number_of(why.job_exec))
+            and (why.item_key is null or f.item_key = why.item_key)
+            and f.item_key is not null
+        order by f.enqueued_at desc, f.id desc
+        limit why.most)
+        union all
+        (select
+            h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
+            h.asked_for, h.asked_within, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
+            h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null
+        from prescient.future_job_history h
+        where h.entity_name = why.entity_name
+            and h.entity_key = why.entity_key
+            and (why.job_exec is null or h.job_exec = why.job_exec)
+            and (why.item_key is null or h.item_key = why.item_key)
+        order by h.enqueued_at desc, h.id desc
+        limit why.most)
+        union all
+        select
+            r.id, i.job_exec, r.item_key, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor,
+            r.asked_for, r.asked_within, r.trace, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null
+        from prescient.store_in i
+        cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
+        where i.entity_name = why.entity_name
+            and i.entity_key = why.entity_key
+            and (why.job_exec is null or i.job_exec = why.job_exec)
+            and (why.item_key is null or i.item_key = why.item_key)
+            and i.item_key is not null
+    ), entry as (
+        select
+            s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
+            coalesce(s.asked_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
+            null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
+            s.asked_within, null::jsonb as learned, null::text as moved_from, null::text as moved_to
+        from story s
+        union all
+        select
+            s.id, s.name, s.item_key, s.enqueued_at, t.nth,
+            coalesce(
+                to_timestamp((e.value ->> 'at')::bigint / 1000.0),
+                to_timestamp((e.value ->> 6)::bigint / 1000.0),
+                to_timestamp((e.value ->> 1)::bigint) + (e.value ->> 3)::bigint::double precision * interval '1 millisecond'
+            ),
+            coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), null,
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
+            (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null, null,
+            case when e.value -> 7 is not null then jsonb_build_object(
+                'next', to_timestamp((e.value -> 7 ->> 0)::bigint), 'latest', to_timestamp((e.value -> 7 ->> 1)::bigint),
+                'percent', e.value -> 7 -> 2, 'class', e.value -> 7 -> 3
+            ) end, e.value ->> 'from', e.value ->> 'to'
+        from story s
+        cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
+        cross join lateral (select prescient.trace_value(t.line) as value offset 0) as e
+        -- Who cancelled or replaced it is with the outcome.
+        where e.value ->> 'what' is distinct from s.what
+        union all
+        select
+            s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null, null, null
+        from story s
+        left join lateral (
+            select last.value
+            from (select prescient.trace_value((string_to_array(s.trace, chr(10)))[cardinality(string_to_array(s.trace, chr(10)))]) as value) as last
+            where last.value ->> 'what' = s.what
+        ) as e on true
+    )
+    select
+        e.id, e.name, e.item_key, e.at, e.what, e.slot, e.target, e.by_role, e.app, e.actor, e.runner, e.lateness, e.duration, e.error,
+        r.kind, r.opened_at, r.finished_at,
+        case
+            when e.what <> 'waiting' then null
+            when j.paused_at is not null then 'paused'
+            when coalesce(j.registered_at, '-infinity') < clock_timestamp() - interval '7 days' then 'unregistered'
+            when e.slot > clock_timestamp() then null
+            when r.state = 'open' then 'open'
+            when r.state = 'done' then 'straggler'
+            when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
+        end,
+        e.asked_within * interval '1 second',
+        e.learned,
+        e.moved_from,
+        e.moved_to
+    from entry e
+    left join prescient.job j on j.job = e.job
+    left join prescient.slot_run r on r.slot = e.slot and (e.lateness is not null or e.what = 'waiting')
+    order by e.begun_at, e.id, e.nth;
+end
+$$;

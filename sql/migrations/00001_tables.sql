@@ -1,0 +1,618 @@
+-- Every table, with its types and indexes. The functions are in ../functions: migrate up applies them after the last migration.
+
+-- For the script that `migrate print` writes. Migrate checks both before it creates anything.
+do $$
+begin
+    if current_setting('server_version_num')::integer < 150000 then
+        raise exception 'PostgreSQL 15 or newer is needed, and this is %', current_setting('server_version')
+            using errcode = 'feature_not_supported';
+    end if;
+    if current_setting('server_encoding') <> 'UTF8' then
+        raise exception 'the encoding of the database is %, and must be UTF8', current_setting('server_encoding')
+            using errcode = 'feature_not_supported',
+                hint = 'Create another one, with: create database ... encoding ''UTF8'' template template0';
+    end if;
+end
+$$;
+
+-- The settings that belong to the data rather than to a process: the CHECK on future_job depends on the width.
+create table prescient.setting (
+    only_row       boolean     not null default true,
+    width          interval    not null default '15 minutes',
+    since          timestamptz not null,
+    schema_version integer     not null,
+    usable_from    integer     not null default 1,
+    functions      text        not null default '',
+    functions_at   timestamptz,
+    store          text,
+    draining_since timestamptz,
+    draining_by    text,
+    mover          bigint,
+    constraint setting_pkey primary key (only_row),
+    constraint setting_only_row check (only_row),
+    constraint setting_width check (
+        width between interval '1 second' and interval '24 hours'
+        and extract(epoch from width) = floor(extract(epoch from width))
+        and 86400 % extract(epoch from width)::integer = 0
+        -- Adding a day adds 23 hours where summer time begins.
+        and extract(year from width) = 0
+        and extract(month from width) = 0
+        and extract(day from width) = 0
+    ),
+    constraint setting_draining check ((draining_since is null) = (draining_by is null))
+);
+
+comment on column prescient.setting.width is 'distance between two slots; changed by prescient.set_width alone';
+comment on column prescient.setting.usable_from is 'the lowest version of code that may use the schema: a migration that does more than add raises it';
+comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
+comment on column prescient.setting.functions is 'the hash of the functions in the schema, as migrate up applied them; functions_at: when';
+comment on column prescient.setting.store is 'tells this store from others; given when rows are first moved from it or to it';
+comment on column prescient.setting.draining_since is 'since when rows are to be put into other stores; null: the store is not drained';
+comment on column prescient.setting.mover is 'who may take rows away to other stores: the last one who began to';
+
+insert into prescient.setting (since, schema_version)
+values (
+    date_bin(interval '15 minutes', clock_timestamp(), timestamptz '1970-01-01 00:00:00+00') + interval '15 minutes',
+    1
+);
+
+-- Autovacuum never analyzes a table of one row. Without statistics the planner assumes 570 rows, and compiles what joins them.
+analyze prescient.setting;
+
+-- The jobs by number, and the cache of pending checks: nothing old in it.
+create table prescient.job (
+    job       bigint not null,
+    name      text   not null,
+    paused_at timestamptz,
+    paused_by text,
+    registered_at timestamptz,
+    sla interval,
+    constraint job_pkey primary key (job),
+    -- Every enqueue, cancel and reschedule finds its job by name.
+    constraint job_name_key unique (name),
+    -- With the keys of future_job the sum stays below what a b-tree entry may hold.
+    constraint job_name check (octet_length(name) between 1 and 200),
+    constraint job_paused check ((paused_at is null) = (paused_by is null))
+);
+
+comment on table prescient.job is 'the number of each job_exec that was ever enqueued, paused or registered; a name keeps its number for ever';
+comment on column prescient.job.paused_at is 'since when no run claims rows of the job; null: it is not paused';
+comment on column prescient.job.registered_at is 'when a run last knew the job, to the hour; null: none ever did';
+comment on column prescient.job.sla is 'how long after its slot a check is to begin at the latest, as the last run had it registered; null: nothing is promised';
+
+-- What the columns of a row may be. Domains: a check of the table would be read anew from the catalog by every statement that writes a
+-- row, for all columns, and was a quarter of the time that the server needs for an enqueue.
+-- The sum of the names stays below what a b-tree entry may hold.
+create domain prescient.entity_name as text constraint future_job_names check (octet_length(value) between 1 and 200);
+create domain prescient.entity_key as text constraint future_job_names check (octet_length(value) between 1 and 500);
+create domain prescient.item_key as text constraint future_job_names check (octet_length(value) <= 500);
+create domain prescient.group_key as text constraint future_job_names check (octet_length(value) between 1 and 500);
+
+-- Also keeps out the infinities, which the driver cannot scan.
+create domain prescient.instant as timestamptz constraint future_job_in_range
+    check (value between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00');
+create domain prescient.counter as integer constraint future_job_counts check (value >= 0);
+create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
+
+create table prescient.future_job (
+    id             bigint                not null generated always as identity,
+    job            bigint                not null,
+    entity_name    prescient.entity_name not null,
+    entity_key     prescient.entity_key  not null,
+    item_key       prescient.item_key             default '',
+    group_key      prescient.group_key,
+    first_check_at prescient.instant     not null,
+    next_check_at  prescient.instant     not null,
+    check_count    prescient.counter     not null default 0,
+    error_count    prescient.counter     not null default 0,
+    last_error     text,
+    spent          interval              not null default '0',
+    -- Beside what a move changes, too: of an update WAL has what lies between the first and the last change.
+    trace          text,
+    payload        jsonb,
+    enqueued_at    timestamptz           not null default clock_timestamp(),
+    -- The caller's role: current_user is the owner in a function that runs with the owner's rights.
+    enqueued_by    text                  not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
+    enqueued_app   text                           default nullif(current_setting('application_name'), ''),
+    enqueued_actor text                           default left(nullif(current_setting('prescient_trace.actor', true), ''), 500),
+    enqueued_trace text                           default left(nullif(current_setting('prescient_trace.parent', true), ''), 500),
+    asked_for      timestamptz,
+    asked_within   prescient.seconds_within,
+
+    -- The slot index: a run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
+    -- id has no index of its own; each further index costs 30-100 % of the write rate.
+    constraint future_job_pkey primary key (next_check_at, job, id),
+
+    constraint future_job_on_grid check (
+        next_check_at = date_bin(interval '15 minutes', next_check_at, timestamptz '1970-01-01 00:00:00+00')
+    )
+)
+-- A slot's rows leave all at once; vacuum soon, so that the space serves the next slot.
+with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+comment on column prescient.future_job.job is 'the number of the job_exec, see table job and function number_of';
+comment on column prescient.future_job.item_key is 'tells apart two checks of one job on one entity; null: anonymous, found by nobody';
+comment on column prescient.future_job.group_key is 'rows of one group are checked together by a job that is registered so; null: the entity is its own group';
+comment on column prescient.future_job.first_check_at is 'the first slot the row waited for; nothing changes it';
+comment on column prescient.future_job.check_count is 'checks that returned without an error';
+comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
+comment on column prescient.future_job.enqueued_app is 'the application_name of who enqueued it; enqueued_actor: the setting prescient_trace.actor, 500 characters of it at the most';
+comment on column prescient.future_job.enqueued_trace is 'the trace that it was enqueued in, as a W3C traceparent: the setting prescient_trace.parent, 500 characters of it at the most';
+comment on column prescient.future_job.asked_for is 'the instant that was asked for; null: first_check_at';
+comment on column prescient.future_job.asked_within is 'seconds from the instant that was asked for in which any slot would have done; null: there was no choice';
+comment on column prescient.future_job.trace is 'what has happened to it, see function trace_entry; null: nothing';
+comment on column prescient.future_job.spent is 'run time of all checks so far';
+
+-- The natural key: enqueue's on conflict, cancel and reschedule by key, cancel by entity (its first two columns).
+create unique index future_job_key
+on prescient.future_job (entity_name, entity_key, job, item_key)
+where item_key is not null;
+
+-- group_read: the due rows of a group.
+create index future_job_group
+on prescient.future_job (group_key, next_check_at)
+where group_key is not null;
+
+-- How a row ended. A domain, because every statement that ends a row would read a check of the table from the catalog again, which is
+-- a tenth of what recording one costs.
+create domain prescient.outcome as text
+    constraint outcome_named check (value in ('done', 'cancelled', 'replaced', 'failed', 'max_checks', 'horizon', 'past', 'deadline', 'skipped'));
+
+-- What ended, and how. One partition a month, so that retention drops a table and deletes nothing.
+create table prescient.future_job_history (
+    id             bigint            not null,
+    job_exec       text              not null,
+    entity_name    text              not null,
+    entity_key     text              not null,
+    item_key       text,
+    group_key      text,
+    first_check_at timestamptz       not null,
+    slot           timestamptz       not null,
+    check_count    integer           not null,
+    error_count    integer           not null,
+    last_error     text,
+    spent          interval          not null,
+    payload        jsonb,
+    enqueued_at    timestamptz       not null,
+    enqueued_by    text              not null,
+    enqueued_app   text,
+    enqueued_actor text,
+    asked_for      timestamptz,
+    trace          text,
+    outcome        prescient.outcome not null,
+    finished_at    timestamptz       not null default clock_timestamp(),
+    lateness       interval,
+    duration       interval,
+    runner         text,
+    asked_within   integer
+)
+partition by range (finished_at);
+
+comment on column prescient.future_job_history.slot is 'the slot the row was in when it ended';
+comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null when none ran';
+comment on column prescient.future_job_history.duration is 'run time of the last check; null when none ran';
+
+-- history list, stats and prune: by time.
+create index future_job_history_finished_at on prescient.future_job_history using brin (finished_at);
+
+-- history show, jobs retry: the trace of an entity.
+create index future_job_history_entity on prescient.future_job_history (entity_name, entity_key);
+
+-- status: what gave up lately, which is little.
+create index future_job_history_failed on prescient.future_job_history (finished_at) where outcome = 'failed';
+
+-- Catches what no month was made for, so that ending a row never fails for want of a partition.
+create table prescient.future_job_history_rest partition of prescient.future_job_history default;
+
+-- The ledger of slots.
+create table prescient.slot_run (
+    slot        timestamptz not null,
+    state       text        not null,
+    kind        text        not null,
+    planned     bigint      not null,
+    checked     bigint      not null default 0,
+    finished    bigint      not null default 0,
+    rescheduled bigint      not null default 0,
+    failed      bigint      not null default 0,
+    take_overs  integer     not null default 0,
+    horizon     xid8        not null default '0',
+    settled     boolean     not null default false,
+    closed_by   bigint,
+    names       text[]      not null default '{}',
+    opened_at   timestamptz not null default clock_timestamp(),
+    finished_at timestamptz,
+    runners     integer     not null default 0,
+    workers     integer     not null default 0,
+    constraint slot_run_pkey primary key (slot),
+    constraint slot_run_state check (state in ('open', 'done')),
+    constraint slot_run_kind check (kind in ('run', 'catch_up')),
+    constraint slot_run_finished check ((state = 'done') = (finished_at is not null))
+);
+
+comment on table prescient.slot_run is 'one row for every slot that was opened, an empty one too; a gap is a missed slot';
+comment on column prescient.slot_run.planned is 'rows when the slot was opened; an estimate when there were many';
+comment on column prescient.slot_run.checked is 'rows whose outcome a run recorded: finished + rescheduled + failed';
+comment on column prescient.slot_run.failed is 'checks that ended in an error, to be tried again or given up';
+comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number';
+comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
+comment on column prescient.slot_run.names is 'of its runners; traces have their places in it';
+comment on column prescient.slot_run.runners is 'how many runners were at the slot at once, at the most; 0: it had nothing to do, or is from before this was counted';
+comment on column prescient.slot_run.workers is 'how many checks all of them together did at once, at the most';
+comment on column prescient.slot_run.settled is 'all of those had ended when the jobs of the slot were looked for: no row can come behind a cursor';
+
+-- status and catch-up look for slots that were left open: few rows, whatever the age of the ledger.
+create index slot_run_open on prescient.slot_run (slot) where state = 'open';
+
+-- A slot is jobs. A row stays undrained where a slot is closed without the rows of a paused job.
+create table prescient.slot_job (
+    slot        timestamptz not null,
+    job         bigint      not null,
+    planned     bigint      not null,
+    cursor      bigint      not null default 0,
+    drained     boolean     not null default false,
+    finished    bigint      not null default 0,
+    rescheduled bigint      not null default 0,
+    failed      bigint      not null default 0,
+    spent       interval    not null default '0',
+    late        bigint      not null default 0,
+    error       text,
+    first_at    timestamptz,
+    last_at     timestamptz,
+    constraint slot_job_pkey primary key (slot, job),
+    constraint slot_job_slot_run_fkey foreign key (slot) references prescient.slot_run (slot) on delete cascade
+)
+-- Updated by every claim: room for HOT updates.
+with (fillfactor = 50);
+
+comment on table prescient.slot_job is 'the rows of one job in one slot';
+comment on column prescient.slot_job.cursor is 'rows with an id up to this one have been claimed';
+comment on column prescient.slot_job.drained is 'no row comes after the cursor';
+comment on column prescient.slot_job.spent is 'run time of its checks in this slot';
+comment on column prescient.slot_job.late is 'checks that began later after the slot than the sla of the job';
+comment on column prescient.slot_job.error is 'of one of the failed checks';
+comment on column prescient.slot_job.first_at is 'when the first of its rows were recorded; last_at: the last';
+
+create table prescient.slot_claim (
+    token           bigint      not null,
+    slot            timestamptz not null,
+    kind            text        not null,
+    jobs            bigint[]   not null,
+    first_id        bigint      not null,
+    last_id         bigint      not null,
+    runner          text        not null,
+    allocated_until timestamptz not null,
+    -- The fence locks this key, which a take-over changes and a heartbeat does not: records and heartbeats never wait
+    -- for each other, and a take-over waits for a record.
+    constraint slot_claim_pkey primary key (token),
+    constraint slot_claim_kind check (kind in ('run', 'catch_up'))
+)
+-- Updated by every heartbeat: room for HOT updates.
+with (fillfactor = 50);
+
+comment on table prescient.slot_claim is 'a runner''s time-limited right to the rows of jobs from first_id to last_id; gone when the last of them is recorded';
+comment on column prescient.slot_claim.token is 'made by the runner; fences one that lost its lease';
+comment on column prescient.slot_claim.jobs is 'empty: the runner is at the slot, and may claim more';
+
+-- open_slot, close_slot, take_over, and what lists claims.
+create index slot_claim_slot on prescient.slot_claim (slot);
+
+-- What was recorded, a few rows a transaction: adding it up in slot_job would let records, and claims, wait for each
+-- other. Added up when the slot is closed. job 0 marks a transaction, so that a runner which got no reply finds out.
+create table prescient.slot_tally (
+    slot        timestamptz not null,
+    token       bigint      not null,
+    part        bigint      not null,
+    job         bigint      not null,
+    bucket      smallint    not null default -1,
+    finished    bigint      not null default 0,
+    rescheduled bigint      not null default 0,
+    failed      bigint      not null default 0,
+    spent       interval    not null default '0',
+    late        bigint      not null default 0,
+    error       text,
+    take_overs  integer     not null default 0,
+    recorded_at timestamptz not null default clock_timestamp(),
+    constraint slot_tally_pkey primary key (slot, token, part, job, bucket)
+);
+
+comment on column prescient.slot_tally.bucket is 'of their lateness, see lateness_bucket; -1: they were not checked';
+
+-- How late the checks of a job began, for its percentiles and histograms.
+create table prescient.slot_lateness (
+    slot   timestamptz not null,
+    job    bigint      not null,
+    bucket smallint    not null,
+    checks bigint      not null,
+    constraint slot_lateness_pkey primary key (slot, job, bucket),
+    constraint slot_lateness_slot_run_fkey foreign key (slot) references prescient.slot_run (slot) on delete cascade
+);
+
+-- What begin_check is to begin: the row, how to wait for it, and the settings of its transaction, of which the times are in milliseconds.
+create type prescient.row_check as (
+    slot         timestamptz,
+    job          bigint,
+    id           bigint,
+    patient      boolean,
+    session      text,
+    lock_timeout text,
+    idle_timeout text
+);
+
+-- What became of a row. A null outcome moves it. The times are in microseconds; late: later than the SLA of the job.
+--
+-- In the transaction that a check of this row alone had, transaction is not null but the number of it. Then record_row does what
+-- same_check and fence do, too, sets what begin_check does, and with unlocks releases the advisory locks that the check has left.
+create type prescient.row_outcome as (
+    slot          timestamptz,
+    token         bigint,
+    part          bigint,
+    job           bigint,
+    job_exec      text,
+    id            bigint,
+    outcome       text,
+    move          text,
+    next_check_at timestamptz,
+    error         text,
+    payload       jsonb,
+    lateness      bigint,
+    duration      bigint,
+    late          boolean,
+    runner        text,
+    entry         text,
+    clock         timestamptz,
+    transaction   text,
+    session       text,
+    lock_timeout  text,
+    idle_timeout  text,
+    unlocks       boolean
+);
+
+-- Recurring schedules. What is due next is not here: each active schedule is one row of future_job (job_exec and
+-- entity_name 'schedule', entity_key the id), whose payload {"at": unix} names the instant that is published next.
+create table prescient.schedule (
+    id         text collate "C" not null,
+    crontab    text        not null,
+    timezone   text        not null default '',
+    payload    jsonb,
+    deadline   interval,
+    spread     interval    not null default '0',
+    misfire    text        not null default 'all',
+    anchor     timestamptz not null,
+    paused     boolean     not null default false,
+    version    integer     not null default 1,
+    created_at timestamptz not null default clock_timestamp(),
+    updated_at timestamptz not null default clock_timestamp(),
+    starts_at  timestamptz,
+    ends_at    timestamptz,
+    max_runs   integer,
+    exclude    text[],
+    deadline_from text,
+
+    -- Everything reads schedules by id, or in the order of their ids, byte by byte, so that a prefix is a range.
+    constraint schedule_pkey primary key (id),
+
+    constraint schedule_id check (octet_length(id) between 1 and 200),
+    constraint schedule_misfire check (misfire in ('all', 'latest', 'skip')),
+    constraint schedule_deadline check (deadline > interval '0'),
+    constraint schedule_spread check (spread between interval '0' and interval '24 hours'),
+    -- Also keeps out the infinities, which the driver cannot scan.
+    constraint schedule_anchor check (
+        anchor between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
+    ),
+    constraint schedule_deadline_from check (deadline_from in ('instant', 'slot')),
+    constraint schedule_starts_at check (
+        starts_at between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
+    ),
+    constraint schedule_ends_at check (
+        ends_at between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
+    ),
+    constraint schedule_max_runs check (max_runs > 0)
+);
+
+comment on column prescient.schedule.timezone is 'a name of the IANA database; empty: UTC, or the one in the crontab';
+comment on column prescient.schedule.deadline is
+    'an event that would be published later than that after its slot, or its instant, is dropped; null: none is';
+comment on column prescient.schedule.deadline_from is 'what the deadline counts from: instant or slot; null: the instant where slots are a minute wide or less';
+comment on column prescient.schedule.starts_at is 'there is no instant before; null: no bound';
+comment on column prescient.schedule.ends_at is 'there is no instant from here on; null: no bound';
+comment on column prescient.schedule.max_runs is 'the schedule ends when it has published that many events; null: never';
+comment on column prescient.schedule.exclude is 'days, days of the week and crontabs whose instants are left out';
+comment on column prescient.schedule.spread is 'the schedule''s instants are put off by a fixed part of it, given by a hash of the id';
+comment on column prescient.schedule.misfire is 'which instants of missed slots are published';
+comment on column prescient.schedule.anchor is 'the first instant of @every';
+
+-- Events that were dropped: past the deadline, by the policy, or above its limit. Written by runs alone, which hold the
+-- future_job row of the schedule, so that a run never waits for somebody who changes the schedule.
+create table prescient.schedule_drop (
+    id         text collate "C" not null,
+    dropped    bigint not null,
+    runs       bigint not null default 0,
+    last_at    timestamptz,
+    backfills  bigint not null default 0,
+    dropped_at timestamptz,
+    constraint schedule_drop_pkey primary key (id)
+)
+with (fillfactor = 80);
+
+comment on column prescient.schedule_drop.runs is 'events that were published, of schedules with max_runs that do not wait';
+comment on column prescient.schedule_drop.backfills is 'the transaction in which the last backfill has begun, which alone may publish';
+comment on column prescient.schedule_drop.last_at is 'the instant that was published last, of schedules that do not wait';
+comment on column prescient.schedule_drop.dropped_at is 'when an event was dropped last; null: none was';
+
+-- board_misfires: the schedules that have dropped events last.
+create index schedule_drop_dropped_at on prescient.schedule_drop (dropped_at) where dropped_at is not null;
+
+-- Events, written in the transaction that gives rise to them, and how far their consumers have read.
+
+-- Transactions do not commit in the order in which they wrote, so a reader that remembers the last position it has
+-- seen would miss those that commit later. mark is what orders events for readers, before position:
+--   - it is at least the number of the transaction itself. A reader takes marks below that of the oldest transaction
+--     that runs, so all there are of them are committed, and none will be added;
+--   - it is at least that of every transaction that had ended when the event was written. So an event that was written
+--     after another one was committed is read after it, though its transaction may have begun before. It is no more
+--     than that, or the last events on a quiet server would wait for a transaction that never comes.
+-- A transaction that has written something and goes on, anywhere on the server, holds back what readers see.
+create table prescient.event_outbox (
+    mark         xid8        not null default greatest(
+        pg_current_xact_id(),
+        -- The number of the last transaction that has ended; xid8 has no arithmetic.
+        (pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)::text::xid8
+    ),
+    position     bigint      not null generated always as identity,
+    id           text        not null,
+    source       text        not null,
+    type         text        not null,
+    subject      text,
+    time         timestamptz,
+    generated_at timestamptz,
+    data         json,
+    written_at   timestamptz not null default clock_timestamp(),
+
+    -- event_read, event_prune: in the order of readers.
+    constraint event_outbox_pkey primary key (mark, position)
+)
+-- Vacuumed by what is added, too, and soon after a prune.
+with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+create table prescient.event_consumer (
+    name     text        not null,
+    mark     xid8        not null,
+    position bigint      not null,
+    acked_at timestamptz not null default clock_timestamp(),
+    constraint event_consumer_pkey primary key (name),
+    constraint event_consumer_name check (octet_length(name) between 1 and 200)
+);
+
+comment on table prescient.event_consumer is 'the last event that each consumer has acknowledged, and all before it';
+
+-- What all runners together may do of a job: so many checks at once, and so many a second, in all or for each key.
+
+-- The places of a run among the checks that may be done at once. Like a claim it is good until it is not renewed.
+create table prescient.job_place (
+    job             bigint      not null,
+    key             text        not null,
+    token           bigint      not null,
+    places          integer     not null,
+    allocated_until timestamptz not null,
+    constraint job_place_pkey primary key (job, key, token),
+    constraint job_place_places check (places > 0)
+)
+-- Updated by every heartbeat: room for HOT updates.
+with (fillfactor = 50);
+
+comment on table prescient.job_place is 'how many checks of a job a run may do at once, where that is limited over all runs';
+comment on column prescient.job_place.key is 'whose limit it is; empty: the job''s';
+comment on column prescient.job_place.token is 'that of the run in slot_claim';
+
+create table prescient.job_pace (
+    job     bigint      not null,
+    key     text        not null,
+    free_at timestamptz not null,
+    constraint job_pace_pkey primary key (job, key)
+)
+-- Updated some twenty times a second.
+with (fillfactor = 20);
+
+comment on table prescient.job_pace is 'when the next check of a job may begin, where so many a second are allowed over all runs';
+
+-- How far the outbox was pruned, so that a reader that fell behind is told.
+create table prescient.event_removed (
+    only_row   boolean     not null default true,
+    mark       xid8        not null,
+    position   bigint      not null,
+    written_at timestamptz not null,
+    removed_at timestamptz not null default clock_timestamp(),
+    constraint event_removed_pkey primary key (only_row),
+    constraint event_removed_only_row check (only_row)
+);
+
+comment on table prescient.event_removed is 'the last event, in the order of readers, that was ever removed from event_outbox; no row: none was';
+
+comment on table prescient.event_outbox is
+    'marks are numbers of transactions, which begin anew on another server: empty it, event_consumer and event_removed after a restore from a dump';
+
+-- When rows are finished, as runs have learned it from history.
+create table prescient.learned_curve (
+    job_exec    text               not null,
+    class       text               not null,
+    ages        bigint[]           not null,
+    finished    double precision[] not null,
+    sampled     bigint             not null,
+    computed_at timestamptz        not null,
+    constraint learned_curve_pkey primary key (job_exec, class),
+    constraint learned_curve_points check (cardinality(ages) = cardinality(finished))
+);
+
+comment on table prescient.learned_curve is 'for each job that is registered with Learned, and each class of its rows, what part of them was finished at which age';
+comment on column prescient.learned_curve.class is 'the value of the field of LearnedBy; empty: all rows of the job';
+comment on column prescient.learned_curve.ages is 'in seconds after the first slot of a row, in order; none: there is too little history';
+comment on column prescient.learned_curve.finished is 'the part of the rows that was finished by then: from 0 to 1';
+comment on column prescient.learned_curve.sampled is 'how many rows of history it is from';
+comment on column prescient.learned_curve.computed_at is 'when, by the clock that slots are compared with';
+
+-- What operators have asked for.
+create table prescient.action (
+    id        bigint      not null generated always as identity,
+    at        timestamptz not null default clock_timestamp(),
+    ended_at  timestamptz,
+    by_role   text        not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
+    actor     text        not null,
+    what      text        not null,
+    target    text        not null,
+    plan      text        not null,
+    row_count bigint      not null,
+    slots     bigint      not null,
+    schedules bigint      not null,
+    events    bigint      not null,
+    outcome   text        not null default 'running',
+    result    text        not null default '',
+
+    -- board_actions: the newest first.
+    constraint action_pkey primary key (id),
+    constraint action_outcome check (outcome in ('running', 'done', 'failed', 'stopped')),
+    constraint action_ended check ((outcome = 'running') = (ended_at is null))
+);
+
+comment on table prescient.action is 'what operators have asked prescient serve for, with what they were told that it would do';
+comment on column prescient.action.actor is 'the name of the token, and the address it came from';
+comment on column prescient.action.plan is 'what they confirmed; row_count, slots, schedules and events: its numbers';
+comment on column prescient.action.outcome is 'running: it goes on, or its server died';
+
+-- Rows on their way to another store; ../functions/give_rows.sql describes the way.
+create table prescient.store_out (
+    batch       bigint      not null,
+    target      text        not null,
+    source_name text        not null,
+    target_name text        not null,
+    given       integer[]   not null,
+    given_at    timestamptz not null default clock_timestamp(),
+    constraint store_out_pkey primary key (batch)
+);
+
+comment on table prescient.store_out is 'batches of rows that were given to other stores, where they do not wait yet';
+comment on column prescient.store_out.given is 'which of the batch, by their numbers in store_in of the target';
+comment on column prescient.store_out.source_name is 'what this store is called by who moves the rows; target_name: the other one';
+
+create table prescient.store_in (
+    source      text    not null,
+    batch       bigint  not null,
+    nth         integer not null,
+    job_exec    text    not null,
+    entity_name text    not null,
+    entity_key  text    not null,
+    item_key    text,
+    data        json,
+    schedule    json,
+    dropped     json,
+    outcome     text,
+    told        text,
+    constraint store_in_pkey primary key (source, batch, nth)
+);
+
+comment on table prescient.store_in is 'copies of rows of other stores, which are to wait here when they were given';
+comment on column prescient.store_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
+comment on column prescient.store_in.schedule is 'the row of schedule that it stands for, and of schedule_drop; null: none';
+comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; told: that, for its trace, of slot 0';
+
+-- end_by_key: a copy that is cancelled.
+create index store_in_key on prescient.store_in (entity_name, entity_key);

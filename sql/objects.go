@@ -1,0 +1,101 @@
+package sql
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lib/pq"
+)
+
+// What belongs to prescient in its schema. An application may have objects of its own there, which nothing here names.
+// The partitions of future_job_history belong to their table.
+var (
+	tables   = declared(`create table prescient\.(\w+)`, migrations)
+	types    = declared(`create (?:domain|type) prescient\.(\w+)`, migrations)
+	routines = declaredRoutines()
+)
+
+// versionTableName is the table that records which migrations were applied.
+const versionTableName = "schema_migration"
+
+// Tables lists the tables by name, without the monthly partitions of future_job_history.
+func Tables() []string { return append(slices.Clone(tables), versionTableName) }
+
+// Types lists the domains and composite types.
+func Types() []string { return slices.Clone(types) }
+
+// Routines lists the functions and procedures with the types of their parameters, such as "slot_ceil(timestamptz)".
+func Routines() []string { return slices.Clone(routines) }
+
+// declared lists the names that a pattern finds in files.
+func declared(pattern string, files []source) []string {
+	var names []string
+	for _, f := range files {
+		for _, match := range regexp.MustCompile(`(?m)^`+pattern).FindAllStringSubmatch(f.text, -1) {
+			names = append(names, match[1])
+		}
+	}
+	return names
+}
+
+var routineHead = regexp.MustCompile(`(?ms)^create or replace (?:function|procedure) prescient\.(\w+)\((.*?)\)\n(?:returns|language)`)
+
+func declaredRoutines() []string {
+	var all []string
+	for _, f := range functions {
+		for _, head := range routineHead.FindAllStringSubmatch(f.text, -1) {
+			all = append(all, head[1]+"("+strings.Join(parameterTypes(head[2]), ", ")+")")
+		}
+	}
+	return all
+}
+
+var (
+	outParameter = regexp.MustCompile(`^out\s`)
+	defaultValue = regexp.MustCompile(`\sdefault\s.*$`)
+)
+
+// parameterTypes reads the types of what a routine is called with from its parameters: "at timestamptz, job text default null".
+// No default value of ours has a comma.
+func parameterTypes(parameters string) []string {
+	var all []string
+	for parameter := range strings.SplitSeq(parameters, ",") {
+		parameter = strings.TrimSpace(parameter)
+		if parameter == "" || outParameter.MatchString(parameter) {
+			continue
+		}
+		_, kind, _ := strings.Cut(defaultValue.ReplaceAllString(parameter, ""), " ")
+		all = append(all, strings.TrimSpace(kind))
+	}
+	return all
+}
+
+// dropScript drops everything of prescient in a schema, and the schema if nothing else is in it. It fails if an object of an
+// application depends on something of it.
+func dropScript(schema Schema) string {
+	var script strings.Builder
+	drop := func(kind string, names []string) {
+		var qualified []string
+		for _, name := range names {
+			qualified = append(qualified, schema.qualify("prescient."+name))
+		}
+		fmt.Fprintf(&script, "drop %s if exists %s;\n", kind, strings.Join(qualified, ", "))
+	}
+	drop("routine", routines)
+	drop("table", Tables())
+	drop("type", types)
+	if schema != "public" {
+		fmt.Fprintf(&script, `do $$
+begin
+    drop schema if exists %s;
+exception
+    when dependent_objects_still_exist or insufficient_privilege then
+        null; -- it has something of an application, or belongs to another role
+end
+$$;
+`, pq.QuoteIdentifier(schema.String()))
+	}
+	return script.String()
+}
