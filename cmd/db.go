@@ -59,6 +59,9 @@ func newDBURL(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := server.CheckSocket(); err != nil { // what the URL is given to cannot
+				return err
+			}
 			a.warnUnused(c.Context())
 			view := struct {
 				URL string `json:"url"`

@@ -57,6 +57,9 @@ func Name(name string) Option {
 	return func(o *options) { o.name = name }
 }
 
+// Guard calls check before each connection, and connects only if it returns nil.
+func Guard(check func() error) Option { return func(o *options) { o.dialer.guard = check } }
+
 // Param sets a run-time parameter of PostgreSQL for every session, such as synchronous_commit.
 func Param(name, value string) Option {
 	return func(o *options) {
@@ -110,6 +113,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 // dialer gives every connection a deadline for each read and write.
 type dialer struct {
 	reply time.Duration
+	guard func() error // see Guard; nil: none
 }
 
 func (d dialer) Dial(network, address string) (net.Conn, error) {
@@ -123,6 +127,11 @@ func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net
 }
 
 func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if d.guard != nil {
+		if err := d.guard(); err != nil {
+			return nil, err
+		}
+	}
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 	dialed, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, network, address)
 	if err != nil {

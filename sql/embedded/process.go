@@ -30,6 +30,9 @@ func (s *Server) pid(ctx context.Context) (int, error) {
 	if err != nil || len(lines) < 2 {
 		return 0, nil // cut off by a crash of the machine
 	}
+	if err := s.CheckSocket(); err != nil {
+		return 0, err
+	}
 	if s.listening(ctx) || strings.Contains(commandLine(ctx, pid)+" ", "postgres -D "+lines[1]+" ") {
 		return pid, nil
 	}

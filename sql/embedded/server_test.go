@@ -272,6 +272,33 @@ func TestSocketOfALongPathIsInTmpAndKeepsOthersOut(t *testing.T) {
 	}
 }
 
+func TestAServerThatAnotherUserMayHavePutInTmpIsNotAsked(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: filepath.Join(tempDir(t), strings.Repeat("long", 20)), Settings: quick})
+	t.Cleanup(func() { _ = os.RemoveAll(s.socket()) })
+	start(t, s)
+	if err := os.Chmod(s.socket(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Status(t.Context())
+	for _, err := range []error{err, s.Start(t.Context()), s.Stop(t.Context()), s.CheckSocket()} {
+		wantError(t, err, s.socket(), "another user's server may be there")
+	}
+	if err := os.Chmod(s.socket(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // only root can give a directory away
+		if err := os.Chown(s.socket(), 54321, 54321); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, s.Start(t.Context()), "of user 54321")
+		if err := os.Chown(s.socket(), s.user.uid, s.user.gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, s)
+}
+
 func TestStopOfAServerThatWasNeverStartedMakesNothing(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -70,6 +70,9 @@ func (s Status) state() string {
 
 // version asks the server, which proves that the URL works, too.
 func (s *Server) version(ctx context.Context) (string, error) {
+	if err := s.CheckSocket(); err != nil {
+		return "", err
+	}
 	connector, err := pq.NewConnector(s.URL())
 	if err != nil {
 		return "", fmt.Errorf("connect to the embedded PostgreSQL: %w", err)
