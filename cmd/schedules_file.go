@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/nested"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -104,7 +104,7 @@ func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 			return nil
 		}
 		if err == nil { // a comma before it is of the list
-			err = nested.KeysOnce(bytes.TrimLeft(text.Bytes()[:dec.InputOffset()-begin], ", \t\r\n"))
+			err = strictjson.KeysOnce(bytes.TrimLeft(text.Bytes()[:dec.InputOffset()-begin], ", \t\r\n"))
 		}
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			err = fmt.Errorf("%s: want %s, not %s", wrong.Field, jsonKind(wrong.Type), wrong.Value)

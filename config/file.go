@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/prescient-go/prescient/internal/nested"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/internal/trust"
 )
 
@@ -114,7 +114,7 @@ func readFile(v *viper.Viper, path string) (string, error) {
 func eachKeyOnce(content []byte, format string) error {
 	content = bytes.TrimPrefix(content, byteOrderMark)
 	if format == "json" { // parsers of the other formats do it themselves
-		if err := nested.KeysOnce(content); err != nil {
+		if err := strictjson.KeysOnce(content); err != nil {
 			return err
 		}
 	}

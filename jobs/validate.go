@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/prescient-go/prescient/internal/nested"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -133,7 +133,7 @@ func CheckPayload(payload json.RawMessage, most int) error {
 		return &FieldError{"payload", "must be valid UTF-8"}
 	case !json.Valid(payload):
 		return &FieldError{"payload", "must be valid JSON"}
-	case nested.Deeper(payload, maxNesting):
+	case strictjson.Deeper(payload, maxNesting):
 		return &FieldError{"payload", fmt.Sprintf("must be nested at most %d levels deep", maxNesting)}
 	case !storableEscapes(payload):
 		return &FieldError{"payload", `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`}

@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/prescient-go/prescient/internal/nested"
+	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
 // CheckMedia refuses a body that is not JSON, or of one of other media types.
@@ -50,7 +50,7 @@ func Parse(text []byte, v any) error {
 		err = errors.New("it goes on after the first value")
 	}
 	if err == nil {
-		err = nested.KeysOnce(text)
+		err = strictjson.KeysOnce(text)
 	}
 	if err != nil {
 		return Unreadable(err)

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/prescient-go/prescient/internal/nested"
+	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
 // Event says that something happened, or that an instant has come. ID, Source and Type must be set.
@@ -96,7 +96,7 @@ func checkData(data json.RawMessage) error {
 		return errors.New("data: must be valid UTF-8")
 	case !json.Valid(data):
 		return errors.New("data: must be valid JSON")
-	case nested.Deeper(data, maxNesting):
+	case strictjson.Deeper(data, maxNesting):
 		return fmt.Errorf("data: must be nested at most %d levels deep", maxNesting)
 	}
 	return nil

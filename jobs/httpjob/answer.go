@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/nested"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -67,7 +67,7 @@ func parse(body []byte) ([]result, error) {
 	if answer.Results == nil {
 		return nil, errors.New("it has no results")
 	}
-	if err := nested.KeysOnce(body); err != nil {
+	if err := strictjson.KeysOnce(body); err != nil {
 		return nil, err
 	}
 	return *answer.Results, nil

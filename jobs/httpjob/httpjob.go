@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/nested"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/egress"
 )
@@ -105,7 +105,7 @@ func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Res
 	results := make([]jobs.Result, len(batch))
 	var fit []int // of the batch
 	for i, row := range batch {
-		if nested.Deeper(row.Payload, maxNesting) {
+		if strictjson.Deeper(row.Payload, maxNesting) {
 			results[i].Err = errNested
 		} else {
 			fit = append(fit, i)

@@ -1,4 +1,4 @@
-package nested
+package strictjson
 
 import (
 	"strings"

@@ -1,6 +1,6 @@
-// Package nested looks for what package encoding/json makes of JSON without a word: how deep it is nested, and whether a key is in an
+// Package strictjson finds what package encoding/json passes over in silence: how deep JSON is nested, and whether a key is in an
 // object twice.
-package nested
+package strictjson
 
 // Deeper tells whether valid JSON is nested deeper than so many levels. Package encoding/json writes and reads 10,000 levels and no
 // more: a text of nearly as many that is put into another cannot be written, nor can what stands beside it there.
