@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -146,7 +147,11 @@ func readPayload(a *App, text string) (json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the payload from stdin: %w", err)
 		}
-		return payload, nil
+		text = string(payload)
+	}
+	// A text that is no JSON is refused with all else that is wrong. Keys that differ in case are the application's own.
+	if err := strictjson.Check([]byte(text)); err != nil && json.Valid([]byte(text)) {
+		return nil, usagef("payload: %w", err)
 	}
 	return json.RawMessage(text), nil
 }

@@ -104,7 +104,7 @@ func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 			return nil
 		}
 		if err == nil { // a comma before it is of the list
-			err = strictjson.KeysOnce(bytes.TrimLeft(text.Bytes()[:dec.InputOffset()-begin], ", \t\r\n"))
+			err = strictjson.Verify(bytes.TrimLeft(text.Bytes()[:dec.InputOffset()-begin], ", \t\r\n"), &e)
 		}
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			err = fmt.Errorf("%s: want %s, not %s", wrong.Field, jsonKind(wrong.Type), wrong.Value)

@@ -184,7 +184,9 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		`{"schedules": [{"id": "a", "end": 2027}]}`:                                  "schedule 1 of the file: end: want a string, not number",
 		`{"id": "a", "crontab": "x", "crontab": "y"}`:                                "schedule 1 of the file: it has crontab twice",
 		`{"schedules": [{"id": "a", "crontab": "@daily"} , {"id": "b", "id": "c"}]}`: "schedule 2 of the file: it has id twice",
-		strings.Repeat(`{"id": "a", "crontab": "@daily"}`+"\n", 999) + `{"id": "a", "payload": {"x": 1, "x": 2}}`: "schedule 1000 of the file: it has x twice",
+		strings.Repeat(`{"id": "a", "crontab": "@daily"}`+"\n", 999) + `{"id": "a", "payload": {"x": 1, "x": 2}}`: "schedule 1000 of the file: payload has x twice",
+		`{"id": "a", "crontab": "x", "Crontab": "y"}`:                                                             `schedule 1 of the file: it has the unknown field "Crontab": want "crontab"`,
+		`{"schedules": [{"id": "a\ud800", "crontab": "@daily"}]}`:                                                 `schedule 1 of the file: id has half a surrogate pair`,
 		"[]": `it is a list: want {"schedules": [...]}`,
 	} {
 		_, err := parseSchedules(text)

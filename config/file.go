@@ -114,7 +114,7 @@ func readFile(v *viper.Viper, path string) (string, error) {
 func eachKeyOnce(content []byte, format string) error {
 	content = bytes.TrimPrefix(content, byteOrderMark)
 	if format == "json" { // parsers of the other formats do it themselves
-		if err := strictjson.KeysOnce(content); err != nil {
+		if err := strictjson.Check(content); err != nil {
 			return err
 		}
 	}

@@ -117,8 +117,8 @@ func TestWhatIsThereTwiceIsRefused(t *testing.T) {
 		"dotted.yaml":   {"run.page: 100\nrun: {page: 200}\n", "it has run.page and run.page, which are the same"},
 		"dotted.toml":   {"'Run.page' = 100\n[run]\npage = 200\n", "run has Run.page and page, which are the same"},
 		"same.json":     {`{"log": {"level": "info"}, "run": {"workers": 8}, "run": {"page": 100}}`, "it has run twice"},
-		"setting.json":  {`{"log": {"level": "info", "level": "warn"}}`, "it has level twice"},
-		"entry.json":    {`{"stores": [{"name": "a"}, {"name": "b", "url": "postgres://h/a", "url": "postgres://h/b"}]}`, "it has url twice"},
+		"setting.json":  {`{"log": {"level": "info", "level": "warn"}}`, "log has level twice"},
+		"entry.json":    {`{"stores": [{"name": "a"}, {"name": "b", "url": "postgres://h/a", "url": "postgres://h/b"}]}`, "stores[1] has url twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeFile(t, isolate(t), name, test.content)

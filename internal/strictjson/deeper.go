@@ -1,5 +1,3 @@
-// Package strictjson finds what package encoding/json passes over in silence: how deep JSON is nested, and whether a key is in an
-// object twice.
 package strictjson
 
 // Deeper tells whether valid JSON is nested deeper than so many levels. Package encoding/json writes and reads 10,000 levels and no

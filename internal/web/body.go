@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -43,16 +42,7 @@ func Parse(text []byte, v any) error {
 	if !utf8.Valid(text) {
 		return Unreadable(errors.New("must be valid UTF-8"))
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(v)
-	if err == nil && !errors.Is(dec.Decode(new(json.RawMessage)), io.EOF) {
-		err = errors.New("it goes on after the first value")
-	}
-	if err == nil {
-		err = strictjson.KeysOnce(text)
-	}
-	if err != nil {
+	if err := strictjson.Unmarshal(text, v); err != nil {
 		return Unreadable(err)
 	}
 	return nil

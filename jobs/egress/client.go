@@ -126,6 +126,9 @@ func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error
 		return nil, withoutURL(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the answer was read
+	if known := resp.StatusCode < 200 || resp.StatusCode > 299 || c.cfg.MaxAnswer == 0; known {
+		defer time.AfterFunc(drainTime, cancel).Stop()
+	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, newStatusError(to, resp)
 	}
@@ -134,6 +137,10 @@ func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error
 
 // maxDrained is how much of a body that is not wanted is read, so that the connection can be used again.
 const maxDrained = 64 << 10
+
+// drainTime is how long such a body may take. The status has told what became of the message, and a receiver that sends its
+// answer byte by byte would hold the message until the timeout.
+const drainTime = time.Second
 
 func (c *Client) read(body io.Reader) ([]byte, error) {
 	if c.cfg.MaxAnswer == 0 {

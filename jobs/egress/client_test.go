@@ -350,6 +350,22 @@ func TestAReceiverThatHangsIsLeftWhenTheContextEnds(t *testing.T) {
 	}
 }
 
+func TestABodyThatNobodyReadsHoldsNoMessageUntilTheTimeout(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest} {
+		r := serve(t, func(w http.ResponseWriter, req *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte("a byte"))
+			w.(http.Flusher).Flush()
+			<-req.Context().Done()
+		})
+		_, err := newClient(t, egress.Config{Allow: loopback, Timeout: time.Hour}).Post(t.Context(), r.url(t, "/"), message)
+		if (err == nil) != (status == http.StatusOK) || err != nil && !strings.Contains(err.Error(), "a byte") {
+			t.Errorf("status %d: %v", status, err)
+		}
+	}
+}
+
 func TestATryThatIsTooSlowIsLeft(t *testing.T) {
 	t.Parallel()
 	r := serve(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })

@@ -8,6 +8,8 @@ import (
 	"mime"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
 // ContentType is the media type of one Event as JSON.
@@ -59,7 +61,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 // Attributes that Event has no field for are dropped. It does not Validate.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	var w wire
-	if err := json.Unmarshal(text, &w); err != nil {
+	if err := strictjson.UnmarshalSome(text, &w); err != nil {
 		return fmt.Errorf("read a CloudEvent: %w", err)
 	}
 	switch {

@@ -1,11 +1,8 @@
 package httpjob
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/strictjson"
@@ -14,9 +11,9 @@ import (
 
 // result is what a service says about one row.
 type result struct {
-	ID    *int64  `json:"id"`
-	Next  *string `json:"next"`
-	Error *string `json:"error"`
+	ID    *int64           `json:"id"`
+	Next  *string          `json:"next"`
+	Error *strictjson.Text `json:"error"`
 }
 
 // decode reads an answer to a request with rows: a result for each, in their order. Its error is that of them all.
@@ -53,22 +50,14 @@ func decode(body []byte, rows []jobs.FutureJob) ([]jobs.Result, error) {
 // parse reads the results of an answer. A field that is not known, or there twice, is an error: taken for nothing, a
 // misspelt "next" would finish a row.
 func parse(body []byte) ([]result, error) {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
 	var answer struct {
 		Results *[]result `json:"results"`
 	}
-	if err := decoder.Decode(&answer); err != nil {
+	if err := strictjson.Unmarshal(body, &answer); err != nil {
 		return nil, fmt.Errorf(`not JSON of the form {"results": [{"id": 1, "next": null}]}: %w`, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("text follows the JSON")
 	}
 	if answer.Results == nil {
 		return nil, errors.New("it has no results")
-	}
-	if err := strictjson.KeysOnce(body); err != nil {
-		return nil, err
 	}
 	return *answer.Results, nil
 }
@@ -82,7 +71,7 @@ func (r result) judge() jobs.Result {
 	case r.Error != nil && *r.Error == "":
 		return jobs.Result{Err: errors.New("the service reports an error without a text")}
 	case r.Error != nil:
-		return jobs.Result{Err: errors.New(*r.Error)}
+		return jobs.Result{Err: errors.New(string(*r.Error))}
 	case r.Next == nil:
 		return jobs.Result{}
 	}

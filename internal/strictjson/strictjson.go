@@ -1,0 +1,54 @@
+// Package strictjson decodes JSON that comes from outside. Package encoding/json takes "Next" for the field "next", takes the
+// last of two equal keys, and turns text that it cannot read into U+FFFD. Here each of these is an error that names the place.
+//
+// The names of a struct's fields must be exact. Elsewhere, as in a payload, keys that differ in case are different keys.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// Text is a string for people, such as the text of an error. Bytes in it that are no text become U+FFFD.
+type Text string
+
+// Unmarshal decodes the one JSON value of text. Every field must be known.
+func Unmarshal(text []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if err := dec.Decode(new(json.RawMessage)); !errors.Is(err, io.EOF) {
+		return errors.New("it goes on after the first value")
+	}
+	return Verify(text, v)
+}
+
+// UnmarshalSome is Unmarshal for objects that may have more fields than are known, which it drops.
+func UnmarshalSome(text []byte, v any) error {
+	if err := json.Unmarshal(text, v); err != nil {
+		return err
+	}
+	return Verify(text, v)
+}
+
+// Check returns an error for what is no JSON value, or has a key twice or bytes that are no text.
+func Check(text []byte) error {
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
+		return err
+	}
+	return Verify(text, new(any))
+}
+
+// Verify returns the error of Unmarshal for JSON that package encoding/json has decoded into v already. It reads each byte
+// once, in about a third of the time that decoding takes.
+func Verify(text []byte, v any) error {
+	s := scanner{text: text}
+	if err := s.value(shapeOf(v)); err != nil {
+		return err
+	}
+	return nil
+}
