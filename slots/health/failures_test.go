@@ -41,3 +41,12 @@ func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 		}
 	}
 }
+
+func TestASlotThatWasLeftOpenWithoutRowsHasNoStrandedOnes(t *testing.T) {
+	t.Parallel()
+	r := &Report{Status: slots.Status{Trouble: []slots.Trouble{{Slot: time.Unix(0, 0), State: slots.StateOpen}}}}
+	found := stranded(r, 0)
+	if len(found) != 1 || strings.Contains(found[0].Text, "stranded") || found[0].Remedy != "catch-up" {
+		t.Errorf("%+v", found)
+	}
+}

@@ -112,6 +112,9 @@ func stranded(r *Report, limit float64) []Finding {
 	if n == 0 && expired > 0 {
 		return r.found(float64(expired) > limit, "catch-up", "%s by runners that have died", plural(expired, "claim is held", "claims are held"))
 	}
+	if rows == 0 {
+		return r.found(float64(n) > limit, "catch-up", "%s left open since %s, and no row of a job that is not paused waits in %s", plural(n, "slot was", "slots were"), clock(first), them(n))
+	}
 	remedy, foreign := "catch-up", r.foreign()
 	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // which catch-up leaves

@@ -3,6 +3,7 @@
 select
     date_bin($3 * interval '1 second', r.slot, $1) as cell,
     count(*) as slots,
+    count(*) filter (where r.state = 'done') as done,
     max(r.slot) as last,
     count(*) filter (where r.state = 'open') as open,
     count(*) filter (where o.live) as live,

@@ -1,10 +1,23 @@
--- What became of the rows of job $1 in the slots from $2 up to but not including $3 that it had rows in, the newest first. took: from the
+-- What became of the rows of job $1 in the slots from $2 up to but not including $3 that it had rows in, the newest first,
+-- with what the runners of open slots have recorded so far. took: from the
 -- opening of the slot to its last row, in microseconds; null of a slot that was caught up on.
 select
-    r.slot, s.planned, s.finished, s.rescheduled, s.failed, s.late, (extract(epoch from s.spent) * 1000000)::bigint as spent,
-    coalesce(s.error, '') as error,
-    case when r.kind = 'run' then greatest(extract(epoch from s.last_at - r.opened_at) * 1000000, 0)::bigint end as took
+    r.slot, s.planned,
+    (s.finished + coalesce(t.finished, 0))::bigint as finished,
+    (s.rescheduled + coalesce(t.rescheduled, 0))::bigint as rescheduled,
+    (s.failed + coalesce(t.failed, 0))::bigint as failed,
+    (s.late + coalesce(t.late, 0))::bigint as late,
+    (extract(epoch from s.spent + coalesce(t.spent, '0')) * 1000000)::bigint as spent,
+    coalesce(t.error, s.error, '') as error,
+    case when r.kind = 'run' then greatest(extract(epoch from greatest(s.last_at, t.last_at) - r.opened_at) * 1000000, 0)::bigint end as took
 from prescient.slot_run r
 join prescient.slot_job s on s.slot = r.slot and s.job = prescient.number_of($1)
+left join lateral (
+    select
+        sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.late) as late, sum(t.spent) as spent,
+        min(t.error) as error, max(t.recorded_at) as last_at
+    from prescient.slot_tally t
+    where t.slot = r.slot and t.job = s.job
+) as t on r.state = 'open'
 where r.slot >= $2 and r.slot < $3
 order by r.slot desc

@@ -84,7 +84,7 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	opened := map[time.Time]counted{}
 	args := []any{from, to, int64(span / time.Second)}
 	_, err := rows(ctx, r, pgsql.BoardCells, args, func(row *sql.Rows, c *counted) error {
-		err := row.Scan(&c.Slot, &c.opened, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked, &c.Failed, (*int64)(&c.Took))
+		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked, &c.Failed, (*int64)(&c.Took))
 		c.Slot, c.Took = c.Slot.UTC(), micros(int64(c.Took))
 		opened[c.Slot] = *c
 		return err

@@ -44,6 +44,7 @@ type Cell struct {
 	State slots.State   `json:"state"` // the worst of them: missed, open, running, due, done, ahead, no ledger
 	// Late tells that rows are left in a slot of it that was done, which catch-up takes; the overview alone looks for them.
 	Late     bool          `json:"late"`
+	Done     int64         `json:"done"`      // slots of it that were run to their end
 	CaughtUp int64         `json:"caught_up"` // slots of it that catch-up has opened
 	Missed   int64         `json:"missed"`    // slots of it
 	Planned  int64         `json:"planned"`   // rows

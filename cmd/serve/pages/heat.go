@@ -96,9 +96,7 @@ func daySums(days []board.LedgerDay) (list []daySum) {
 	for _, d := range days {
 		sum := daySum{Day: d.Day}
 		for _, c := range d.Cells {
-			if c.State == slots.StateDone || c.State == board.StateRunning || c.State == slots.StateOpen || c.Missed > 0 {
-				sum.Run += c.Slots - c.Missed
-			}
+			sum.Run += c.Done
 			sum.CaughtUp, sum.Missed = sum.CaughtUp+c.CaughtUp, sum.Missed+c.Missed
 			sum.Checked, sum.Failed = sum.Checked+c.Checked, sum.Failed+c.Failed
 			sum.Took = max(sum.Took, time.Duration(c.Took))

@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/testkit"
 )
@@ -87,7 +88,10 @@ func (w *World) known() *jobs.Registry {
 }
 
 // New makes an empty shop; change changes the settings of its pages.
-func New(t testing.TB, change func(*pages.Config)) *World {
+func New(t testing.TB, change func(*pages.Config)) *World { return NewOfWidth(t, width, change) }
+
+// NewOfWidth is New with slots of another width, which the Runner and the Client of the world do not know.
+func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *World {
 	t.Helper()
 	w := &World{t: t, blocked: make(chan struct{})}
 	known, publishing := w.known(), &schedule.Publishing{}
@@ -96,6 +100,11 @@ func New(t testing.TB, change func(*pages.Config)) *World {
 	w.Kit = testkit.New(t, testkit.Config{Registry: known, Start: start})
 	schema, err := pgsql.ParseSchema("")
 	w.must(err)
+	if g, err := grid.New(of); of != width {
+		w.must(err)
+		_, err = w.Ledger.SetWidth(t.Context(), g)
+		w.must(err)
+	}
 	w.Outbox = outbox.New(w.DB, schema)
 	publishing.Publisher = w.Outbox
 	w.Schedules, err = schedule.NewStore(t.Context(), w.DB, schedule.Config{Now: w.Clock.Now})
