@@ -83,7 +83,7 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 		}
 		result, err := r.run(ctx, missed.Slot, sel)
 		caught.Results = append(caught.Results, result)
-		if errors.Is(err, errEarly) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
+		if isEarly(err) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
 			continue
 		}
 		if err != nil && !errors.Is(err, ErrAbandoned) {

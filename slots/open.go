@@ -3,6 +3,7 @@ package slots
 import (
 	"database/sql"
 	"fmt"
+	"time"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -37,7 +38,7 @@ func (r *run) openOnce() (end string, settled bool, err error) {
 	r.result.TakenOver += int(taken.Int64)
 	switch {
 	case end == "early" && ahead > 0:
-		return end, false, errEarly
+		return end, false, earlyError{time.Duration(ahead) * time.Microsecond}
 	case end == "early":
 		return end, false, errOffGrid
 	}

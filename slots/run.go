@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -27,12 +28,15 @@ const (
 	lastTime    = 8 * time.Second
 )
 
-// errEarly is returned for a slot that has not begun by the clock that slots are compared with, and errOffGrid for an
-// instant that was a slot when the runner was made.
-var (
-	errEarly   = errors.New("the slot has not begun")
-	errOffGrid = errors.New("it is not a slot any more, since the width was changed: what was in it waits in the slots after it")
-)
+// earlyError is returned for a slot that has not begun by the clock that slots are compared with.
+type earlyError struct{ ahead time.Duration }
+
+func (e earlyError) Error() string {
+	return fmt.Sprintf("the slot is %s ahead by the database's clock: a slot is never run early", spoken.Duration(e.ahead))
+}
+
+// errOffGrid is returned for an instant that was a slot when the runner was made.
+var errOffGrid = errors.New("it is not a slot any more, since the width was changed: what was in it waits in the slots after it")
 
 // run is what one runner does for one slot. The goroutine of do decides what to claim; each claim has one of its own,
 // in work. They share the bounds on what is done at once, the leases, and the result.

@@ -13,7 +13,8 @@ import (
 
 // Run runs a slot, together with any other runners that are at it. It waits for a boundary that is at most
 // Config.Early ahead. A slot that is done, or whose rows others hold for a whole lease, is nothing to do. Run refuses a
-// slot from before the ledger's beginning, unless it is the one that has begun last.
+// slot from before the ledger's beginning, unless it is the one that has begun last. It refuses a slot that is further ahead
+// than Config.Early, also when the clock is set back meanwhile.
 //
 // When ctx ends the run stops: it gives running checks Config.Grace, records what they return, hands its claims back
 // and returns ErrStopped, ten seconds after that at the latest. The result is valid beside any error.
@@ -27,11 +28,12 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			return Result{Slot: slot, Kind: KindRun}, err
 		}
 		result, err := r.run(ctx, slot, selection{kind: KindRun, judge: check})
-		if !errors.Is(err, errEarly) {
+		early, ok := errors.AsType[earlyError](err)
+		if !ok || early.ahead > max(r.cfg.Early, DefaultEarly) {
 			return result, err
 		}
-		// The database's clock is behind the one that was waited for.
-		if !sleep(ctx, 10*time.Millisecond) {
+		// The database's clock is a little behind the one that was waited for.
+		if !sleep(ctx, early.ahead) {
 			return result, ErrStopped
 		}
 	}
@@ -45,6 +47,11 @@ func (r *Runner) refuse(slot time.Time) error {
 	}
 	return fmt.Errorf("slot %s is before the ledger, which begins at %s. catch-up runs the rows that were left there",
 		slot.Format(time.RFC3339), r.setting.Since.Format(time.RFC3339))
+}
+
+func isEarly(err error) bool {
+	_, ok := errors.AsType[earlyError](err)
+	return ok
 }
 
 // selection is which rows a run takes and what it does with them.
@@ -83,7 +90,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 	result.Took = time.Since(started)
 	end(err, result.LogValue().Group()...)
 	result.logFailures(ctx, r.cfg.Logger)
-	if r.cfg.Observer != nil && !errors.Is(err, errEarly) {
+	if r.cfg.Observer != nil && !isEarly(err) {
 		n.tell("Observer.Ran", func() { r.cfg.Observer.Ran(result, err) })
 	}
 	if err != nil {

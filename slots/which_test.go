@@ -94,3 +94,40 @@ func TestARunRefusesWhatIsNoSlotWhatLiesAheadAndWhatIsBeforeTheLedger(t *testing
 		t.Errorf("stopped while it waits: %v", err)
 	}
 }
+
+// setBack is a clock that shows a slot's boundary at first, and is then set back. It runs from there on.
+type setBack struct {
+	by    time.Duration
+	asked int       // how often it was asked
+	early int       // how often it was asked while the slot was ahead
+	since time.Time // since when it runs
+}
+
+func (c *setBack) now() time.Time {
+	if c.asked++; c.asked <= 2 { // the run waits for the boundary
+		return slot(1)
+	}
+	if c.since.IsZero() {
+		c.since = time.Now()
+	}
+	now := slot(1).Add(time.Since(c.since) - c.by)
+	if now.Before(slot(1)) {
+		c.early++
+	}
+	return now
+}
+
+func TestARunWhoseClockIsSetBackAsksOnceAndNotAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	clock := &setBack{by: time.Hour}
+	r := w.runner(func(c *slots.Config) { c.Now = clock.now })
+	if _, err := r.Run(t.Context(), slot(1)); err == nil || !strings.Contains(err.Error(), "1h ahead by the database's clock") || clock.early != 1 {
+		t.Errorf("by an hour: %v; asked %d times", err, clock.early)
+	}
+	clock = &setBack{by: 300 * time.Millisecond}
+	r = w.runner(func(c *slots.Config) { c.Now = clock.now })
+	if result, err := r.Run(t.Context(), slot(1)); err != nil || result.State != slots.StateDone || clock.early != 1 {
+		t.Errorf("by 300 ms: %+v, %v; asked %d times", result, err, clock.early)
+	}
+}
