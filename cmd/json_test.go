@@ -24,7 +24,7 @@ import (
 // directory.
 var printing = []string{
 	"version", "config show", "config check", "db status", "db url",
-	"migrate up", "migrate status", "migrate print", "slots set-width 15m",
+	"migrate up", "migrate status", "migrate print", "slots set-width 15m", "slots rewind",
 	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs show order 1", "jobs reschedule ok order 1 --in 2h",
 	"jobs pause ok", "status", "forecast", "forecast --backtest 7d", "jobs resume ok", "jobs cancel order 1", "jobs retry --all",
 	"run", "catch-up", "why order 1", "advise", "doctor", "crontab", "systemd --binary /usr/local/bin/shop", "kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",

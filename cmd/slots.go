@@ -18,7 +18,7 @@ import (
 )
 
 func newSlots(a *App) *cobra.Command {
-	return group("slots", "Read the ledger of slots, and change their width", newSlotsList(a), newSlotsShow(a), newSlotsSetWidth(a))
+	return group("slots", "Read the ledger of slots, and change their width", newSlotsList(a), newSlotsShow(a), newSlotsSetWidth(a), newSlotsRewind(a))
 }
 
 type slotsListOptions struct {

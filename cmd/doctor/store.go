@@ -13,6 +13,8 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -60,6 +62,19 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		found = append(found, note(may.Name+" may run slots, and not pause, retry, prune or change the width", "%s", grant(pgsql.Operator)))
 	}
 	return found, nil
+}
+
+// beyondClock looks for what was written while the clock was ahead.
+func beyondClock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+	l, err := slots.NewLedger(ctx, c.DB, c.Schema.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	ahead, err := l.In(tx).Ahead(ctx)
+	if err != nil || ahead.By(l.Grid().Floor(l.Now())) <= time.Minute {
+		return nil, err
+	}
+	return []Finding{action(health.AheadText(ahead), "%s slots rewind", c.Name)}, nil
 }
 
 func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {

@@ -25,6 +25,7 @@ type Report struct {
 	Slowest  time.Time
 	Took     time.Duration
 	leaving  []slots.Leaving
+	ahead    slots.Ahead
 	unopened int64 // rows of the current slot, which no run has opened yet
 	knows    func(job string) bool
 	// Findings are what is wrong. None: all is well.
@@ -72,6 +73,9 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, 
 	if r.leaving, err = l.Leaving(ctx); err != nil {
 		return r, err
 	}
+	if r.ahead, err = l.Ahead(ctx); err != nil {
+		return r, err
+	}
 	for _, c := range Conditions {
 		if limit, on := limits.of(c); on {
 			for _, f := range c.judge(&r, limit) {
@@ -99,6 +103,25 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 func missed(r *Report, limit float64) []Finding {
 	n, rows, first := r.inState(slots.StateMissed)
 	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s", plural(n, "slot was", "slots were")+" missed", clock(first), plural(rows, "row waits", "rows wait"), them(n))
+}
+
+func ahead(r *Report, limit float64) []Finding {
+	return r.found(r.ahead.By(r.Current.Slot).Seconds() > limit, "slots rewind", "%s", AheadText(r.ahead))
+}
+
+// AheadText says what lies beyond the clock.
+func AheadText(a slots.Ahead) string {
+	var parts []string
+	if !a.Since.IsZero() {
+		parts = append(parts, fmt.Sprintf("the ledger begins at %s, which lies beyond the clock: no slot before it is found missed", clock(a.Since)))
+	}
+	if !a.Last.IsZero() {
+		parts = append(parts, fmt.Sprintf("%s beyond the clock, the last %s: when they begin, runs find them done", plural(a.Slots, "slot of the ledger lies", "slots of the ledger lie"), clock(a.Last)))
+	}
+	if a.Schedules > 0 {
+		parts = append(parts, plural(a.Schedules, "check of schedules was", "checks of schedules were")+" among them: the schedules are silent until then")
+	}
+	return "the clock was ahead while something was written: " + strings.Join(parts, "; ")
 }
 
 func stranded(r *Report, limit float64) []Finding {

@@ -1,6 +1,7 @@
 -- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with
 -- rows in them that are not of paused jobs, each found by equality on the slot. waiting: those rows, counted up to 10,000
--- a job. live: runners that are at it. Of a year of slots few are looked into.
+-- a job. live: runners that are at it. Of a year of slots few are looked into. One probe looks for rows before the ledger: of the
+-- slots there, the first with rows is found.
 with suspect as materialized (
     select s.slot, r.state, probe.has_rows
     from (
@@ -15,10 +16,20 @@ with suspect as materialized (
         limit 1
     ) as probe on true
     where (r.slot is null and s.slot < $2) or r.state = 'open' or (r.state = 'done' and probe.has_rows)
+    union all
+    select early.slot, coalesce(r.state, 'early'), true
+    from (
+        select min(f.next_check_at) as slot
+        from prescient.future_job f
+        where f.next_check_at >= $1
+            and f.next_check_at < least((select prescient.slot_ceil(greatest($1, since), width) from prescient.setting limit 1), $2)
+    ) as early
+    left join prescient.slot_run r on r.slot = early.slot
+    where early.slot is not null
 )
 select
     s.slot,
-    coalesce(s.state, 'missed') as state,
+    coalesce(nullif(s.state, 'early'), 'missed') as state,
     coalesce(due.waiting, 0) as waiting,
     coalesce(due.jobs, '{}') as jobs,
     coalesce(due.counts, '{}') as counts,
@@ -42,5 +53,5 @@ left join lateral (
     ) as few
     where s.has_rows
 ) as due on true
-where s.state is distinct from 'done' or due.waiting > 0
+where coalesce(s.state, 'missed') not in ('done', 'early') or due.waiting > 0
 order by s.slot

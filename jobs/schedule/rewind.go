@@ -1,0 +1,67 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// rewindPage is how many schedules a transaction of Rewind changes.
+const rewindPage = 1000
+
+// Rewind brings back the schedules that were published or changed while the clock was ahead, and returns how many.
+// The next instant of each is the first one after now, as by Resume. Events that were published ahead of their instant are
+// published again at it, with the same ids. A schedule that never fires again is left as it is.
+func (s *Store) Rewind(ctx context.Context, db jobs.DB) (rewound int, err error) {
+	for after, full := "", true; full && err == nil; {
+		err = inTx(ctx, db, func(tx jobs.DB) error {
+			now, err := s.now(ctx, tx)
+			if err != nil {
+				return err
+			}
+			ids, err := collect(ctx, s, tx, pgsql.ScheduleAhead, []any{now, after, rewindPage}, text)
+			if err != nil || len(ids) == 0 {
+				full = false
+				return err
+			}
+			after, full = ids[len(ids)-1], len(ids) == rewindPage
+			n, err := s.rewind(ctx, tx, ids)
+			rewound += n
+			return err
+		})
+	}
+	if err != nil {
+		return rewound, fmt.Errorf("rewind schedules: %w", err)
+	}
+	return rewound, nil
+}
+
+func (s *Store) rewind(ctx context.Context, tx jobs.DB, ids []string) (int, error) {
+	current, err := s.lock(ctx, tx, ids)
+	if err != nil {
+		return 0, err
+	}
+	now, err := s.now(ctx, tx) // after the lock, as in change
+	if err != nil {
+		return 0, err
+	}
+	var c changes
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		was, ok := current[id]
+		if !ok {
+			continue
+		}
+		known := was.known()
+		if was.Last.After(now) {
+			known.Last = 0
+		}
+		spec := was.Spec
+		if row, err := s.prepare(&spec, known, now); err == nil && row != nil {
+			c.specs, c.move = append(c.specs, spec), append(c.move, *row)
+		}
+	}
+	return len(c.move), s.write(ctx, tx, c)
+}

@@ -1,0 +1,70 @@
+package slots
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Ahead is what lies beyond the clock: it was written while the clock was ahead.
+type Ahead struct {
+	// Since is the beginning of the ledger, if that lies beyond the next slot: until then no slot is missed. Otherwise zero.
+	Since time.Time
+	// Last is the last slot of the ledger that lies beyond the clock, of so many Slots, which count up to 10,000. A run finds them
+	// done. Zero: there are none.
+	Last  time.Time
+	Slots int64
+	// Schedules is how many checks of schedules these slots had. Each such schedule waits until after the slot.
+	Schedules int64
+}
+
+// By returns how far the ledger lies beyond the slot that has begun last. 0: it does not.
+func (a Ahead) By(current time.Time) time.Duration {
+	by := time.Duration(0)
+	for _, t := range []time.Time{a.Since, a.Last} {
+		if !t.IsZero() {
+			by = max(by, t.Sub(current))
+		}
+	}
+	return by
+}
+
+// Ahead looks for what lies beyond the clock.
+func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
+	found, err := list(ctx, l, pgsql.LedgerAhead, []any{l.Grid().Floor(l.now())}, func(row *sql.Rows, a *Ahead) error {
+		var since, last sql.NullTime
+		err := row.Scan(&since, &last, &a.Slots, &a.Schedules)
+		if since.Valid {
+			a.Since = since.Time.UTC()
+		}
+		if last.Valid {
+			a.Last = last.Time.UTC()
+		}
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return Ahead{}, wrapped("look for what lies beyond the clock", err)
+	}
+	return found[0], nil
+}
+
+// Rewind forgets the slots of the ledger that lie beyond the clock, and returns how many. It leaves a slot that a runner is at.
+// A ledger that begins beyond the clock begins with the current slot. schedule.Store.Rewind does the same for schedules.
+func (l *Ledger) Rewind(ctx context.Context) (forgotten int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.LedgerRewind.In(l.schema), l.Grid().Floor(l.now())).Scan(&forgotten)
+	})
+	return forgotten, wrapped("rewind the ledger", err)
+}
+
+func wrapped(verb string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}

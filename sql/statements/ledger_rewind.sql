@@ -1,0 +1,17 @@
+-- Forgets the slots beyond $1, the slot that has begun last, but for those that a runner is at. A ledger whose beginning lies
+-- beyond the slot after $1 begins with $1. Returns how many slots are forgotten.
+with moved as (
+    update prescient.setting s
+    set since = $1
+    where s.since > $1::timestamptz + s.width
+), live as materialized (
+    select slot
+    from prescient.slot_claim
+    where slot > $1 and allocated_until >= clock_timestamp()
+), gone as (
+    delete from prescient.slot_run r
+    where r.slot > $1
+        and not exists (select from live where live.slot = r.slot)
+    returning slot
+)
+select count(*) from gone

@@ -1,0 +1,14 @@
+-- The ids of schedules after $2, at most $3, that were changed after $1, or have published an instant after it: the clock was ahead.
+-- Paused ones begin with their resume.
+select s.id
+from prescient.schedule s
+left join prescient.schedule_drop d on d.id = s.id
+left join prescient.future_job f on f.job = prescient.number_of('schedule')
+    and f.entity_name = 'schedule'
+    and f.entity_key = s.id collate "default"
+    and f.item_key = ''
+where s.id > $2
+    and not s.paused
+    and (s.updated_at > $1 or (f.payload ->> 'last')::bigint > extract(epoch from $1::timestamptz) or (f.id is null and d.last_at > $1))
+order by s.id
+limit $3
