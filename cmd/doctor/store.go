@@ -37,15 +37,12 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 
 func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	may, err := get[struct {
-		Name                         string
-		Super, Reads, Runs, Operates bool
-		Open                         pq.StringArray
+		Name               string
+		Super, Reads, Runs bool
+		Open               pq.StringArray
 	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String())
 	if err != nil {
 		return nil, err
-	}
-	grant := func(role pgsql.Role) string {
-		return fmt.Sprintf("grant %s to %s  -- where it is missing: %s migrate roles", role.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name)
 	}
 	for _, schema := range may.Open {
 		schema = pq.QuoteIdentifier(schema)
@@ -57,9 +54,8 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		found = append(found, note("the commands run as "+may.Name+", a superuser: a query of sql_jobs could read the server's files",
 			"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema)))
 	case !may.Runs:
-		found = append(found, action(may.Name+" may not run slots: run, catch-up and daemon will fail", "%s", grant(pgsql.Runner)))
-	case !may.Operates:
-		found = append(found, note(may.Name+" may run slots, and not pause, retry, prune or change the width", "%s", grant(pgsql.Operator)))
+		found = append(found, action(may.Name+" may not run slots: run, catch-up and daemon will fail",
+			"grant %s to %s  -- where it is missing: %s migrate roles", pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
 	}
 	return found, nil
 }
