@@ -43,12 +43,12 @@ func Check(text []byte) error {
 	return Verify(text, new(any))
 }
 
-// Verify returns the error of Unmarshal for JSON that package encoding/json has decoded into v already. It reads each byte
-// once, in about a third of the time that decoding takes.
+// Verify returns the error of Unmarshal for JSON that package encoding/json has decoded into v already. It takes about 0.7 of
+// the time that decoding takes.
 func Verify(text []byte, v any) error {
 	s := scanner{text: text}
 	if err := s.value(shapeOf(v)); err != nil {
-		return err
+		return err // not a nil *placed, which would be no nil error
 	}
 	return nil
 }
