@@ -63,6 +63,7 @@ func runDaemon(ctx context.Context, a *App) error {
 	if err != nil {
 		return err
 	}
+	a.warnOfClear(ctx)
 	if a.many {
 		return runDaemons(ctx, a, ping)
 	}

@@ -61,6 +61,7 @@ func examine(ctx context.Context, a *App) error {
 	if !a.repeats { // what is found of this machine
 		view.Findings = append(a.examineSettings(ctx, &view, crontabs), doctor.Skipped(a.config.Skipped)...)
 		view.Findings = append(view.Findings, a.examineFile()...)
+		view.Findings = append(view.Findings, a.examineClear()...)
 	}
 	db, err := a.connect(ctx)
 	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage || err != nil && ctx.Err() != nil {

@@ -78,7 +78,7 @@ func (d door) api(a *App) api.Config {
 
 // pages is the configuration of pages but for what they show.
 func (d door) pages(a *App) pages.Config {
-	return pages.Config{Access: d.access, OpenReading: d.open, Secure: a.Config().Serve.Proxy == "https", Logger: a.log}
+	return pages.Config{Binary: a.Name, Access: d.access, OpenReading: d.open, Secure: a.Config().Serve.Proxy == "https", Logger: a.log}
 }
 
 func runServer(ctx context.Context, a *App) error {
@@ -95,6 +95,7 @@ func runServer(ctx context.Context, a *App) error {
 		}
 		return usagef("%s: set serve.token or serve.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
 	}
+	a.warnOfClear(ctx)
 	if cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {
 		a.log.WarnContext(ctx, "serve.proxy is set and serve.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
 			"keep everybody out for a minute. Set serve.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)

@@ -59,6 +59,28 @@ func TestTheServerAnswersWhoMayAsk(t *testing.T) {
 	}
 }
 
+func TestTheLogInPageNamesTheBinary(t *testing.T) {
+	t.Setenv("PRESCIENT_SERVE_READ_TOKEN", "fedcba9876543210")
+	url := serve(t, "serve")
+	if status, text := ask(t, http.MethodGet, url+"/login", "", ""); status != http.StatusOK || !strings.Contains(text, "<code>cmd.test serve</code>") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+func TestAServerWarnsOfTokensThatTravelUnencrypted(t *testing.T) {
+	var log syncBuffer
+	app := New(jobs.NewRegistry())
+	app.Out, app.Err = io.Discard, &log
+	t.Setenv("PRESCIENT_SERVE_TOKEN", "ops:0123456789abcdef")
+	t.Setenv("PRESCIENT_DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")
+	for _, command := range []string{"serve", "daemon"} {
+		app.Run(t.Context(), []string{command, "--listen", ":0"})
+		if command == "serve" && strings.Count(log.String(), "serve.listen is :0: other machines reach it without TLS") != 1 || strings.Contains(log.String(), "0123456789abcdef") {
+			t.Errorf("%s logs\n%s", command, &log)
+		}
+	}
+}
+
 func TestReadingNeedsATokenWhereReadersHaveOne(t *testing.T) {
 	const reader = "fedcba9876543210"
 	t.Setenv("PRESCIENT_SERVE_READ_TOKEN", reader)

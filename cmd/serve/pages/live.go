@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -13,7 +14,8 @@ const (
 	livePath = "/live"
 	// liveEvery is how often the state of things is looked at while somebody watches.
 	liveEvery = 2 * time.Second
-	// maxStreams watch at once; further ones are told to come later.
+	// maxStreams watch at once. When there are so many, a further one of a token takes the place of one of the token that has
+	// the most, or is told to come later if its token has as many.
 	maxStreams = 200
 	// waiting is how many messages a stream may be behind before it is dropped, and writing how long one may take.
 	waiting = 8
@@ -29,26 +31,26 @@ type hub struct {
 	render func(ctx context.Context) fragments
 
 	mu      sync.Mutex
-	streams map[chan fragments]bool
+	streams map[chan fragments]int // the token of each
 	last    fragments
 	stop    context.CancelFunc // nil: nobody watches
 	closed  bool
 }
 
 func newHub(render func(ctx context.Context) fragments) *hub {
-	return &hub{render: render, streams: map[chan fragments]bool{}}
+	return &hub{render: render, streams: map[chan fragments]int{}}
 }
 
-// join returns what a stream is to be told; the channel is closed when it is too slow, or at the end. nil: there are too
-// many streams.
-func (h *hub) join() chan fragments {
+// join returns what a stream of a token is to be told. The channel is closed when the stream is too slow, gives way to that
+// of another token, or at the end. nil: there are too many streams.
+func (h *hub) join(token int) chan fragments {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || len(h.streams) >= maxStreams {
+	if h.closed || len(h.streams) >= maxStreams && !h.makeRoom(token) {
 		return nil
 	}
 	c := make(chan fragments, waiting)
-	h.streams[c] = true
+	h.streams[c] = token
 	if h.stop == nil {
 		var ctx context.Context
 		ctx, h.stop = context.WithCancel(context.Background())
@@ -59,10 +61,26 @@ func (h *hub) join() chan fragments {
 	return c
 }
 
+// makeRoom ends a stream of the token that has the most, unless that is this one, or has no more than it. Call it with mu
+// held.
+func (h *hub) makeRoom(token int) bool {
+	most, counts := mostOf(maps.Values(h.streams))
+	if counts[most] <= counts[token]+1 {
+		return false
+	}
+	for c, of := range h.streams {
+		if of == most {
+			h.drop(c)
+			return true
+		}
+	}
+	return false
+}
+
 func (h *hub) leave(c chan fragments) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.streams[c] {
+	if _, is := h.streams[c]; is {
 		h.drop(c)
 	}
 }
@@ -125,7 +143,7 @@ func (h *hub) tell(ctx context.Context, now fragments) {
 
 // live sends the parts of pages that change, as they change, as server-sent events.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
-	told := p.hub.join()
+	told := p.hub.join(visitor(r.Context()).Token)
 	if told == nil {
 		http.Error(w, "too many watch at once, or the server is being stopped\n", http.StatusServiceUnavailable)
 		return

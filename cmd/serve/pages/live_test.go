@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,12 +24,12 @@ func TestOneLookIsForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, looked := counted()
-		first := h.join()
+		first := h.join(0)
 		synctest.Wait()
 		if diff := cmp.Diff(fragments{"same": "it", "count": "1"}, <-first); diff != "" {
 			t.Error(diff)
 		}
-		second := h.join()
+		second := h.join(0)
 		if diff := cmp.Diff(fragments{"same": "it", "count": "1"}, <-second); diff != "" {
 			t.Errorf("who comes later is not told what was seen last:\n%s", diff)
 		}
@@ -46,7 +47,7 @@ func TestOneLookIsForAllWhoWatch(t *testing.T) {
 		if *looked != 2 {
 			t.Errorf("while nobody watched there were %d looks", *looked-2)
 		}
-		again := h.join()
+		again := h.join(0)
 		synctest.Wait()
 		if got := <-again; got["count"] != "3" {
 			t.Errorf("who comes after that is told %v", got)
@@ -60,7 +61,7 @@ func TestWhoDoesNotReadIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, looked := counted()
-		slow := h.join()
+		slow := h.join(0)
 		time.Sleep((waiting + 2) * liveEvery)
 		synctest.Wait()
 		n := 0
@@ -78,17 +79,50 @@ func TestStreamsAreBoundedAndEndWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := counted()
 		for range maxStreams {
-			if h.join() == nil {
+			if h.join(0) == nil {
 				t.Fatal("a stream is refused")
 			}
 		}
-		if h.join() != nil {
+		if h.join(0) != nil {
 			t.Error("there is one too many")
 		}
 		h.close()
 		synctest.Wait() // the loop has ended, or the bubble would fail
-		if h.join() != nil || len(h.streams) != 0 {
+		if h.join(0) != nil || len(h.streams) != 0 {
 			t.Error("there are streams after the end")
 		}
+	})
+}
+
+func TestOneTokenFillsNoStreamsOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := counted()
+		for range maxStreams {
+			if h.join(2) == nil {
+				t.Fatal("there is no room for the first streams")
+			}
+		}
+		if h.join(2) != nil {
+			t.Error("a token has more streams than there is room for")
+		}
+		own := h.join(1)
+		if own == nil || len(h.streams) != maxStreams {
+			t.Fatalf("another token has a stream: %v, of %d", own != nil, len(h.streams))
+		}
+		for range maxStreams {
+			h.join(2)
+		}
+		if _, is := h.streams[own]; !is {
+			t.Error("the one token has ended the stream of the other")
+		}
+		for range maxStreams {
+			h.join(1)
+		}
+		if _, counts := mostOf(maps.Values(h.streams)); counts[1] != maxStreams/2 || counts[2] != maxStreams/2 {
+			t.Errorf("the tokens have %v", counts)
+		}
+		h.close()
+		synctest.Wait()
 	})
 }

@@ -11,11 +11,12 @@ type loginPage struct {
 	Problem string
 	Open    bool // reading needs no log-in
 	Next    string
+	Binary  string
 }
 
 // login shows the form, and takes it.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
-	v := loginPage{Open: p.cfg.OpenReading, Next: p.local(r.URL.Query().Get("next"))}
+	v := loginPage{Open: p.cfg.OpenReading, Binary: p.cfg.Binary, Next: p.local(r.URL.Query().Get("next"))}
 	if r.Method != http.MethodPost {
 		p.showLogin(w, r, http.StatusOK, v)
 		return

@@ -97,7 +97,7 @@ func (p *Pages) readOverview(ctx context.Context, acted int64) overviewPage {
 	if err != nil {
 		v := overviewPage{Overview: o, Failed: err}
 		p.cfg.Logger.ErrorContext(ctx, "reading the overview failed", "error", err)
-		v.Verdict = verdict{"bad", "The database does not answer", "What is due is run as soon as it does. The log of prescient serve has the error."}
+		v.Verdict = verdict{"bad", "The database does not answer", "What is due is run as soon as it does. The log of the server has the error."}
 		return v
 	}
 	return newOverviewPage(o)

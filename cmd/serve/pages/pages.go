@@ -40,6 +40,8 @@ type Config struct {
 	Stores *board.Stores
 	// Access tells who a token belongs to. The API of the server shares it.
 	Access *web.Access
+	// Binary is what the command line calls the binary that serves. Default: "prescient".
+	Binary string
 	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
 	OpenReading bool
 	// Secure tells that browsers reach the server over TLS, whoever ends it: cookies then travel over nothing else.
@@ -92,6 +94,7 @@ func New(cfg Config) (*Pages, error) {
 
 func newPages(cfg Config) (*Pages, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	cfg.Binary = cmp.Or(cfg.Binary, "prescient")
 	all, err := newTemplates()
 	if err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)
@@ -225,6 +228,6 @@ func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
 		p.fail(w, r, http.StatusForbidden, board.NoRights)
 	default:
 		p.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
-		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or what was asked for cannot be read. The log of prescient serve has the error.")
+		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or what was asked for cannot be read. The log of "+p.cfg.Binary+" serve has the error.")
 	}
 }

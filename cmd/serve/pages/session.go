@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"iter"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,7 +17,7 @@ const (
 	// sessionFor is how long a log-in holds, and sessionIdle how long one that nobody uses.
 	sessionFor  = 12 * time.Hour
 	sessionIdle = 2 * time.Hour
-	// maxSessions are kept at once; the one that was used longest ago makes room.
+	// maxSessions are kept at once. Of the token that has the most, the one that was used longest ago makes room.
 	maxSessions = 1000
 )
 
@@ -88,15 +90,34 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
 	s.open[sha256.Sum256([]byte(id))] = &session{Visitor: v, since: now, used: now}
 }
 
+// makeRoom ends a session of the token that has the most of them: those who know one token cannot log out those who know
+// another. Call it with mu held.
 func (s *sessions) makeRoom() {
+	var tokens []int
+	for _, open := range s.open {
+		tokens = append(tokens, open.Token)
+	}
+	most, _ := mostOf(slices.Values(tokens))
 	var oldest [sha256.Size]byte
 	var used time.Time
 	for id, open := range s.open {
-		if used.IsZero() || open.used.Before(used) {
+		if open.Token == most && (used.IsZero() || open.used.Before(used)) {
 			oldest, used = id, open.used
 		}
 	}
 	delete(s.open, oldest)
+}
+
+// mostOf returns the token that is in a list most often, and how often each is.
+func mostOf(tokens iter.Seq[int]) (most int, counts map[int]int) {
+	counts = map[int]int{}
+	for token := range tokens {
+		counts[token]++
+		if counts[token] > counts[most] {
+			most = token
+		}
+	}
+	return most, counts
 }
 
 // find returns who has logged in under an id, and counts as use where that is one.

@@ -118,3 +118,18 @@ func TestTheTokenOfAFormIsThatOfOneBrowser(t *testing.T) {
 		}
 	}
 }
+
+func TestOneTokenEvictsNoSessionOfAnother(t *testing.T) {
+	t.Parallel()
+	clock := &stopwatch{time.Unix(1e9, 0)}
+	s := newSessions(false, clock.now)
+	operator := loggedIn(s, Visitor{Role: Operator, Name: "ops", Token: 1})
+	clock.forward(time.Minute)
+	for range 3 * maxSessions {
+		clock.forward(time.Millisecond)
+		loggedIn(s, Visitor{Role: Reader, Name: "ann", Token: 2})
+	}
+	if _, known := s.find(operator.Value, true); !known || len(s.open) != maxSessions {
+		t.Errorf("the operator is logged in: %v, and %d sessions are kept", known, len(s.open))
+	}
+}

@@ -1,0 +1,69 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prescient-go/prescient/cmd/doctor"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/web"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// examineClear finds passwords and tokens that the settings let travel over a network unencrypted.
+func (a *App) examineClear() []doctor.Finding {
+	cfg := a.Config()
+	list := clearDatabases(cfg)
+	for _, server := range []struct {
+		command, listen, hint string
+		tokens                []config.Secret
+	}{
+		{"daemon", cfg.Daemon.Listen, "", []config.Secret{cfg.Daemon.Token, cfg.Daemon.ReadToken}},
+		{"serve", cfg.Serve.Listen, ", and set serve.proxy and serve.proxy_networks", []config.Secret{cfg.Serve.Token, cfg.Serve.ReadToken}},
+	} {
+		if server.listen == "" || web.IsLoopback(server.listen) || server.tokens[0] == (config.Secret{}) && server.tokens[1] == (config.Secret{}) {
+			continue
+		}
+		list = append(list, doctor.Finding{
+			Name: "encryption", Severity: doctor.Note,
+			What: fmt.Sprintf("%s.listen is %s: other machines reach it without TLS, so the tokens of %[1]s travel unencrypted", server.command, server.listen),
+			Do:   "listen on localhost, behind a proxy with TLS" + server.hint + "; on a private network, leave it",
+		})
+	}
+	return list
+}
+
+// clearDatabases finds connections to databases on other machines whose encryption is optional.
+func clearDatabases(cfg config.Config) (list []doctor.Finding) {
+	type named struct {
+		key string
+		url config.URL
+	}
+	urls := []named{{"database.url", cfg.Database.URL}}
+	for _, s := range cfg.Stores {
+		urls = append(urls, named{fmt.Sprintf("stores[%s].url", s.Name), s.URL})
+	}
+	for _, job := range cfg.SQLJobs {
+		urls = append(urls, named{fmt.Sprintf("sql_jobs[%s].database", job.Name), job.Database})
+	}
+	for _, u := range urls {
+		if u.url == (config.URL{}) || u.url.Reveal() == config.Embedded {
+			continue
+		}
+		if host := pgsql.OptionalTLS(u.url.Reveal()); host != "" {
+			list = append(list, doctor.Finding{
+				Name: "encryption", Severity: doctor.Note,
+				What: fmt.Sprintf("%s connects to %s with sslmode=prefer, or allow: the connection may be unencrypted, and nobody checks who answers", u.key, host),
+				Do:   "add sslmode=verify-full to " + u.key + "; where the network is private, sslmode=disable or require says that it is meant",
+			})
+		}
+	}
+	return list
+}
+
+// warnOfClear logs once what examineClear finds that concerns a server.
+func (a *App) warnOfClear(ctx context.Context) {
+	for _, f := range a.examineClear() {
+		a.log.WarnContext(ctx, f.What, "remedy", f.Do)
+	}
+}
