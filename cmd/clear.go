@@ -64,6 +64,6 @@ func clearDatabases(cfg config.Config) (list []doctor.Finding) {
 // warnOfClear logs once what examineClear finds that concerns a server.
 func (a *App) warnOfClear(ctx context.Context) {
 	for _, f := range a.examineClear() {
-		a.log.WarnContext(ctx, f.What, "remedy", f.Do)
+		a.log.WarnContext(ctx, "a secret may travel unencrypted", "what", f.What, "remedy", f.Do)
 	}
 }
