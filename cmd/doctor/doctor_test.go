@@ -83,7 +83,7 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			`do $$ begin execute format('alter database %I connection limit -1', current_database()); end $$`, nil,
 		},
 		"a schema that is missing something": {
-			"migrations", Action, "orders migrate up", `update prescient.setting set schema_version = 1`,
+			"migrations", Action, "orders migrate up", `update prescient.setting set schema_version = 0`,
 			`update prescient.setting set schema_version = ` + strconv.Itoa(pgsql.SchemaVersion), nil,
 		},
 		"a schema of newer code": {
