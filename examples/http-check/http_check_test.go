@@ -45,6 +45,7 @@ func TestAnInvoiceThatIsNotPaidGetsThreeReminders(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	due := time.Now().UTC().Truncate(time.Hour).Add(-4 * time.Hour)
+	db.MustExec(`update prescient.setting set since = $1`, due)
 	for _, invoice := range []string{"41", "42", "43"} {
 		db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
 			values (prescient.job_number('invoice.overdue'), 'invoice', $1, $2, $2)`, invoice, due)

@@ -79,6 +79,7 @@ func TestAnOrderThatIsNotShippedIsAnEventAndThenAnother(t *testing.T) {
 	}
 	// The slot that they wait for has come, an hour ago.
 	due := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
+	db.MustExec(`update prescient.setting set since = $1`, due)
 	db.MustExec(`update prescient.future_job set next_check_at = $1`, due)
 	diff(t, want, events(t, prescient("run", "--slot", due.Format(time.RFC3339))))
 
