@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 )
 
@@ -85,7 +86,21 @@ func rolesScript(schema Schema) (string, error) {
 	if name := schema.String(); len(name) > maxRoleSchema {
 		return "", fmt.Errorf("schema %s: a role's name begins with it, so it must not be longer than %d letters", name, maxRoleSchema)
 	}
-	return strings.ReplaceAll(roles, string(DefaultSchema), schema.String()), nil
+	script := strings.ReplaceAll(roles, string(DefaultSchema), schema.String())
+	return strings.NewReplacer(
+		"{tables}", literals(schema, Tables()),
+		"{types}", literals(schema, Types()),
+		"{routines}", literals(schema, Routines()),
+	).Replace(script), nil
+}
+
+// literals are the names of objects of the schema, qualified, as literals of SQL.
+func literals(schema Schema, names []string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, pq.QuoteLiteral(schema.qualify("prescient."+name)))
+	}
+	return strings.Join(all, ", ")
 }
 
 // keepRoles lets the roles have what a migration has added, where the owner of the schema is the role.

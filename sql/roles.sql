@@ -42,48 +42,92 @@ begin
 end
 $$;
 
+-- What belongs to prescient, which is all that is handed over and granted: an application may have objects of its own in the schema.
+-- {tables}, {types} and {routines} are the lists of sql/objects.go. Months of history belong to their table.
 do $$
 declare
-    command text;
+    own_tables   oid[]          := array(
+        select r::oid from unnest(array[{tables}]::regclass[]) as r
+        union all
+        select inhrelid from pg_inherits where inhparent = 'prescient.future_job_history'::regclass
+    );
+    own_types    regtype[]      := array[{types}];
+    own_routines regprocedure[] := array[{routines}];
+    everybody    text           := 'public, prescient_app, prescient_reader, prescient_runner, prescient_operator';
+    shared       boolean;
+    command      text;
 begin
+    shared := 'prescient' = 'public'
+        or exists (
+            select from pg_class c
+            where c.relnamespace = 'prescient'::regnamespace
+                and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+                and not c.oid = any (own_tables)
+                -- A sequence of an identity column belongs to its table.
+                and not exists (select from pg_depend d where d.objid = c.oid and d.refobjid = any (own_tables) and d.deptype in ('i', 'a'))
+        )
+        or exists (select from pg_proc p where p.pronamespace = 'prescient'::regnamespace and not p.oid = any (own_routines))
+        or exists (
+            select from pg_type y left join pg_class c on c.oid = y.typrelid
+            where y.typnamespace = 'prescient'::regnamespace
+                and (y.typtype in ('d', 'e', 'r') or y.typtype = 'c' and c.relkind = 'c')
+                and not y.oid = any (own_types)
+        );
+    if shared then
+        -- The schema stays with its owner. New months and migrations need to create tables in it.
+        grant usage, create on schema prescient to prescient_owner;
+    end if;
     for command in
-        select 'schema prescient'
+        select 'alter schema prescient owner to prescient_owner'
         from pg_namespace n
-        where n.nspname = 'prescient' and n.nspowner <> 'prescient_owner'::regrole
+        where n.nspname = 'prescient' and not shared and n.nspowner <> 'prescient_owner'::regrole
         union all
-        select 'table ' || c.oid::regclass
+        select format('alter table %s owner to prescient_owner', c.oid::regclass)
         from pg_class c
-        where c.relnamespace = 'prescient'::regnamespace and c.relkind in ('r', 'p') and c.relowner <> 'prescient_owner'::regrole
+        where c.oid = any (own_tables) and c.relowner <> 'prescient_owner'::regrole
         union all
-        select 'routine ' || p.oid::regprocedure
+        select format('alter type %s owner to prescient_owner', y.oid::regtype)
+        from pg_type y
+        where y.oid = any (own_types) and y.typowner <> 'prescient_owner'::regrole
+        union all
+        select format('alter routine %s owner to prescient_owner', p.oid::regprocedure)
         from pg_proc p
-        where p.pronamespace = 'prescient'::regnamespace and p.proowner <> 'prescient_owner'::regrole
+        where p.oid = any (own_routines) and p.proowner <> 'prescient_owner'::regrole
+        union all
+        select format('revoke all on routine %s from %s', r, everybody) from unnest(own_routines) as r
+        union all
+        select format('revoke all on table %s from %s', r::regclass, everybody) from unnest(own_tables) as r
+        union all
+        select format('grant select on table %s to prescient_reader', r::regclass) from unnest(own_tables) as r
+        union all
+        select format('grant execute on routine %s to %s', p.oid::regprocedure, g.role)
+        from (values
+            ('prescient_app', array[
+                'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity', 'reschedule', 'push_back',
+                'lock_group', 'store'
+            ]),
+            ('prescient_reader', array[
+                'settings', 'slot_floor', 'slot_ceil', 'number_of', 'jobs_in_slot', 'rows_in_slot', 'why', 'trace_check', 'trace_value',
+                'trace_abroad', 'ended_before', 'read_events', 'store', 'slot_index_only'
+            ]),
+            ('prescient_runner', array[
+                'wait_for_locks', 'job_number', 'slot_target', 'lock_slot', 'look_into_slot', 'slot_is_claimable', 'end_sessions', 'open_slot',
+                'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike',
+                'finish_rows_apart', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'trace_entry',
+                'trace_in', 'take_places', 'take_pace'
+            ]),
+            ('prescient_operator', array[
+                'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows'
+            ])
+        ) as g (role, names)
+        join pg_proc p on p.proname = any (g.names) and p.oid = any (own_routines)
     loop
-        execute 'alter ' || command || ' owner to prescient_owner';
+        execute command;
     end loop;
 end
 $$;
 
-revoke all on all routines in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
-revoke all on all tables in schema prescient from public, prescient_app, prescient_reader, prescient_runner, prescient_operator;
 grant usage on schema prescient to prescient_app, prescient_reader;
-
-grant execute on function
-    prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.enqueue, prescient.enqueue_many, prescient.cancel, prescient.cancel_entity, prescient.reschedule,
-    prescient.push_back, prescient.lock_group, prescient.store
-to prescient_app;
-
-grant select on all tables in schema prescient to prescient_reader;
-grant execute on function
-    prescient.settings, prescient.slot_floor, prescient.slot_ceil(timestamptz, interval), prescient.slot_ceil(timestamptz),
-    prescient.number_of, prescient.jobs_in_slot, prescient.rows_in_slot, prescient.why, prescient.trace_check, prescient.trace_value, prescient.trace_abroad,
-    prescient.ended_before, prescient.read_events,
-    prescient.store
-to prescient_reader;
-
-grant execute on procedure prescient.slot_index_only to prescient_reader;
-grant execute on procedure prescient.wait_for_locks to prescient_runner;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
 grant insert, update, delete
@@ -93,14 +137,6 @@ to prescient_runner;
 grant insert, update on prescient.slot_run to prescient_runner;
 grant insert, delete on prescient.learned_curve to prescient_runner;
 grant update (registered_at, sla) on prescient.job to prescient_runner;
-grant execute on function
-    prescient.job_number, prescient.slot_target, prescient.lock_slot, prescient.look_into_slot,
-    prescient.slot_is_claimable, prescient.end_sessions, prescient.open_slot, prescient.claim_rows, prescient.take_over,
-    prescient.fence, prescient.close_slot, prescient.begin_check, prescient.same_check, prescient.record_row,
-    prescient.move_rows, prescient.move_rows_alike, prescient.finish_rows_apart,
-    prescient.make_history_month, prescient.make_history_months, prescient.register_jobs, prescient.lateness_bucket,
-    prescient.traced, prescient.trace_entry, prescient.trace_in, prescient.take_places, prescient.take_pace
-to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
 grant update (since, store, draining_since, draining_by, mover) on prescient.setting to prescient_operator;
@@ -111,7 +147,3 @@ grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_removed to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
-grant execute on function
-    prescient.drop_history_months, prescient.set_width, prescient.retry_failed, prescient.prune_events, prescient.receive_rows, prescient.give_rows,
-    prescient.settle_rows
-to prescient_operator;

@@ -439,3 +439,67 @@ func TestTheSameRolesAreMadeForManyDatabasesAtOnce(t *testing.T) {
 	}
 	making.Wait()
 }
+
+// rightsOf lists who owns and may use the objects of a schema that an application has in it.
+const rightsOf = `
+	select 'schema ' || nspname || ' ' || nspowner::regrole || ' ' || coalesce(nspacl::text, '') from pg_namespace where nspname = 'public'
+	union all select relname || ' ' || relowner::regrole || ' ' || coalesce(relacl::text, '') from pg_class
+	where relnamespace = 'public'::regnamespace and relname like 'shop%'
+	union all select proname || ' ' || pg_get_function_identity_arguments(oid) || ' ' || proowner::regrole || ' ' || coalesce(proacl::text, '') from pg_proc
+	where pronamespace = 'public'::regnamespace and pg_get_function_identity_arguments(oid) like '%of_shop%'
+	union all select typname || ' ' || typowner::regrole || ' ' || coalesce(typacl::text, '') from pg_type
+	where typnamespace = 'public'::regnamespace and typname like 'shop%'
+	order by 1`
+
+// An application may share the schema, and have functions with the names of prescient's.
+func TestRolesTakeNothingOfAnApplicationThatSharesTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, oneRole)
+	db := open(t, pgtest.Empty(t))
+	pgtest.DropRoles(t, db, "public_")
+	exec(t, db, `
+		create table public.shop_orders (id bigint generated always as identity primary key);
+		create view public.shop_paid as select id from public.shop_orders;
+		create sequence public.shop_number;
+		create domain public.shop_amount as numeric;
+		create function public.cancel(of_shop integer) returns void language sql as 'delete from public.shop_orders';
+		create procedure public.wait_for_locks(of_shop integer) language sql as 'delete from public.shop_orders'`)
+	if err := pgsql.Migrate(t.Context(), db, "public"); err != nil {
+		t.Fatal(err)
+	}
+	schema := "schema public"
+	without := func(lines []string) []string {
+		return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, schema) })
+	}
+	want := without(list(t, db, rightsOf))
+	for range 2 {
+		makeRoles(t, db, "public")
+		if err := pgsql.Migrate(t.Context(), db, "public"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, without(list(t, db, rightsOf))); diff != "" {
+			t.Errorf("the application's objects:\n%s", diff)
+		}
+	}
+	if owner := get[string](t, db, "select nspowner::regrole::text from pg_namespace where nspname = 'public'"); owner != "pg_database_owner" {
+		t.Errorf("schema public belongs to %s", owner)
+	}
+	for _, check := range []string{
+		"not has_table_privilege('public_reader', 'public.shop_orders', 'select')",
+		"has_table_privilege('public_reader', 'public.future_job', 'select')",
+		"has_function_privilege('public_app', 'public.cancel(text, text, text, text)', 'execute')",
+		"(select relowner = 'public_owner'::regrole from pg_class where oid = 'public.future_job'::regclass)",
+		"(select typowner = 'public_owner'::regrole from pg_type where oid = 'public.entity_key'::regtype)",
+	} {
+		if !get[bool](t, db, "select "+check) {
+			t.Error("want " + check)
+		}
+	}
+	exec(t, db, "set role public_runner; select public.make_history_month('2033-01-01'); reset role")
+	if err := pgsql.MigrateDown(t.Context(), db, "public"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, without(list(t, db, rightsOf))); diff != "" {
+		t.Errorf("after the way down:\n%s", diff)
+	}
+}

@@ -208,6 +208,16 @@ func TestDeadRowsAreFoundUntilVacuumHasBeenThere(t *testing.T) {
 	}
 }
 
+func TestATableOfAnApplicationInTheSchemaIsNoFinding(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`create table prescient.orders () with (autovacuum_enabled = off)`)
+	w.exec(`alter table prescient.future_job_history_rest set (autovacuum_enabled = off)`)
+	if found := w.look(); has(found, "tables", Action, "orders") || !has(found, "tables", Action, "future_job_history_rest") {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestAJobThatTheBinaryHasIsNoFinding(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -78,7 +78,7 @@ func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		Name              string
 		Dead, Live, Bytes int64
 		Off               bool
-	}](ctx, tx, c, pgsql.DoctorTables, c.Schema.String(), c.Dead, c.Bytes)
+	}](ctx, tx, c, pgsql.DoctorTables, c.Schema.String(), c.Dead, c.Bytes, pq.Array(pgsql.Tables()))
 	for _, t := range all {
 		name := c.Schema.String() + "." + t.Name
 		switch {

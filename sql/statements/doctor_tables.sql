@@ -1,4 +1,4 @@
--- The tables of schema $1 that vacuum does not come to, have more dead rows than $2 and twice as many as live ones, or
+-- Of the tables named $4 in schema $1, and of the months of history, those that vacuum does not come to, have more dead rows than $2 and twice as many as live ones, or
 -- take more than $3 bytes and 4 kB for each live row.
 select c.relname as name, s.n_dead_tup as dead, s.n_live_tup as live, pg_table_size(c.oid) as bytes,
     coalesce(c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[], false) as off
@@ -7,6 +7,13 @@ join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 join pg_catalog.pg_stat_all_tables s on s.relid = c.oid
 where n.nspname = $1
     and c.relkind = 'r'
+    and (
+        c.relname = any ($4)
+        or exists (
+            select from pg_catalog.pg_inherits i join pg_catalog.pg_class p on p.oid = i.inhparent
+            where i.inhrelid = c.oid and p.relnamespace = n.oid and p.relname = any ($4)
+        )
+    )
     and (
         c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[]
         or s.n_dead_tup > greatest($2, 2 * s.n_live_tup)

@@ -1,4 +1,5 @@
--- Whether schema $1 belongs to the role of its owner ($2).
-select coalesce(nspowner = to_regrole($2), false)
-from pg_catalog.pg_namespace
-where nspname = $1
+-- Whether prescient's tables in schema $1 belong to the role of their owner ($2). An application may own the schema itself.
+select coalesce(bool_or(c.relowner = to_regrole($2)), false)
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where n.nspname = $1 and c.relname = 'setting'
