@@ -204,6 +204,11 @@ create index future_job_history_failed on prescient.future_job_history (finished
 -- Catches what no month was made for, so that ending a row never fails for want of a partition.
 create table prescient.future_job_history_rest partition of prescient.future_job_history default;
 
+-- History has no key, which would cost each write. Without a replica identity, a publication for all tables would forbid its updates
+-- and deletes: jobs retry, history prune, and a new month. Each partition has its own; see make_history_month.
+alter table prescient.future_job_history replica identity full;
+alter table prescient.future_job_history_rest replica identity full;
+
 -- The ledger of slots.
 create table prescient.slot_run (
     slot        timestamptz not null,
