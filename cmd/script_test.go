@@ -2,12 +2,14 @@ package cmd_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,6 +78,9 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    exits,
+			"mends":    mends,
+			"tells":    tells,
+			"unblocks": unblocks,
 			"sql":      runSQL,
 			"due":      due,
 			"in":       dueIn,
@@ -139,6 +144,85 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// remedy returns the remedy of a finding of "status" or "doctor", with or without exit code 3. It is empty if there is no such
+// finding.
+func remedy(ts *testscript.TestScript, command, name string) string {
+	args := []string{command, "-o", "json"}
+	if command == "status" {
+		args = append(args, "--check")
+	}
+	_ = ts.Exec("prescient", args...) // the exit code tells of other findings, too
+	var view struct {
+		Findings []struct{ Condition, Remedy, Name, Do string }
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &view))
+	for _, f := range view.Findings {
+		if f.Condition+f.Name == name {
+			return f.Remedy + f.Do
+		}
+	}
+	return ""
+}
+
+// follow executes a remedy as an operator types it: a command line for a shell, or a statement of SQL.
+func follow(ts *testscript.TestScript, text string) {
+	text, _, _ = strings.Cut(text, "  -- ")
+	if match := named.FindStringSubmatch(text); match != nil {
+		text = match[1]
+	}
+	if strings.HasPrefix(text, "prescient ") {
+		ts.Check(ts.Exec("sh", "-c", text))
+		return
+	}
+	runSQL(ts, false, []string{text})
+}
+
+// mends status|doctor FINDING executes the remedy of a finding, which must end it.
+func mends(ts *testscript.TestScript, _ bool, args []string) {
+	text := remedy(ts, args[0], args[1])
+	if text == "" {
+		ts.Fatalf("%s does not find %s", args[0], args[1])
+	}
+	follow(ts, text)
+	if remedy(ts, args[0], args[1]) != "" {
+		ts.Fatalf("%s still finds %s after: %s", args[0], args[1], text)
+	}
+}
+
+// tells status|doctor FINDING PATTERN executes the remedy of a finding, which must print what it is about.
+func tells(ts *testscript.TestScript, _ bool, args []string) {
+	text := remedy(ts, args[0], args[1])
+	if text == "" {
+		ts.Fatalf("%s does not find %s", args[0], args[1])
+	}
+	follow(ts, text)
+	if out := ts.ReadFile("stdout"); !regexp.MustCompile(args[2]).MatchString(out) {
+		ts.Fatalf("%s does not print %s", text, args[2])
+	}
+}
+
+// named finds the commands that a message names.
+var named = regexp.MustCompile(`with: (prescient [^,;.\n]+)`)
+
+// unblocks COMMAND... runs a command that must fail, and every command that its message names, in their order. After that the
+// command must succeed.
+func unblocks(ts *testscript.TestScript, _ bool, args []string) {
+	if ts.Exec(args[0], args[1:]...) == nil {
+		ts.Fatalf("it succeeds without a remedy")
+	}
+	message := ts.ReadFile("stderr")
+	found := named.FindAllStringSubmatch(message, -1)
+	if len(found) == 0 {
+		ts.Fatalf("the message names no command")
+	}
+	for _, match := range found {
+		_ = ts.Exec("sh", "-c", match[1]) // which may report, by its exit code, what it has found
+	}
+	if err := ts.Exec(args[0], args[1:]...); err != nil {
+		ts.Fatalf("it fails after what it named: %s", message)
 	}
 }
 

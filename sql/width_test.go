@@ -156,7 +156,7 @@ func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 		}
 	}
 	exec(t, db, "update prescient.job set registered_at = statement_timestamp()")
-	if e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour', '2030-03-01 12:07:00Z')"); e.Hint != "Run them first, with: prescient catch-up" {
+	if e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour', '2030-03-01 12:07:00Z')"); e.Hint != "Run them first, with: prescient run --catch-up" {
 		t.Errorf("hint %q", e.Hint)
 	}
 	exec(t, db, "select prescient.set_width('1 hour', '2030-03-01 11:59:59.999999Z')")
@@ -172,7 +172,7 @@ func TestWhoChangesTheWidthIsToldToResumeAPausedJobFirst(t *testing.T) {
 	change := "select prescient.set_width('1 hour', '2030-03-01 12:20:00Z')"
 	e := refused(t, db, pqerror.ObjectInUse, change)
 	if !strings.Contains(e.Message, "order.remind") || !strings.Contains(e.Hint, "paused") || !strings.Contains(e.Hint, "prescient jobs resume order.remind") ||
-		!strings.Contains(e.Hint, "prescient catch-up") {
+		!strings.Contains(e.Hint, "prescient run --catch-up") {
 		t.Errorf("%q, hint %q", e.Message, e.Hint)
 	}
 	exec(t, db, "delete from prescient.future_job where entity_name = 'order' and next_check_at = '2030-03-01 12:00:00Z'")

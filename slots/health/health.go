@@ -126,19 +126,21 @@ func AheadText(a slots.Ahead) string {
 
 func stranded(r *Report, limit float64) []Finding {
 	n, rows, first := r.inState(slots.StateOpen, slots.StateDone)
-	expired := int64(0)
+	expired, of := int64(0), time.Time{}
 	for _, c := range r.Claims {
 		if len(c.Jobs) > 0 && !c.Live && !c.Until.Before(time.Unix(1, 0)) {
-			expired++
+			if expired++; expired == 1 {
+				of = c.Slot
+			}
 		}
 	}
-	if n == 0 && expired > 0 {
-		return r.found(float64(expired) > limit, "catch-up", "%s by runners that have died", plural(expired, "claim is held", "claims are held"))
+	if n == 0 && expired > 0 { // in a slot that is being run, which catch-up leaves to its runners
+		return r.found(float64(expired) > limit, "run --slot "+clock(of), "%s by runners that have died", plural(expired, "claim is held", "claims are held"))
 	}
 	if rows == 0 {
 		return r.found(float64(n) > limit, "catch-up", "%s left open since %s, and no row of a job that is not paused waits in %s", plural(n, "slot was", "slots were"), clock(first), them(n))
 	}
-	remedy, foreign := "catch-up", r.foreign()
+	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool { return t.State != slots.StateMissed }))
 	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // which catch-up leaves
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
@@ -147,13 +149,10 @@ func stranded(r *Report, limit float64) []Finding {
 	return r.found(float64(n) > limit, remedy, "%s", text)
 }
 
-// foreign is the jobs that hold stranded slots open, where catch-up can do nothing for any of these: all rows in them are of
-// jobs that are not registered with who asks.
-func (r *Report) foreign() (names []string) {
-	for _, t := range r.Trouble {
-		if t.State == slots.StateMissed {
-			continue
-		}
+// foreign returns the jobs of the rows in slots if the caller has registered none of these jobs, so that its catch-up can do
+// nothing for any of the slots. Otherwise it returns none.
+func (r *Report) foreign(list []slots.Trouble) (names []string) {
+	for _, t := range list {
 		for _, job := range t.Jobs {
 			if r.knows(job.JobExec) {
 				return nil
@@ -169,23 +168,43 @@ func (r *Report) foreign() (names []string) {
 }
 
 func overdue(r *Report, limit float64) []Finding {
+	late := func(t slots.Trouble) bool { return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit }
+	left, running := keep(r.Trouble, late), keep(r.Running, late)
 	var oldest time.Time
 	var rows int64
-	for _, t := range slices.Concat(r.Trouble, r.Running) {
-		if t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit {
-			rows += t.Waiting
-			if oldest.IsZero() || t.Slot.Before(oldest) {
-				oldest = t.Slot
-			}
+	for _, t := range slices.Concat(left, running) {
+		rows += t.Waiting
+		if oldest.IsZero() || t.Slot.Before(oldest) {
+			oldest = t.Slot
 		}
 	}
-	if r.unopened > 0 && r.Now.Sub(r.Current.Slot).Seconds() > limit {
+	unopened := r.unopened > 0 && r.Now.Sub(r.Current.Slot).Seconds() > limit
+	if unopened {
 		rows += r.unopened
 		if oldest.IsZero() {
 			oldest = r.Current.Slot
 		}
 	}
-	return r.found(rows > 0, "slots show "+clock(oldest), "%s for more than %s, the oldest since %s", plural(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
+	remedy, foreign := "slots show "+clock(oldest), r.foreign(left)
+	switch {
+	case unopened: // catch-up leaves the current slot to its run
+		remedy = "run --catch-up"
+	case len(foreign) > 0:
+		remedy = "jobs list --job " + spoken.Word(foreign[0])
+	case len(left) > 0:
+		remedy = "catch-up"
+	}
+	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s", plural(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
+}
+
+// keep returns the slots that a test accepts.
+func keep(list []slots.Trouble, test func(t slots.Trouble) bool) (kept []slots.Trouble) {
+	for _, t := range list {
+		if test(t) {
+			kept = append(kept, t)
+		}
+	}
+	return kept
 }
 
 func gaveUp(r *Report, limit float64) (list []Finding) {

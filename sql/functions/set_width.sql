@@ -48,7 +48,7 @@ begin
     now := coalesce(clock, clock_timestamp());
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select to_char(min(slot) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.slot_run where state = 'open')
-            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient catch-up. Where that leaves it open, its rows are of a job that the binary does not have: '
+            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient run --catch-up. Where that leaves it open, its rows are of a job that the binary does not have: '
                 'run one that has it, or cancel them; which job tells: prescient status';
     end if;
     select f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused, j.registered_at is null as unknown
@@ -66,9 +66,9 @@ begin
         raise exception 'checks of job % are due in slot %', due.name, to_char(due.next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
             using errcode = 'object_in_use',
                 hint = case
-                    when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient catch-up', word)
-                    when due.unknown then format('No run has ever registered the job. Run them first, with: prescient catch-up, of a binary that has it; or cancel them, where the name is wrong: prescient jobs list --job %s', word)
-                    else 'Run them first, with: prescient catch-up'
+                    when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient run --catch-up', word)
+                    when due.unknown then format('No run has ever registered the job. Run them first, with: prescient run --catch-up, of a binary that has it; or cancel them, where the name is wrong: prescient jobs list --job %s', word)
+                    else 'Run them first, with: prescient run --catch-up'
                 end;
     end if;
     update prescient.setting

@@ -69,6 +69,8 @@ func leads(f view.Finding) *way {
 	switch {
 	case !ok:
 		return nil
+	case f.Condition == "stranded" && strings.Contains(f.Remedy, " run --slot "): // which its runners take over themselves
+		to = ways["overdue"]
 	case f.Condition == "stranded" && !strings.HasSuffix(f.Remedy, " catch-up"):
 		to = ways["unregistered"]
 	}

@@ -11,9 +11,10 @@ import (
 func TestWhatIsStrandedLeadsToCatchUpOnlyWhereThatTakesIt(t *testing.T) {
 	t.Parallel()
 	for remedy, want := range map[string]string{
-		"prescient catch-up":                 "/do/catch-up",
-		"prescient --store a catch-up":       "/do/catch-up",
-		"prescient jobs list --job misspelt": "/jobs",
+		"prescient catch-up":                        "/do/catch-up",
+		"prescient --store a catch-up":              "/do/catch-up",
+		"prescient jobs list --job misspelt":        "/jobs",
+		"prescient run --slot 2030-03-01T12:00:00Z": "/ledger",
 	} {
 		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []view.Finding{{Condition: "stranded", Remedy: remedy}}}})
 		if got := v.Findings[0].Do; got == nil || got.Path != want {
