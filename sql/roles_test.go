@@ -48,7 +48,7 @@ var mayCall = map[pgsql.Role]string{
 		make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry trace_in traced wait_for_locks`,
 	pgsql.Operator: `drop_history_months give_rows prune_events receive_rows retry_failed set_width settle_rows`,
-	pgsql.Owner:    `end_by_key place place_count place_hash place_key within_seconds`,
+	pgsql.Owner:    `end_by_key require_schedules place place_count place_hash place_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{
@@ -501,5 +501,43 @@ func TestRolesTakeNothingOfAnApplicationThatSharesTheSchema(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, without(list(t, db, rightsOf))); diff != "" {
 		t.Errorf("after the way down:\n%s", diff)
+	}
+}
+
+// An application could forge what schedules publish, by the rows that say what comes next.
+func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
+	t.Parallel()
+	const schema = "rows_of_schedules"
+	db := withRoles(t, schema)
+	exec(t, db, `select rows_of_schedules.enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), '{"at": 1700000000}')`)
+	for _, call := range []string{
+		`enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), '{"at": 1}', item_key => 'twin')`,
+		`enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), on_conflict => 'replace')`,
+		`enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), item_key => null)`,
+		`enqueue_many(array['x', 'schedule'], array['o', 'schedule'], array['1', 'p'], array[now(), now()], array[null, null]::text[],
+			array['', ''], array[null, null]::text[], 'keep')`,
+		`cancel('schedule', 'schedule', 'payroll')`,
+		`reschedule('schedule', 'schedule', 'payroll', clock_timestamp())`,
+		`push_back('schedule', 'schedule', 'payroll', clock_timestamp())`,
+	} {
+		err := as(t, db, "rows_of_schedules_app", func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "select rows_of_schedules."+call)
+			return err
+		})
+		if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !strings.Contains(err.Error(), `job "schedule" belongs to recurring schedules`) {
+			t.Errorf("%s: %v", call, err)
+		}
+		if err := as(t, db, "rows_of_schedules_runner", func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "select rows_of_schedules."+call)
+			return err
+		}); err != nil {
+			t.Errorf("%s as a runner: %v", call, err)
+		}
+	}
+	if n := get[int](t, db, `select rows_of_schedules.cancel_entity('schedule', 'payroll')`); n != 0 {
+		t.Errorf("cancel_entity ended %d rows of schedules", n)
+	}
+	if n := get[int](t, db, `select count(*) from rows_of_schedules.future_job`); n != 1 {
+		t.Errorf("%d rows wait, want that of the schedule", n)
 	}
 }

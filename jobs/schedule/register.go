@@ -92,6 +92,10 @@ func (to *Publishing) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJo
 	publishing, cancel := context.WithTimeout(ctx, cmp.Or(to.Timeout, DefaultTimeout)/5*4)
 	defer cancel()
 	for i, row := range rows {
+		if row.EntityName != EntityName || row.ItemKey != "" || row.Anonymous {
+			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key", JobExec, EntityName)
+			continue
+		}
 		s, ok := schedules[row.EntityKey]
 		if !ok {
 			continue // it is gone or paused: the row ends

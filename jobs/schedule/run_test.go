@@ -470,3 +470,21 @@ func TestWhatHasFailedWasNotPublishedLast(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A row under another key would publish each event a second time, with the same id, and outlive its schedule.
+func TestARowThatStandsForNoSchedulePublishesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create(schedule.Spec{ID: "payroll", Crontab: "*/15 * * * *"})
+	for _, twin := range []string{"'schedule', 'payroll', 'twin'", "'schedule', 'payroll', null", "'other', 'payroll', ''"} {
+		w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, item_key, first_check_at, next_check_at, payload)
+			values (prescient.job_number('schedule'), `+twin+`, $1, $1, '{"at": 1}')`, slot(1))
+	}
+	w.run(slot(1))
+	if n := len(w.published()); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+	if n := w.count(`select count(*) from prescient.future_job where last_error like '%stands for no schedule%'`); n != 3 {
+		t.Errorf("%d twins have an error that says so, want 3", n)
+	}
+}

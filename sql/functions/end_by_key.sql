@@ -1,5 +1,5 @@
--- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity,
--- a null item_key every item. Anonymous rows are never found. Rows that are on their way from another store end so when they
+-- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity but "schedule",
+-- whose rows belong to schedules; a null item_key every item. Anonymous rows are never found. Rows that are on their way from another store end so when they
 -- are here.
 create or replace function prescient.end_by_key(
     outcome     text,
@@ -17,6 +17,9 @@ declare
     arriving bigint;
     entry    text := prescient.trace_entry(outcome, timestamptz 'epoch');
 begin
+    if end_by_key.job_exec = 'schedule' then
+        perform prescient.require_schedules();
+    end if;
     -- First: whoever lets them wait has locked them, and is waited for. One whose slot has begun may be a copy of a row that was never
     -- given, and has been checked where it was: it does not count.
     with marked as (
@@ -25,7 +28,7 @@ begin
             told = entry
         where i.entity_name = end_by_key.entity_name
             and i.entity_key = end_by_key.entity_key
-            and (end_by_key.job_exec is null or i.job_exec = end_by_key.job_exec)
+            and case when end_by_key.job_exec is null then i.job_exec <> 'schedule' else i.job_exec = end_by_key.job_exec end
             and (end_by_key.item_key is null or i.item_key = end_by_key.item_key)
             and i.item_key is not null
             and i.outcome is null
@@ -37,7 +40,10 @@ begin
         delete from prescient.future_job f
         where f.entity_name = end_by_key.entity_name
             and f.entity_key = end_by_key.entity_key
-            and (end_by_key.job_exec is null or f.job = prescient.number_of(end_by_key.job_exec))
+            and case
+                when end_by_key.job_exec is null then f.job <> prescient.number_of('schedule')
+                else f.job = prescient.number_of(end_by_key.job_exec)
+            end
             and (end_by_key.item_key is null or f.item_key = end_by_key.item_key)
             and f.item_key is not null
         returning *

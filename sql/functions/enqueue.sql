@@ -40,6 +40,9 @@ declare
     seconds integer;
     key     text;
 begin
+    if enqueue.job_exec = 'schedule' then
+        perform prescient.require_schedules();
+    end if;
     if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
         raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
             using errcode = 'invalid_parameter_value';

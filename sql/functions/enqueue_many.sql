@@ -35,6 +35,9 @@ declare
     enqueued_trace text := left(nullif(current_setting('prescient_trace.parent', true), ''), 500);
     wrong          interval;
 begin
+    if 'schedule' = any (job_execs) then
+        perform prescient.require_schedules();
+    end if;
     if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;

@@ -23,6 +23,9 @@ declare
     earliest timestamptz;
     target   timestamptz;
 begin
+    if push_back.job_exec = 'schedule' then
+        perform prescient.require_schedules();
+    end if;
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;

@@ -17,6 +17,9 @@ declare
     waiting record;
     target  timestamptz;
 begin
+    if reschedule.job_exec = 'schedule' then
+        perform prescient.require_schedules();
+    end if;
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
