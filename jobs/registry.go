@@ -24,6 +24,7 @@ type Definition struct {
 	MaxBackOff  int           // slots
 	Deadline    time.Duration // 0: none
 	Within      time.Duration // 0: the first slot
+	BatchSize   int           // rows of one call at most; 0: as many as there are in a page
 	Concurrency int           // 0: bounded by the runner alone
 	AtMost      int           // 0: no limit
 	PerSecond   int           // 0: no limit
@@ -119,6 +120,15 @@ func Concurrency(n int) Option {
 	return func(d *Definition) {
 		d.must(n >= 1, "Concurrency(%d): must be at least 1", n)
 		d.Concurrency = n
+	}
+}
+
+// BatchSize limits how many rows one call of a batch function gets, and with RegisterEach how many rows share a transaction.
+// Smaller calls hold locks for less time. The default is as many rows as the runner reads at once, or 50 with RegisterEach.
+func BatchSize(n int) Option {
+	return func(d *Definition) {
+		d.must(n >= 1, "BatchSize(%d): must be at least 1", n)
+		d.BatchSize = n
 	}
 }
 
@@ -275,8 +285,9 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
 	d.must(d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
 	d.must(!d.AfterGroup || !d.Grouped(), "AfterGroup: a job that is checked by group cannot wait for its group")
+	d.must(d.BatchSize == 0 || d.Batched() && !d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
-	d.must(d.DB == nil || d.InTx(), "Through needs a function with a transaction: RegisterTx, RegisterBatchTx or RegisterGroup")
+	d.must(d.DB == nil || d.InTx(), "Through needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
 	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	d.must(!d.Learns() || !d.Untraced, "Learned cannot go with Untraced: the trace is what is learned from")
 	d.must(!d.Learns() || d.MaxChecks >= 3, "Learned needs MaxChecks of at least 3, since a look takes neither the first check nor the last")

@@ -44,6 +44,8 @@ type unit struct {
 	next        *unit     // the check that comes after it in its place
 	waited      bool      // for somebody else's lock
 	crowded     bool      // it was not recorded for want of a lock
+	split       bool      // its call failed as a whole: it is to be divided
+	own         bool      // the error that it ended with was returned by the function, for each of its rows
 	canceled    bool      // a statement of the check was
 	breaks      int       // of its connection, after the function was called
 	conflicted  time.Time // when its transaction was first ended for that of another
@@ -187,7 +189,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 	defer func() {
 		took := time.Since(u.began)
 		if p := recover(); p != nil {
-			rd.run.cfg.Logger.Log(ctx, rd.run.panicLevel("check of "+u.def.Name), "check panicked", "check", u.String(), "panic", p, "stack", string(debug.Stack()))
+			rd.run.logPanic(ctx, u.def, u.String(), p, debug.Stack())
 			err = fmt.Errorf("panic: %v", p)
 		}
 		goOn = rd.conclude(ctx, u, results, err, took)
@@ -209,6 +211,11 @@ func (rd *round) check(u *unit) (goOn bool) {
 
 // isTooLate tells whether the deadline of a unit has passed since its rows were read.
 func (rd *round) isTooLate(u *unit) bool { return guard.PastDeadline(u.def, rd.run.moment()) }
+
+// logPanic logs a panic of a check of rows.
+func (r *run) logPanic(ctx context.Context, job *jobs.Definition, rows string, p any, stack []byte) {
+	r.cfg.Logger.Log(ctx, r.panicLevel("check of "+job.Name), "check panicked", "check", rows, "panic", p, "stack", string(stack))
+}
 
 // panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
 // debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its error.
@@ -237,6 +244,10 @@ func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, e
 		return rd.yield(u)
 	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
 		return rd.forget(u)
+	case u.failedAsAWhole(err):
+		rd.run.cfg.Logger.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)
+		u.split = true
+		return rd.yield(u)
 	}
 	return rd.settle(u, rd.outcomes(u, rd.verdicts(ctx, u, results, err), true, took))
 }
@@ -252,6 +263,9 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 		}
 		if result.Err != nil && errors.Is(context.Cause(ctx), errTimeout) {
 			result.Err = fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, result.Err)
+		}
+		if p, ok := errors.AsType[*jobs.PanicError](result.Err); ok {
+			rd.run.logPanic(ctx, u.def, u.rows[i].Key().String(), p.Value, p.Stack)
 		}
 		list[i] = guard.After(u.def, moment, &u.rows[i], result.Next, result.Err)
 		list[i].Payload = result.Payload
@@ -286,10 +300,20 @@ func (rd *round) yield(u *unit) bool {
 	})
 }
 
-// parts divides a batch that was not recorded for want of a lock: a key that one of its rows asks for may be somebody's who has not
-// committed, and the others need not wait for him.
+// divisible tells whether the function may be called with each half of the rows instead.
+func (u *unit) divisible() bool { return u.def.Batched() && !u.def.Grouped() && len(u.rows) > 1 }
+
+// failedAsAWhole tells whether a call with a transaction failed for a reason that one of its rows may have brought about: a timeout,
+// a panic, the commit. An error that the function returned for all rows is not divided: a service that is down would be called
+// once for each row.
+func (u *unit) failedAsAWhole(err error) bool {
+	return err != nil && u.def.InTx() && u.divisible() && (!u.own || errors.Is(err, jobs.ErrDivide))
+}
+
+// parts divides a batch whose call failed as a whole, or that was not recorded for want of a lock: a key that one of its rows asks for
+// may belong to a transaction that has not committed, and the other rows need not wait for it.
 func (u *unit) parts() []*unit {
-	if !u.crowded || !u.def.Batched() || u.def.Grouped() || len(u.rows) == 1 {
+	if !u.crowded && !u.split || !u.divisible() {
 		return []*unit{u}
 	}
 	var list []*unit

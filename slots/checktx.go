@@ -78,11 +78,16 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		case ctx.Err() != nil:
 		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function makes of a connection that broke
 			return nil, u.broke(err)
+		case u.divisible() && (pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err)):
+			u.split = true // so that the others do not wait, too
+			return nil, rd.postpone(ctx, u, err)
 		case pgsql.IsRetryable(err) && !u.conflictsFor(rd.run.cfg.Lease) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
 		case pgsql.IsStale(err) && u.breaks < maxBreaks:
 			u.breaks++
 			return nil, errAgain
+		case !isCut(err):
+			u.own = true
 		}
 		return nil, err
 	}
@@ -105,6 +110,7 @@ const maxBreaks = 10
 // broke is what a check has returned whose connection was good when it was called.
 func (u *unit) broke(err error) error {
 	if u.breaks++; u.breaks <= maxBreaks {
+		u.split = u.breaks > 1 // the first time it may be the network
 		return errAgain
 	}
 	return fmt.Errorf("the connection of the check broke each of %d times: %w", u.breaks, err)

@@ -127,7 +127,7 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 		var key batchKey
 		if batched {
 			key = batchKey{numbers[i], job.lane.limit.key(rows[i])}
-			if b, ok := batches[key]; ok {
+			if b, ok := batches[key]; ok && (job.def.BatchSize == 0 || len(b.rows) < job.def.BatchSize) {
 				b.add(rows, i)
 				continue
 			}
