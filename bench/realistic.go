@@ -84,10 +84,11 @@ func realistic(ctx context.Context, b *bench) error {
 		own("prescient, in batches", "at least once", rows, s, registerBatch(s.checkOrders)),
 		own("prescient, in batches with a transaction", once, rows, s, registerBatchTx(checkOrders)),
 		own("prescient, a transaction for each row", once+", "+short(few)+" rows", few, direct, registerTx(checkOrder)),
+		own("prescient, row by row in shared transactions", once, rows, direct, registerEach(checkOrder)),
 		ofRiver("River, each row on its own", "at least once", rows, riverWorkers, r.checkOrder),
 		ofRiver("River, a transaction for each row", once+", "+short(few)+" rows", few, riverWorkersTx, r.checkOrderTx),
 	}
-	ours := 3
+	ours := 4
 	if !b.short {
 		sides = slices.Insert(sides, ours, own("prescient, each row on its own", "at least once", rows, s, register(s.checkOrder)))
 		ours++
@@ -107,6 +108,12 @@ func realistic(ctx context.Context, b *bench) error {
 		var t *target
 		if i < 2 {
 			t = atLeast(10)
+		}
+		if i == 3 { // beside the side of River that keeps as much
+			b.report.compare(figure{
+				Workload: "realistic", Case: what, Subject: sides[i].name, Against: sides[len(sides)-1].name,
+				Note: sides[i].note + " / " + sides[len(sides)-1].note,
+			}, rates[i], rates[len(sides)-1], atLeast(3))
 		}
 		b.report.compare(figure{
 			Workload: "realistic", Case: what, Subject: sides[i].name, Against: sides[best].name,
@@ -150,6 +157,12 @@ func (d *database) alerts(ctx context.Context, rows int) error {
 func registerTx(fn jobs.TxCheckFunc) *jobs.Registry {
 	r := jobs.NewRegistry()
 	r.RegisterTx(jobName, fn)
+	return r
+}
+
+func registerEach(fn jobs.TxCheckFunc) *jobs.Registry {
+	r := jobs.NewRegistry()
+	r.RegisterEach(jobName, fn)
 	return r
 }
 

@@ -58,6 +58,7 @@ func registerAll(p *process, r *jobs.Registry) {
 	r.RegisterTx("tx", p.checkTx)
 	r.RegisterBatch("batch", p.batch)
 	r.RegisterBatchTx("batchtx", p.batchTx)
+	r.RegisterEach("each", p.checkTx, jobs.BatchSize(4))
 	r.RegisterBatch("asking", p.asking)
 	r.RegisterBatchTx("askingtx", p.askingTx)
 	r.RegisterGroup("family", []string{"left", "right"}, p.group)
@@ -106,6 +107,8 @@ func scenarios() []*scenario {
 		{name: "checks in transactions of a plain pool", seed: seeding("tx", all...), pool: pgtest.OfDriver, completes: true},
 		{name: "batches", seed: seeding("batch", all...), completes: true},
 		{name: "batches in transactions", seed: seeding("batchtx", all...), completes: true},
+		{name: "rows that share transactions", seed: seeding("each", append(all, "panic 1")...), completes: true},
+		{name: "rows that share transactions, prepared", seed: seeding("each", append(all, "panic 1")...), pool: pgtest.Prepared, completes: true},
 		{
 			name: "checks that ask for others", completes: true,
 			seed: func(c *trial) {
