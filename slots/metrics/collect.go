@@ -32,6 +32,7 @@ var (
 	slotWidth   = desc("slot_width_seconds", "Distance between two slots.")
 	slotBegan   = desc("slot_timestamp_seconds", "The slot that has begun last.")
 	slotLag     = desc("slot_lag_seconds", "Since the oldest slot began that is not done; 0 when all are.")
+	ledgerAhead = desc("ledger_ahead_seconds", "How far the ledger lies beyond the slot that has begun last, written while the clock was ahead; 0 when it does not.")
 	slotPlanned = desc("slot_planned_rows", "Rows of the slot that has begun last, when it was opened; an estimate when there are many.")
 	slotChecked = desc("slot_checked_rows", "Rows of the slot that has begun last whose outcome is recorded.")
 	slotFailed  = desc("slot_failed_rows", "Of these, rows whose check failed.")

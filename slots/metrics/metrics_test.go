@@ -100,6 +100,50 @@ func TestWhatIsWrongInTheLedgerIsCounted(t *testing.T) {
 	})
 }
 
+func TestRowsFromBeforeTheLedgerAreCounted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.now = slot(1).Add(time.Minute)
+	w.run(slot(1))
+	const into = `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		values (prescient.job_number($1), 'order', '1', $2, $2)`
+	w.exec(into, "ok", slot(-3))
+	_, got := parse(t, w.scrape())
+	got.wants(t, samples{
+		`prescient_unfinished_slots{state="missed"}`:           1,
+		`prescient_overdue_rows{job_exec="ok",state="missed"}`: 1,
+		`prescient_slot_lag_seconds`:                           4 * 900,
+	})
+	w.exec(`update prescient.job set paused_at = now(), paused_by = 'me' where name = 'ok'`)
+	_, got = parse(t, w.scrape())
+	got.wants(t, samples{`prescient_unfinished_slots{state="missed"}`: 0, `prescient_slot_lag_seconds`: 0})
+	w.exec(`update prescient.job set paused_at = null, paused_by = null where name = 'ok'`)
+	w.exec(`update prescient.setting set since = $1`, slot(100)) // beyond the clock
+	_, got = parse(t, w.scrape())
+	got.wants(t, samples{`prescient_unfinished_slots{state="missed"}`: 1, `prescient_ledger_ahead_seconds`: 99 * 900})
+}
+
+func TestWhatLiesBeyondTheClockIsMeasured(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.run(slot(1))
+	_, got := parse(t, w.scrape())
+	got.wants(t, samples{`prescient_ledger_ahead_seconds`: 0})
+	w.run(slot(50))
+	w.now = slot(2)
+	_, got = parse(t, w.scrape())
+	got.wants(t, samples{`prescient_ledger_ahead_seconds`: 48 * 900})
+	ledger, err := slots.NewLedger(t.Context(), w.db, "", w.clock)
+	if err == nil {
+		_, err = ledger.Rewind(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got = parse(t, w.scrape())
+	got.wants(t, samples{`prescient_ledger_ahead_seconds`: 0})
+}
+
 func TestADatabaseThatIsGoneLeavesTheCountsOfTheProcess(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -103,6 +103,7 @@ type reading struct {
 	claims   map[bool]int // by whether they are live
 	outbox   []consumer
 	blocking float64 // seconds
+	beyond   float64 // seconds by which the ledger lies beyond the clock
 	ahead    []forecast.Slot
 }
 
@@ -140,6 +141,11 @@ func (s *Source) read(ctx context.Context) (*reading, error) {
 			r.claims[c.Live]++
 		}
 	}
+	beyond, err := ledger.Ahead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.beyond = beyond.By(slot).Seconds()
 	schema, err := pgsql.ParseSchema(s.Schema)
 	if err != nil {
 		return nil, err
@@ -241,6 +247,7 @@ func (r *reading) collect(gauge func(d *prometheus.Desc, value float64, labels .
 		lag = max(0, r.now.Sub(r.oldest).Seconds())
 	}
 	gauge(slotLag, lag)
+	gauge(ledgerAhead, r.beyond)
 	gauge(slotPlanned, float64(r.current.Planned))
 	gauge(slotChecked, float64(r.current.Checked))
 	gauge(slotFailed, float64(r.current.Failed))

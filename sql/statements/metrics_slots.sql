@@ -1,5 +1,6 @@
 -- The slots from $1 to $2 that are missed (no ledger row; $2 itself is due), open, or done with rows in them that are not
--- of paused jobs, oldest first: what ledger_trouble finds, without counting rows.
+-- of paused jobs, oldest first: what ledger_trouble finds, without counting rows. One probe looks for rows in slots before these: of
+-- the slots there, the first with rows is found.
 select
     s.slot,
     case
@@ -13,8 +14,16 @@ select
         else 'left_open'
     end as state
 from (
-    select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot
+    select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot, false as early
     from (select since, width from prescient.setting limit 1) as setting
+    union all
+    select before.slot, true
+    from (
+        select min(f.next_check_at) as slot
+        from prescient.future_job f
+        where f.next_check_at < least((select prescient.slot_ceil(greatest($1, since), width) from prescient.setting limit 1), $2)
+    ) as before
+    where before.slot is not null
 ) as s
 left join prescient.slot_run r on r.slot = s.slot
 left join lateral (
@@ -22,8 +31,8 @@ left join lateral (
     from prescient.future_job f
     where f.next_check_at = s.slot
     limit 1
-) as probe on r.state = 'done'
-where r.slot is null
+) as probe on r.state = 'done' or s.early
+where (r.slot is null and not s.early)
     or r.state = 'open'
     or (
         probe.has_rows
