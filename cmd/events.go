@@ -53,17 +53,19 @@ type eventsTailOptions struct {
 	consumer string
 	limit    count
 	follow   bool
+	newest   count // begin with the newest that many; 0: after what after and consumer say
 }
 
 func newEventsTail(a *App) *cobra.Command {
 	var o eventsTailOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "tail",
-		Short: "Print the events in the outbox, one a line, the oldest first",
-		Long: `Print the events in the outbox, one a line, the oldest first: its position, its time, its id and its data; with
---output json a CloudEvent with its position, one a line. It begins after --after, or after what --consumer has
-acknowledged, or with the oldest. With --follow it goes on until it is stopped. A terminal gets as much of a line as
-fits.
+		Short: "Print the newest events in the outbox, or those after a position, one a line",
+		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id and the data of each. With
+--output json each line is a CloudEvent with its position. Without --after and --consumer, these are the newest --limit
+events. Otherwise they begin after --after, or after the last event that --consumer has acknowledged; --after 0-0 begins
+with the oldest. With --follow the command then waits for more events until it is stopped. On a terminal, long lines are
+cut.
 
 A transaction that has written something and is not over, anywhere on the server, holds back the events after it.
 
@@ -73,6 +75,9 @@ Where events were removed that --after or --consumer has not read yet, it fails 
   prescient events tail --after 7311-42`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("after") && !c.Flags().Changed("consumer") {
+				o.newest = o.limit
+			}
 			if o.follow && !c.Flags().Changed("limit") {
 				o.limit = 0
 			}
@@ -82,7 +87,7 @@ Where events were removed that --after or --consumer has not read yet, it fails 
 	fs := c.Flags()
 	fs.Var(&o.after, "after", "begin after this one")
 	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
-	countVar(fs, &o.limit, "limit", 100, "number of events at the most; with --follow no limit unless it is given")
+	countVar(fs, &o.limit, "limit", 100, "print at most this many events; with --follow no limit unless it is given")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.MarkFlagsMutuallyExclusive("after", "consumer")
 	return c
@@ -101,7 +106,20 @@ func tailEvents(ctx context.Context, a *App, o eventsTailOptions) error {
 		if err != nil {
 			return toGoOn(a, err, o.consumer)
 		}
-		for left := int(o.limit); ; {
+		left := int(o.limit)
+		if o.newest > 0 {
+			page, err := box.Newest(ctx, int(o.newest))
+			if err == nil {
+				err = printEvents(a, page)
+			}
+			if err != nil || !o.follow {
+				return err
+			}
+			if left -= len(page); len(page) > 0 {
+				after = page[len(page)-1].Position
+			}
+		}
+		for o.limit == 0 || left > 0 {
 			n := tailPage
 			if o.limit > 0 {
 				n = min(n, left)
@@ -119,7 +137,8 @@ func tailEvents(ctx context.Context, a *App, o eventsTailOptions) error {
 			if len(page) > 0 {
 				after = page[len(page)-1].Position
 			}
-			if left -= len(page); o.limit > 0 && left == 0 || !o.follow && len(page) < n {
+			left -= len(page)
+			if !o.follow && len(page) < n {
 				return nil
 			}
 			if len(page) == n {
@@ -131,6 +150,7 @@ func tailEvents(ctx context.Context, a *App, o eventsTailOptions) error {
 			case <-time.After(tailPause):
 			}
 		}
+		return nil
 	})
 }
 

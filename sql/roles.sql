@@ -108,7 +108,7 @@ begin
             ]),
             ('prescient_reader', array[
                 'settings', 'slot_floor', 'slot_ceil', 'number_of', 'jobs_in_slot', 'rows_in_slot', 'why', 'trace_check', 'trace_value',
-                'trace_abroad', 'ended_before', 'read_events', 'store', 'slot_index_only'
+                'trace_abroad', 'ended_before', 'read_events', 'newest_events', 'store', 'slot_index_only'
             ]),
             ('prescient_runner', array[
                 'wait_for_locks', 'job_number', 'slot_target', 'lock_slot', 'look_into_slot', 'slot_is_claimable', 'end_sessions', 'open_slot',

@@ -26,7 +26,7 @@ var mayRun = map[pgsql.Role]string{
 	"both":    `forecast_blocks functions_applied read_settings schedule_blocks store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
 	pgsql.Reader: `action_last board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
-		board_retry board_slot board_waiting claim_list doctor_jobs doctor_months enqueue_lock event_consumers event_lost event_read forecast_history forecast_jobs
+		board_retry board_slot board_waiting claim_list doctor_jobs doctor_months enqueue_lock event_consumers event_lost event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_traces group_others history_list history_show history_stats job_known job_list job_names
 		job_paused job_related job_show learn_begin learn_curves learn_sample learn_since
 		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find rows_left schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
@@ -43,7 +43,7 @@ var mayRun = map[pgsql.Role]string{
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pgsql.Reader: `ended_before jobs_in_slot number_of read_events rows_in_slot slot_index_only trace_abroad trace_check trace_value why`,
+	pgsql.Reader: `ended_before jobs_in_slot newest_events number_of read_events rows_in_slot slot_index_only trace_abroad trace_check trace_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence finish_rows_apart job_number lateness_bucket lock_slot look_into_slot make_history_month
 		make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry trace_in traced wait_for_locks`,

@@ -65,6 +65,7 @@ func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
 		"a page":          {pgsql.ScheduleList, []any{"s77", "", nil, 100, nil}, "future_job"},
 		"a prefix":        {pgsql.ScheduleList, []any{"", "s777", nil, 100, nil}, "schedule"},
 		"event_read":      {pgsql.EventRead, []any{"100", 7, 100}, "event_outbox"},
+		"event_newest":    {pgsql.EventNewest, []any{100}, "event_outbox"},
 		"event_prune":     {pgsql.EventPrune, []any{noon, 100, false}, "event_outbox"},
 	} {
 		if plan := explain(t, db, test.stmt, test.args...); strings.Contains(plan, "Seq Scan on "+test.table+" ") {

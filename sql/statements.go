@@ -65,6 +65,7 @@ var (
 	EventForget           = file("event_forget")
 	EventInsert           = file("event_insert")
 	EventLost             = file("event_lost")
+	EventNewest           = file("event_newest")
 	EventPrune            = file("event_prune")
 	EventRead             = file("event_read")
 	FunctionsApplied      = file("functions_applied")

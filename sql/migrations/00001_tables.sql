@@ -473,7 +473,7 @@ create table prescient.event_outbox (
     data         json,
     written_at   timestamptz not null default clock_timestamp(),
 
-    -- event_read, event_prune: in the order of readers.
+    -- event_read, event_newest, event_prune: in the order of readers.
     constraint event_outbox_pkey primary key (mark, position)
 )
 -- Vacuumed by what is added, too, and soon after a prune.

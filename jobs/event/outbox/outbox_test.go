@@ -505,3 +505,53 @@ func FuzzParsePosition(f *testing.F) {
 		}
 	})
 }
+
+func TestTheNewestEventsAreThoseThatCanBeReadInTheirOrder(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if got, err := w.box.Newest(t.Context(), 3); err != nil || len(got) != 0 {
+		t.Fatalf("of none: %v, %v", got, err)
+	}
+	for n := range 5 {
+		w.publish1(happened("a", n))
+	}
+	w.readAll(5)
+	for limit, want := range map[int]string{1: "a-4", 3: "a-2 a-3 a-4", 5: "a-0 a-1 a-2 a-3 a-4", 9: "a-0 a-1 a-2 a-3 a-4"} {
+		if got := w.newest(limit); ids(got) != want {
+			t.Errorf("the newest %d: got %q, want %q", limit, ids(got), want)
+		}
+	}
+
+	open := w.db.MustBegin()
+	defer func() { _ = open.Rollback() }()
+	w.publish(open, happened("open", 1))
+	w.publish1(happened("after", 1))
+	before := w.newest(2)
+	if ids(before) != "a-3 a-4" {
+		t.Errorf("while an earlier transaction is open: %q", ids(before))
+	}
+	if err := open.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	w.readAll(7)
+	if got := w.read(before[1].Position, 9); ids(got) != "open-1 after-1" {
+		t.Errorf("a reader that goes on after the newest gets %q", ids(got))
+	}
+}
+
+// publish1 publishes an event in a transaction of its own.
+func (w *world) publish1(e event.Event) {
+	w.t.Helper()
+	if err := w.box.Publish(w.t.Context(), []event.Event{e}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) newest(limit int) []outbox.Stored {
+	w.t.Helper()
+	list, err := w.box.Newest(w.t.Context(), limit)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}

@@ -38,6 +38,19 @@ func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []St
 	return list, nil
 }
 
+// Newest returns the newest events that Read would return from the beginning, at most limit of them, the oldest of them
+// first. A reader that goes on with Read after the last of them misses no event. Newest holds all of them in memory.
+func (o *Outbox) Newest(ctx context.Context, limit int) (list []Stored, err error) {
+	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
+		list, err = pgsql.Collect(ctx, tx, pgsql.EventNewest.In(o.schema), []any{limit}, scan)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the outbox: %w", pgsql.ExplainMissing(err))
+	}
+	return list, nil
+}
+
 func scan(row *sql.Rows, s *Stored) error {
 	var at, generated sql.NullTime
 	err := row.Scan(&s.Position.Mark, &s.Position.Number, &s.ID, &s.Source, &s.Type, &s.Subject, &at, &generated,

@@ -1,0 +1,23 @@
+-- The newest events of those that read_events would return from the beginning, the oldest of them first.
+--
+-- Called by event_newest. The bound is read before the query takes its snapshot, as in read_events. So a reader that
+-- goes on after the last of these events misses none.
+create or replace function prescient.newest_events(most bigint)
+returns setof prescient.event_outbox
+language plpgsql
+as $$
+declare
+    ended xid8 := prescient.ended_before();
+begin
+    return query
+    select newest.*
+    from (
+        select o.*
+        from prescient.event_outbox o
+        where o.mark < ended
+        order by o.mark desc, o.position desc
+        limit most
+    ) as newest
+    order by newest.mark, newest.position;
+end
+$$;
