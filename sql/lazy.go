@@ -147,6 +147,7 @@ func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message
 	m.Do("commit")
 	m.Do("begin read write")
 	m.text.WriteString(first.text.String())
+	m.parts = append(m.parts, first.parts...)
 	m.scans = append(m.scans, first.scans...)
 	m.fail(first.err)
 	if err := m.commitTx(ctx, tx, after, false); err != nil {

@@ -19,17 +19,27 @@ import (
 // a process that stops in its middle holds nothing up. The zero value is an empty message.
 type Message struct {
 	text  strings.Builder
+	parts []part
 	scans []func(row *sql.Rows) error
 	err   error // of the first statement that cannot be written
+}
+
+// part is a statement of a message, or the settings of one Do.
+type part struct {
+	text string
+	scan func(row *sql.Rows) error // nil: it returns no rows
 }
 
 // ErrEnough is returned by what scans a row to skip the rows that are left.
 var ErrEnough = errors.New("enough rows")
 
 // Do adds a text without parameters that returns no rows, such as settings.
-func (m *Message) Do(text string) {
-	m.text.WriteString(text)
+func (m *Message) Do(text string) { m.add(part{text: text}) }
+
+func (m *Message) add(p part) {
+	m.text.WriteString(p.text)
 	m.text.WriteString(";\n")
+	m.parts = append(m.parts, p)
 }
 
 // Add adds a statement that returns rows, and what scans each. A message with one that cannot be written, such as for a parameter that
@@ -40,7 +50,7 @@ func (m *Message) Add(query string, args []any, scan func(row *sql.Rows) error) 
 		m.fail(err)
 		return
 	}
-	m.Do(text)
+	m.add(part{text, scan})
 	m.scans = append(m.scans, scan)
 }
 
@@ -54,8 +64,11 @@ func (m *Message) fail(err error) {
 // Commit sends the message as one transaction with settings of its own, on a connection of its own. An error that is
 // none of the server's leaves open whether it was committed, but for that of [Message.Add].
 func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) error {
-	if m.err != nil {
+	switch {
+	case m.err != nil:
 		return m.err
+	case !Several(db):
+		return m.commitEach(ctx, db, settings)
 	}
 	// On a connection that is held, database/sql repeats nothing silently.
 	conn, err := db.Connx(ctx)
@@ -74,6 +87,65 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 		_ = giveUp(conn)
 	}
 	return err
+}
+
+// commitEach is Commit for a driver that sends one statement at a time.
+func (m *Message) commitEach(ctx context.Context, db *sqlx.DB, settings string) error {
+	return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, nil) }, func(tx *sqlx.Tx) error {
+		for text := range strings.SplitSeq("set transaction read write;"+settings, ";") {
+			if _, err := tx.ExecContext(ctx, text); err != nil {
+				return explainBegin(err)
+			}
+		}
+		return m.SendEach(ctx, tx)
+	})
+}
+
+// Read sends a message that only reads. Where the driver sends one statement at a time, a transaction holds them together, and
+// a statement may be sent anew, with all before it.
+func (m *Message) Read(ctx context.Context, db *sqlx.DB) error {
+	if Several(db) {
+		return m.Send(ctx, db)
+	}
+	return ReadTx(ctx, db, func(tx *sqlx.Tx) error { return m.SendEach(ctx, tx) })
+}
+
+// Several reports whether the driver of a pool sends several statements in one message: lib/pq does, and so does a driver
+// with a method SendsSeveral. Every other driver is taken for one that does not, as pgx's adapter for database/sql does not.
+func Several(db *sqlx.DB) bool {
+	switch db.Driver().(type) {
+	case lazyDriver, *pq.Driver, pq.Driver, interface{ SendsSeveral() }:
+		return true
+	}
+	return false
+}
+
+// SendEach is Send, with one statement after another.
+func (m *Message) SendEach(ctx context.Context, tx Querier) error {
+	if m.err != nil {
+		return m.err
+	}
+	for _, p := range m.parts {
+		if err := p.send(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p part) send(ctx context.Context, tx Querier) error {
+	rows, err := tx.QueryContext(ctx, p.text)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	if p.scan == nil { // read to its end, where its error may be
+		p.scan = func(*sql.Rows) error { return nil }
+	}
+	if _, err := each(rows, p.scan); err != nil {
+		return err
+	}
+	return rows.Close()
 }
 
 // Send sends the message within a transaction, which an error of [Message.Add] leaves as it is.

@@ -53,7 +53,7 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	})
 	addEngine(&m)
 	err := Retry(func() error {
-		err := m.Send(ctx, db)
+		err := m.Read(ctx, db)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	entsql "entgo.io/ent/dialect/sql"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/jmoiron/sqlx"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"gorm.io/driver/postgres"
@@ -78,5 +79,26 @@ func TestAnOrderAndItsCheckArePlacedTogetherOrNotAtAll(t *testing.T) {
 				t.Errorf("%s: %d orders, %d checks, %v", name, placed, checked, err)
 			}
 		}
+	}
+}
+
+func TestAClientOpensOnTheOwnPoolOfGorm(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	ofGorm, err := gorm.Open(postgres.Open(pgtest.URL(t)), &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := ofGorm.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	client, err := jobs.NewClient(ctx, sqlx.NewDb(pool, "pgx"), jobs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(ctx, client, pool, Order{ID: 1}); err != nil {
+		t.Error(err)
 	}
 }

@@ -77,6 +77,9 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) { return c(
 
 func (c connector) Driver() driver.Driver { return c }
 
+// SendsSeveral tells package sql that the connections send several statements in one message.
+func (c connector) SendsSeveral() {}
+
 func (c connector) Open(string) (driver.Conn, error) { return c(context.Background()) }
 
 // InTx makes a function whose transaction is one of pgx into one that jobs.Registry.RegisterTx takes, or RegisterBatchTx or

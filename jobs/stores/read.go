@@ -79,6 +79,9 @@ func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, sca
 			}
 			return err
 		})
+		if !pgsql.Several(s.DB) {
+			return m.SendEach(ctx, tx)
+		}
 		return m.Send(ctx, tx)
 	})
 	return list, pgsql.ExplainMissing(err)
