@@ -96,7 +96,7 @@ type Jobs struct {
 	// Horizon is how far ahead a check may be asked for, more than 0. Default: 43800 h, 5 years.
 	Horizon time.Duration `mapstructure:"horizon"`
 
-	// MaxPayload is the largest payload in bytes, at least 1. Default: 65536.
+	// MaxPayload is the largest payload in bytes, from 1 to 1048576, which the database enforces. Defaults to 65536.
 	MaxPayload int `mapstructure:"max_payload"`
 }
 

@@ -99,8 +99,8 @@ var rules = map[string]rule[Config]{
 		func(c Config) bool { return c.Jobs.Horizon > 0 },
 	},
 	"jobs.max_payload": {
-		"a whole number of bytes, at least 1",
-		func(c Config) bool { return c.Jobs.MaxPayload >= 1 },
+		"a whole number of bytes from 1 to 1048576, which is what the database takes as text",
+		func(c Config) bool { return c.Jobs.MaxPayload >= 1 && c.Jobs.MaxPayload <= 1<<20 },
 	},
 	"events.to": {
 		"a URL such as outbox:, stdout:, file:///var/log/events.jsonl or https://example.com/hook " +

@@ -23,7 +23,7 @@ type Config struct {
 	Schema string
 	// Horizon is how far ahead a check may be asked for; beyond it a date is taken for a mistake. Default 5 years.
 	Horizon time.Duration
-	// MaxPayload limits a payload, in bytes. Default 65536.
+	// MaxPayload limits a payload, in bytes. The database takes at most 1048576 of its text. Defaults to 65536.
 	MaxPayload int
 	// Registry are the jobs that runs know, where the application has them at hand: a check of another is enqueued, and
 	// Logger is warned, once for each job. Default: nobody looks.

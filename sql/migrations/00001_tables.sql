@@ -92,6 +92,8 @@ create domain prescient.group_key as text constraint future_job_names check (oct
 create domain prescient.instant as timestamptz constraint future_job_in_range
     check (value between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00');
 create domain prescient.counter as integer constraint future_job_counts check (value >= 0);
+-- As text, because that is what runs read, and 2 kB of numbers such as 1e131071 are a gigabyte of it.
+create domain prescient.payload as jsonb constraint payload_size check (octet_length(value::text) <= 1048576);
 create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
 
 create table prescient.future_job (
@@ -109,7 +111,7 @@ create table prescient.future_job (
     spent          interval              not null default '0',
     -- Beside what a move changes, too: of an update WAL has what lies between the first and the last change.
     trace          text,
-    payload        jsonb,
+    payload        prescient.payload,
     enqueued_at    timestamptz           not null default clock_timestamp(),
     -- The caller's role: current_user is the owner in a function that runs with the owner's rights.
     enqueued_by    text                  not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
@@ -378,7 +380,7 @@ create table prescient.schedule (
     id         text collate "C" not null,
     crontab    text        not null,
     timezone   text        not null default '',
-    payload    jsonb,
+    payload    prescient.payload,
     deadline   interval,
     spread     interval    not null default '0',
     misfire    text        not null default 'all',

@@ -1,0 +1,34 @@
+package sql_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// A kilobyte of numbers can be a gigabyte of text, which ends the run that reads it.
+func TestAPayloadIsBoundedAsText(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	numbers := "[" + strings.Repeat("1e131071,", 9) + "1]"
+	long := `"` + strings.Repeat("x", 1<<20) + `"`
+	fits := `"` + strings.Repeat("x", 1<<20-2) + `"`
+	for _, bad := range []string{numbers, long} {
+		for what, statement := range map[string]string{
+			"enqueue":      `select prescient.enqueue('remind', 'order', '1', clock_timestamp(), $1)`,
+			"enqueue_many": `select prescient.enqueue_many('{remind}', '{order}', '{1}', array[clock_timestamp()], array[$1], '{""}', '{null}', 'keep')`,
+			"insert": `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, payload)
+				values (1, 'order', '1', '2030-03-01', '2030-03-01', $1)`,
+			"schedule": `insert into prescient.schedule (id, crontab, anchor, payload) values ('a', '@daily', '2030-03-01', $1)`,
+		} {
+			if e := refused(t, db, pqerror.CheckViolation, statement, bad); e.Constraint != "payload_size" {
+				t.Errorf("%s: constraint %q", what, e.Constraint)
+			}
+		}
+	}
+	exec(t, db, `select prescient.enqueue('remind', 'order', '1', clock_timestamp(), $1)`, fits)
+	refused(t, db, pqerror.CheckViolation, `update prescient.future_job set payload = $1`, numbers)
+}
