@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,9 +21,9 @@ func newConfigCheck(a *App) *cobra.Command {
 	return overAll(a.withOutput(&cobra.Command{
 		Use:   "check",
 		Short: "Check that the settings fit the database, and that the queries of sql_jobs can run",
-		Long: `Check that the settings are right, that slots.width is what the database says, and that the queries of sql_jobs can run:
-the server understands them, the role may be taken, the columns are those that are known. No query is run. Exits 3 when
-something is wrong.`,
+		Long: `Check that the settings are right, that slots.width is what the database says, that the directory of a file in events.to
+exists, and that the queries of sql_jobs can run: the server understands them, the role may be taken, the columns are
+those that are known. No query is run. Exits 3 when something is wrong.`,
 		Example: `  prescient config check --config /etc/prescient/prescient.yaml`,
 		Args:    exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -34,7 +37,8 @@ something is wrong.`,
 
 // checkedView is the settings that were tried, as JSON.
 type checkedView struct {
-	Width   string      `json:"width"` // what is wrong with slots.width; empty: nothing, or there is no database to ask
+	Width   string      `json:"width"`  // what is wrong with slots.width; empty: nothing, or there is no database to ask
+	Events  string      `json:"events"` // what is wrong with the directory of the file in events.to; empty: nothing
 	Queries []queryView `json:"queries"`
 }
 
@@ -46,12 +50,12 @@ type queryView struct {
 }
 
 func checkConfig(ctx context.Context, a *App) error {
-	view := checkedView{Queries: a.triedQueries(ctx)}
+	view := checkedView{Events: a.eventsProblem(), Queries: a.triedQueries(ctx)}
 	if err := a.tryWidth(ctx); err != nil {
 		view.Width = err.Error()
 	}
 	var found error
-	if view.Width != "" || len(broken(view.Queries)) > 0 {
+	if view.Width != "" || view.Events != "" || len(broken(view.Queries)) > 0 {
 		found = &ExitError{Code: Found}
 	}
 	return cmp.Or(a.print(view, func() error { return printChecked(a, view) }), found)
@@ -75,6 +79,29 @@ func (a *App) tryWidth(ctx context.Context) error {
 		return fmt.Errorf("slots.width cannot be compared with that of the database: %w", err)
 	}
 	return a.checkWidth(setting)
+}
+
+// eventsProblem returns what is wrong with the directory of the file that events go to; empty: nothing, or they go elsewhere.
+func (a *App) eventsProblem() string {
+	to, err := url.Parse(a.Config().Events.To.Reveal())
+	if err != nil || to.Scheme != "file" {
+		return ""
+	}
+	dir := filepath.Dir(to.Path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Sprintf("events.to (%s) is a file in %s, which is no directory: no event is published until there is one that this user may write to",
+			a.origin("events.to"), dir)
+	}
+	return ""
+}
+
+// examineEvents finds a missing directory of events.to, for doctor.
+func (a *App) examineEvents() []doctor.Finding {
+	problem := a.eventsProblem()
+	if problem == "" {
+		return nil
+	}
+	return []doctor.Finding{{Name: "events", Severity: doctor.Action, What: problem, Do: "create the directory, or correct events.to"}}
 }
 
 // triedQueries tells of each query of sql_jobs whether it can run.
@@ -127,10 +154,13 @@ func printChecked(a *App, view checkedView) error {
 	if view.Width != "" {
 		err = a.sentence(view.Width)
 	}
+	if view.Events != "" {
+		err = errors.Join(err, a.sentence(view.Events))
+	}
 	for _, q := range view.Queries {
 		err = errors.Join(err, a.sentence(q.String()))
 	}
-	if view.Width == "" && len(view.Queries) == 0 {
+	if view.Width == "" && view.Events == "" && len(view.Queries) == 0 {
 		said := "the settings are right"
 		if len(a.config.Warnings) > 0 {
 			said = "the settings can be used, but look at the warnings of the log"

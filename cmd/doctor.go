@@ -28,7 +28,7 @@ func newDoctor(a *App) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for what will hurt before it does, and say what mends it",
 		Long: `Look for what will hurt before it does: settings that cron would not see, secrets that everybody can read, a configuration
-file that another user may have written, queries of sql_jobs that cannot run, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
+file that another user may have written, queries of sql_jobs that cannot run, a missing directory of events.to, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
 that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
 missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
 finds. Each finding comes with the
@@ -62,6 +62,7 @@ func examine(ctx context.Context, a *App) error {
 		view.Findings = append(a.examineSettings(ctx, &view, crontabs), doctor.Skipped(a.config.Skipped)...)
 		view.Findings = append(view.Findings, a.examineFile()...)
 		view.Findings = append(view.Findings, a.examineClear()...)
+		view.Findings = append(view.Findings, a.examineEvents()...)
 	}
 	db, err := a.connect(ctx)
 	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage || err != nil && ctx.Err() != nil {

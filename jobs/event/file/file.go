@@ -5,6 +5,7 @@
 // file: each locks it (flock) while it writes, so that lines do not mix. The file is opened for each batch, so it may be
 // renamed or removed at any time, as log rotation does; a new one has the mode 0640, less the umask. Where a crash or a
 // full disk has left half a line, the next batch begins on a line of its own: what is no JSON, a reader skips.
+// While its directory is missing, or the file cannot be written, each Publish fails; opening the publisher does not.
 //
 // Standard output is as safe as what reads it: what is in a pipe is lost with its reader. Where several processes share
 // a pipe, their batches may mix; let each have its own, or use a file.
@@ -14,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -32,11 +34,15 @@ func openFile(_ context.Context, to *url.URL, _ event.Config) (event.Publisher, 
 		return nil, errors.New("must be file:// and an absolute path, as in file:///var/log/events.jsonl, and nothing else")
 	}
 	f := file(to.Path)
-	if err := f.append(nil); err != nil { // now rather than at the first event
+	// A path that can never be the file is refused now. What an operator can mend, such as a missing directory, fails each
+	// Publish until then, and holds up nothing but events.
+	if err := f.append(nil); errors.Is(err, errNoFile) || errors.Is(err, syscall.EISDIR) {
 		return nil, err
 	}
 	return f, nil
 }
+
+var errNoFile = errors.New("is no regular file; stdout: is the URL of standard output")
 
 // Publish appends a batch. The events are in the file, on the disk, when it returns nil.
 func (f file) Publish(ctx context.Context, events []event.Event) error {
@@ -61,7 +67,7 @@ func (f file) append(lines []byte) (err error) {
 	defer func() { err = errors.Join(err, opened.Close()) }() // which unlocks it
 	switch {
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file; stdout: is the URL of standard output", f)
+		return fmt.Errorf("%s %w", f, errNoFile)
 	case len(lines) == 0:
 		return nil
 	}
@@ -72,6 +78,9 @@ func (f file) append(lines []byte) (err error) {
 func (f file) open() (*os.File, os.FileInfo, error) {
 	for {
 		opened, err := os.OpenFile(string(f), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w. Create the directory %s, and let this user write to it", err, filepath.Dir(string(f)))
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("open the file for events: %w", err)
 		}

@@ -386,20 +386,19 @@ func TestABadURLIsRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for to, want := range map[string]string{
-		"file:events.jsonl":                      "must be file:// and an absolute path",
-		"file://events.jsonl":                    "must be file:// and an absolute path",
-		"file://example.com" + dir + "/e":        "must be file:// and an absolute path",
-		"file://me@" + dir + "/e":                "must be file:// and an absolute path",
-		"file://" + dir + "/e?mode=0600":         "must be file:// and an absolute path",
-		"file://" + dir + "/e#f":                 "must be file:// and an absolute path",
-		"file:":                                  "must be file:// and an absolute path",
-		"file://" + dir:                          "is a directory",
-		"file://" + fifo:                         "is no regular file; stdout: is the URL of standard output",
-		"file:///dev/null":                       "is no regular file",
-		"file://" + dir + "/missing/events.json": "no such file or directory",
-		"stdout://host":                          "must be stdout: and nothing else",
-		"stdout:x":                               "must be stdout: and nothing else",
-		"stdout:?a":                              "must be stdout: and nothing else",
+		"file:events.jsonl":               "must be file:// and an absolute path",
+		"file://events.jsonl":             "must be file:// and an absolute path",
+		"file://example.com" + dir + "/e": "must be file:// and an absolute path",
+		"file://me@" + dir + "/e":         "must be file:// and an absolute path",
+		"file://" + dir + "/e?mode=0600":  "must be file:// and an absolute path",
+		"file://" + dir + "/e#f":          "must be file:// and an absolute path",
+		"file:":                           "must be file:// and an absolute path",
+		"file://" + dir:                   "is a directory",
+		"file://" + fifo:                  "is no regular file; stdout: is the URL of standard output",
+		"file:///dev/null":                "is no regular file",
+		"stdout://host":                   "must be stdout: and nothing else",
+		"stdout:x":                        "must be stdout: and nothing else",
+		"stdout:?a":                       "must be stdout: and nothing else",
 	} {
 		if _, err := event.Open(t.Context(), to, event.Config{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", to, err, want)
@@ -407,5 +406,25 @@ func TestABadURLIsRefusedAtOnce(t *testing.T) {
 	}
 	if _, err := event.Open(t.Context(), "file://localhost"+dir+"/e", event.Config{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEventsAreWrittenOnceTheMissingDirectoryIsThere(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "missing")
+	publisher, err := event.Open(t.Context(), "file://"+dir+"/events.jsonl", event.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := eventsOf("a", 0, 1)
+	if err := publisher.Publish(t.Context(), events); err == nil || !strings.Contains(err.Error(), "Create the directory "+dir+",") {
+		t.Errorf("published without a directory: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, publisher, events)
+	if got, bad := ids(read(t, filepath.Join(dir, "events.jsonl"))); len(bad) > 0 || len(got["a"]) != 1 {
+		t.Errorf("the file has %v, %v", got, bad)
 	}
 }
