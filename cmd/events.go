@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -163,14 +164,20 @@ func tailStart(ctx context.Context, box *outbox.Outbox, o eventsTailOptions) (ou
 	if errors.Is(err, outbox.ErrNoConsumer) {
 		return outbox.Position{}, nil
 	}
+	if err == nil && c.Ahead {
+		err = fmt.Errorf("consumer %q: %w", o.consumer, outbox.ErrConsumerAhead)
+	}
 	if err == nil {
 		err = box.Lost(ctx, c.Position)
 	}
 	return c.Position, err
 }
 
-// toGoOn says how a reader that has lost events goes on without them.
+// toGoOn says how a reader goes on that has lost events, or is ahead of the outbox.
 func toGoOn(a *App, err error, consumer string) error {
+	if errors.Is(err, outbox.ErrConsumerAhead) {
+		return fmt.Errorf("%w: %s events ack --consumer %s --forget", err, a.self(), spoken.Word(consumer))
+	}
 	lost, ok := errors.AsType[*outbox.LostError](err)
 	switch {
 	case !ok:
@@ -250,7 +257,7 @@ func ackEvents(ctx context.Context, a *App, o eventsAckOptions) error {
 		}
 		consumer, err := box.Ack(ctx, o.consumer, o.upTo.Position)
 		if err != nil {
-			return err
+			return toGoOn(a, err, o.consumer)
 		}
 		return printConsumers(a, []outbox.Consumer{consumer})
 	})

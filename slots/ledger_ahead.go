@@ -53,6 +53,21 @@ func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 	return found[0], nil
 }
 
+// ConsumersAhead lists the consumers of the outbox whose position is another server's, as after a restore from a dump. They
+// get no events until they are forgotten.
+func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
+	var names []string
+	_, err := list(ctx, l, pgsql.EventConsumers, []any{nil}, func(row *sql.Rows, name *string) error {
+		var ahead bool
+		err := row.Scan(name, new(string), new(int64), new(time.Time), &ahead)
+		if ahead {
+			names = append(names, *name)
+		}
+		return err
+	})
+	return names, wrapped("read the consumers of the outbox", err)
+}
+
 // Rewind forgets the slots of the ledger that lie beyond the clock, and returns how many. It leaves a slot that a runner is at.
 // A ledger that begins beyond the clock begins with the current slot. schedule.Store.Rewind does the same for schedules.
 func (l *Ledger) Rewind(ctx context.Context) (forgotten int64, err error) {

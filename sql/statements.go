@@ -61,6 +61,7 @@ var (
 	EnqueueLock           = file("enqueue_lock")
 	EnqueueMany           = file("enqueue_many")
 	EventAck              = file("event_ack")
+	EventAhead            = file("event_ahead")
 	EventConsumers        = file("event_consumers")
 	EventForget           = file("event_forget")
 	EventInsert           = file("event_insert")

@@ -57,13 +57,14 @@ type Consumer struct {
 	Consumer string          `json:"consumer"`
 	Position outbox.Position `json:"position"`
 	AckedAt  time.Time       `json:"acked_at"`
+	Ahead    bool            `json:"ahead"` // the position is another server's: the consumer gets no events
 }
 
 // NewConsumers returns consumers as JSON.
 func NewConsumers(list []outbox.Consumer) []Consumer {
 	views := []Consumer{}
 	for _, c := range list {
-		views = append(views, Consumer{c.Name, c.Position, c.AckedAt})
+		views = append(views, Consumer{c.Name, c.Position, c.AckedAt, c.Ahead})
 	}
 	return views
 }

@@ -33,6 +33,7 @@ var Conditions = []Condition{
 	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, and some of the slot that was run last", "%", 1, sla},
 	{"between-stores", "rows on their way to another store for longer than LIMIT", "duration", (10 * time.Minute).Seconds(), betweenStores},
 	{"ahead", "a ledger with slots, or a beginning, that lie beyond the clock by more than LIMIT", "duration", time.Minute.Seconds(), ahead},
+	{"consumers", "more than LIMIT consumers of the outbox at a position that the server has not come to", "", 0, consumers},
 }
 
 // Limits are those that differ from the defaults. The zero value has none.

@@ -22,12 +22,13 @@ type Report struct {
 	Jobs      []slots.JobStatus // that were checked in the last day, gave rows up, or are unregistered
 	LateSlots []slots.LateSlot  // of the last day, the newest 20
 	// Slowest is the slot that took longest of the newest four that were run in their time, or are being run; Took is how long.
-	Slowest  time.Time
-	Took     time.Duration
-	leaving  []slots.Leaving
-	ahead    slots.Ahead
-	unopened int64 // rows of the current slot, which no run has opened yet
-	knows    func(job string) bool
+	Slowest   time.Time
+	Took      time.Duration
+	leaving   []slots.Leaving
+	ahead     slots.Ahead
+	consumers []string // of the outbox, that are ahead of it
+	unopened  int64    // rows of the current slot, which no run has opened yet
+	knows     func(job string) bool
 	// Findings are what is wrong. None: all is well.
 	Findings []Finding
 }
@@ -76,6 +77,9 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, 
 	if r.ahead, err = l.Ahead(ctx); err != nil {
 		return r, err
 	}
+	if r.consumers, err = l.ConsumersAhead(ctx); err != nil {
+		return r, err
+	}
 	for _, c := range Conditions {
 		if limit, on := limits.of(c); on {
 			for _, f := range c.judge(&r, limit) {
@@ -107,6 +111,15 @@ func missed(r *Report, limit float64) []Finding {
 
 func ahead(r *Report, limit float64) []Finding {
 	return r.found(r.ahead.By(r.Current.Slot).Seconds() > limit, "slots rewind", "%s", AheadText(r.ahead))
+}
+
+func consumers(r *Report, limit float64) (list []Finding) {
+	if n := len(r.consumers); n > 0 {
+		list = r.found(float64(n) > limit, "events ack --forget --consumer "+spoken.Word(r.consumers[0]),
+			"%s no events: %s. The position of each is another server's, as after a restore from a dump. Forget each consumer; it then begins with the oldest event",
+			plural(int64(n), "consumer of the outbox gets", "consumers of the outbox get"), spoken.List(r.consumers))
+	}
+	return list
 }
 
 // AheadText says what lies beyond the clock.

@@ -41,6 +41,7 @@ begin
         on conflict (only_row) do update
         set mark = excluded.mark, position = excluded.position, written_at = excluded.written_at, removed_at = excluded.removed_at
         where (excluded.mark, excluded.position) > (r.mark, r.position)
+            or r.mark >= ended -- of another server, from before a restore
     )
     select count(*) into removed from gone;
     return removed;

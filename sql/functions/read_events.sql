@@ -14,7 +14,7 @@ begin
         and o.mark < ended
         and (
             (after_mark, after_position) = ('0'::xid8, 0)
-            or not exists (select from prescient.event_removed r where (r.mark, r.position) > (after_mark, after_position))
+            or not exists (select from prescient.event_removed r where (r.mark, r.position) > (after_mark, after_position) and r.mark < ended)
         )
     order by o.mark, o.position
     limit most;

@@ -1,6 +1,6 @@
 -- Who reads the outbox, how many events wait for each, counted up to 1,000, and for how long the first has, in microseconds.
 select
-    c.name, c.mark, c.position, c.acked_at,
+    c.name, c.mark, c.position, c.acked_at, c.mark >= pg_snapshot_xmax(pg_current_snapshot()) as ahead,
     (
         select count(*)
         from (

@@ -1,4 +1,5 @@
--- Moves a consumer forward, never back, and not beyond what can be read. No row: it would be beyond.
+-- Moves a consumer forward, never back, and not beyond what can be read. No row: it would be beyond, or the consumer is at a
+-- number that this server has given to no transaction yet.
 insert into prescient.event_consumer as c (name, mark, position, acked_at)
 select $1, $2::text::xid8, $3, clock_timestamp()
 where $2::text::xid8 < prescient.ended_before(prepared => false)
@@ -6,4 +7,5 @@ on conflict (name) do update
 set mark = case when (excluded.mark, excluded.position) > (c.mark, c.position) then excluded.mark else c.mark end,
     position = case when (excluded.mark, excluded.position) > (c.mark, c.position) then excluded.position else c.position end,
     acked_at = excluded.acked_at
+where c.mark < pg_snapshot_xmax(pg_current_snapshot())
 returning mark, position, acked_at

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -22,13 +23,14 @@ type Stored struct {
 
 // Read returns the events after a position, at most limit of them. To go on, give it the position of the last one.
 // Nothing means that there is nothing yet; see the package documentation for when an event is seen. A *LostError means
-// that some of them were removed; after the zero Position come those that are there.
+// that some of them were removed; after the zero Position come those that are there. ErrAhead means that the server has not
+// come to the position, which is another server's.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		args := []any{fmt.Sprint(after.Mark), after.Number, limit}
 		list, err = pgsql.Collect(ctx, tx, pgsql.EventRead.In(o.schema), args, scan)
 		if err == nil && len(list) == 0 && after != (Position{}) {
-			err = o.lost(ctx, tx, after)
+			err = cmp.Or(o.lost(ctx, tx, after), o.ahead(ctx, tx, after))
 		}
 		return err
 	})
@@ -51,6 +53,16 @@ func (o *Outbox) Newest(ctx context.Context, limit int) (list []Stored, err erro
 	return list, nil
 }
 
+// ahead returns ErrAhead for a position that the server has not come to.
+func (o *Outbox) ahead(ctx context.Context, tx *sqlx.Tx, p Position) error {
+	var ahead bool
+	err := tx.QueryRowContext(ctx, pgsql.EventAhead.In(o.schema), fmt.Sprint(p.Mark)).Scan(&ahead)
+	if err == nil && ahead {
+		return ErrAhead
+	}
+	return err
+}
+
 func scan(row *sql.Rows, s *Stored) error {
 	var at, generated sql.NullTime
 	err := row.Scan(&s.Position.Mark, &s.Position.Number, &s.ID, &s.Source, &s.Type, &s.Subject, &at, &generated,
@@ -70,7 +82,14 @@ type Consumer struct {
 	Name     string
 	Position Position // everything up to here is acknowledged
 	AckedAt  time.Time
+	// Ahead means that Position is another server's, as after a restore from a dump: the consumer gets no event, and cannot
+	// acknowledge one. After Forget it begins with the oldest event that can be read.
+	Ahead bool
 }
+
+// ErrConsumerAhead is returned for a Consumer that is Ahead.
+var ErrConsumerAhead = errors.New("the consumer is at a position that this server has not come to, so it gets no events: " +
+	"the position is another server's, as after a restore from a dump. Forget the consumer; it then begins with the oldest event")
 
 // ErrAhead is returned for a position that lies ahead of what can be read.
 var ErrAhead = errors.New("the position lies ahead of what can be read: give one that events tail has printed")
@@ -79,7 +98,8 @@ var ErrAhead = errors.New("the position lies ahead of what can be read: give one
 var ErrNoConsumer = errors.New("there is no such consumer")
 
 // Ack records that a consumer has dealt with every event up to and including a position, and returns how far it is.
-// A consumer that is further stays there; one that is not known yet is made.
+// A consumer that is further stays there; one that is not known yet is made. ErrAhead is returned for a position that no
+// reader can have come to, and ErrConsumerAhead for a consumer that is Ahead.
 func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consumer, error) {
 	c := Consumer{Name: consumer}
 	err := checkConsumer(consumer)
@@ -91,6 +111,9 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrAhead
+		if known, _ := o.Consumer(ctx, consumer); known.Ahead {
+			err = ErrConsumerAhead
+		}
 	}
 	if err != nil {
 		return Consumer{}, fmt.Errorf("acknowledge %s for consumer %q: %w", upTo, consumer, pgsql.ExplainMissing(err))
@@ -131,7 +154,7 @@ func (o *Outbox) Consumer(ctx context.Context, name string) (Consumer, error) {
 func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		list, err = pgsql.Collect(ctx, tx, pgsql.EventConsumers.In(o.schema), []any{name}, func(row *sql.Rows, c *Consumer) error {
-			err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt)
+			err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead)
 			c.AckedAt = c.AckedAt.UTC()
 			return err
 		})
