@@ -117,7 +117,8 @@ begin
                 'trace_in', 'take_places', 'take_pace'
             ]),
             ('prescient_operator', array[
-                'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows'
+                'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows',
+                'record_action', 'end_action'
             ])
         ) as g (role, names)
         join pg_proc p on p.proname = any (g.names) and p.oid = any (own_routines)
@@ -141,7 +142,6 @@ grant update (registered_at, sla) on prescient.job to prescient_runner;
 grant update on prescient.job to prescient_operator;
 grant update (since, store, draining_since, draining_by, mover) on prescient.setting to prescient_operator;
 grant insert, update, delete on prescient.store_out, prescient.store_in to prescient_operator;
-grant insert, update on prescient.action to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;

@@ -47,7 +47,7 @@ var mayCall = map[pgsql.Role]string{
 	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence finish_rows_apart job_number lateness_bucket lock_slot look_into_slot make_history_month
 		make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry trace_in traced wait_for_locks`,
-	pgsql.Operator: `drop_history_months give_rows prune_events receive_rows retry_failed set_width settle_rows`,
+	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action retry_failed set_width settle_rows`,
 	pgsql.Owner:    `end_by_key require_schedules place place_count place_hash place_key within_seconds`,
 }
 
@@ -539,5 +539,60 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	}
 	if n := get[int](t, db, `select count(*) from rows_of_schedules.future_job`); n != 1 {
 		t.Errorf("%d rows wait, want that of the schedule", n)
+	}
+}
+
+// The audit trail is written by functions alone: an operator ends the actions of the own role, and changes nothing else.
+func TestAnOperatorCannotRewriteActions(t *testing.T) {
+	t.Parallel()
+	const schema = "audited"
+	db := withRoles(t, schema)
+	exec(t, db, "grant audited_operator to audited_nobody; create role audited_other; grant audited_operator to audited_other")
+	record := func(role string) (id int64) {
+		t.Helper()
+		tx := begin(t, db)
+		exec(t, tx, "set local role "+role)
+		err := tx.QueryRowContext(t.Context(), pgsql.ActionInsert.In(schema), "desk", "pause", "remind", "it pauses", 1, 0, 0, 0, "running", "").
+			Scan(&id, new(any), new(any), new(any))
+		if err := errors.Join(err, tx.Commit()); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	end := func(role string, id int64, outcome string) (ended bool) {
+		t.Helper()
+		tx := begin(t, db)
+		exec(t, tx, "set local role "+role)
+		ended = get[bool](t, tx, pgsql.ActionEnd.In(schema), id, outcome, "by "+role)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		return ended
+	}
+	first, second := record("audited_nobody"), record("audited_nobody")
+	if end("audited_other", first, "failed") {
+		t.Error("an operator ended the action of another")
+	}
+	if !end("audited_nobody", first, "done") {
+		t.Error("an operator could not end an action of the own role")
+	}
+	if end("audited_nobody", first, "failed") {
+		t.Error("an operator ended an action again")
+	}
+	for _, change := range []string{
+		"insert into audited.action (actor, what, target, plan, row_count, slots, schedules, events) values ('', '', '', '', 0, 0, 0, 0)",
+		"update audited.action set result = ''", "update audited.action set ended_at = null", "delete from audited.action", "truncate audited.action",
+	} {
+		err := as(t, db, "audited_nobody", func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), change)
+			return err
+		})
+		if pq.As(err, pqerror.InsufficientPrivilege) == nil {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+	want := []string{fmt.Sprint(first, " audited_nobody done by audited_nobody"), fmt.Sprint(second, " audited_nobody running ")}
+	if diff := cmp.Diff(want, list(t, db, "select concat_ws(' ', id, by_role, outcome, result) from audited.action order by id")); diff != "" {
+		t.Error(diff)
 	}
 }

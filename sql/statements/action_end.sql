@@ -1,6 +1,2 @@
 -- Records how an action that went on has ended.
-update prescient.action
-set outcome = $2,
-    result = $3,
-    ended_at = statement_timestamp()
-where id = $1 and outcome = 'running'
+select prescient.end_action($1, $2, $3)
