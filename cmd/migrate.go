@@ -107,31 +107,36 @@ func migrateStatus(ctx context.Context, a *App, check bool) error {
 }
 
 func newMigrateDown(a *App) *cobra.Command {
-	var yes bool
+	var yes, roles bool
 	c := a.withOutput(&cobra.Command{
 		Use:   "down",
 		Short: "Drop the schema: prescient's tables and functions, with every row",
 		Long: `Drop the schema: prescient's tables, types and functions, with every waiting check and all history. Objects of an
 application in the same schema stay, and with them the schema. It fails, and drops nothing, if such an object depends on
-one of prescient's. The roles stay.
+one of prescient's.
+
+The roles of "migrate roles" stay. With --roles it drops them, too, after the tables. A role that still has something, here
+or in another database of the server, stays with all the others, and an error names what it has.
 
 Without --yes it only says what it would drop.`,
 		Example: `  prescient migrate down        # says what would be dropped
-  prescient migrate down --yes  # drops it`,
+  prescient migrate down --yes  # drops it
+  prescient migrate down --yes --roles`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return migrateDown(c.Context(), a, yes) },
+		RunE: func(c *cobra.Command, _ []string) error { return migrateDown(c.Context(), a, yes, roles) },
 	})
 	c.Flags().BoolVar(&yes, "yes", false, "drop it")
+	c.Flags().BoolVar(&roles, "roles", false, "drop the roles of the schema, too")
 	return c
 }
 
-func migrateDown(ctx context.Context, a *App, yes bool) error {
+func migrateDown(ctx context.Context, a *App, yes, roles bool) error {
 	return a.withSchema(ctx, func(db *sqlx.DB, list []pgsql.Migration) error {
 		undone := slices.DeleteFunc(slices.Clone(list), func(m pgsql.Migration) bool { return !m.Applied })
 		switch last := list[len(list)-1].Version; {
 		case last > pgsql.SchemaVersion:
 			return fmt.Errorf("schema %s has version %d, and this binary knows %d: %w", a.schema(), last, pgsql.SchemaVersion, pgsql.ErrNewer)
-		case len(undone) == 0:
+		case len(undone) == 0 && !roles:
 			return a.print([]pgsql.Migration{}, func() error { return a.sentence("nothing to do: the schema does not exist") })
 		case !yes:
 			return usagef("this drops prescient's tables and functions in schema %s of %s, with every row; add --yes to drop them",
@@ -140,7 +145,14 @@ func migrateDown(ctx context.Context, a *App, yes bool) error {
 		if err := pgsql.MigrateDown(ctx, db, a.schema()); err != nil {
 			return err
 		}
-		return a.print(undone, func() error { return a.sentence(fmt.Sprintf("dropped: prescient's objects in schema %s", a.schema())) })
+		what := "prescient's objects"
+		if roles {
+			if err := pgsql.DropRoles(ctx, db, a.schema()); err != nil {
+				return err
+			}
+			what += " and roles"
+		}
+		return a.print(undone, func() error { return a.sentence(fmt.Sprintf("dropped: %s in schema %s", what, a.schema())) })
 	})
 }
 

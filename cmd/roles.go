@@ -38,7 +38,7 @@ var roleOf = map[string]pgsql.Role{
 // refusal says what to do about an error of the server that the role may not do what the command does.
 func (a *App) refusal(err error) string {
 	role, known := roleOf[strings.TrimPrefix(a.command, a.Name+" ")]
-	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) {
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) || errors.Is(err, pgsql.ErrDropRole) {
 		return ""
 	}
 	if of, ok := errors.AsType[*stores.Error](err); ok { // whose login, roles and schema are its own

@@ -120,3 +120,48 @@ func keepRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
 	}
 	return nil // they are up to whoever migrated it
 }
+
+// ErrDropRole is returned for a role that still has something, or that the login may not drop.
+var ErrDropRole = errors.New("the role cannot be dropped")
+
+// DropRoles takes from the five roles what they may do in the schema, and drops them. The tables must be gone: see MigrateDown.
+// Returns ErrDropRole, and drops none, if a role has anything else in this database or another. Idempotent.
+//
+// It never uses drop owned: an application's objects may belong to a role, too.
+func DropRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
+	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
+		for _, role := range []Role{Operator, Runner, Reader, App, Owner} {
+			if err := dropRole(ctx, tx, schema, pq.QuoteIdentifier(role.In(schema))); err != nil {
+				return fmt.Errorf("drop role %s: %w", role.In(schema), err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("drop the roles of schema %s: %w", schema, err)
+	}
+	return nil
+}
+
+// dropRole drops a role if there is one.
+func dropRole(ctx context.Context, tx *sqlx.Tx, schema Schema, role string) error {
+	var there, schemaThere bool
+	const look = `select to_regrole($1) is not null, exists (select from pg_catalog.pg_namespace where nspname = $2)`
+	if err := tx.QueryRowContext(ctx, look, role, schema.String()).Scan(&there, &schemaThere); err != nil || !there {
+		return err
+	}
+	if schemaThere {
+		if _, err := tx.ExecContext(ctx, "revoke all on schema "+pq.QuoteIdentifier(schema.String())+" from "+role); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "drop role "+role)
+	switch e, _ := errors.AsType[*pq.Error](err); {
+	case HasState(err, pqerror.DependentObjectsStillExist):
+		return fmt.Errorf("%w, because it still has something: %s. Give that to another role or revoke it, in the database where it is, "+
+			"and drop the role again", ErrDropRole, strings.ReplaceAll(e.Detail, "\n", ", "))
+	case HasState(err, pqerror.InsufficientPrivilege):
+		return fmt.Errorf("%w: the login needs CREATEROLE and the admin option on it (%w)", ErrDropRole, err)
+	}
+	return err
+}

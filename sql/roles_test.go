@@ -596,3 +596,35 @@ func TestAnOperatorCannotRewriteActions(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestTheRolesGoDownUnlessOneStillHasSomething(t *testing.T) {
+	t.Parallel()
+	const schema = "goes_down"
+	db := withRoles(t, schema)
+	pgtest.DropRoles(t, db, schema)
+	exec(t, db, "create table goes_down.orders (id integer); alter table goes_down.orders owner to goes_down_owner; grant goes_down_app to goes_down_nobody")
+	if err := pgsql.MigrateDown(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	const there = "select rolname from pg_roles where rolname ~ '^goes_down_' order by 1"
+	before := list(t, db, there)
+	err := pgsql.DropRoles(t.Context(), db, schema)
+	if !errors.Is(err, pgsql.ErrDropRole) || !strings.Contains(err.Error(), "owner of table goes_down.orders") {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, list(t, db, there)); diff != "" {
+		t.Errorf("some were dropped:\n%s", diff)
+	}
+	exec(t, db, "alter table goes_down.orders owner to current_user; alter schema goes_down owner to current_user")
+	for range 2 { // idempotent
+		if err := pgsql.DropRoles(t.Context(), db, schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"goes_down_nobody"}, list(t, db, there)); diff != "" {
+		t.Error(diff)
+	}
+	if n := get[int](t, db, "select count(*) from goes_down.orders"); n != 0 {
+		t.Error(n)
+	}
+}
