@@ -66,7 +66,7 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 		case !who.MayChange && r.Method != http.MethodGet:
 			a.Fail(w, r, NewProblem(http.StatusForbidden, "this needs the token of an operator: without it one may read, and change nothing"))
 		default:
-			r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
+			r = r.WithContext(context.WithValue(WithToken(r.Context(), who.Token), whoKey{}, who))
 			r.Body = http.MaxBytesReader(w, r.Body, limit)
 			answer, err := handle(w, r)
 			if err != nil {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -16,6 +17,20 @@ type Who struct {
 	Name      string // of the token; empty: it has none
 	MayChange bool
 	Token     int // the number of the token, from 1 on; 0: none
+}
+
+// tokenKey is where a context has the number of a token.
+type tokenKey struct{}
+
+// WithToken returns a context of a request that came with the token of this number.
+func WithToken(ctx context.Context, token int) context.Context {
+	return context.WithValue(ctx, tokenKey{}, token)
+}
+
+// TokenOf returns the number that WithToken has put into a context, or 0.
+func TokenOf(ctx context.Context) int {
+	token, _ := ctx.Value(tokenKey{}).(int)
+	return token
 }
 
 // Keys are tokens, of which no more is kept than their digests.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 const (
@@ -15,6 +17,12 @@ const (
 	rate = 2
 	// burst is how many more they may ask at once after a time of rest: some pages that nobody has looked at lately.
 	burst = 40
+	// assumed is how many statements a read of unknown cost counts as until it has ended.
+	assumed = 5
+	// debt is how far the budget goes below zero at most, whatever reads have cost: 20 seconds of it.
+	debt = 40
+	// nap is how long a reader sleeps at most before it looks again whether it is its turn.
+	nap = 500 * time.Millisecond
 	// maxEntries is how many different reads are kept.
 	maxEntries = 100
 	// maxBytes is how large all of them together may be: one with the payloads of a page of checks has megabytes.
@@ -47,7 +55,15 @@ type shelf struct {
 	rate    float64 // statements in a second; rate where nobody says otherwise
 	left    float64 // statements that may be asked for now; below 0: they were asked for already
 	filled  time.Time
+	turns   map[int]*turn // of tokens that wait, or have waited
+	served  int64         // how many reads have begun
 	work    sync.WaitGroup
+}
+
+// turn is that of a token among those whose readers wait for leave to ask the database.
+type turn struct {
+	waiting int   // readers that wait
+	served  int64 // the number of its last read; 0: none
 }
 
 // entry is the last value of a read.
@@ -66,7 +82,7 @@ type entry struct {
 }
 
 func newShelf() *shelf {
-	return &shelf{entries: map[string]*entry{}, rate: rate, left: burst, filled: monotonic()}
+	return &shelf{entries: map[string]*entry{}, turns: map[int]*turn{}, rate: rate, left: burst, filled: monotonic()}
 }
 
 // load reads a value, and tells how many statements that took.
@@ -75,7 +91,7 @@ type load func(ctx context.Context) (value any, statements int, err error)
 // get returns a value that was read no longer than minAge ago; an older one where the budget is spent, or a newer one is not to be
 // had at once. It is never from before the action of a number.
 func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Duration, read load) (any, time.Duration, error) {
-	deadline := monotonic().Add(queueTimeout)
+	deadline, token := monotonic().Add(queueTimeout), web.TokenOf(ctx)
 	for {
 		s.mu.Lock()
 		e := s.entry(key)
@@ -91,17 +107,18 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 		if e.flight == nil {
 			forced := value != nil && max(e.acted, e.forced) < want // once for each action
 			due := key == first && now.Sub(e.tried) >= minAge
-			if left := s.budget(now); !forced && !due && (left <= 0 || left < burst/2 && have && s.othersFirst(e, now)) {
+			if left := s.budget(now); !forced && !due && (left <= 0 || !s.hasTurn(token) || left < burst/2 && have && s.othersFirst(e, now)) {
 				err := e.err
-				wait := time.Duration((1 - s.left) / s.rate * float64(time.Second))
-				s.mu.Unlock()
+				wait := max(time.Duration((1-s.left)/s.rate*float64(time.Second)), nap/10)
 				if err != nil || have {
+					s.mu.Unlock()
 					return value, age, err
 				}
 				if now.Add(wait).After(deadline) {
+					s.mu.Unlock()
 					return nil, 0, ErrBusy
 				}
-				if err := sleep(ctx, wait); err != nil {
+				if err := s.queue(ctx, token, min(wait, nap)); err != nil {
 					return nil, 0, err
 				}
 				continue
@@ -109,6 +126,8 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 			if forced {
 				e.forced = s.acted
 			}
+			s.served++
+			s.turn(token).served = s.served
 			s.begin(ctx, e, read)
 		}
 		flight := e.flight
@@ -141,6 +160,36 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 	}
 }
 
+// hasTurn tells whether no other token, of those whose readers wait, was served longer ago. Call it with mu held.
+func (s *shelf) hasTurn(token int) bool {
+	own := s.turn(token).served
+	for _, t := range s.turns {
+		if t.waiting > 0 && t.served < own {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *shelf) turn(token int) *turn {
+	if s.turns[token] == nil {
+		s.turns[token] = &turn{}
+	}
+	return s.turns[token]
+}
+
+// queue sleeps as a reader that waits for the turn of its token. Call it with mu held, which it releases.
+func (s *shelf) queue(ctx context.Context, token int, d time.Duration) error {
+	t := s.turn(token)
+	t.waiting++
+	s.mu.Unlock()
+	err := sleep(ctx, d)
+	s.mu.Lock()
+	t.waiting--
+	s.mu.Unlock()
+	return err
+}
+
 // peek returns the last value without waiting, nil where there is none, and has a newer one read where that is older than minAge and
 // the budget allows it.
 func (s *shelf) peek(ctx context.Context, key string, minAge time.Duration, read load) any {
@@ -157,10 +206,13 @@ func (s *shelf) peek(ctx context.Context, key string, minAge time.Duration, read
 // begin reads in the background, so that whoever has asked may go away. Call it with mu held.
 func (s *shelf) begin(ctx context.Context, e *entry, read load) {
 	flight := make(chan struct{})
+	cost := max(1, e.cost) // as far as it is known before
+	if e.tried.IsZero() {
+		cost = assumed
+	}
 	e.flight, e.tried = flight, monotonic()
 	began, acted := monotonic(), s.acted
-	cost := max(1, e.cost) // as far as it is known before
-	s.left -= float64(cost)
+	s.charge(cost)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	s.work.Go(func() {
 		defer cancel()
@@ -168,7 +220,7 @@ func (s *shelf) begin(ctx context.Context, e *entry, read load) {
 		large := size(value)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.left -= float64(max(1, statements) - cost)
+		s.charge(max(1, statements) - cost)
 		e.cost = statements
 		if e.err = err; err == nil {
 			e.value, e.began, e.acted, e.size = value, began, acted, large
@@ -266,8 +318,11 @@ func (s *shelf) budget(now time.Time) float64 {
 func (s *shelf) spend(statements int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left -= float64(statements)
+	s.charge(statements)
 }
+
+// charge takes statements from the budget. Call it with mu held.
+func (s *shelf) charge(statements int) { s.left = max(s.left-float64(statements), -debt) }
 
 // act returns the number of an action that was done, after which every read shows it to whoever gives the number.
 func (s *shelf) act() int64 {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 // counting is a read that takes some time and statements, and returns how often it was called.
@@ -112,6 +114,69 @@ func TestAllReadsTogetherKeepTheBudget(t *testing.T) {
 		if answers.Load() < 100_000 || busy.Load() > 2000 || old.Load() > 0 {
 			t.Errorf("%d answers, %d were told that the server is busy, %d too old", answers.Load(), busy.Load(), old.Load())
 		}
+	})
+}
+
+// One token asks for a new page from 50 places at once, all the time; the other one looks at one page after the other.
+func TestATokenThatAsksForMuchDoesNotStarveAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newShelf(), &counting{statements: 4, takes: 20 * time.Millisecond}
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		var work sync.WaitGroup
+		var pages, greedy, modest, busy atomic.Int64
+		ask := func(token int) error {
+			_, _, err := s.get(web.WithToken(ctx, token), fmt.Sprint("page ", pages.Add(1)), 0, time.Minute, c.read)
+			return err
+		}
+		for range 50 {
+			work.Go(func() {
+				for ctx.Err() == nil {
+					if ask(1) == nil {
+						greedy.Add(1)
+					} else {
+						_ = sleep(ctx, 10*time.Millisecond)
+					}
+				}
+			})
+		}
+		work.Go(func() {
+			for ctx.Err() == nil {
+				if err := ask(2); errors.Is(err, ErrBusy) {
+					busy.Add(1)
+				} else if err == nil {
+					modest.Add(1)
+				}
+				_ = sleep(ctx, time.Second)
+			}
+		})
+		work.Wait()
+		s.work.Wait()
+		if modest.Load() < greedy.Load()/2 || busy.Load() > modest.Load()/10 {
+			t.Errorf("%d reads of the one, %d of the other, which was told %d times that the server is busy", greedy.Load(), modest.Load(), busy.Load())
+		}
+	})
+}
+
+func TestABurstOfReadsOfUnknownCostLeavesABoundedDebt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newShelf(), &counting{statements: 1000, takes: time.Second}
+		var work sync.WaitGroup
+		for i := range 50 {
+			work.Go(func() { _, _, _ = s.get(t.Context(), fmt.Sprint(i), 0, time.Minute, c.read) })
+		}
+		work.Wait()
+		s.work.Wait()
+		if n := c.calls.Load(); n > (burst+10*rate)/assumed {
+			t.Errorf("%d reads of unknown cost began", n)
+		}
+		time.Sleep((debt + 1) / rate * time.Second)
+		if _, _, err := s.get(t.Context(), "later", 0, time.Minute, c.read); err != nil {
+			t.Error(err)
+		}
+		s.work.Wait()
 	})
 }
 
