@@ -334,6 +334,7 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 		t.Errorf("13:00: %+v", result)
 	}
 	w.db.MustExec(`update prescient.slot_run set opened_at = '2030-03-01 12:15Z', finished_at = '2030-03-01 13:05Z' where slot = $1`, slot(1))
+	w.db.MustExec(`update prescient.slot_job set last_at = '2030-03-01 13:05Z' where slot = $1`, slot(1))
 	if at, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || !at.Equal(slot(4)) {
 		t.Errorf("of the slots of this width %s took longest, %s: %v", at, took, err)
 	}
@@ -373,5 +374,37 @@ func TestACatchUpThatDefersNeverMovesARowToAnEarlierSlot(t *testing.T) {
 		if !job.NextCheckAt().After(slot(5)) {
 			t.Errorf("order %s waits for slot %s, and was asked for at %s", job.EntityKey, job.NextCheckAt(), slot(5))
 		}
+	}
+}
+
+// The slot stays open until the rows of a job that no run knows are cancelled. More workers would not have ended it earlier.
+func TestASlotThatWaitedForAnUnknownJobDidNotTakeLong(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]int{"beside others": 3, "alone": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("job", done)
+			w.enqueue("job", slot(1), known)
+			w.enqueue("misspelt", slot(1), 1)
+			if result := w.run(slot(1)); result.State != slots.StateOpen {
+				t.Fatalf("%+v", result)
+			}
+			w.db.MustExec(`delete from prescient.future_job`)
+			w.clock.Set(slot(2))
+			if result := w.run(slot(1)); result.State != slots.StateDone {
+				t.Fatalf("%+v", result)
+			}
+			// The first run was an hour ago, on the clock of the database.
+			w.db.MustExec(`update prescient.slot_run set opened_at = opened_at - interval '1 hour'`)
+			w.db.MustExec(`update prescient.slot_job set last_at = last_at - interval '1 hour'`)
+			if at, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || !at.Equal(slot(1)) || took > time.Minute {
+				t.Errorf("slot %s took %s: %v", at, took, err)
+			}
+			w.db.MustExec(`update prescient.slot_job set last_at = last_at + interval '1 hour' where last_at is not null`)
+			if _, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || (took >= time.Hour) != (known > 0) {
+				t.Errorf("with an outcome an hour after it was opened: %s, %v", took, err)
+			}
+		})
 	}
 }
