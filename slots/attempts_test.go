@@ -160,3 +160,19 @@ func TestTheErrorsOfARowAreBounded(t *testing.T) {
 		t.Errorf("the attempts have %d bytes", size)
 	}
 }
+
+// The rows of the last slot that were given up are told apart from those that wait to be tried again.
+func TestAJobTellsHowManyRowsOfItsLastSlotWereGivenUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("fails", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("down") }, jobs.Retry(1))
+	w.enqueue("fails", slot(1), 3)
+	for n, want := range []int64{0, 3} {
+		w.clock.Set(slot(n + 1))
+		w.run(slot(n + 1))
+		list, err := w.ledger.Jobs(t.Context(), slot(0).AddDate(-10, 0, 0)) // rows end on the clock of the database
+		if err != nil || len(list) != 1 || list[0].LastFailed != 3 || list[0].LastGaveUp != want {
+			t.Errorf("after slot %d, want %d rows given up: %+v, %v", n+1, want, list, err)
+		}
+	}
+}

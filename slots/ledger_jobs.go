@@ -33,6 +33,7 @@ type JobStatus struct {
 	LastChecked int64
 	LastFailed  int64
 	LastLate    int64
+	LastGaveUp  int64  // rows that are in history as failed
 	Error       string // what it failed with last; empty: it did not
 
 	// How late checks began: half of them, and all but one in a hundred, no later than this. No more than a fifth too
@@ -52,7 +53,7 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 		var sla, p50, p99 sql.NullInt64
 		var registered, slot, at sql.NullTime
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked, &j.LastFailed,
-			&j.LastLate, &at, &j.GaveUp, &j.MaxChecks, &j.Error, &p50, &p99)
+			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.MaxChecks, &j.Error, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = duration(sla), duration(p50), duration(p99)
 		j.RegisteredAt, j.LastSlot = registered.Time.UTC(), slot.Time.UTC()
 		j.LastAt = at.Time.UTC()

@@ -122,6 +122,7 @@ type Finding struct {
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
 	Remedy    string `json:"remedy"` // the command that mends it or tells more; empty: none does
+	Job       string `json:"job"`    // that it is about; empty: it is not about one job
 }
 
 // NewFindings returns findings as JSON; self is how to call the binary.

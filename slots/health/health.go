@@ -40,6 +40,16 @@ type Finding struct {
 	Text string `json:"text"`
 	// Remedy is the command, without the name of the binary, that mends it or tells more; empty: none does.
 	Remedy string `json:"remedy"`
+	// Job is the job that it is about; empty: it is not about one job.
+	Job string `json:"job"`
+}
+
+// of makes findings be about a job.
+func of(job string, found []Finding) []Finding {
+	for i := range found {
+		found[i].Job = job
+	}
+	return found
 }
 
 // Look reads the state of things and judges it. since is the first slot to look at for what was missed or left; the zero time is the
@@ -243,12 +253,13 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
-		where := "jobs"
-		if j.GaveUp >= j.Failed { // each check that failed was the last of its row: none waits to be tried again
-			where = "history"
+		where := "jobs list"
+		if j.LastGaveUp >= j.LastFailed { // no row waits to be tried again
+			where = "history list --outcome failed"
 		}
-		list = append(list, r.found(bad && which(j), where+" list --job "+spoken.Word(j.JobExec), "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
-			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))...)
+		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec), "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
+			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))
+		list = append(list, of(j.JobExec, found)...)
 	}
 	return list
 }
@@ -275,8 +286,9 @@ func slow(r *Report, limit float64) []Finding {
 func sla(r *Report, limit float64) (list []Finding) {
 	for _, j := range r.Jobs {
 		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
-		list = append(list, r.found(bad, "history stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
-			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked, clock(j.LastSlot), clock(j.LastAt))...)
+		found := r.found(bad, "history stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
+			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked, clock(j.LastSlot), clock(j.LastAt))
+		list = append(list, of(j.JobExec, found)...)
 	}
 	return list
 }

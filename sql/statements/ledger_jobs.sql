@@ -62,8 +62,10 @@ with left_open as materialized (
 ), gave_up as (
     select
         h.job_exec, count(*) filter (where h.outcome = 'failed') as n, count(*) filter (where h.outcome = 'max_checks') as max_checks,
+        count(*) filter (where h.outcome = 'failed' and h.slot = l.slot) as last_n,
         (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed'))[1] as error
     from prescient.future_job_history h
+    left join (select j.name, t.slot from total t join prescient.job j on j.job = t.job) as l on l.name = h.job_exec
     where h.outcome in ('failed', 'max_checks') and h.finished_at >= $1
     group by h.job_exec
 ), waiting as (
@@ -118,6 +120,7 @@ select
     coalesce(t.last_late, 0) as last_late,
     t.last_at,
     coalesce(g.n, 0) as gave_up,
+    coalesce(g.last_n, 0) as last_gave_up,
     coalesce(g.max_checks, 0) as max_checks,
     coalesce(case when t.last_failed > 0 then t.error end, g.error, t.error, '') as error,
     (100000 * power(2::double precision, l.p50 / 4.0))::bigint as p50,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -55,15 +56,15 @@ var ways = map[string]way{
 	"stranded":     {"/do/catch-up", "Catch up…"},
 	"overdue":      {"/ledger", "Look at the ledger"},
 	"gave-up":      {"/do/retry?since=24h", "Put them back…"},
-	"failing":      {"/jobs", "Look at the jobs"},
+	"failing":      {"/waiting", "Look at the rows"},
 	"publishing":   {"/schedules", "Look at the schedules"},
 	"unregistered": {"/jobs", "Look at the jobs"},
 	"slow":         {"/ledger", "Look at the ledger"},
 	"sla":          {"/jobs", "Look at the jobs"},
 }
 
-// leads returns where to go from a finding, nil where nothing here mends it. Rows of jobs that the server does not know are none of a
-// catch-up's.
+// leads returns where to go from a finding. It returns nil if no page mends it or tells more. Catch-up leaves rows of jobs that
+// the server does not know.
 func leads(f view.Finding) *way {
 	to, ok := ways[f.Condition]
 	switch {
@@ -73,6 +74,13 @@ func leads(f view.Finding) *way {
 		to = ways["overdue"]
 	case f.Condition == "stranded" && !strings.HasSuffix(f.Remedy, " catch-up"):
 		to = ways["unregistered"]
+	case f.Condition == "failing":
+		to.Path = link("/waiting", "job", f.Job)
+		if strings.Contains(f.Remedy, " history list ") {
+			to.Path = link("/ended", "job", f.Job, "outcome", jobs.Failed)
+		}
+	case f.Condition == "sla":
+		to = way{link("/job", "name", f.Job), "Look at the job"}
 	}
 	return &to
 }

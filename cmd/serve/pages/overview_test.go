@@ -23,6 +23,20 @@ func TestWhatIsStrandedLeadsToCatchUpOnlyWhereThatTakesIt(t *testing.T) {
 	}
 }
 
+func TestFailingChecksLeadToTheirRows(t *testing.T) {
+	t.Parallel()
+	for remedy, want := range map[string]string{
+		"prescient jobs list --job 'a b'":                               "/waiting?job=a+b",
+		"prescient history list --outcome failed --job 'a b'":           "/ended?job=a+b&outcome=failed",
+		"prescient --store x history list --outcome failed --job 'a b'": "/ended?job=a+b&outcome=failed",
+	} {
+		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []view.Finding{{Condition: "failing", Remedy: remedy, Job: "a b"}}}})
+		if got := v.Findings[0].Do; got == nil || got.Path != want {
+			t.Errorf("%s leads to %+v, want %s", remedy, got, want)
+		}
+	}
+}
+
 // A job whose name has the number of an order in it is one more job with each order.
 func TestTheFirstPageListsSomeOfTenThousandJobs(t *testing.T) {
 	t.Parallel()
