@@ -32,7 +32,6 @@ type Definition struct {
 	Misfire     Misfire
 	SLA         time.Duration // 0: none
 	Untraced    bool
-	AfterGroup  bool
 	Priority    int
 	LearnMin    time.Duration // of Learned
 	LearnMax    time.Duration // 0: not learned
@@ -180,12 +179,6 @@ func SLA(limit time.Duration) Option {
 // and what ends a row are kept all the same.
 func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 
-// AfterGroup is for what is to be done when all of something has ended: a row of the job is checked once no row of another
-// job waits in its group, whatever became of them; until then it goes from slot to slot, which counts as no check. Its group is
-// its GroupKey, or else its entity; rows of other jobs that are registered so do not count, nor do anonymous ones without a
-// GroupKey, which nothing finds. It is not for RegisterGroup.
-func AfterGroup() Option { return func(d *Definition) { d.AfterGroup = true } }
-
 // Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are claimed already
 // are not waited for. A job that has come to a limit of its own lets others pass. Default 0.
 func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
@@ -284,7 +277,6 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(d.Horizon > 0, "Horizon(%s): must be positive", d.Horizon)
 	d.must(d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
 	d.must(d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
-	d.must(!d.AfterGroup || !d.Grouped(), "AfterGroup: a job that is checked by group cannot wait for its group")
 	d.must(d.BatchSize == 0 || d.Batched() && !d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
 	d.must(d.DB == nil || d.InTx(), "Through needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")

@@ -10,7 +10,6 @@
 //	run.claim       claim.go    a claim: the next rows of a job, under a lease; read.go reads them
 //	run.workOn      work.go     the way of a claim: read, check, record, done
 //	run.admit       limit.go    what all runners together may do of a job: places, and pace.go its pace
-//	run.othersWait  after.go    rows that are to be checked after the others of their group
 //	round.enter     enter.go    waits until there is room for a check: a place, its instant, a worker
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
 //	round.isGone    gone.go     rows that are cancelled or moved while they wait for that

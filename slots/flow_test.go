@@ -201,80 +201,45 @@ func TestChecksThatSomebodyElseAsksForHoldUpNoOtherOutcome(t *testing.T) {
 	}
 }
 
-// A fan out and in: what gathers is checked in the slot after the one in which the last part has ended, and once.
-func TestAJobAfterItsGroupIsCheckedWhenTheOthersHaveEnded(t *testing.T) {
+// The recipe of docs/flow.md. Both parts have done their work before either looks whether it is the last.
+func TestOfTwoLastPartsOfAGroupThatEndAtOnceOneAsksForWhatFollows(t *testing.T) {
 	t.Parallel()
-	for name, group := range map[string]string{"a group_key": "import 7", "an entity": ""} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			w.registry.RegisterBatch("split", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
-				results := make([]jobs.Result, len(batch))
-				for i := range batch {
-					results[i].Enqueue = []jobs.FutureJob{child("gather", "seven", group, slot(2)), child("report", "seven", group, slot(2))}
-					for n := range 3 {
-						part := child("part", "seven", group, slot(2))
-						part.ItemKey = fmt.Sprint(n)
-						results[i].Enqueue = append(results[i].Enqueue, part)
-					}
-				}
-				return results, nil
-			})
-			w.registry.Register("part", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-				if job.ItemKey == "0" && job.CheckCount < 2 {
-					return new(job.Slot.Add(time.Hour)), nil // in slots 2, 6 and 10
-				}
-				return nil, errors.New("a part that fails has ended, too")
-			}, jobs.Retry(0))
-			var gathered []time.Time
-			w.registry.Register("gather", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-				gathered = append(gathered, job.Slot)
+	w := setup(t)
+	var working sync.WaitGroup
+	working.Add(2)
+	w.registry.RegisterTx("import.load", func(ctx context.Context, tx *sqlx.Tx, part jobs.FutureJob) (*time.Time, error) {
+		working.Done()
+		working.Wait()
+		if _, err := tx.ExecContext(ctx, `select prescient.lock_group($1)`, part.GroupKey); err != nil {
+			return nil, err
+		}
+		related, err := w.client.Related(ctx, tx, part)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range related {
+			if other.JobExec == part.JobExec && other.Key() != part.Key() {
 				return nil, nil
-			}, jobs.AfterGroup(), jobs.MaxChecks(1))
-			w.registry.Register("report", done, jobs.AfterGroup()) // does not wait for the other one that waits
-			w.enqueue("unrelated", slot(30), 10)
-			if _, err := w.client.Enqueue(t.Context(), w.db, child("split", "seven", group, slot(1)), jobs.Keep); err != nil {
-				t.Fatal(err)
 			}
-			for n := 1; n <= 12; n++ {
-				w.run(slot(n))
-			}
-			if diff := cmp.Diff([]time.Time{slot(11)}, gathered); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 3, jobs.Failed: 3}, w.outcomes()); diff != "" {
-				t.Error(diff)
-			}
-			events, err := w.client.Why(t.Context(), w.db, jobs.Key{JobExec: "gather", EntityName: "order", EntityKey: "seven"})
-			if err != nil || len(events) != 2 {
-				t.Errorf("its story should not tell of each slot in which it waited: %+v, %v", events, err)
-			}
-		})
+		}
+		_, err = w.client.Enqueue(ctx, tx, child("import.report", part.EntityKey, "", slot(2)), jobs.Keep)
+		if err == nil {
+			_, err = w.client.Enqueue(ctx, tx, child("asked", part.ItemKey, "", slot(2)), jobs.Keep) // one for each that asks
+		}
+		return nil, err
+	}, jobs.Retry(0))
+	for _, key := range []string{"customers", "orders"} {
+		part := child("import.load", "seven", "import seven", slot(1))
+		part.ItemKey = key
+		if _, err := w.client.Enqueue(t.Context(), w.db, part, jobs.Keep); err != nil {
+			t.Fatal(err)
+		}
 	}
-}
-
-// Those that wait for their group do not wait for each other, in whatever slot the others are, and though they are paused.
-func TestAJobAfterItsGroupDoesNotWaitForAnotherThatDoes(t *testing.T) {
-	t.Parallel()
-	for name, reported := range map[string]time.Time{"in a later slot": slot(50), "paused": slot(1)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			w.registry.Register("gather", done, jobs.AfterGroup())
-			w.registry.Register("report", done, jobs.AfterGroup())
-			list := []jobs.FutureJob{child("gather", "seven", "", slot(1)), child("report", "seven", "", reported)}
-			if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
-				t.Fatal(err)
-			}
-			if name == "paused" {
-				if _, err := w.client.Pause(t.Context(), w.db, "report"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if result := w.run(slot(1)); result.Finished != 1 {
-				t.Errorf("%+v", result)
-			}
-		})
+	if result := w.run(slot(1)); result.Finished != 2 {
+		t.Errorf("%+v", result)
+	}
+	if reports, asked := w.pending("import.report"), w.pending("asked"); reports != 1 || asked != 1 {
+		t.Errorf("%d reports wait, and %d parts have asked for one; want 1 and 1", reports, asked)
 	}
 }
 
@@ -342,18 +307,5 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	}
 	if _, err := w.client.End(ctx, w.db, jobs.Failed, left...); err == nil {
 		t.Error("a row was ended as failed")
-	}
-}
-
-func TestAJobAfterItsGroupMayBeRegisteredWhenTheRunnerIsMade(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.registry.Register("report", done, jobs.AfterGroup())
-	runner := w.runner()
-	w.registry.Register("gather", done, jobs.AfterGroup())
-	w.enqueue("gather", slot(2), 3)
-	w.clock.Set(slot(2))
-	if result, err := runner.Run(t.Context(), slot(2)); err != nil || result.Finished != 3 {
-		t.Errorf("%+v, %v: do they wait for themselves?", result, err)
 	}
 }

@@ -15,7 +15,7 @@ type outcome struct {
 	number   int64 // of its job
 	verdict  *guard.Verdict
 	ran      bool
-	untraced bool // of a job that wants no trace of a check without an error, or of one that waits for its group
+	untraced bool // of a job that wants no trace of a check without an error
 	lateness time.Duration
 	duration time.Duration
 }
@@ -34,7 +34,7 @@ func (rd *round) outcomes(u *unit, verdicts []guard.Verdict, ran bool, took time
 	list := make([]outcome, len(u.rows))
 	for i := range u.rows {
 		list[i] = outcome{
-			id: u.rows[i].ID, number: u.numberOf(i), verdict: &verdicts[i], ran: ran, untraced: (u.def.Untraced || u.def.AfterGroup && !ran) && verdicts[i].Error == "",
+			id: u.rows[i].ID, number: u.numberOf(i), verdict: &verdicts[i], ran: ran, untraced: u.def.Untraced && verdicts[i].Error == "",
 			lateness: u.rows[i].Lateness.Truncate(latenessUnit),
 			duration: (took / time.Duration(len(u.rows))).Truncate(time.Microsecond),
 		}

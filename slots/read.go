@@ -50,8 +50,7 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	if err != nil {
 		return nil, more, err
 	}
-	wait, err := r.othersWait(c, rows, numbers)
-	return r.units(c, rows, numbers, wait), more, err
+	return r.units(c, rows, numbers), more, nil
 }
 
 // rowSize is about how many bytes a row takes without its texts.

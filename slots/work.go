@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -108,7 +107,7 @@ func (b batch) add(rows []jobs.FutureJob, i int) {
 
 // units divides rows into those that are checked by one call. Rows that need none have their outcome at once, as those do
 // that wait for others.
-func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[int64]bool) []*unit {
+func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 	var units []*unit
 	batches := map[batchKey]batch{}
 	moment := r.moment()
@@ -119,9 +118,6 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64, wait map[i
 			c.leaves = true
 			c.leave(rows[i].ID)
 			continue
-		}
-		if verdict == nil && wait[rows[i].ID] {
-			verdict = new(guard.Defer(moment))
 		}
 		batched := verdict == nil && job.def.Batched() && !job.def.Grouped()
 		var key batchKey

@@ -230,9 +230,6 @@ func (d due) statements() map[string]statement {
 		"group_read": {nil, pgsql.GroupRead.In(""), []any{d.slot, jobs, d.group, "order", "1", first}, map[string]int64{
 			"future_job_group": d.all/few + few, "future_job_key": few, "future_job_pkey": d.all/few + few,
 		}},
-		"group_others": {nil, pgsql.GroupOthers.In(""), []any{pq.Int64Array{1, 2}, pq.Array([]sql.NullString{d.group, {}}), pq.StringArray{"order", "order"}, pq.StringArray{"1", "2"}, jobs}, map[string]int64{
-			"future_job_group": d.all/few + few, "future_job_key": few,
-		}},
 		"slot_close":     {[]string{opened, drained}, pgsql.SlotClose.In(""), []any{d.slot, true, nil}, slotIndex(look)},
 		"slot_waiting":   {nil, pgsql.SlotWaiting.In(""), []any{d.slot}, slotIndex(d.all + few)},
 		"slot_jobs":      {[]string{opened}, pgsql.SlotJobs.In(""), []any{d.slot}, nil},

@@ -76,7 +76,6 @@ var (
 	ForecastLedger        = file("forecast_ledger")
 	ForecastSlots         = file("forecast_slots")
 	ForecastTraces        = file("forecast_traces")
-	GroupOthers           = file("group_others")
 	GroupRead             = file("group_read")
 	GroupTry              = file("group_try")
 	HistoryList           = file("history_list")
