@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -121,8 +122,11 @@ func (a *App) warnUnknown(ctx context.Context, db *sqlx.DB, c *jobs.Client, job 
 	if err != nil {
 		return err
 	}
-	a.log.WarnContext(ctx, "no run has ever registered this job: the check waits until one does. If the name is wrong, cancel it"+
-		a.meant(job, names), "job", job)
+	attrs := []any{"job", job}
+	if meant := strings.TrimPrefix(a.meant(job, names), ": "); meant != "" {
+		attrs = append(attrs, "hint", meant)
+	}
+	a.log.WarnContext(ctx, "no run has ever registered this job: the check waits until one does. If the name is wrong, cancel it", attrs...)
 	return nil
 }
 
