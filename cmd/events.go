@@ -88,7 +88,7 @@ Where events were removed that --after or --consumer has not read yet, it fails 
 	fs := c.Flags()
 	fs.Var(&o.after, "after", "begin after this one")
 	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
-	countVar(fs, &o.limit, "limit", 100, "print at most this many events; with --follow no limit unless it is given")
+	countVar(fs, &o.limit, "limit", 100, "print at most N events; with --follow no limit unless it is given")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.MarkFlagsMutuallyExclusive("after", "consumer")
 	return c

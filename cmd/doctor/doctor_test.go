@@ -142,9 +142,17 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 				t.Fatalf("it is not found: %+v", found)
 			}
 			remedy, _, _ := strings.Cut(found[i].Do, "  -- ")
-			w.exec(cmp.Or(test.mend, remedy))
-			if found := w.look(); has(found, test.check, test.severity, test.part) {
-				t.Errorf("it is still there: %+v", found)
+			// Vacuum keeps rows that a transaction which began before may still see, such as one of a server's own workers.
+			deadline := time.Now().Add(20 * time.Second)
+			for {
+				w.exec(cmp.Or(test.mend, remedy))
+				found := w.look()
+				if !has(found, test.check, test.severity, test.part) {
+					break
+				}
+				if test.mend != "" || time.Now().After(deadline) {
+					t.Fatalf("it is still there: %+v", found)
+				}
 			}
 		})
 	}
