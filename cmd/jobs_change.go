@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
 type jobsCancelOptions struct {
@@ -36,9 +37,18 @@ func newJobsCancel(a *App) *cobra.Command {
 	return c
 }
 
+// errOfSchedule refuses to change the check of a schedule, which would end or move the schedule unseen.
+func (a *App) errOfSchedule(key jobs.Key) error {
+	return fmt.Errorf("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: %[2]s schedules delete %[3]s",
+		schedule.JobExec, a.self(), spoken.Word(key.EntityKey))
+}
+
 func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
 	if o.key.ItemKey != "" && o.key.JobExec == "" {
 		return usagef("--item needs --job")
+	}
+	if o.key.JobExec == schedule.JobExec {
+		return a.errOfSchedule(o.key)
 	}
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
 		var view struct {
@@ -55,6 +65,9 @@ func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
 			}
 			return err
 		})
+		if err == nil && view.Cancelled == 0 && o.key.JobExec == "" && o.key.EntityName == schedule.EntityName {
+			return a.errOfSchedule(o.key)
+		}
 		if err == nil && view.Cancelled == 0 {
 			err = a.known(ctx, db, c, o.key.JobExec)
 		}
@@ -96,6 +109,9 @@ func newJobsReschedule(a *App) *cobra.Command {
 func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error {
 	if o.cap != 0 && !o.pushBack {
 		return usagef("--cap needs --push-back")
+	}
+	if o.key.JobExec == schedule.JobExec {
+		return a.errOfSchedule(o.key)
 	}
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		var slot time.Time

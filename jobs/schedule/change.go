@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -207,13 +208,25 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 		}
 		if err == nil {
 			spec.ID = e.id
-			specs[i], _, err = spec.after(was.Spec).normal(s.cfg.MaxPayload)
+			specs[i], err = s.checked(spec.after(was.Spec), was.Spec)
 		}
 		if err != nil {
 			return nil, about(specs, e.id, err)
 		}
 	}
 	return specs, s.normalize(ctx, tx, specs)
+}
+
+// checked is normal. A schedule whose time zone or crontab this binary does not know can still be paused.
+func (s *Store) checked(spec, was Spec) (Spec, error) {
+	normal, _, err := spec.normal(s.cfg.MaxPayload)
+	if _, unknown := spec.instants(); unknown != nil && spec.Paused && spec.sameTimeline(was) {
+		pausing := was
+		if pausing.Paused = true; spec.same(pausing) {
+			return pausing, nil
+		}
+	}
+	return normal, err
 }
 
 // normalize replaces payloads by what the database makes of them, so that those that are the same look the same.
@@ -239,12 +252,15 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 type changes struct {
 	specs  []Spec
 	move   []jobs.FutureJob // a new row, which waits for another instant
-	cancel []Schedule       // as they were
+	cancel []string         // the rows of these end
+	past   pasts            // what those rows had, and the instants that are dropped
 }
 
-// plan adds what turns a schedule into another. Where the instants stay the same, so does the row that waits.
+// plan adds what turns a schedule into another. If the instants stay the same, so does the row that waits. A schedule that is
+// the same but has lost its row gets a new one.
 func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
-	if spec.same(was.Spec) {
+	lost := lostRow(was, now)
+	if spec.same(was.Spec) && !lost {
 		return nil
 	}
 	c.specs = append(c.specs, spec)
@@ -252,15 +268,56 @@ func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 	kept.MaxRuns = spec.MaxRuns // events are counted as long as there is a limit
 	switch {
 	case spec.Paused && (was.State == Active || was.MaxRuns > 0 && spec.MaxRuns == 0):
-		c.cancel = append(c.cancel, kept)
-	case !spec.Paused && (was.Paused || !spec.sameTimeline(was.Spec)):
-		row, err := s.prepare(&spec, kept.known(), now)
+		c.cancel = append(c.cancel, was.ID)
+		c.past.add(was.ID, overdue(was, now), kept.known())
+	case !spec.Paused && (was.Paused || lost || !spec.sameTimeline(was.Spec)):
+		row, err := s.prepare(&spec, kept.known(), grid.Later(now, ahead(was, lost)))
 		if err != nil {
 			return err
 		}
 		c.move = append(c.move, *row)
+		if n := overdue(was, now); n > 0 {
+			c.past.add(was.ID, n, waiting{})
+		}
 	}
 	return nil
+}
+
+// lostRow tells whether a schedule that is not paused has instants to come, but no row that waits for them.
+func lostRow(was Schedule, now time.Time) bool {
+	if was.State != Ended || was.Paused || was.MaxRuns > 0 && was.Runs >= int64(was.MaxRuns) {
+		return false
+	}
+	c, err := was.instants()
+	if err != nil {
+		return false
+	}
+	_, ok := c.Next(grid.Later(now, was.Last))
+	return ok
+}
+
+// ahead is the instant after which a lost row goes on if the clock was ahead when it was published.
+func ahead(was Schedule, lost bool) time.Time {
+	if !lost {
+		return time.Time{}
+	}
+	return was.Last
+}
+
+// overdue counts the instants up to now that a schedule still waits to publish. Its change drops them.
+func overdue(was Schedule, now time.Time) int64 {
+	if was.State != Active || was.Next.IsZero() || was.Next.After(now) {
+		return 0
+	}
+	c, err := was.instants()
+	if err != nil {
+		return 1 // the others are not known
+	}
+	n := count(c, was.Next.Add(-time.Second), now)
+	if was.MaxRuns > 0 {
+		n = min(n, int64(was.MaxRuns)-was.Runs)
+	}
+	return n
 }
 
 // write writes changes of schedules that are locked. A row that moves is a new one, so a run that has read the one
@@ -272,26 +329,14 @@ func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	if _, err := tx.ExecContext(ctx, pgsql.ScheduleUpdate.In(s.schema), columns(c.specs)...); err != nil {
 		return err
 	}
-	if err := s.cancel(ctx, tx, c.cancel); err != nil {
+	if len(c.cancel) > 0 {
+		var n int64
+		if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema), []any{pq.StringArray(c.cancel)}, &n); err != nil {
+			return err
+		}
+	}
+	if err := c.past.write(ctx, tx, s.schema); err != nil {
 		return err
 	}
 	return s.enqueue(ctx, tx, c.move, jobs.Replace)
-}
-
-// cancel ends the rows of schedules that are paused, and keeps what they had.
-func (s *Store) cancel(ctx context.Context, tx jobs.DB, list []Schedule) error {
-	if len(list) == 0 {
-		return nil
-	}
-	var ids []string
-	var past pasts
-	for _, was := range list {
-		ids = append(ids, was.ID)
-		past.add(was.ID, 0, was.known())
-	}
-	var n int64
-	if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema), []any{pq.StringArray(ids)}, &n); err != nil {
-		return err
-	}
-	return past.write(ctx, tx, s.schema)
 }

