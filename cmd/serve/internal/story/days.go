@@ -49,6 +49,10 @@ func (w *World) Live(hours int) {
 		) as e
 		where e.slot = r.slot`)
 	w.must(err)
+	_, err = w.DB.Exec(`
+		update prescient.slot_job
+		set first_at = slot + interval '1 second', last_at = slot + interval '1 second' + (last_at - first_at)`)
+	w.must(err)
 	var written int
 	w.must(w.DB.Get(&written, `select count(*) from prescient.event_outbox`))
 	var events []outbox.Stored
