@@ -3,9 +3,13 @@
 insert into prescient.event_consumer as c (name, mark, position, acked_at)
 select $1, $2::text::xid8, $3, clock_timestamp()
 where $2::text::xid8 < prescient.ended_before(prepared => false)
+    and not exists (
+        select
+        from prescient.event_consumer o
+        where o.name = $1 and o.mark >= pg_snapshot_xmax(pg_current_snapshot())
+    )
 on conflict (name) do update
 set mark = case when (excluded.mark, excluded.position) > (c.mark, c.position) then excluded.mark else c.mark end,
     position = case when (excluded.mark, excluded.position) > (c.mark, c.position) then excluded.position else c.position end,
     acked_at = excluded.acked_at
-where c.mark < pg_snapshot_xmax(pg_current_snapshot())
 returning mark, position, acked_at
