@@ -205,10 +205,10 @@ func findCrontab() (userCrontab, error) {
 	return userCrontab{program, me.Username}, nil
 }
 
-// noCrontab is what crontab -l says where there is none, and fails: that of Debian, of cronie and of BusyBox.
+// noCrontab matches the error of crontab -l for a user without a crontab, as Debian, cronie and BusyBox print it.
 var noCrontab = regexp.MustCompile(`^(crontab: )?(no crontab for \S+|can't open '[^/']+': No such file or directory)$`)
 
-// read returns the text of the crontab. It is empty where there is none.
+// read returns the text of the crontab. The text is empty if the user has no crontab.
 func (t userCrontab) read(ctx context.Context) (string, error) {
 	out, said, err := t.run(ctx, "-l")
 	if err != nil && noCrontab.MatchString(said) {

@@ -128,7 +128,7 @@ type Daemon struct {
 	Token Secret `mapstructure:"token"`
 
 	// ReadToken is Token for those who may read, and change nothing. Default: empty, none. Without either there is no API,
-	// /healthz tells nobody details, and /metrics needs no token.
+	// /healthz never shows details, and /metrics needs no token.
 	ReadToken Secret `mapstructure:"read_token"`
 
 	// Hosts are the names that clients ask the daemon by, separated by commas, besides localhost, addresses and the name of the

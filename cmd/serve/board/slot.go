@@ -30,7 +30,7 @@ func (e *NoSlotError) Error() string {
 // Unwrap returns a RefusedError.
 func (e *NoSlotError) Unwrap() error { return &RefusedError{e.Error()} }
 
-// Slot returns one slot. It returns a NoSlotError if the instant is none.
+// Slot returns one slot. Returns a NoSlotError if no slot begins at the instant.
 func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, error) {
 	if err := checkInstant("slot", slot); err != nil {
 		return Slot{}, err

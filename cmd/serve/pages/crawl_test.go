@@ -38,7 +38,7 @@ func (b *browser) follow(most int, from ...string) map[string]int {
 	return asked
 }
 
-// text is what a page says in its middle.
+// text returns the main element of a page.
 func text(body string) string {
 	_, body, _ = strings.Cut(body, "<main")
 	body, _, _ = strings.Cut(body, "</main>")

@@ -40,7 +40,7 @@ type Config struct {
 	Stores *board.Stores
 	// Access tells who a token belongs to. The API of the server shares it.
 	Access *web.Access
-	// Binary is what the command line calls the binary that serves. Default: "prescient".
+	// Binary is the name of the binary that serves, for commands on pages. Defaults to "prescient".
 	Binary string
 	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
 	OpenReading bool
