@@ -66,6 +66,7 @@ func checkOne(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job FutureJob) (
 		return result, divide(err)
 	}
 	result.Next, result.Err = callOne(ctx, tx, fn, job)
+	result.Err = sound(result.Err)
 	if result.Err == nil {
 		// It fails if the function went on after an error of a statement.
 		_, result.Err = tx.ExecContext(ctx, "release savepoint prescient_each")

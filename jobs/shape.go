@@ -94,12 +94,30 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 		return nil, fmt.Errorf("the batch function returned %d results for %d rows", len(results), len(rows))
 	}
 	for i := range results {
+		results[i].Err = sound(results[i].Err)
 		if err := results[i].validate(); err != nil {
 			results[i] = Result{Err: errors.Join(results[i].Err, err)}
 		}
 	}
-	return results, err
+	return results, sound(err)
 }
+
+// sound returns err, or another error in its place if a method of err panics. A nil pointer that became an error does so:
+// errors.Is would panic in the runner, outside the function that returned it.
+func sound(err error) (safe error) {
+	defer func() {
+		if recover() != nil {
+			safe = fmt.Errorf("an error of type %T that has no text: one of its methods panicked", err)
+		}
+	}()
+	if err != nil && !errors.Is(err, errNone) {
+		_ = err.Error()
+	}
+	return err
+}
+
+// errNone is an error that no function returns: who looks for it walks the whole chain of an error.
+var errNone = errors.New("no error")
 
 // within calls the function inside what is left of its middleware.
 func (d *Definition) within(ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {

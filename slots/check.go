@@ -238,9 +238,9 @@ func (r *run) brief(u *unit) {
 // conclude takes note of what a check has returned.
 func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, err error, took time.Duration) bool {
 	switch {
-	case err == errRecorded: //nolint:errorlint // nothing looks into what a function returns: it may be a nil pointer that became an error
+	case errors.Is(err, errRecorded):
 		return rd.settle(u, nil)
-	case err == errAgain: //nolint:errorlint // likewise
+	case errors.Is(err, errAgain):
 		return rd.yield(u)
 	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
 		return rd.forget(u)

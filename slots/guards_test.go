@@ -227,6 +227,8 @@ func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
 	w.registry.RegisterTx("row in a transaction", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none })
 	w.registry.RegisterBatch("batch", func(context.Context, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none })
 	w.registry.RegisterBatch("row of a batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return list(batch), nil })
+	w.registry.RegisterEach("one of each", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none })
+	w.registry.RegisterBatchTx("batch in a transaction", func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none })
 	w.registry.RegisterGroup("family", []string{"group"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return list(batch), none
 	})
@@ -234,7 +236,7 @@ func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
 	for def := range w.registry.All() {
 		w.enqueue(def.Name, slot(1), 1)
 	}
-	if result := w.run(slot(1)); result.Failed != 5 || result.Finished != 1 || result.State != slots.StateDone {
+	if result := w.run(slot(1)); result.Failed != 7 || result.Finished != 1 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}
 	for _, row := range w.waiting() {

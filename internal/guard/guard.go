@@ -4,7 +4,6 @@ package guard
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -110,13 +109,8 @@ const maxErrorText = 2000
 
 // errorText makes an error's text fit for the database, which refuses NUL bytes and invalid UTF-8: one bad text must
 // not spoil the batch it is recorded in.
-func errorText(err error) (text string) {
-	defer func() {
-		if recover() != nil { // as with a nil pointer that became an error
-			text = fmt.Sprintf("an error of type %T that has no text: its Error method panicked", err)
-		}
-	}()
-	text = strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD")
+func errorText(err error) string {
+	text := strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD")
 	if text == "" {
 		return "an error without a text"
 	}

@@ -35,11 +35,6 @@ func define(opts ...jobs.Option) *jobs.Definition {
 	return d
 }
 
-// pointer is an error type whose nil pointer is an error nobody can read: Error looks into it.
-type pointer struct{ text string }
-
-func (p *pointer) Error() string { return p.text }
-
 func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -124,10 +119,6 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "errors do not count as checks", moment: inTime, job: jobs.FutureJob{CheckCount: 4}, err: boom, want: retried(1)},
 		{name: "an error of a late run", moment: late, err: boom, want: retried(3)},
 		{name: "an error with a clock that runs behind", moment: early, err: boom, want: retried(1)},
-		{
-			name: "a nil pointer that is an error", moment: inTime, err: (*pointer)(nil),
-			want: Verdict{Move: MoveRetry, Next: slotAt(1), Error: "an error of type *guard.pointer that has no text: its Error method panicked"},
-		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
