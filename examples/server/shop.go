@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const unshipped = "order.unshipped"
+
+// checks returns the checks of the shop.
+func checks() *jobs.Registry {
+	registry := jobs.NewRegistry()
+	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx,
+			`insert into alert (order_id) select id from orders where id = $1::bigint and shipped_at is null`, job.EntityKey)
+		return nil, err
+	})
+	return registry
+}
+
+// handler accepts orders. An order and its check are committed together.
+func handler(db *sqlx.DB, client *jobs.Client) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+		id := r.PostFormValue("id")
+		err := pgsql.InTx(r.Context(), db, func(tx *sqlx.Tx) error {
+			if _, err := tx.ExecContext(r.Context(), `insert into orders (id) values ($1::bigint)`, id); err != nil {
+				return err
+			}
+			check := jobs.FutureJob{
+				JobExec: unshipped, EntityName: "order", EntityKey: id, CheckAt: client.After(48 * time.Hour),
+			}
+			_, err := client.Enqueue(r.Context(), tx, check, jobs.Keep)
+			return err
+		})
+		if err != nil {
+			http.Error(w, "the order was not placed", http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	return mux
+}
