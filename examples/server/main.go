@@ -1,4 +1,4 @@
-// Command server is an HTTP server that runs its slots itself, beside cron or without it. docs/server.md tells the story.
+// Command server is an HTTP server that runs its slots itself, beside cron or without it. docs/server.md explains it.
 //
 //	go build -o bin/server ./examples/server
 //	export PRESCIENT_DATABASE_URL=postgres://localhost/shop
@@ -62,14 +62,14 @@ func start(ctx context.Context) error {
 	}
 	slog.InfoContext(ctx, "listening", "address", listener.Addr().String())
 	server := &http.Server{Handler: handler(db, client), ReadHeaderTimeout: 10 * time.Second}
-	return serve(ctx, server, listener, db, checks())
+	return serve(ctx, server, listener, db)
 }
 
 // serve answers requests and runs slots until ctx ends or one of the two fails. It returns when both have stopped.
-func serve(ctx context.Context, server *http.Server, listener net.Listener, db *sqlx.DB, registry *jobs.Registry) error {
+func serve(ctx context.Context, server *http.Server, listener net.Listener, db *sqlx.DB) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return daemon.Run(ctx, daemon.Config{Runner: slots.Config{DB: db, Registry: registry}})
+		return daemon.Run(ctx, daemon.Config{Runner: slots.Config{DB: db, Registry: checks()}})
 	})
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -107,10 +107,11 @@ func (s *shop) place(n int) (slot string) {
 	s.Helper()
 	s.exec(`insert into orders (id) select generate_series(1, $1::int)`, n)
 	s.exec(`select prescient.enqueue_many(
-			array_agg('order.unshipped'::text), array_agg('order'::text), array_agg(id::text), array_agg(now() + interval '5 seconds'),
-			array_agg(null::text), array_agg(''::text), array_agg(null::text)
+			array_agg('order.unshipped'::text), array_agg('order'::text), array_agg(id::text),
+			array_agg(now() + interval '5 seconds'), array_agg(null::text), array_agg(''::text), array_agg(null::text)
 		) from orders`)
-	slots := s.list(`select distinct to_char(next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.future_job`)
+	slots := s.list(`select distinct to_char(next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+		from prescient.future_job`)
 	if len(slots) != 1 {
 		s.Fatalf("the checks are in slots %v", slots)
 	}
@@ -170,7 +171,7 @@ func (v *server) await(s *shop, text string) string {
 	return ""
 }
 
-// terminate sends SIGTERM. It returns when the server has ended well; meanwhile is called when the server begins to stop.
+// terminate sends SIGTERM, calls meanwhile when the server begins to stop, and waits until the server has ended well.
 func (v *server) terminate(s *shop, meanwhile func()) {
 	s.Helper()
 	if err := v.Process.Signal(syscall.SIGTERM); err != nil {
@@ -198,7 +199,8 @@ func TestAServerAndACronRunShareASlotAndCheckEachRowOnce(t *testing.T) {
 	if err := cron.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("claims of both", `select '' from prescient.slot_claim where cardinality(jobs) > 0 having count(distinct runner) = 2`)
+	s.eventually("claims of both",
+		`select '' from prescient.slot_claim where cardinality(jobs) > 0 having count(distinct runner) = 2`)
 	unlock()
 	if err := cron.Wait(); err != nil {
 		t.Error(err)
@@ -206,8 +208,9 @@ func TestAServerAndACronRunShareASlotAndCheckEachRowOnce(t *testing.T) {
 	s.eventually("the end of the slot", `select '' where not exists (select from prescient.future_job)`)
 	server.terminate(s, func() {})
 
-	got := s.list(`select concat_ws(' ', count(*), count(distinct order_id), (select count(distinct runner) from
-		prescient.future_job_history), (select string_agg(distinct outcome::text, ' ') from prescient.future_job_history)) from alert`)
+	got := s.list(`select concat_ws(' ', count(*), count(distinct order_id),
+		(select count(distinct runner) from prescient.future_job_history),
+		(select string_agg(distinct outcome::text, ' ') from prescient.future_job_history)) from alert`)
 	if diff := cmp.Diff([]string{"3000 3000 2 done"}, got); diff != "" {
 		t.Errorf("alerts, orders with one, runners, outcomes (-want +got):\n%s", diff)
 	}
@@ -230,7 +233,8 @@ func TestAServerThatGetsSIGTERMFinishesItsRequestsAndItsChecks(t *testing.T) {
 		answered <- response.StatusCode
 	}()
 	s.eventually("a request and a check that wait for the lock",
-		`select '' from pg_locks where not granted and relation in ('alert'::regclass, 'orders'::regclass) having count(distinct relation) = 2`)
+		`select '' from pg_locks where not granted and relation in ('alert'::regclass, 'orders'::regclass)
+			having count(distinct relation) = 2`)
 	server.terminate(s, unlock)
 
 	if status := <-answered; status != http.StatusCreated {

@@ -1,0 +1,152 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/health"
+)
+
+// ordinary are words of JSON, metrics and conditions that mean what they mean everywhere. A word of the product belongs
+// into glossary.md instead.
+const ordinary = `
+	acted active address after age all api application applied as asked at authentication axis before begins
+	between blocking by cancelled caught cells changed changes class closed code coming concurrency confirm count
+	created cron current data database day days default delay deleted description detail do done duration empty
+	end ended enqueued error exec expected failed failure field fields file finished first fixed for found from go
+	half halved has help host id index instant interval key kind lag last latest learn learned listed live local
+	log lost max median method min mode modified more most moved name next not note nothing now of ok old oldest
+	open opened origin over p50 p90 p99 part past path percent pid plan point prescient present previous private
+	problem published queries query rate read reason replaced result revision role row rows rule running schema
+	script second seconds series settings severity since socket source span start state subject success sum taken
+	takes target text time timeout timestamp timezone title to took total transaction type unchanged unfinished
+	unknown unread until up updated url user value version waiting warnings was what who why written`
+
+var (
+	glossaryEntry = regexp.MustCompile(`(?ms)^- \*\*([^*]+)\*\*: (.*?)\n(?:- |\n|\z)`)
+	reference     = regexp.MustCompile("`[^`]+`|\\]\\([^)]+\\)")
+	word          = regexp.MustCompile(`[a-z0-9]+`)
+	jsonField     = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ")
+	metricRow     = regexp.MustCompile("(?m)^\\| `(prescient_[a-z_]+)` \\| [a-z]+ \\| ([a-z_, ]*) \\|")
+)
+
+// glossary returns the entries of glossary.md by their term, and the terms in the order of the page.
+func glossary(t *testing.T) (entries map[string]string, terms []string) {
+	t.Helper()
+	text := strings.ReplaceAll(readPage(t, "glossary.md"), "\n- **", "\n\n- **")
+	entries = map[string]string{}
+	for _, m := range glossaryEntry.FindAllStringSubmatch(text, -1) {
+		if entries[m[1]] != "" {
+			t.Errorf("glossary.md defines %q twice", m[1])
+		}
+		entries[m[1]] = m[2]
+		terms = append(terms, m[1])
+	}
+	if len(terms) < 50 || len(terms) != strings.Count(text, "\n- **") {
+		t.Fatalf("%d entries of glossary.md are understood", len(terms))
+	}
+	return entries, terms
+}
+
+func readPage(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// productNames returns the names that commands, metrics and the API print, by where each comes from. Tests of their own
+// compare json.md and metrics.md with the code.
+func productNames(t *testing.T) map[string]string {
+	t.Helper()
+	names := map[string]string{}
+	_, objects, _ := strings.Cut(readPage(t, "json.md"), "\n## Objects\n")
+	for _, m := range jsonField.FindAllStringSubmatch(objects, -1) {
+		names[m[1]] = "json.md"
+	}
+	for _, m := range metricRow.FindAllStringSubmatch(readPage(t, "metrics.md"), -1) {
+		names[m[1]], names[m[2]] = "metrics.md", "metrics.md"
+	}
+	for _, name := range health.Names() {
+		names[name] = "status --check"
+	}
+	for _, c := range []forecast.Condition{forecast.TooLong, forecast.SLA, forecast.Deadline} {
+		names[string(c)] = "forecast --check"
+	}
+	for _, o := range jobs.Outcomes {
+		names[string(o)] = "the outcomes"
+	}
+	for _, path := range []string{"../cmd/serve/api/openapi.json", "../jobs/schedule/httpapi/openapi.json"} {
+		var document any
+		if err := json.Unmarshal([]byte(readPage(t, path)), &document); err != nil {
+			t.Fatal(err)
+		}
+		properties(document, func(name string) { names[name] = path })
+	}
+	return names
+}
+
+// properties calls found with the name of each property of an OpenAPI document's schemas.
+func properties(node any, found func(name string)) {
+	switch node := node.(type) {
+	case []any:
+		for _, child := range node {
+			properties(child, found)
+		}
+	case map[string]any:
+		for key, child := range node {
+			if list, is := child.(map[string]any); is && key == "properties" {
+				for name := range list {
+					found(name)
+				}
+			}
+			properties(child, found)
+		}
+	}
+}
+
+func TestTheGlossaryHasEveryWordOfJSONMetricsAndConditions(t *testing.T) {
+	t.Parallel()
+	entries, terms := glossary(t)
+	known := map[string]bool{}
+	learn := func(text string) {
+		for _, w := range word.FindAllString(strings.ToLower(text), -1) {
+			known[w], known[w+"s"] = true, true
+		}
+	}
+	learn(ordinary)
+	for term, text := range entries {
+		learn(term)
+		for _, name := range regexp.MustCompile("`[^`]+`").FindAllString(text, -1) {
+			learn(name)
+		}
+	}
+	names := productNames(t)
+	if len(names) < 200 {
+		t.Fatalf("only %d names were found", len(names))
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, w := range word.FindAllString(name, -1) {
+			if !known[w] {
+				t.Errorf("%s has %s: define %q in glossary.md, or use a word that is there", names[name], name, w)
+			}
+		}
+	}
+	for i, term := range terms {
+		if !reference.MatchString(entries[term]) {
+			t.Errorf("glossary.md does not say which command, condition, field or column %q stands for", term)
+		}
+		if i > 0 && strings.ReplaceAll(terms[i-1], "-", " ") >= strings.ReplaceAll(term, "-", " ") {
+			t.Errorf("%q comes before %q in glossary.md", terms[i-1], term)
+		}
+	}
+}

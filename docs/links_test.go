@@ -1,0 +1,58 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	unslug  = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+)
+
+// anchors returns the fragments by which the headings of a page are linked to, as GitHub makes them.
+func anchors(text string) map[string]bool {
+	list := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		list[strings.ReplaceAll(unslug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return list
+}
+
+func TestEveryLinkOfAPageLeadsToAFileAndAHeading(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, pattern := range []string{"*.md", "../*.md", "../bench/*.md", "../examples/*/*.md"} {
+		list, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range list {
+			for _, m := range link.FindAllStringSubmatch(readPage(t, page), -1) {
+				if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+					continue
+				}
+				found++
+				path, fragment, _ := strings.Cut(m[1], "#")
+				target := filepath.Join(filepath.Dir(page), path)
+				if path == "" {
+					target = page
+				}
+				if _, err := os.Stat(target); err != nil {
+					t.Errorf("%s links to %s: %v", page, m[1], err)
+					continue
+				}
+				if fragment != "" && !anchors(readPage(t, target))[fragment] {
+					t.Errorf("%s links to %s, and there is no such heading", page, m[1])
+				}
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d links were found", found)
+	}
+}
