@@ -233,10 +233,20 @@ func (r *Registry) RegisterBatchTx(name string, fn TxBatchFunc, opts ...Option) 
 
 // RegisterGroup adds a family of jobs that are checked by group: fn gets all due rows of one group_key, of any of the
 // jobs, in one call, in a transaction that holds the group's advisory lock (prescient.lock_group takes the same one).
-// A row without a group_key is in the group of its entity. opts hold for each of the jobs. It panics like Register.
+// A row without a group_key is in the group of its entity. opts hold for each of the jobs.
+//
+// A call gets at most 16 MiB of rows, which is 33,000 rows without payloads. The other rows of a larger group come in
+// further calls, one after the other. An error that fn returns, a panic and a timeout belong to all rows of the call.
+//
+// It panics like Register, and when the family is registered already: one function has to check all of its jobs.
 func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, opts ...Option) {
 	if family == "" || len(names) == 0 {
 		panic(fmt.Sprintf("register group %q: it needs a name, and jobs", family))
+	}
+	for d := range r.All() {
+		if d.Group == family {
+			panic(fmt.Sprintf("register group %q: the family is registered already, with job %q. Register all of its jobs at once", family, d.Name))
+		}
 	}
 	for _, name := range names {
 		r.add(&Definition{Name: name, Group: family, shape: shape{batchTx: fn}}, opts)

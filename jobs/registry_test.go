@@ -79,6 +79,25 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 	}
 }
 
+func TestAFamilyOfGroupJobsIsRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	one := func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, nil }
+	other := func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, nil }
+	r := jobs.NewRegistry()
+	r.RegisterGroup("mails", []string{"mail.order", "mail.invoice"}, one)
+	r.RegisterGroup("letters", []string{"letter"}, other)
+	defer func() {
+		want := `register group "mails": the family is registered already, with job "mail.invoice"`
+		if text := fmt.Sprint(recover()); !strings.Contains(text, want) {
+			t.Errorf("panicked with %q, want %q", text, want)
+		}
+		if _, registered := r.Lookup("mail.reminder"); registered {
+			t.Error("the job is registered all the same")
+		}
+	}()
+	r.RegisterGroup("mails", []string{"mail.reminder"}, other)
+}
+
 func TestOptionsChangeTheDefaults(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()

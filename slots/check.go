@@ -33,6 +33,9 @@ type unit struct {
 	rows    []jobs.FutureJob
 	numbers []int64 // of the job of each row, where they differ
 	one     [1]jobs.FutureJob
+	group   groupKey
+	members []int64        // of a group: its rows that are in the claim
+	rest    []int64        // those of members that are not in this call, which has no room for more rows
 	verdict *guard.Verdict // decided without a call
 
 	queue       *queue
@@ -66,6 +69,17 @@ func (u *unit) String() string {
 	}
 	return fmt.Sprintf("%d rows of %s", len(u.rows), u.def.Name)
 }
+
+// size returns how many rows of the claim the unit stands for.
+func (u *unit) size() int64 {
+	if u.isGroup() {
+		return int64(len(u.members))
+	}
+	return int64(len(u.rows))
+}
+
+// isGroup tells whether the unit is a group that is to be checked.
+func (u *unit) isGroup() bool { return u.group != groupKey{} }
 
 // ids are those of the rows, in order.
 func (u *unit) ids() []int64 {
@@ -162,7 +176,7 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	if before != nil {
 		u.since = before.since
 	}
-	rd.run.enqueue(rd.claim, -min(int64(len(u.rows)), rd.claim.queued.Load()))
+	rd.run.enqueue(rd.claim, -min(u.size(), rd.claim.queued.Load()))
 	rd.run.brief(u)
 	return u
 }
@@ -283,11 +297,14 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 func (rd *round) settle(u *unit, outcomes []outcome) bool {
 	return rd.end(u, func() {
 		if len(outcomes) == 0 {
-			rd.settled += int64(len(u.rows))
+			rd.settled += u.size() - int64(len(u.rest))
 		} else if len(rd.done) == 0 {
 			rd.oldest = monotonic()
 		}
 		rd.done = append(rd.done, outcomes...)
+		if len(u.rest) > 0 {
+			rd.again = append(rd.again, restOf(u))
+		}
 	})
 }
 
@@ -295,8 +312,8 @@ func (rd *round) settle(u *unit, outcomes []outcome) bool {
 func (rd *round) yield(u *unit) bool {
 	return rd.end(u, func() {
 		u.waited = true
+		rd.settled += u.size()
 		rd.again = append(rd.again, u.parts()...)
-		rd.settled += int64(len(u.rows))
 	})
 }
 
@@ -313,6 +330,9 @@ func (u *unit) failedAsAWhole(err error) bool {
 // parts divides a batch whose call failed as a whole, or that was not recorded for want of a lock: a key that one of its rows asks for
 // may belong to a transaction that has not committed, and the other rows need not wait for it.
 func (u *unit) parts() []*unit {
+	if u.isGroup() { // without the rows that its call read
+		u.rows, u.numbers, u.rest = u.one[:], nil, nil
+	}
 	if !u.crowded && !u.split || !u.divisible() {
 		return []*unit{u}
 	}

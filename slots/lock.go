@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -118,49 +119,79 @@ func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbe
 
 // lockGroup takes the lock of the group, and makes its due rows those of the unit.
 func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
-	m, leader := rd.beginning(u), &u.one[0]
-	got := false
-	m.Add(pgsql.GroupTry.In(rd.run.schema), []any{leader.Group()}, func(row *sql.Rows) error { return row.Scan(&got) })
+	m, got := rd.beginning(u), false
+	m.Add(pgsql.GroupTry.In(rd.run.schema), []any{u.one[0].Group()}, func(row *sql.Rows) error { return row.Scan(&got) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
 	if !got {
 		return errAgain
 	}
-	rows, numbers, err := rd.readGroup(ctx, tx, u)
+	rows, numbers, more, err := rd.readGroup(ctx, tx, u)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(rows, func(row jobs.FutureJob) bool { return row.ID == leader.ID }) {
-		return errRecorded // with another row of the group
+	rest := slices.DeleteFunc(slices.Clone(u.members), func(id int64) bool {
+		_, found := slices.BinarySearchFunc(rows, id, func(row jobs.FutureJob, id int64) int { return cmp.Compare(row.ID, id) })
+		return found
+	})
+	switch {
+	case more:
+		u.rest = rest
+	case len(rest) == len(u.members):
+		return errRecorded // with other rows of the group
 	}
 	rd.setRows(u, rows, numbers)
 	return nil
 }
 
-func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit) (rows []jobs.FutureJob, numbers []int64, err error) {
-	r, leader := rd.run, &u.one[0]
+// readGroup locks and reads the due rows of a group, up to readAtOnce bytes of them; more tells that there are others.
+func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
+	r := rd.run
 	var family pq.Int64Array
 	for number, job := range r.known {
 		if job.def.Group == u.def.Group {
 			family = append(family, number)
 		}
 	}
-	group, name, key := leader.Group(), leader.EntityName, leader.EntityKey
-	switch {
-	case leader.GroupKey != "":
-		name, key, _ = strings.Cut(group, "\x1f") // as that of an entity is
-	case leader.Anonymous:
-		group, name, key = "", "", ""
-	}
-	args := []any{r.slot, family, group, name, key, leader.ID}
+	const most = readAtOnce / rowSize
+	args := []any{r.slot, family, u.group.key, u.group.entityName, u.group.entityKey, u.group.id, most + 1}
 	var m pgsql.Message
+	var bytes int64
 	m.Add(pgsql.GroupRead.In(r.schema), args, r.scanRow(func(number int64, job jobs.FutureJob) error {
+		if more = bytes > readAtOnce || len(rows) == most; more {
+			return pgsql.ErrEnough
+		}
 		rows, numbers = append(rows, job), append(numbers, number)
+		bytes += sizeOf(&job)
 		return nil
 	}))
 	err = m.Send(ctx, tx)
-	return rows, numbers, err
+	return rows, numbers, more, err
+}
+
+// groupKey tells groups apart: by what group_read finds their rows.
+type groupKey struct {
+	family, key, entityName, entityKey string
+	id                                 int64 // of a row that is a group of its own
+}
+
+func groupKeyOf(d *jobs.Definition, row *jobs.FutureJob) groupKey {
+	switch {
+	case row.GroupKey != "":
+		name, key, _ := strings.Cut(row.GroupKey, "\x1f") // as that of an entity is
+		return groupKey{d.Group, row.GroupKey, name, key, 0}
+	case row.Anonymous:
+		return groupKey{family: d.Group, id: row.ID}
+	}
+	return groupKey{d.Group, row.Group(), row.EntityName, row.EntityKey, 0}
+}
+
+// restOf returns the unit for the rows of the claim that are not in the call of a group.
+func restOf(u *unit) *unit {
+	rest := &unit{def: u.def, number: u.number, one: u.one, group: u.group, members: u.rest, waited: true}
+	rest.rows = rest.one[:]
+	return rest
 }
 
 // setRows makes these the rows of a unit.

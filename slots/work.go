@@ -109,7 +109,7 @@ func (b batch) add(rows []jobs.FutureJob, i int) {
 // that wait for others.
 func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 	var units []*unit
-	batches := map[batchKey]batch{}
+	batches, groups := map[batchKey]batch{}, map[groupKey]*unit{}
 	moment := r.moment()
 	for i := range rows {
 		job := r.known[numbers[i]]
@@ -120,6 +120,14 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 			continue
 		}
 		batched := verdict == nil && job.def.Batched() && !job.def.Grouped()
+		var group groupKey
+		if verdict == nil && job.def.Grouped() {
+			group = groupKeyOf(job.def, &rows[i])
+			if u := groups[group]; u != nil {
+				u.members = append(u.members, rows[i].ID)
+				continue
+			}
+		}
 		var key batchKey
 		if batched {
 			key = batchKey{numbers[i], job.lane.limit.key(rows[i])}
@@ -131,6 +139,9 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 		u := &unit{def: job.def, number: numbers[i], verdict: verdict}
 		u.rows = append(u.one[:0], rows[i])
 		units = append(units, u)
+		if group != (groupKey{}) {
+			u.group, u.members, groups[group] = group, []int64{rows[i].ID}, u
+		}
 		if batched {
 			batches[key] = batch{u, i}
 		}
@@ -178,12 +189,12 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 // postpone has a unit taken up again later.
 func (c *claim) postpone(u *unit) {
 	c.again = append(c.again, u)
-	rows := u.rows
-	if u.def.Grouped() { // of the others each that was read has a unit of its own
-		rows = u.one[:]
+	ids := u.members
+	if !u.isGroup() {
+		ids = u.ids()
 	}
-	for i := range rows {
-		c.leave(rows[i].ID)
+	for _, id := range ids {
+		c.leave(id)
 	}
 }
 

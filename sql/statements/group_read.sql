@@ -1,5 +1,5 @@
 -- Locks and reads the due rows of a group: of jobs ($2) in a slot ($1), those with the group_key ($3), and those without one
--- whose entity ($4, $5) the group is. Nothing finds an anonymous row without a group_key but its own id ($6).
+-- whose entity ($4, $5) the group is, at most $7 of them. Nothing finds an anonymous row without a group_key but its own id ($6).
 -- Rows of a job that was paused meanwhile are left. See page_read for the columns.
 select
     id, job, entity_name, entity_key, item_key, group_key,
@@ -22,4 +22,5 @@ where next_check_at = $1
         select $6::bigint
     ))
 order by id
+limit $7
 for update

@@ -1,0 +1,130 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// enqueueGroups asks for n checks of each group at slot 1, a row of each group after the other.
+func (w *world) enqueueGroups(n int, groups ...string) {
+	w.t.Helper()
+	var list []jobs.FutureJob
+	for i := range n {
+		for _, group := range groups {
+			list = append(list, jobs.FutureJob{
+				JobExec: "job", EntityName: "customer", EntityKey: fmt.Sprint(group, i), GroupKey: group, CheckAt: slot(1),
+			})
+		}
+	}
+	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list, jobs.Keep); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestARunAsksOnceForTheLockOfAGroupThatNobodyElseHolds(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []int{100, 1000} {
+		t.Run(fmt.Sprintf("%d rows", rows), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var mu sync.Mutex
+			calls := map[string][]int{}
+			w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				calls[batch[0].GroupKey] = append(calls[batch[0].GroupKey], len(batch))
+				return make([]jobs.Result, len(batch)), nil
+			})
+			w.enqueueGroups(rows, "a", "b")
+			faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+			faults.Set(pgtest.Fault{})
+			result := w.run(slot(1), func(c *slots.Config) { c.DB, c.Page = faults.DB, 2*rows })
+			if result.Finished != int64(2*rows) || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			for _, group := range []string{"a", "b"} {
+				if got := calls[group]; len(got) != 1 || got[0] != rows {
+					t.Errorf("group %s was checked in calls of %v rows", group, got)
+				}
+			}
+			tries := 0
+			for _, text := range faults.Trips() {
+				tries += strings.Count(text, "pg_try_advisory_xact_lock")
+			}
+			if tries != 2 {
+				t.Errorf("the run asked %d times for the lock of a group, want once for each of 2", tries)
+			}
+		})
+	}
+}
+
+// The rows of the group are in several claims, each larger than one call.
+func TestACallOfALargeGroupGetsABoundedPartOfItsRows(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const rows, size, bound = 200, 300_000, 16 << 20
+	var mu sync.Mutex
+	checked := map[string]int{}
+	calls, running := 0, false
+	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		mu.Lock()
+		if calls++; running {
+			t.Error("two calls of the group at once")
+		}
+		running = true
+		mu.Unlock()
+		bytes := 0
+		for i := range batch {
+			checked[batch[i].EntityKey]++
+			bytes += len(batch[i].Payload)
+		}
+		if bytes > bound+size+2 {
+			t.Errorf("a call of %d rows and %d bytes, want at most %d bytes and a row", len(batch), bytes, bound)
+		}
+		mu.Lock()
+		running = false
+		mu.Unlock()
+		return make([]jobs.Result, len(batch)), nil
+	})
+	w.enqueueGroups(rows, "a")
+	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
+	result := w.run(slot(1), func(c *slots.Config) { c.Page = 80 })
+	if result.Finished != rows || result.State != slots.StateDone || len(checked) != rows || calls != rows*size/bound+1 {
+		t.Errorf("%d calls for %d rows: %+v", calls, len(checked), result)
+	}
+	for key, n := range checked {
+		if n != 1 {
+			t.Errorf("row %s was checked %d times", key, n)
+		}
+	}
+}
+
+// The call ends with an error for its rows, and the rest of the group has a call of its own.
+func TestTheRestOfALargeGroupIsCheckedThoughACallFails(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const rows, size = 80, 300_000
+	calls := 0
+	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		if calls++; calls == 1 {
+			return nil, errors.New("no such customer")
+		}
+		return make([]jobs.Result, len(batch)), nil
+	})
+	w.enqueueGroups(rows, "a")
+	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
+	result := w.run(slot(1), func(c *slots.Config) { c.Page = rows })
+	if result.Failed+result.Finished != rows || result.Failed == 0 || result.Finished == 0 || calls != 2 || result.State != slots.StateDone {
+		t.Errorf("%d calls: %+v", calls, result)
+	}
+}
