@@ -21,7 +21,7 @@ var poison = map[string]func(ctx context.Context, tx *sqlx.Tx) error{
 	"panics":           func(context.Context, *sqlx.Tx) error { panic("no such order") },
 	"calls Goexit":     func(context.Context, *sqlx.Tx) error { runtime.Goexit(); return nil },
 	"violates a constraint": func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `insert into alert values ('good 1')`)
+		_, err := tx.ExecContext(ctx, `insert into alert values (null)`)
 		return err
 	},
 	"goes on after an SQL error": func(ctx context.Context, tx *sqlx.Tx) error {
