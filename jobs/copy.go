@@ -24,7 +24,7 @@ type copier struct {
 
 // copying is a DB with a COPY of its own, as package pgxjobs makes them.
 type copying interface {
-	CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) error
+	CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) (written int64, err error)
 }
 
 // preparing is a DB with prepared statements, through which lib/pq does COPY, as *sql.Tx and *sqlx.Tx are.
@@ -86,13 +86,17 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 		return err
 	}
 	query := pgsql.EnqueueCopy.In(w.client.schema)
+	var written int64
 	switch tx := tx.(type) {
 	case copying:
-		err = tx.CopyFrom(ctx, query, all)
+		written, err = tx.CopyFrom(ctx, query, all)
 	case preparing:
-		err = copyIn(ctx, tx, query, all)
+		written, err = copyIn(ctx, tx, query, all)
 	default:
 		err = errors.New("there is no COPY")
+	}
+	if err == nil && written < int64(len(rows)) {
+		err = fmt.Errorf("COPY wrote %d of %d rows: a trigger suppresses the others", written, len(rows))
 	}
 	if err != nil {
 		return err
@@ -150,18 +154,21 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 	}, nil
 }
 
-// copyIn is COPY as lib/pq has it.
-func copyIn(ctx context.Context, tx preparing, query string, rows iter.Seq[[]any]) error {
+// copyIn does a COPY as lib/pq has it, and returns how many rows the server wrote.
+func copyIn(ctx context.Context, tx preparing, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	stmt, err := tx.PrepareContext(ctx, query)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = stmt.Close() }()
 	for row := range rows {
 		if _, err := stmt.ExecContext(ctx, row...); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	_, err = stmt.ExecContext(ctx) // sends the rest, and waits for the answer
-	return err
+	done, err := stmt.ExecContext(ctx) // sends the rest, and waits for the answer
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected()
 }

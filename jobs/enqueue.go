@@ -88,6 +88,7 @@ func (c Conflict) args() (policy string, capMicros any) {
 
 // Enqueue asks for one check. A bad job gets FieldErrors and nothing is written. Once the transaction is committed, a
 // check of the key waits for the slot asked for or, where one waited already, for the slot that on gives it; see Conflict.
+// A trigger on future_job that suppresses the row or changes its key is an error, of SQLSTATE 27000.
 func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict) (Enqueued, error) {
 	if err := errors.Join(c.validate(job), on.validate()); err != nil {
 		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)

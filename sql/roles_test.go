@@ -48,7 +48,7 @@ var mayCall = map[pgsql.Role]string{
 		make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry trace_in traced wait_for_locks`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action retry_failed set_width settle_rows`,
-	pgsql.Owner:    `end_by_key require_schedules place place_count place_hash place_key within_seconds`,
+	pgsql.Owner:    `end_by_key raise_suppressed require_schedules place place_count place_hash place_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{

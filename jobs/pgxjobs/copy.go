@@ -18,18 +18,18 @@ type copier interface {
 
 var copyText = regexp.MustCompile(`(?m)^copy (\S+)\.(\S+) \(([^)]*)\)\s+from stdin`)
 
-// copyRows does a statement "copy ... from stdin", of a table whose name is qualified.
-func copyRows(ctx context.Context, on copier, query string, rows iter.Seq[[]any]) error {
+// copyRows does a statement "copy ... from stdin", of a table whose name is qualified. It returns how many rows the server wrote.
+func copyRows(ctx context.Context, on copier, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	m := copyText.FindStringSubmatch(query)
 	table := pgx.Identifier{strings.Trim(m[1], `"`), m[2]}
 	columns := strings.FieldsFunc(m[3], func(c rune) bool { return strings.ContainsRune(", \n", c) })
 	next, stop := iter.Pull(rows)
 	defer stop()
-	_, err := on.CopyFrom(ctx, table, columns, pgx.CopyFromFunc(func() ([]any, error) {
+	written, err = on.CopyFrom(ctx, table, columns, pgx.CopyFromFunc(func() ([]any, error) {
 		row, _ := next()
 		return row, nil
 	}))
-	return explain(err)
+	return written, explain(err)
 }
 
 // stmt is a statement for later: pgx itself keeps those prepared that come again. COPY is done as lib/pq has it, which gets
@@ -59,5 +59,6 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	}
 	all := s.rows
 	s.rows = nil
-	return driver.RowsAffected(len(all)), copyRows(ctx, s.conn.on, s.query, slices.Values(all))
+	written, err := copyRows(ctx, s.conn.on, s.query, slices.Values(all))
+	return driver.RowsAffected(written), err
 }

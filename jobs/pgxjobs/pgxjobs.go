@@ -48,8 +48,8 @@ func (g given) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	return through().ExecContext(context.WithValue(ctx, givenKey{}, g.tx), query, args...)
 }
 
-// CopyFrom does a statement "copy ... from stdin".
-func (g given) CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) error {
+// CopyFrom does a statement "copy ... from stdin", and returns how many rows the server wrote.
+func (g given) CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	return copyRows(ctx, g.tx, query, rows)
 }
 

@@ -7,6 +7,8 @@
 -- day has 24 hours. Which it is follows from job_exec, entity_name, entity_key and item_key alone; see place. It is fixed
 -- with that. Where no slot is in there, it is the first one at or after check_at, as without within.
 --
+-- A trigger on future_job that suppresses the change, or changes the key, makes it end with triggered_data_change_violation.
+--
 -- A row whose slot has begun is no longer safe to keep. When it has been claimed its check may have begun, and see
 -- nothing of this transaction: it is replaced, whatever on_conflict says but push_back, which moves it. When it has not,
 -- keep moves it to the next slot, to be checked after this transaction.
@@ -63,8 +65,9 @@ begin
         end if;
         key := prescient.place_key(job_exec, entity_name, entity_key, item_key);
     end if;
-    -- Each turn either ends or finds the conflicting row gone, ended by somebody else between two statements.
-    loop
+    -- A turn either ends the call or finds that another session has ended the conflicting row between two statements. That does
+    -- not happen a hundred times: then it is a trigger.
+    for turn in 1 .. 100 loop
         target := prescient.slot_target(check_at, clock, seconds, key);
         insert into prescient.future_job as f (
             job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within
@@ -85,6 +88,9 @@ begin
                     next_check_at = target,
                     asked_for = check_at
                 where f.next_check_at = enqueue.slot and f.job = number and f.id = enqueue.id;
+                if not found then
+                    perform prescient.raise_suppressed('the update of the new row');
+                end if;
                 enqueue.slot := target;
             end if;
             return;
@@ -120,6 +126,9 @@ begin
                 where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
                 returning f.id, f.next_check_at, 'kept'
                 into enqueue.id, enqueue.slot, enqueue.action;
+                if not found then
+                    perform prescient.raise_suppressed('the update of the waiting row');
+                end if;
                 return;
             end if;
         end if;
@@ -149,6 +158,10 @@ begin
         end if;
         return;
     end loop;
+    perform prescient.raise_suppressed(format(
+        'the enqueue of job_exec %L, entity_name %L, entity_key %L, item_key %L',
+        enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key
+    ));
 end
 $$;
 revoke all on function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval) from public;

@@ -1,6 +1,6 @@
 -- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their
 -- keys, so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order.
--- withins are the within of each; null: none has one.
+-- withins are the within of each; null: none has one. A trigger that suppresses a row ends it with an error, as enqueue does.
 create or replace function prescient.enqueue_many(
     job_execs    text[],
     entity_names text[],
@@ -28,6 +28,9 @@ declare
     first          timestamptz;
     later          timestamptz;
     written        bigint[];
+    nameless       bigint := 0; -- anonymous rows that were written
+    waiting        bigint[]; -- the positions of the keys that wait now
+    started        bigint[]; -- of those, the ones whose slots have begun
     begun          record;
     enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
     enqueued_app   text := nullif(current_setting('application_name'), '');
@@ -88,9 +91,12 @@ begin
                 enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
             from given
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-            returning id
+            returning id, item_key
         loop
             written := written || begun.id;
+            if begun.item_key is null then
+                nameless := nameless + 1;
+            end if;
         end loop;
         inserted := coalesce(cardinality(written), 0);
         later := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
@@ -117,6 +123,9 @@ begin
                     next_check_at = begun.target,
                     asked_for = begun.asked
                 where f.next_check_at = begun.next_check_at and f.job = begun.job and f.id = begun.id;
+                if not found then
+                    perform prescient.raise_suppressed('the update of a new row');
+                end if;
             end loop;
             first := later;
         end if;
@@ -124,13 +133,24 @@ begin
         if kept = 0 then
             return;
         end if;
+        if nameless < (select count(*) from generate_subscripts(job_execs, 1) as nth where item_keys[nth] is null) then
+            perform prescient.raise_suppressed('the insert of an anonymous row');
+        end if;
+        select array_agg(g.nth), array_agg(g.nth) filter (where f.next_check_at < first)
+        into waiting, started
+        from unnest(job_execs, entity_names, entity_keys, item_keys) with ordinality as g (job_exec, entity_name, entity_key, item_key, nth)
+        join prescient.future_job f
+            on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key;
+        -- A key that neither was written nor waits has ended meanwhile, or a trigger suppresses it: enqueue tells which.
         for begun in
             select g.*
             from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
                 as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
-            join prescient.future_job f
-                on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key
-            where f.next_check_at < first
+            where g.item_key is not null
+                and (
+                    exists (select from unnest(started) as s (nth) where s.nth = g.nth)
+                    or not exists (select from unnest(waiting) as w (nth) where w.nth = g.nth)
+                )
             order by g.entity_name, g.entity_key, g.job_exec, g.item_key, g.nth
         loop
             case (

@@ -43,6 +43,9 @@ begin
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;
+    if not found then -- it is locked
+        perform prescient.raise_suppressed('the update of the waiting row');
+    end if;
     return target;
 end
 $$;
