@@ -10,23 +10,28 @@ import (
 	"github.com/lib/pq"
 )
 
-// columns turns rows into the parameters of enqueue_many: one array a column. They are encoded here, since the
-// driver's general encoder takes as long for an array with nulls or times as the server takes to write the rows.
+// columns turns rows into the parameters of statement enqueue_many: one array a column, without nulls. They are encoded here,
+// since the driver's general encoder takes as long for an array of times as the server takes to write the rows.
 func columns(list []FutureJob, on Conflict, clock any) []any {
 	n := len(list)
 	var execs, names, keys, times, payloads, items, groups, withins array
 	for _, column := range []*array{&execs, &names, &keys, &times, &payloads, &items, &groups} {
 		column.text.Grow(16 * n)
 	}
+	nameless := unused(list)
 	for _, job := range list {
-		execs.add(job.JobExec, true)
-		names.add(job.EntityName, true)
-		keys.add(job.EntityKey, true)
+		execs.add(job.JobExec)
+		names.add(job.EntityName)
+		keys.add(job.EntityKey)
 		times.addTime(job.checkAt())
-		payloads.add(string(job.Payload), len(job.Payload) > 0)
-		items.add(job.ItemKey, !job.Anonymous)
-		groups.add(job.GroupKey, job.GroupKey != "")
-		withins.add(strconv.FormatInt(int64(job.Within/time.Second), 10), job.Within != 0)
+		payloads.add(string(job.Payload))
+		item := job.ItemKey
+		if job.Anonymous {
+			item = nameless
+		}
+		items.add(item)
+		groups.add(job.GroupKey)
+		withins.add(strconv.FormatInt(int64(job.Within/time.Second), 10))
 	}
 	policy, capMicros := on.args()
 	var within any
@@ -35,8 +40,17 @@ func columns(list []FutureJob, on Conflict, clock any) []any {
 	}
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
-		groups.literal(), policy, capMicros, clock, within,
+		groups.literal(), policy, capMicros, clock, within, nameless,
 	}
+}
+
+// unused returns an item key that no row has.
+func unused(list []FutureJob) string {
+	key := "anonymous"
+	for slices.ContainsFunc(list, func(job FutureJob) bool { return job.ItemKey == key }) {
+		key += "'"
+	}
+	return key
 }
 
 // array builds the literal of a PostgreSQL array.
@@ -46,14 +60,9 @@ type array struct {
 
 var arrayEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// add appends a string, or null when it is not valid.
-func (a *array) add(s string, valid bool) {
-	a.text.WriteByte(',')
-	if !valid {
-		a.text.WriteString("NULL")
-		return
-	}
-	a.text.WriteByte('"')
+// add appends a string.
+func (a *array) add(s string) {
+	a.text.WriteString(`,"`)
 	_, _ = arrayEscapes.WriteString(&a.text, s) // a Builder never fails
 	a.text.WriteByte('"')
 }

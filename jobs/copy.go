@@ -62,7 +62,7 @@ func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
 	for _, j := range rows {
 		if _, known := w.numbers[j.JobExec]; !known {
 			w.numbers[j.JobExec] = 0 // asked for once
-			names.add(j.JobExec, true)
+			names.add(j.JobExec)
 		}
 	}
 	if names.text.Len() == 0 {

@@ -22,9 +22,10 @@ const lockTimeout = 100 * time.Millisecond
 const ownTimeout = 5 * time.Second
 
 // settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
-// process was stopped in its middle.
+// process was stopped in its middle. Arrays may have nulls, whatever the role or database has set.
 func (r *Runner) settings(idle, lock time.Duration) string {
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0", r.waitForLocks(lock), millis(idle))
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0; set local array_nulls = on",
+		r.waitForLocks(lock), millis(idle))
 }
 
 // unhurried adds what is to be set before begin_check and record_row, which set the rest: a statement's timeout holds for those after it.

@@ -324,7 +324,6 @@ func TestSettingsOfTheSessionWithWhichRunsFailAreFound(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, value, text, mends string }{
 		{"default_transaction_isolation", "repeatable read", "begin at repeatable read", "set default_transaction_isolation = 'read committed'"},
-		{"array_nulls", "off", "array_nulls is off", "set array_nulls = on"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -78,7 +78,6 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 		WalCompression  string `db:"wal_compression"`
 		Autovacuum      bool
 		Isolation, Name string
-		ArrayNulls      bool `db:"array_nulls"`
 	}](ctx, tx, c, pgsql.DoctorSettings)
 	if err != nil {
 		return nil, err
@@ -94,10 +93,6 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 	if is.Isolation != "read committed" {
 		found = append(found, action("transactions begin at "+is.Isolation+", where runs and those who enqueue beside them fail: could not serialize access",
 			"alter role %s set default_transaction_isolation = 'read committed'", pq.QuoteIdentifier(is.Name)))
-	}
-	if !is.ArrayNulls {
-		found = append(found, action("array_nulls is off, where an absent value in a list reads as the text NULL: runs fail",
-			"alter role %s set array_nulls = on", pq.QuoteIdentifier(is.Name)))
 	}
 	return found, nil
 }

@@ -313,14 +313,14 @@ func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	return nil
 }
 
-// columns are the parameters of schedule_insert and schedule_update: one array a column.
+// columns are the parameters of schedule_insert and schedule_update: one array a column, without nulls.
 func columns(specs []Spec) []any {
 	n := len(specs)
 	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
 	deadlines, spreads := make(pq.Int64Array, n), make(pq.Int64Array, n)
 	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
 	from, excludes := make(pq.StringArray, n), make(pq.StringArray, n)
-	starts, ends := make([]sql.NullTime, n), make([]sql.NullTime, n)
+	starts, ends := make(pq.StringArray, n), make(pq.StringArray, n)
 	runs := make(pq.Int64Array, n)
 	for i, s := range specs {
 		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
@@ -330,11 +330,16 @@ func columns(specs []Spec) []any {
 		starts[i], ends[i] = timestamp(s.Start), timestamp(s.End)
 		runs[i] = int64(s.MaxRuns)
 	}
-	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from, pq.Array(starts), pq.Array(ends), runs, excludes}
+	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from, starts, ends, runs, excludes}
 }
 
-// timestamp is an instant, or null.
-func timestamp(at time.Time) sql.NullTime { return sql.NullTime{Time: at, Valid: !at.IsZero()} }
+// timestamp returns an instant as text, and "-infinity" for the zero time.
+func timestamp(at time.Time) string {
+	if at.IsZero() {
+		return "-infinity"
+	}
+	return string(pq.FormatTimestamp(at))
+}
 
 // Grid returns the slots of the database, for Preview.
 func (s *Store) Grid(ctx context.Context, db jobs.DB) (g grid.Grid, err error) {

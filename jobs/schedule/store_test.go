@@ -361,3 +361,26 @@ func TestPreviewYieldsInstantsWithTheirSlots(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// With array_nulls = off the server reads NULL in the text of an array as that text.
+func TestASchedulesBoundsAreReadWhateverArrayNullsIs(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	db, err := pgsql.Open(t.Context(), w.url, pgsql.Param("array_nulls", "off"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	w.db = db
+	spec := w.create(schedule.Spec{ID: "a", Crontab: "@daily"}).Spec
+	if !spec.Start.IsZero() || !spec.End.IsZero() {
+		t.Errorf("without bounds: from %s to %s", spec.Start, spec.End)
+	}
+	spec.Start = slot(8)
+	if _, err := w.store.Update(t.Context(), w.db, spec, 0); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(spec, w.get("a").Spec); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -72,7 +72,7 @@ func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by [
 	}
 	args := []any{age, nil, nil, cmp.Or(b.PerJob, DefaultPerJob), rowsMost}
 	if jobs != nil {
-		args[1], args[2] = pq.StringArray(jobs), pq.Array(nulls(by))
+		args[1], args[2] = pq.StringArray(jobs), pq.StringArray(by)
 	}
 	var sample pgsql.Message
 	sample.Add(pgsql.LearnSample.In(schema), args, func(line *sql.Rows) error {
@@ -118,14 +118,6 @@ const (
 	// longest is an age, in microseconds, that no history has, a replayed one either: 300 years.
 	longest = 1e16
 )
-
-func nulls(list []string) []sql.NullString {
-	out := make([]sql.NullString, len(list))
-	for i, s := range list {
-		out[i] = sql.NullString{String: s, Valid: s != ""}
-	}
-	return out
-}
 
 // maxClasses is how many classes of a job have a curve of their own.
 const maxClasses = 50

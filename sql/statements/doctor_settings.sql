@@ -3,5 +3,4 @@ select
     current_setting('wal_compression') as wal_compression,
     current_setting('autovacuum') = 'on' as autovacuum,
     current_setting('default_transaction_isolation') as isolation,
-    current_setting('array_nulls') = 'on' as array_nulls,
     current_user as name

@@ -3,7 +3,7 @@
 -- open: when a check found last that it was not finished; null: none did
 -- finished: when one found that it was, or its owner ended it; null: neither
 -- found_nothing: checks that asked for another
--- waited: since it was enqueued, at its first slot. $3: the field of the payload of each job that tells its classes.
+-- waited: since it was enqueued, at its first slot. $3: the field of the payload of each job that tells its classes; '': none.
 with read as materialized (
     select
         h.job_exec, h.id, h.finished_at, h.first_check_at, h.slot, h.lateness, h.check_count, h.enqueued_at, h.outcome,
@@ -12,7 +12,10 @@ with read as materialized (
             when jsonb_typeof(h.payload -> k.field) in ('string', 'number', 'boolean') and octet_length(h.payload ->> k.field) <= 200 then h.payload ->> k.field
         end as class
     from prescient.future_job_history h
-    left join unnest($2::text[], $3::text[]) as k (job_exec, field) on k.job_exec = h.job_exec
+    left join (
+        select g.job_exec, nullif(g.field, '') as field
+        from unnest($2::text[], $3::text[]) as g (job_exec, field)
+    ) as k on k.job_exec = h.job_exec
     where h.finished_at >= now() - $1::double precision * interval '1 microsecond'
     limit $5
 ), newest as (

@@ -1,4 +1,4 @@
--- Writes new schedules, given as arrays in which '' and 0 are null, in the order of their ids. Those whose id is taken do not
+-- Writes new schedules, given as arrays in which '', 0 and -infinity are null, in the order of their ids. Those whose id is taken do not
 -- come back. The exclusions of one are a text of lines.
 insert into prescient.schedule (
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude
@@ -9,7 +9,8 @@ select
     string_to_array(nullif(exclude, ''), chr(10))
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
-    $10::text[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::text[]
+    $10::text[], array_replace($11::timestamptz[], timestamptz '-infinity', null),
+    array_replace($12::timestamptz[], timestamptz '-infinity', null), $13::integer[], $14::text[]
 ) as g (id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude)
 order by id collate "C"
 on conflict (id) do nothing

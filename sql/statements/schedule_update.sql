@@ -1,4 +1,4 @@
--- Writes schedules anew, given as arrays in which '' and 0 are null. The exclusions of one are a text of lines.
+-- Writes schedules anew, given as arrays in which '', 0 and -infinity are null. The exclusions of one are a text of lines.
 update prescient.schedule s
 set crontab = g.crontab,
     timezone = g.timezone,
@@ -17,6 +17,7 @@ set crontab = g.crontab,
     updated_at = statement_timestamp()
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
-    $10::text[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::text[]
+    $10::text[], array_replace($11::timestamptz[], timestamptz '-infinity', null),
+    array_replace($12::timestamptz[], timestamptz '-infinity', null), $13::integer[], $14::text[]
 ) as g (id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude)
 where s.id = g.id collate "C"

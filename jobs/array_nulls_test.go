@@ -1,0 +1,52 @@
+package jobs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// With array_nulls = off the server reads NULL in the text of an array as that text.
+func TestManyRowsAreEnqueuedAlikeWhateverArrayNullsIs(t *testing.T) {
+	t.Parallel()
+	full := check("1", now.Add(time.Hour))
+	full.Payload, full.GroupKey, full.ItemKey, full.Within = json.RawMessage(`{"a": null}`), "NULL", "NULL", 2*time.Hour
+	list := []jobs.FutureJob{full, check("2", now.Add(time.Hour)), anonymous("3", now.Add(time.Hour)), check("4", now.Add(time.Hour))}
+	list[3].ItemKey = "anonymous" // the text that stands for anonymous rows
+	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace} {
+		var rows [2][]string
+		for i, value := range []string{"on", "off"} {
+			db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Param("array_nulls", value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			client, err := jobs.NewClient(t.Context(), db, jobs.Config{Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &world{t: t, db: db, client: client}
+			if _, err := client.EnqueueMany(t.Context(), db, list, on); err != nil {
+				t.Fatalf("array_nulls = %s: %v", value, err)
+			}
+			if _, err := client.EnqueueAll(t.Context(), db, slices.Values(list), on); err != nil {
+				t.Fatalf("array_nulls = %s: %v", value, err)
+			}
+			for _, j := range w.waiting() {
+				rows[i] = append(rows[i], fmt.Sprintf("%s %q %t %q %s %s", j.Key(), j.ItemKey, j.Anonymous, j.GroupKey, j.Payload, j.Within))
+			}
+			slices.Sort(rows[i])
+		}
+		if diff := cmp.Diff(rows[0], rows[1]); diff != "" || len(rows[0]) != len(list)+1 {
+			t.Errorf("%d rows; on -, off +:\n%s", len(rows[0]), diff)
+		}
+	}
+}
