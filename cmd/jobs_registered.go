@@ -3,6 +3,8 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -26,15 +28,24 @@ func newJobsRegistered(a *App) *cobra.Command {
 // definitionView is jobs.Definition as JSON.
 type definitionView struct {
 	Name        string        `json:"name"`
-	From        string        `json:"from"` // go, http_jobs or sql_jobs
+	From        string        `json:"from"`  // go, http_jobs or sql_jobs
+	Group       string        `json:"group"` // empty: not by group
 	MaxChecks   int           `json:"max_checks"`
 	Timeout     duration.Text `json:"timeout"`
 	Horizon     duration.Text `json:"horizon"`
 	Retry       int           `json:"retry"`
-	Deadline    duration.Text `json:"deadline"`    // 0s: none
-	SLA         duration.Text `json:"sla"`         // 0s: none
-	Within      duration.Text `json:"within"`      // 0s: the first slot
-	Concurrency int           `json:"concurrency"` // 0: no limit of its own
+	MaxBackOff  int           `json:"max_back_off"` // slots
+	Deadline    duration.Text `json:"deadline"`     // 0s: none
+	SLA         duration.Text `json:"sla"`          // 0s: none
+	Within      duration.Text `json:"within"`       // 0s: the first slot
+	BatchSize   int           `json:"batch_size"`   // 0: a page
+	Concurrency int           `json:"concurrency"`  // 0: no limit of its own
+	AtMost      int           `json:"at_most"`      // 0: no limit
+	PerSecond   int           `json:"per_second"`   // 0: no limit
+	LimitByKey  bool          `json:"limit_by_key"` // at_most and per_second hold for each key
+	Priority    int           `json:"priority"`
+	Untraced    bool          `json:"untraced"`
+	OwnPool     bool          `json:"own_pool"` // the option Through
 	Misfire     jobs.Misfire  `json:"misfire"`
 	LearnMin    duration.Text `json:"learn_min"`
 	LearnMax    duration.Text `json:"learn_max"` // 0s: not learned
@@ -56,22 +67,54 @@ func listRegistered(ctx context.Context, a *App) error {
 	defer release()
 	var views []definitionView
 	for d := range registry.All() {
-		views = append(views, definitionView{
-			d.Name, cmp.Or(from[d.Name], "go"), d.MaxChecks, duration.Text(d.Timeout), duration.Text(d.Horizon), d.Retry,
-			duration.Text(d.Deadline), duration.Text(d.SLA), duration.Text(d.Within), d.Concurrency, d.Misfire,
-			duration.Text(d.LearnMin), duration.Text(d.LearnMax), d.LearnBy,
-		})
+		views = append(views, newDefinitionView(d, cmp.Or(from[d.Name], "go")))
 	}
 	header := table.Row{
 		"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", optional("DEADLINE"), "SLA", optional("WITHIN"), optional("CONCURRENCY"),
-		optional("MISFIRE"), optional("LEARNED"), optional("FROM"),
+		optional("MISFIRE"), optional("LEARNED"), optional("FROM"), optional("OPTIONS"),
 	}
 	return printList(a, views, header, func(v definitionView) table.Row {
 		return table.Row{
-			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, orNone(time.Duration(v.Deadline)), orNone(time.Duration(v.SLA)), orNone(time.Duration(v.Within)), v.Concurrency,
-			string(v.Misfire), v.learned(), v.From,
+			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, orNone(time.Duration(v.Deadline)),
+			orNone(time.Duration(v.SLA)), orNone(time.Duration(v.Within)), v.Concurrency, string(v.Misfire), v.learned(),
+			v.From, v.options(),
 		}
 	})
+}
+
+// newDefinitionView returns a definition with every option of it.
+func newDefinitionView(d *jobs.Definition, from string) definitionView {
+	return definitionView{
+		Name: d.Name, From: from, Group: d.Group, MaxChecks: d.MaxChecks, Timeout: duration.Text(d.Timeout),
+		Horizon: duration.Text(d.Horizon), Retry: d.Retry, MaxBackOff: d.MaxBackOff, Deadline: duration.Text(d.Deadline),
+		SLA: duration.Text(d.SLA), Within: duration.Text(d.Within), BatchSize: d.BatchSize, Concurrency: d.Concurrency,
+		AtMost: d.AtMost, PerSecond: d.PerSecond, LimitByKey: d.LimitBy != nil, Priority: d.Priority, Untraced: d.Untraced,
+		OwnPool: d.DB != nil, Misfire: d.Misfire,
+		LearnMin: duration.Text(d.LearnMin), LearnMax: duration.Text(d.LearnMax), LearnBy: d.LearnBy,
+	}
+}
+
+// options returns the options that have no column of their own and differ from the defaults, for a person.
+func (v definitionView) options() string {
+	var list []string
+	add := func(given bool, format string, args ...any) {
+		if given {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	each := ""
+	if v.LimitByKey {
+		each = " for each key"
+	}
+	add(v.Group != "", "group %s", v.Group)
+	add(v.MaxBackOff != jobs.DefaultMaxBackOff, "back-off up to %d slots", v.MaxBackOff)
+	add(v.BatchSize > 0, "batches of %d", v.BatchSize)
+	add(v.AtMost > 0, "at most %d%s", v.AtMost, each)
+	add(v.PerSecond > 0, "%d per second%s", v.PerSecond, each)
+	add(v.Priority != 0, "priority %d", v.Priority)
+	add(v.Untraced, "untraced")
+	add(v.OwnPool, "own pool")
+	return strings.Join(list, ", ")
 }
 
 // learned is how history chooses the next check, for a person.
