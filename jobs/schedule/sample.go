@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -13,18 +14,11 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Sampled is a schedule of a sample.
-type Sampled struct {
-	Spec
-	// CreatedAt and UpdatedAt are by the database's clock, in UTC.
-	CreatedAt, UpdatedAt time.Time
-}
-
 // sampledBlocks bounds a sample: some ten thousand schedules, however many there are.
 const sampledBlocks = 400
 
 // Sample reads some of the schedules that are not paused, and which share of all of them that is: 1 where they are few.
-func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []Sampled, share float64, err error) {
+func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []Schedule, share float64, err error) {
 	var blocks int64
 	if err := pgsql.One(ctx, db, pgsql.ScheduleBlocks.In(schema), nil, &blocks); err != nil {
 		return nil, 1, fmt.Errorf("read how many schedules there are: %w", err)
@@ -33,9 +27,8 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 	var m pgsql.Message // Citus knows no parameters of a sample
 	percent := strconv.FormatFloat(100*share, 'f', -1, 64)
 	m.Add(pgsql.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
-		var s Sampled
-		err := s.scan(row, &s.CreatedAt, &s.UpdatedAt)
-		s.CreatedAt, s.UpdatedAt = s.CreatedAt.UTC(), s.UpdatedAt.UTC()
+		var s Schedule
+		err := scanSchedule(row, &s)
 		list = append(list, s)
 		return err
 	})
@@ -43,6 +36,32 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 		return nil, share, fmt.Errorf("read a sample of the schedules: %w", err)
 	}
 	return list, share, nil
+}
+
+// Remaining returns the Spec of what an active schedule has yet to publish before until. MaxRuns becomes its End: the moment
+// after the last instant that MaxRuns permits. Remaining counts up to 10,000 instants, and goes by their rate from there.
+func (s Schedule) Remaining(until time.Time) Spec {
+	c, err := s.instants()
+	if s.MaxRuns == 0 || s.Next.IsZero() || err != nil {
+		return s.Spec
+	}
+	left, n := int64(s.MaxRuns)-s.Runs, int64(0)
+	for at := range c.Between(s.Next.Add(-time.Second), until) {
+		n++
+		if n == left {
+			s.End = at.Add(time.Second)
+			break
+		}
+		if n == maxCounted {
+			more := float64(left-n) / float64(n-1) * at.Sub(s.Next).Seconds()
+			if more < until.Sub(at).Seconds() {
+				end := at.Add(time.Duration(more)*time.Second + time.Second)
+				s.End = grid.Earlier(cmp.Or(s.End, end), end)
+			}
+			break
+		}
+	}
+	return s.Spec
 }
 
 // Timeline is what the slots of a schedule follow from: those of the same Timeline have the same ones. Its zero value has none.

@@ -42,6 +42,14 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 	groups := map[key]*timeline{}
 	var order []*timeline
 	for _, s := range list {
+		switch {
+		case lead < 0 && s.State == schedule.Ended, s.State == schedule.Ended && s.Last.IsZero():
+			continue
+		case lead < 0:
+			s.Spec = s.Remaining(r.to)
+		case s.State == schedule.Ended: // it published in slots of the past, up to its last instant
+			s.End = s.Last.Add(time.Second)
+		}
 		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) { // its first instant is the first one after that
 			s.Start = grid.Later(s.Start, s.CreatedAt.Truncate(time.Second).Add(time.Second))
 		}

@@ -93,3 +93,47 @@ func TestAScheduleIsForecastOnceASlotFromItsCreationOn(t *testing.T) {
 		t.Errorf("%d rows in 90 minutes, want 3, an hour after they were created: %+v", rows, f.Slots)
 	}
 }
+
+func TestAScheduleIsForecastUntilMaxRunsEndsIt(t *testing.T) {
+	t.Parallel()
+	registry := jobs.NewRegistry()
+	var to schedule.Publishing
+	schedule.Register(registry, &to)
+	w := setup(t, registry)
+	to.Publisher = outbox.New(w.db, "")
+	store, err := schedule.NewStore(t.Context(), w.db, schedule.Config{Now: w.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range []schedule.Spec{
+		{ID: "always", Crontab: "*/15 * * * *"},
+		{ID: "four", Crontab: "*/15 * * * *", MaxRuns: 4},
+		{ID: "twenty in two slots", Crontab: "*/1 * * * *", MaxRuns: 20},
+		{ID: "twenty thousand seconds", Crontab: "@every 1s", MaxRuns: 20_000},
+		{ID: "one", Crontab: "*/15 * * * *", MaxRuns: 1},
+		{ID: "cancelled", Crontab: "*/15 * * * *"},
+	} {
+		if _, err := store.Create(t.Context(), w.db, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]int64{6, 5, 4, 4, 3, 3}, rowsOf(w.look(90*time.Minute))); diff != "" {
+		t.Errorf("before the first run, -want +got:\n%s", diff)
+	}
+	w.Set(w.Ledger.Grid().Next(w.Now()).Add(time.Second))
+	if _, err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.db.ExecContext(t.Context(), "delete from prescient.future_job where entity_key = 'cancelled'"); err != nil {
+		t.Fatal(err)
+	}
+	want := []int64{4, 3, 3, 2, 2, 2}
+	if diff := cmp.Diff(want, rowsOf(w.look(90*time.Minute))); diff != "" {
+		t.Errorf("after the first run, -want +got:\n%s", diff)
+	}
+	for _, one := range w.look(8 * time.Hour).Slots {
+		if later := one.Slot.Sub(start); later > 20_000*time.Second+30*time.Minute && one.Rows != 1 {
+			t.Errorf("%d rows %s later, when only one schedule goes on", one.Rows, later)
+		}
+	}
+}

@@ -1,8 +1,24 @@
--- A sample of $1 percent of the blocks of the schedules that are not paused, as schedule_due has them, and when each was created
--- and changed last.
+-- A sample of $1 percent of the blocks of the schedules that are not paused, with the columns of schedule_list.
 select
-    id, crontab, timezone, payload, extract(epoch from deadline)::bigint as deadline, extract(epoch from spread)::bigint as spread,
-    misfire, anchor, coalesce(deadline_from, '') as deadline_from, starts_at, ends_at, coalesce(max_runs, 0) as max_runs, exclude,
-    created_at, updated_at
-from prescient.schedule tablesample system ($1) repeatable (1)
-where not paused
+    s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
+    s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,
+    s.paused, s.version, s.created_at, s.updated_at,
+    coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at,
+    f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error
+from prescient.schedule s tablesample system ($1) repeatable (1)
+left join lateral (
+    select d.dropped, d.runs, d.last_at
+    from prescient.schedule_drop d
+    where d.id = s.id
+    limit 1
+) as d on true
+left join lateral (
+    select f.next_check_at, f.payload, f.error_count, f.last_error
+    from prescient.future_job f
+    where f.entity_name = 'schedule'
+        and f.entity_key = s.id collate "default"
+        and f.job = prescient.number_of('schedule')
+        and f.item_key = ''
+    limit 1
+) as f on true
+where not s.paused

@@ -56,12 +56,16 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 		if s.State != schedule.Active {
 			return v, nil
 		}
+		most := coming
+		if s.MaxRuns > 0 {
+			most = min(most, s.MaxRuns-int(s.Runs))
+		}
 		all, err := schedule.Preview(s.Spec, r.grid(), s.Next, s.Next.AddDate(100, 0, 0))
 		if err != nil {
 			return v, err
 		}
 		for at, slot := range all {
-			if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) == coming {
+			if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) >= most {
 				break
 			}
 		}
