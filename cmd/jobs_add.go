@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -76,6 +77,10 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	}
 	if o.cap != 0 && o.onConflict != "push-back" {
 		return usagef("--cap is for --on-conflict push-back alone")
+	}
+	if job.JobExec == schedule.JobExec {
+		return fmt.Errorf("nothing was added: the checks of job %q belong to schedules; use: %s schedules create ID --crontab EXPR, "+
+			"or to publish an event now: %[2]s schedules trigger ID", schedule.JobExec, a.self())
 	}
 	payload, err := readPayload(a, o.payload)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -41,6 +42,16 @@ func newJobsCancel(a *App) *cobra.Command {
 func (a *App) errOfSchedule(key jobs.Key) error {
 	return fmt.Errorf("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: %[2]s schedules delete %[3]s",
 		schedule.JobExec, a.self(), spoken.Word(key.EntityKey))
+}
+
+// errOfFailedSchedule refuses to put failed checks of schedules back. They could publish an event a second time.
+func (a *App) errOfFailedSchedule(id string) error {
+	if id != "" {
+		id = spoken.Word(id)
+	}
+	id = cmp.Or(id, "ID")
+	return fmt.Errorf("nothing was put back: the checks of job %q belong to schedules; give a schedule a new check with: %s schedules resume %s, "+
+		"and publish what it has missed with: %[2]s schedules backfill %[3]s", schedule.JobExec, a.self(), id)
 }
 
 func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
@@ -155,7 +166,8 @@ func newJobsRetry(a *App) *cobra.Command {
 		Use:   "retry",
 		Short: "Put failed checks back",
 		Long: `Put failed checks back from history, with a clean error count, into the next slot or the one that --at or --in
-names. A key that waits already stays as it is, and its failed check stays in history.`,
+names. A key that waits already stays as it is, and its failed check stays in history. So do the checks of job schedule:
+they belong to schedules, see schedules resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity order --key 42
   prescient jobs retry --all --limit 100000 --in 1h`,
@@ -175,6 +187,9 @@ names. A key that waits already stays as it is, and its failed check stays in hi
 }
 
 func retryJobs(ctx context.Context, a *App, o *jobsRetryOptions) error {
+	if o.filter.JobExec == schedule.JobExec {
+		return a.errOfFailedSchedule(o.filter.EntityKey)
+	}
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		o.filter.Since, o.filter.Limit = o.since.from(now), int(o.limit)
 		var retried, waiting int64
@@ -182,6 +197,9 @@ func retryJobs(ctx context.Context, a *App, o *jobsRetryOptions) error {
 			retried, waiting, err = c.Retry(ctx, tx, o.filter, o.when.from(now))
 			return err
 		})
+		if err == nil && retried+waiting == 0 && o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName {
+			err = a.errOfFailedSchedule(o.filter.EntityKey)
+		}
 		if err == nil && retried+waiting == 0 {
 			err = a.known(ctx, db, c, o.filter.JobExec)
 		}

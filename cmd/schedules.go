@@ -81,9 +81,13 @@ func listSchedules(ctx context.Context, a *App, o schedulesListOptions) error {
 			views[i] = httpapi.NewView(v)
 		}
 		header := table.Row{"ID", "STATE", "LAST", "NEXT", "CRONTAB", optional("TIMEZONE"), optional("VERSION"), optional("DROPPED"), "LAST ERROR"}
-		return printList(a, views, header, func(v httpapi.View) table.Row {
-			return table.Row{v.ID, string(v.State), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
+		err = printList(a, views, header, func(v httpapi.View) table.Row {
+			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})
+		if err == nil && len(views) > 0 && a.output != outputJSON {
+			err = a.printPublishingPaused(views[0])
+		}
+		return err
 	})
 }
 
@@ -109,8 +113,8 @@ func printSchedule(a *App, s schedule.Schedule, err error) error {
 	}
 	v := httpapi.NewView(s)
 	return a.print(v, func() error {
-		return a.table(nil,
-			table.Row{"id", v.ID}, table.Row{"state", string(v.State)}, table.Row{"last", v.Last}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
+		err := a.table(nil,
+			table.Row{"id", v.ID}, table.Row{"state", stateText(v)}, table.Row{"last", v.Last}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
 			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
 			table.Row{"deadline", orNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)}, table.Row{"spread", orNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
 			table.Row{"anchor", v.Anchor}, table.Row{"start", v.Start}, table.Row{"end", v.End}, table.Row{"runs", runs(s)},
@@ -118,7 +122,25 @@ func printSchedule(a *App, s schedule.Schedule, err error) error {
 			table.Row{"errors in a row", v.ErrorCount}, table.Row{"last error", v.LastError},
 			table.Row{"created", v.CreatedAt}, table.Row{"updated", v.UpdatedAt},
 		)
+		return errors.Join(err, a.printPublishingPaused(v))
 	})
+}
+
+// stateText is the state of a schedule, and whether it publishes, for a person.
+func stateText(v httpapi.View) string {
+	if v.State == schedule.Active && v.PublishingPausedAt != nil {
+		return "active, publishing paused"
+	}
+	return string(v.State)
+}
+
+// printPublishingPaused says if no schedule publishes, and how to change that.
+func (a *App) printPublishingPaused(v httpapi.View) error {
+	if v.PublishingPausedAt == nil {
+		return nil
+	}
+	return a.sentence(fmt.Sprintf("no schedule publishes: job %q is paused since %s; resume it with: %s jobs resume %[1]s",
+		schedule.JobExec, v.PublishingPausedAt.Format(time.RFC3339), a.self()))
 }
 
 func deadlineFrom(from schedule.DeadlineFrom) string {

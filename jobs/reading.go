@@ -154,7 +154,7 @@ type RetryFilter struct {
 
 // Retry puts failed checks back, with a clean error count, into the first slot at or after at; the zero time is the
 // next slot. It is a FieldError where at is beyond the horizon. They leave history. A key that waits already stays as it is, and so does its failed row: waiting counts
-// those.
+// those. Rows of job "schedule" are never put back; Store.Resume of package schedule gives a schedule a new one.
 func (c *Client) Retry(ctx context.Context, db DB, f RetryFilter, at time.Time) (retried, waiting int64, err error) {
 	if at.IsZero() {
 		at = c.now()

@@ -239,7 +239,7 @@ func (d due) statements() map[string]statement {
 		"past_slots":     {nil, pgsql.PastSlots.In(""), []any{noon, afterAll}, slotIndex(whole)},
 		"ledger_trouble": {[]string{recorded}, pgsql.LedgerTrouble.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"ledger_jobs":    {[]string{recorded}, pgsql.LedgerJobs.In(""), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},
-		"board_waiting":  {nil, pgsql.BoardWaiting.In(""), []any{"order", "1", nil, nil}, map[string]int64{"future_job_key": few}},
+		"board_waiting":  {nil, pgsql.BoardWaiting.In(""), []any{"order", "1", nil, nil, true}, map[string]int64{"future_job_key": few}},
 		"why":            {nil, pgsql.Why.In(""), []any{"order", "1", nil, nil, 1000}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
 		"metrics_slots":  {[]string{recorded}, pgsql.MetricsSlots.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"metrics_rows":   {nil, pgsql.MetricsRows.In(""), []any{pq.StringArray{d.slot}, pq.StringArray{"missed"}}, slotIndex(2*1000 + few)},

@@ -247,12 +247,14 @@ func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids any) (list [
 func scanSchedule(row *sql.Rows, s *Schedule) error {
 	var slot sql.NullTime
 	var next []byte
-	var last sql.NullTime
-	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &s.Runs, &last, &slot, &next, &s.ErrorCount, &s.LastError)
+	var last, paused sql.NullTime
+	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &s.Runs, &last, &slot, &next, &s.ErrorCount, &s.LastError,
+		&paused)
 	if err != nil {
 		return err
 	}
 	s.CreatedAt, s.UpdatedAt, s.Last = s.CreatedAt.UTC(), s.UpdatedAt.UTC(), utc(last)
+	s.PublishingPausedAt = utc(paused)
 	switch {
 	case s.Paused:
 		s.State = Paused

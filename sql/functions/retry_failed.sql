@@ -1,6 +1,6 @@
 -- Puts failed checks that ended since an instant, at most so many, back into the slot for another instant, with a clean
 -- error count; they leave history and keep their id. A key that waits already stays as it is, and so does its failed row.
--- Null takes every job, entity_name or entity_key.
+-- Null takes every job, entity_name or entity_key. Checks of job "schedule" stay: they belong to schedules, and could publish an event again.
 create or replace function prescient.retry_failed(
     job_exec    text,
     entity_name text,
@@ -29,6 +29,7 @@ begin
         select distinct h.job_exec
         from prescient.future_job_history h
         where h.outcome = 'failed'
+            and h.job_exec <> 'schedule'
             and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
             and h.finished_at >= since
         order by h.job_exec
@@ -41,6 +42,7 @@ begin
         select h.id, h.finished_at
         from prescient.future_job_history h
         where h.outcome = 'failed'
+            and h.job_exec <> 'schedule'
             and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
             and (retry_failed.entity_name is null or h.entity_name = retry_failed.entity_name)
             and (retry_failed.entity_key is null or h.entity_key = retry_failed.entity_key)

@@ -14,6 +14,7 @@ from (
     select h.job_exec, h.entity_name, h.entity_key, h.item_key
     from prescient.future_job_history h
     where h.outcome = 'failed'
+        and h.job_exec <> 'schedule'
         and ($1::text is null or h.job_exec = $1)
         and ($2::text is null or h.entity_name = $2)
         and ($3::text is null or h.entity_key = $3)

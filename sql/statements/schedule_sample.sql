@@ -4,7 +4,8 @@ select
     s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,
     s.paused, s.version, s.created_at, s.updated_at,
     coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at,
-    f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error
+    f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error,
+    (select j.paused_at from prescient.job j where j.name = 'schedule') as publishing_paused_at
 from prescient.schedule s tablesample system ($1) repeatable (1)
 left join lateral (
     select d.dropped, d.runs, d.last_at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -211,6 +212,56 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	}
 	if s, err := w.Ledger.Status(t.Context(), time.Time{}); err != nil || !s.OK() {
 		t.Errorf("%+v, %v", s.Trouble, err)
+	}
+}
+
+func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, err := w.schedules.Create(t.Context(), w.DB, schedule.Spec{ID: "report", Crontab: "@daily"})
+	w.must(err)
+	const change, retry = "schedules delete report", "schedules resume "
+	for _, test := range []struct{ action, body, remedy string }{
+		{"cancel", `{"job_exec": "schedule", "entity_name": "schedule", "entity_key": "report"}`, change},
+		{"cancel", `{"entity_name": "schedule", "entity_key": "report"}`, change},
+		{"reschedule", `{"job_exec": "schedule", "entity_name": "schedule", "entity_key": "report", "at": "2040-01-01T00:00:00Z"}`, change},
+		{"retry", `{"job_exec": "schedule"}`, retry + "ID"},
+		{"retry", `{"entity_name": "schedule", "entity_key": "report"}`, retry + "report"},
+	} {
+		answer := w.post(test.action, "preview=true", test.body)
+		if answer.Code != http.StatusUnprocessableEntity || !strings.Contains(answer.Body.String(), test.remedy) {
+			t.Errorf("%s %s: %d %s, want %q", test.action, test.body, answer.Code, answer.Body, test.remedy)
+		}
+	}
+	// An application may have an entity of that name. The count is of what is cancelled.
+	_, err = w.Client.Enqueue(t.Context(), w.DB, jobs.FutureJob{
+		JobExec: "ok", EntityName: "schedule", EntityKey: "report", CheckAt: w.Now().Add(time.Hour),
+	}, jobs.Keep)
+	w.must(err)
+	done := w.do("cancel", `{"entity_name": "schedule", "entity_key": "report"}`)
+	if done.Rows != 1 || done.Result != "1 check was cancelled" {
+		t.Errorf("%+v", done)
+	}
+	if s := get[board.Schedule](w, "/schedules/report"); s.State != schedule.Active {
+		t.Errorf("the schedule is %s", s.State)
+	}
+}
+
+func TestAScheduleShowsWhetherAndHowOftenItPublishes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, err := w.schedules.Create(t.Context(), w.DB, schedule.Spec{ID: "report", Crontab: "@hourly", MaxRuns: 3})
+	w.must(err)
+	if s := get[board.Schedule](w, "/schedules/report"); len(s.Coming) != 3 || s.PublishingPausedAt != nil {
+		t.Errorf("coming: %v, paused: %v", s.Coming, s.PublishingPausedAt)
+	}
+	done := w.do("pause-job", `{"job_exec": "schedule"}`)
+	acted := fmt.Sprintf("acted=%d", done.Acted)
+	if s := get[board.Schedule](w, "/schedules/report?"+acted); s.State != schedule.Active || s.PublishingPausedAt == nil {
+		t.Errorf("%s, publishing is paused since %v", s.State, s.PublishingPausedAt)
+	}
+	if list := get[board.Schedules](w, "/schedules?"+acted).Schedules; len(list) != 1 || list[0].PublishingPausedAt == nil {
+		t.Errorf("%+v", list)
 	}
 }
 

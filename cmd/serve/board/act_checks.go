@@ -9,7 +9,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -22,23 +24,39 @@ type wait struct {
 	Mark  int64     // another where these are others, or in other slots
 }
 
-// waiting returns the check of a key that waits, or where it has no job those of its entity.
+// waiting returns the check of a key that waits. For a key without a job it returns those of the entity that an operator may end.
 func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error) {
 	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return w, err
 	}
-	return p.reader.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.JobExec != ""})
+	return p.reader.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.JobExec != ""}, key.JobExec == "")
 }
 
-// waiting returns the checks of a key that wait: of every job where it has none, and of one item or, where that is null, of all.
-func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString) (w wait, err error) {
+// waiting returns the checks of a key that wait. A key without a job has those of every job, without the checks of schedules if
+// asked so. A null item has those of every item.
+func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString, noSchedules bool) (w wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
-	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema), []any{key.EntityName, key.EntityKey, job, item}, &w.Rows, &w.First, &w.job, &w.Mark)
+	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema), []any{key.EntityName, key.EntityKey, job, item, noSchedules}, &w.Rows, &w.First, &w.job, &w.Mark)
 	if err != nil {
 		return w, fmt.Errorf("count what waits of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
 	w.First = w.First.UTC()
 	return w, nil
+}
+
+// ofSchedule refuses to change the check of a schedule, which would end or move the schedule unseen.
+func (p *planner) ofSchedule(id string) error {
+	return &RefusedError{fmt.Sprintf("nothing was changed: the checks of job %q belong to schedules; pause the schedule on its page, "+
+		"or use: %s schedules delete %s", schedule.JobExec, p.b.cfg.Self, spoken.Word(id))}
+}
+
+// ofFailedSchedule refuses to put failed checks of schedules back. They could publish an event a second time.
+func (p *planner) ofFailedSchedule(id string) error {
+	if id != "" {
+		id = spoken.Word(id)
+	}
+	return &RefusedError{fmt.Sprintf("nothing was put back: the checks of job %q belong to schedules; give a schedule a new check with: "+
+		"%s schedules resume %s, and publish what it has missed by a backfill on its page", schedule.JobExec, p.b.cfg.Self, cmp.Or(id, "ID"))}
 }
 
 func (c Cancel) name() string { return "cancel" }
@@ -53,9 +71,15 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if c.ItemKey != "" && c.JobExec == "" {
 		return plan, &jobs.FieldError{Field: "item_key", Rule: "needs job_exec"}
 	}
+	if c.JobExec == schedule.JobExec {
+		return plan, p.ofSchedule(c.EntityKey)
+	}
 	w, err := p.waiting(ctx, jobs.Key(c))
 	if err != nil {
 		return plan, err
+	}
+	if w.Rows == 0 && c.JobExec == "" && c.EntityName == schedule.EntityName {
+		return plan, p.ofSchedule(c.EntityKey)
 	}
 	plan.Rows, plan.Nothing = w.Rows, w.Rows == 0
 	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled", plural(plan.Rows, "waiting check", "waiting checks"), c.target())
@@ -93,6 +117,9 @@ func (m Reschedule) key() jobs.Key {
 func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if m.JobExec == "" {
 		return plan, &jobs.FieldError{Field: "job_exec", Rule: "must be given"}
+	}
+	if m.JobExec == schedule.JobExec {
+		return plan, p.ofSchedule(m.EntityKey)
 	}
 	if m.At.IsZero() {
 		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
@@ -158,6 +185,9 @@ func (a Retry) filter() jobs.RetryFilter {
 
 func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	f := a.filter()
+	if a.JobExec == schedule.JobExec {
+		return plan, p.ofFailedSchedule(a.EntityKey)
+	}
 	if f.Limit < 1 || f.Limit > maxRetry {
 		return plan, &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxRetry)}
 	}
@@ -172,6 +202,9 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	found, waits, err := p.client.CountRetry(ctx, p, f)
 	if err != nil {
 		return plan, err
+	}
+	if found == 0 && a.JobExec == "" && a.EntityName == schedule.EntityName {
+		return plan, p.ofFailedSchedule(a.EntityKey)
 	}
 	plan.Rows, plan.Nothing = found-waits, found == waits
 	to := grid.Later(p.grid().Ceil(a.At), p.grid().Next(p.now()))

@@ -42,7 +42,7 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 		if err != nil {
 			return v, err
 		}
-		wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""})
+		wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
 		v.Waiting = wait.Rows
 		return v, err
 	})

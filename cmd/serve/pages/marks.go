@@ -45,6 +45,8 @@ func scheduleMark(s httpapi.View) verdict {
 		return verdict{Mark: "warn", Text: "paused"}
 	case s.ErrorCount > 0:
 		return verdict{Mark: "bad", Text: "fails"}
+	case s.State == schedule.Active && s.PublishingPausedAt != nil:
+		return verdict{Mark: "warn", Text: "publishing paused"}
 	case s.State == schedule.Active:
 		return verdict{Mark: "ok", Text: "active"}
 	}

@@ -102,6 +102,20 @@ type entityRow struct {
 	Waits, Failed    bool
 }
 
+// OfSchedule tells whether the row stands for a schedule, which is changed on its own page.
+func (r entityRow) OfSchedule() bool { return r.JobExec == schedule.JobExec }
+
+// Cancels is how many waiting checks the cancellation of the entity ends: all but the one of a schedule.
+func (e entityPage) Cancels() int64 {
+	n := e.Waiting
+	for _, row := range e.Rows {
+		if row.Waits && row.OfSchedule() {
+			n--
+		}
+	}
+	return n
+}
+
 // sentence is one thing that happened, and the slot it happened in.
 type sentence struct {
 	At   *time.Time

@@ -23,7 +23,8 @@
 //	{"id": "report-42", "crontab": "0 9 * * mon-fri", "timezone": "Europe/Berlin", "payload": {"report": 42},
 //	 "deadline": "2h", "spread": "10m", "misfire": "latest", "anchor": "2026-01-01T00:00:00Z", "paused": false}
 //
-// and is answered with state, version, next, slot, dropped, error_count, last_error, created_at and updated_at besides.
+// and is answered with state, version, next, slot, dropped, error_count, last_error, publishing_paused_at,
+// created_at and updated_at besides.
 // Its version is also its ETag: with "If-Match" a change is made only to that version, else the answer is 412.
 //
 // Many changes are one list, which is read and made as it comes, up to 1000 in a transaction, and may have any length:

@@ -146,7 +146,7 @@ func TestAScheduleFromItsCreationToItsEnd(t *testing.T) {
 	want := map[string]any{
 		"id": "a/b ü", "crontab": "0 9 * * *", "timezone": "Europe/Berlin", "payload": map[string]any{"n": 1.0}, "deadline": "2h",
 		"spread": "10m", "misfire": "latest", "anchor": "2030-03-01T12:00:00Z", "paused": false, "state": "active", "version": 1.0,
-		"next": "2030-03-02T08:00:00Z", "dropped": 0.0, "error_count": 0.0, "last_error": "",
+		"next": "2030-03-02T08:00:00Z", "dropped": 0.0, "error_count": 0.0, "last_error": "", "publishing_paused_at": nil,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -55,8 +55,10 @@ type View struct {
 	Dropped    int64          `json:"dropped"`
 	ErrorCount int            `json:"error_count"`
 	LastError  string         `json:"last_error"`
-	CreatedAt  time.Time      `json:"created_at"`
-	UpdatedAt  time.Time      `json:"updated_at"`
+	// PublishingPausedAt is null unless job "schedule" is paused, and with it all publishing.
+	PublishingPausedAt *time.Time `json:"publishing_paused_at"`
+	CreatedAt          time.Time  `json:"created_at"`
+	UpdatedAt          time.Time  `json:"updated_at"`
 }
 
 // NewView returns the View of a schedule.
@@ -64,6 +66,9 @@ func NewView(s schedule.Schedule) View {
 	v := View{
 		body: newBody(s.Spec), State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if !s.PublishingPausedAt.IsZero() {
+		v.PublishingPausedAt = &s.PublishingPausedAt
 	}
 	if s.State == schedule.Active {
 		v.Next, v.Slot = &s.Next, &s.Slot
