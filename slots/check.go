@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -102,7 +103,7 @@ type round struct {
 	mu      sync.Mutex
 	waiting int            // units that are not started
 	running map[*unit]bool // neither settled nor given up
-	done    []outcome      // to be recorded
+	done    []row.Outcome  // to be recorded
 	again   []*unit        // to be checked again, since somebody else has a lock
 	settled int64          // rows that are not to be recorded, or not by this round
 	oldest  time.Time      // when the first of done came
@@ -294,7 +295,7 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 }
 
 // settle takes the outcomes of a unit, unless it was abandoned.
-func (rd *round) settle(u *unit, outcomes []outcome) bool {
+func (rd *round) settle(u *unit, outcomes []row.Outcome) bool {
 	return rd.end(u, func() {
 		if len(outcomes) == 0 {
 			rd.settled += u.size() - int64(len(u.rest))
@@ -391,7 +392,7 @@ func (rd *round) isOver() bool {
 
 // take waits for outcomes: all of them, or those that have waited for long enough. It also returns how many rows need no
 // record, and whether these were the last.
-func (rd *round) take() (batch []outcome, settled int64, last bool) {
+func (rd *round) take() (batch []row.Outcome, settled int64, last bool) {
 	var timer <-chan time.Time
 	stop := rd.run.stop.Done()
 	for {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -193,14 +194,14 @@ func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 }
 
 // commit records the outcomes of a check in its own transaction, which it commits.
-func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes []outcome) error {
+func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes []row.Outcome) error {
 	if !rd.isRunning(u) {
 		return errIgnored
 	}
 	r := rd.run
 	ours := u.def.DB == nil
 	var m pgsql.Message
-	var n tally
+	var n row.Tally
 	if ours {
 		m.Do(forget)
 	} else {
@@ -213,9 +214,9 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 			u.lost, u.crowded = &lost{part, outcomes}, pgsql.IsLockTimeout(err)
 			return rd.recordFailed(ctx, u, err)
 		}
-		n = expected(outcomes)
+		n = row.Expected(outcomes)
 	}
-	n.yielded = int64(len(outcomes)) - n.checked()
+	n.Yielded = int64(len(outcomes)) - n.Checked()
 	r.count(n, outcomes)
 	rd.claim.troubled.Store(nil)
 	return errRecorded
@@ -237,7 +238,7 @@ func (rd *round) countLost(u *unit) {
 		return
 	}
 	if done, err := rd.run.find(rd.claim, u.lost.part); err == nil && done {
-		rd.run.count(expected(u.lost.outcomes), u.lost.outcomes)
+		rd.run.count(row.Expected(u.lost.outcomes), u.lost.outcomes)
 	}
 }
 

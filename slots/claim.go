@@ -13,6 +13,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -36,7 +37,7 @@ type claim struct {
 	bytes  int64           // of them
 	read   time.Time       // local monotonic instant at which they were read
 	left   map[int64]bool  // rows that stay in the slot for the time being though they were read
-	locked []outcome       // of rows that somebody else has locked
+	locked []row.Outcome   // of rows that somebody else has locked
 	part   int             // how many of these may be recorded at once, where somebody else has keys that they ask for; 0: not known
 	again  []*unit         // to be checked when somebody else's lock is gone, or a place is free
 	shares map[*share]bool // that it uses

@@ -15,7 +15,7 @@
 //	round.isGone    gone.go     rows that are cancelled or moved while they wait for that
 //	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself
 //	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
-//	outcome         outcome.go  what became of a row; those that are alike are recorded together
+//	row.Outcome     internal/row  the result of a row; outcomes that are alike are recorded together
 //	run.record      record.go   records outcomes, in one message (statement.go) to the server that ends with the fence
 //	run.recordFree  locked.go   records those whose rows nobody else has locked; the others wait
 //	run.commit      send.go     sends a message of the engine, and again while the database cannot do it

@@ -8,11 +8,12 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // recordLocked takes up what somebody else had locked. One claim at a time waits for the first of its rows.
-func (r *run) recordLocked(c *claim) (locked []outcome, err error) {
+func (r *run) recordLocked(c *claim) (locked []row.Outcome, err error) {
 	if r.patience.try() {
 		defer r.patience.leave()
 		return r.recordApart(c, c.locked, patientFor)
@@ -25,9 +26,9 @@ func (r *run) recordLocked(c *claim) (locked []outcome, err error) {
 // recordApart is recordFree, and again in parts where nothing could be recorded: a key that an outcome asks for may be somebody's who
 // has not committed, and the others need not wait for him. It takes as long as a write may, and finds out how large a part can be
 // that has none; what is left then has its turn the next time, in another order.
-func (r *run) recordApart(c *claim, batch []outcome, wait time.Duration) (locked []outcome, err error) {
+func (r *run) recordApart(c *claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
 	locked, err = r.recordFree(c, batch, wait)
-	if len(locked) < len(batch) || !slices.ContainsFunc(batch, outcome.enqueues) {
+	if len(locked) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return locked, err
 	}
 	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
@@ -62,12 +63,12 @@ const brieflyFor = 10 * time.Millisecond
 
 // recordFree records the rows that nobody else has locked, and returns the others: their checks have run and must not
 // run again. With patientFor it waits for the first of the rows before.
-func (r *run) recordFree(c *claim, batch []outcome, wait time.Duration) (locked []outcome, err error) {
+func (r *run) recordFree(c *claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	sortOutcomes(batch)
-	var n tally
+	row.Sort(batch)
+	var n row.Tally
 	var busy map[int64]bool
 	var without []lost // a reply
 	waits := func(err error) bool {
@@ -83,7 +84,7 @@ func (r *run) recordFree(c *claim, batch []outcome, wait time.Duration) (locked 
 			if slices.ContainsFunc(without, func(l lost) bool { return l.has(busy) }) {
 				return errAgain // until it is carried out, or not
 			}
-			n, sent.outcomes = tally{}, only(batch, func(o *outcome) bool { return free[o.id] })
+			n, sent.outcomes = row.Tally{}, row.Only(batch, func(o *row.Outcome) bool { return free[o.ID] })
 			return r.recordThere(tx, c, sent, &n)
 		})
 		if pgsql.IsTransient(err) && len(sent.outcomes) > 0 {
@@ -102,41 +103,41 @@ func (r *run) recordFree(c *claim, batch []outcome, wait time.Duration) (locked 
 	}
 	for _, l := range without {
 		if done, _ := r.find(c, l.part); done {
-			n.plus(expected(l.outcomes))
+			n.Plus(row.Expected(l.outcomes))
 		}
 	}
-	done := only(batch, func(o *outcome) bool { return !busy[o.id] })
-	n.yielded = int64(len(done)) - n.checked()
+	done := row.Only(batch, func(o *row.Outcome) bool { return !busy[o.ID] })
+	n.Yielded = int64(len(done)) - n.Checked()
 	r.count(n, done)
-	return only(batch, func(o *outcome) bool { return busy[o.id] }), nil
+	return row.Only(batch, func(o *row.Outcome) bool { return busy[o.ID] }), nil
 }
 
 // lost is a record whose reply was: it may still be carried out.
 type lost struct {
 	part     int64
-	outcomes []outcome
+	outcomes []row.Outcome
 }
 
 // has tells whether a row of it is among some.
 func (l lost) has(rows map[int64]bool) bool {
-	return slices.ContainsFunc(l.outcomes, func(o outcome) bool { return rows[o.id] })
+	return slices.ContainsFunc(l.outcomes, func(o row.Outcome) bool { return rows[o.ID] })
 }
 
 // lockFree locks the rows of a batch that nobody else has locked.
-func (r *run) lockFree(tx *sqlx.Tx, batch []outcome, wait time.Duration) (free, busy map[int64]bool, err error) {
+func (r *run) lockFree(tx *sqlx.Tx, batch []row.Outcome, wait time.Duration) (free, busy map[int64]bool, err error) {
 	var m pgsql.Message
 	m.Do(r.settings(r.cfg.Lease, min(wait, lockTimeout)))
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	if wait > lockTimeout {
 		m.Do(r.waitForLocks(wait))
-		m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].number, batch[0].id}, nothing)
+		m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].Number, batch[0].ID}, nothing)
 		m.Do(r.waitForLocks(lockTimeout)) // now others may wait for him
 	}
 	return r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch))
 }
 
 // recordThere records outcomes whose rows are locked.
-func (r *run) recordThere(tx *sqlx.Tx, c *claim, sent lost, n *tally) error {
+func (r *run) recordThere(tx *sqlx.Tx, c *claim, sent lost, n *row.Tally) error {
 	var m pgsql.Message
 	r.message(&m, c, sent.outcomes, n)
 	r.addEnqueued(&m, sent.outcomes)

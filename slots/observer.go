@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // Observer is told what runs have done, for metrics. It is called by several goroutines at once, and what it takes is
@@ -43,15 +44,15 @@ const (
 var moves = map[guard.Move]string{guard.MoveNext: Rescheduled, guard.MoveRetry: Retried, guard.MoveDefer: Deferred}
 
 // observe tells the observer of outcomes that were recorded. Neighbours that are alike are one entry.
-func (r *run) observe(outcomes []outcome) {
+func (r *run) observe(outcomes []row.Outcome) {
 	if r.cfg.Observer == nil || len(outcomes) == 0 {
 		return
 	}
 	var list []Recorded
 	for _, o := range outcomes {
 		entry := Recorded{
-			Job: r.known[o.number].def.Name, Outcome: cmp.Or(string(o.verdict.Outcome), moves[o.verdict.Move]),
-			Checked: o.ran, Lateness: o.lateness, Duration: o.duration,
+			Job: r.known[o.Number].def.Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
+			Checked: o.Ran, Lateness: o.Lateness, Duration: o.Duration,
 		}
 		if last := len(list) - 1; last >= 0 {
 			if entry.Rows = list[last].Rows; entry == list[last] {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -23,27 +24,27 @@ const (
 const slotBegun = "PS004"
 
 // record records outcomes of a claim, and ends it with the last. It returns those whose rows somebody else has locked.
-func (r *run) record(c *claim, batch []outcome, ends bool) (locked []outcome, err error) {
+func (r *run) record(c *claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
 	if len(batch) == 0 {
 		if ends {
 			err = r.end(c)
 		}
 		return nil, err
 	}
-	sortOutcomes(batch)
+	row.Sort(batch)
 	for len(batch) > 0 && err == nil {
 		n := min(len(batch), int(r.write.Load()))
-		var rest []outcome
+		var rest []row.Outcome
 		rest, err = r.recordSome(c, batch[:n], ends && n == len(batch) && len(locked) == 0)
 		locked, batch = append(locked, rest...), batch[n:]
 	}
 	return locked, err
 }
 
-func (r *run) recordSome(c *claim, batch []outcome, ends bool) (locked []outcome, err error) {
+func (r *run) recordSome(c *claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
 	r.writers <- struct{}{}
 	defer r.writers.leave()
-	if until := r.wary.Load(); until != nil && monotonic().Before(*until) || slices.ContainsFunc(batch, outcome.enqueues) {
+	if until := r.wary.Load(); until != nil && monotonic().Before(*until) || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return r.recordApart(c, batch, lockTimeout)
 	}
 	began := monotonic()
@@ -70,9 +71,9 @@ func (r *run) adaptWrite(took time.Duration) {
 }
 
 // recordAll records outcomes straight, in one message.
-func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
+func (r *run) recordAll(c *claim, batch []row.Outcome, ends bool) error {
 	var m pgsql.Message
-	var n tally
+	var n row.Tally
 	var end string
 	m.Do(r.waitForLocks(lockTimeout))
 	r.message(&m, c, batch, &n)
@@ -88,7 +89,7 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	if ends {
 		c.ending.Store(true)
 	}
-	err := r.commitOnce(c, part, &m, &n, expected(batch))
+	err := r.commitOnce(c, part, &m, &n, row.Expected(batch))
 	switch {
 	case isLost(err):
 		r.leases.lose(c)
@@ -101,16 +102,16 @@ func (r *run) recordAll(c *claim, batch []outcome, ends bool) error {
 	if end == "done" {
 		r.closed.Store(true)
 	}
-	n.yielded = int64(len(batch)) - n.checked()
+	n.Yielded = int64(len(batch)) - n.Checked()
 	r.count(n, batch)
 	return nil
 }
 
 // movesTo is the first instant to which outcomes move rows; nil: they move none, or the clock is a replayed one.
-func (r *run) movesTo(batch []outcome) any {
+func (r *run) movesTo(batch []row.Outcome) any {
 	var first time.Time
 	for i := range batch {
-		if v := batch[i].verdict; v.Outcome == "" && (first.IsZero() || v.Next.Before(first)) {
+		if v := batch[i].Verdict; v.Outcome == "" && (first.IsZero() || v.Next.Before(first)) {
 			first = v.Next
 		}
 	}
@@ -125,7 +126,7 @@ func (r *run) end(c *claim) error { return r.recordAll(c, nil, true) }
 
 // commitOnce sends a message that ends with the fence, again while the database cannot do it. Where the reply to it is lost
 // it finds out what became of it, and then n is all.
-func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all tally) error {
+func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally) error {
 	unknown := false // a message whose reply was lost may still be carried out, and has locks until then
 	waits := func(err error) bool { return pgsql.IsTransient(err) || unknown && pgsql.IsLockTimeout(err) }
 	return r.retry(r.work, waits, func() error {
@@ -138,7 +139,7 @@ func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *tally, all t
 				return err
 			}
 		}
-		*n = tally{}
+		*n = row.Tally{}
 		err := r.commit(r.work, m)
 		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || isLost(err)) { // of its mark; or it has ended the claim
 			if done, _ := r.find(c, part); done {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // ErrStopped is returned by a run that was stopped before its slot was done. What was checked is recorded; the rest
@@ -94,35 +95,23 @@ func (r Result) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// tally counts what was recorded.
-type tally struct {
-	finished, rescheduled, failed, yielded int64
-}
-
-func (t tally) checked() int64 { return t.finished + t.rescheduled + t.failed }
-
-// plus adds what was recorded, too.
-func (t *tally) plus(u tally) {
-	t.finished, t.rescheduled, t.failed, t.yielded = t.finished+u.finished, t.rescheduled+u.rescheduled, t.failed+u.failed, t.yielded+u.yielded
-}
-
 // add takes a tally into a result.
-func (r *Result) add(t tally) {
-	r.Finished += t.finished
-	r.Rescheduled += t.rescheduled
-	r.Failed += t.failed
-	r.Yielded += t.yielded
-	r.Checked += t.checked()
+func (r *Result) add(t row.Tally) {
+	r.Finished += t.Finished
+	r.Rescheduled += t.Rescheduled
+	r.Failed += t.Failed
+	r.Yielded += t.Yielded
+	r.Checked += t.Checked()
 }
 
 // addFailure takes the outcome of a check that ended in an error into the result.
-func (r *Result) addFailure(job string, o *outcome) {
+func (r *Result) addFailure(job string, o *row.Outcome) {
 	i, known := slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int { return strings.Compare(f.Job, job) })
 	if !known {
-		r.Failures = slices.Insert(r.Failures, i, Failure{Job: job, Error: o.verdict.Error})
+		r.Failures = slices.Insert(r.Failures, i, Failure{Job: job, Error: o.Verdict.Error})
 	}
 	r.Failures[i].Failed++
-	if o.verdict.Outcome == jobs.Failed {
+	if o.Verdict.Outcome == jobs.Failed {
 		r.Failures[i].GaveUp++
 	}
 }

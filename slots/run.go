@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -269,10 +270,10 @@ func (r *run) changed() {
 }
 
 // count adds what was recorded to the result.
-func (r *run) count(n tally, recorded []outcome) {
+func (r *run) count(n row.Tally, recorded []row.Outcome) {
 	r.observe(recorded)
 	r.addResult(n, recorded)
-	if r.cfg.Progress == nil || n.checked() == 0 {
+	if r.cfg.Progress == nil || n.Checked() == 0 {
 		return
 	}
 	r.telling.Lock() // and not mu, which the end of a stopped run needs, whatever Progress does
@@ -280,13 +281,13 @@ func (r *run) count(n tally, recorded []outcome) {
 	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
 }
 
-func (r *run) addResult(n tally, recorded []outcome) {
+func (r *run) addResult(n row.Tally, recorded []row.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.add(n)
 	for i := range recorded {
-		if o := &recorded[i]; o.isFailure() {
-			r.result.addFailure(r.known[o.number].def.Name, o)
+		if o := &recorded[i]; o.IsFailure() {
+			r.result.addFailure(r.known[o.Number].def.Name, o)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -15,13 +16,13 @@ import (
 const few = 8
 
 // message adds the statements that record outcomes, which are in the order of their ids, and count in n what they did.
-func (r *run) message(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
+func (r *run) message(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Tally) {
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	r.statements(m, c, batch, n)
 }
 
 // messageTx adds to a check's own transaction what records its outcomes, and the fence. ours: its connection is of the runner's pool.
-func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transaction string, ours bool, n *tally) (part int64) {
+func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally) (part int64) {
 	part = r.parts.Add(1)
 	if len(outcomes) == 1 {
 		r.unhurried(m, lockTimeout)
@@ -35,7 +36,7 @@ func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transact
 	if ours {
 		m.Add(unlock, nil, nothing)
 	}
-	sortOutcomes(outcomes)
+	row.Sort(outcomes)
 	m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing)
 	r.statements(m, c, outcomes, n)
 	r.addEnqueued(m, outcomes)
@@ -43,66 +44,66 @@ func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []outcome, transact
 	return part
 }
 
-func (r *run) statements(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
+func (r *run) statements(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Tally) {
 	if len(batch) <= few {
 		for i := range batch {
 			r.recordRow(m, c, &batch[i], r.parts.Add(1), shared, n)
 		}
 		return
 	}
-	like, rest := alike(batch)
+	like, rest := row.Alike(batch)
 	for _, group := range like {
 		r.recordAlike(m, c, group, n)
 	}
-	r.finishRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome != "" }), n)
-	r.moveRows(m, c, only(rest, func(o *outcome) bool { return o.verdict.Outcome == "" }), n)
+	r.finishRows(m, c, row.Only(rest, func(o *row.Outcome) bool { return o.Verdict.Outcome != "" }), n)
+	r.moveRows(m, c, row.Only(rest, func(o *row.Outcome) bool { return o.Verdict.Outcome == "" }), n)
 }
 
 // shared is what recordRow says of a transaction in which more is recorded.
 var shared = make([]any, 5)
 
 // recordRow adds the statement for one outcome. own is what the row_outcome says of the transaction of a check that it is the only outcome of.
-func (r *run) recordRow(m *pgsql.Message, c *claim, o *outcome, part int64, own []any, n *tally) {
-	next := sql.NullTime{Time: o.verdict.Next, Valid: o.verdict.Outcome == ""}
-	def := r.known[o.number].def
-	row := pgsql.Composite{
-		r.slot, c.token, part, o.number, def.Name, o.id, nullable(string(o.verdict.Outcome)), string(o.verdict.Move), next,
-		nullable(o.verdict.Error), nullable(string(o.verdict.Payload)), latenessOf(o), durationOf(o),
-		o.ran && def.SLA > 0 && o.lateness > def.SLA, r.cfg.Name, nullable(r.trace(o)), r.clock(),
+func (r *run) recordRow(m *pgsql.Message, c *claim, o *row.Outcome, part int64, own []any, n *row.Tally) {
+	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
+	def := r.known[o.Number].def
+	values := pgsql.Composite{
+		r.slot, c.token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
+		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
+		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, r.cfg.Name, nullable(r.trace(o)), r.clock(),
 	}
-	all := expected([]outcome{*o})
-	m.Add(pgsql.RowRecord.In(r.schema), []any{append(row, own...)}, func(row *sql.Rows) error {
+	all := row.Expected([]row.Outcome{*o})
+	m.Add(pgsql.RowRecord.In(r.schema), []any{append(values, own...)}, func(row *sql.Rows) error {
 		var recorded bool
 		err := row.Scan(&recorded)
 		if recorded {
-			n.plus(all)
+			n.Plus(all)
 		}
 		return err
 	})
 }
 
 // recordAlike adds the statement for outcomes that are alike.
-func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
+func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Tally) {
 	o := &batch[0]
 	switch {
-	case o.verdict.Outcome == "":
-		args := append(r.which(c, batch), o.verdict.Next, string(o.verdict.Move), durationOf(o), r.clock(), nullable(r.trace(o)), latenessOf(o))
+	case o.Verdict.Outcome == "":
+		args := append(r.which(c, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), r.clock(), nullable(r.trace(o)), latenessOf(o))
 		m.Add(pgsql.RowsMoveAlike.In(r.schema), args, counts(n))
 	case r.setting.Citus:
 		r.finishRows(m, c, batch, n)
 	default:
-		args := append(r.which(c, batch), string(o.verdict.Outcome), latenessOf(o), durationOf(o), r.cfg.Name, r.namesOf(batch))
+		args := append(r.which(c, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), r.cfg.Name, r.namesOf(batch))
 		m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
 	}
 }
 
 // finishRows adds the statement for outcomes that end their rows.
-func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
+func (r *run) finishRows(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Tally) {
 	if len(batch) == 0 {
 		return
 	}
 	args := append(r.which(c, batch),
-		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Outcome) })),
+		pq.Array(column(batch, func(o *row.Outcome) string { return string(o.Verdict.Outcome) })),
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, latenessOf)),
 		pq.Array(column(batch, durationOf)),
@@ -115,28 +116,28 @@ func (r *run) finishRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) 
 }
 
 // moveRows adds the statement for outcomes that move their rows.
-func (r *run) moveRows(m *pgsql.Message, c *claim, batch []outcome, n *tally) {
+func (r *run) moveRows(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Tally) {
 	if len(batch) == 0 {
 		return
 	}
 	args := append(r.which(c, batch),
-		pq.Array(column(batch, func(o *outcome) string { return string(o.verdict.Move) })),
-		pq.Array(column(batch, func(o *outcome) time.Time { return o.verdict.Next })),
+		pq.Array(column(batch, func(o *row.Outcome) string { return string(o.Verdict.Move) })),
+		pq.Array(column(batch, func(o *row.Outcome) time.Time { return o.Verdict.Next })),
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, durationOf)),
-		pq.Array(column(batch, func(o *outcome) sql.NullString { return nullable(string(o.verdict.Payload)) })),
+		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(string(o.Verdict.Payload)) })),
 		r.clock(),
-		pq.Array(column(batch, func(o *outcome) sql.NullString { return nullable(r.trace(o)) })),
+		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(r.trace(o)) })),
 		pq.Array(column(batch, latenessOf)))
 	m.Add(pgsql.RowsMove.In(r.schema), args, counts(n))
 }
 
 // addEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes of one that is gone is
 // nobody's to ask for.
-func (r *run) addEnqueued(m *pgsql.Message, locked []outcome) {
+func (r *run) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 	var list []jobs.FutureJob
 	for i := range locked {
-		list = append(list, locked[i].verdict.Enqueue...)
+		list = append(list, locked[i].Verdict.Enqueue...)
 	}
 	if len(list) > 0 {
 		stmt, args := jobs.EnqueueStatement(list, r.clock())
@@ -145,29 +146,29 @@ func (r *run) addEnqueued(m *pgsql.Message, locked []outcome) {
 }
 
 // counts reads what a statement did.
-func counts(n *tally) func(row *sql.Rows) error {
-	return func(row *sql.Rows) error {
-		var t tally
-		err := row.Scan(&t.finished, &t.rescheduled, &t.failed)
-		n.plus(t)
+func counts(n *row.Tally) func(row *sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var t row.Tally
+		err := rows.Scan(&t.Finished, &t.Rescheduled, &t.Failed)
+		n.Plus(t)
 		return err
 	}
 }
 
 // which are the parameters by which every statement names its rows.
-func (r *run) which(c *claim, batch []outcome) []any {
+func (r *run) which(c *claim, batch []row.Outcome) []any {
 	ids := idsOf(batch)
 	return []any{r.slot, c.token, r.parts.Add(1), numbersOf(batch), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
 }
 
-func idsOf(batch []outcome) []int64 {
-	return column(batch, func(o *outcome) int64 { return o.id })
+func idsOf(batch []row.Outcome) []int64 {
+	return column(batch, func(o *row.Outcome) int64 { return o.ID })
 }
 
-func numbersOf(batch []outcome) (numbers pq.Int64Array) {
+func numbersOf(batch []row.Outcome) (numbers pq.Int64Array) {
 	for i := range batch {
-		if i == 0 || batch[i].number != batch[i-1].number {
-			numbers = append(numbers, batch[i].number)
+		if i == 0 || batch[i].Number != batch[i-1].Number {
+			numbers = append(numbers, batch[i].Number)
 		}
 	}
 	slices.Sort(numbers)
@@ -175,7 +176,7 @@ func numbersOf(batch []outcome) (numbers pq.Int64Array) {
 }
 
 // namesOf are the names of the jobs of numbersOf.
-func (r *run) namesOf(batch []outcome) pq.StringArray { return r.names(numbersOf(batch)) }
+func (r *run) namesOf(batch []row.Outcome) pq.StringArray { return r.names(numbersOf(batch)) }
 
 // names are the names of jobs that are registered here.
 func (r *run) names(numbers []int64) (names []string) {
@@ -194,7 +195,7 @@ func (r *run) clock() any {
 }
 
 // column is one value of each outcome.
-func column[T any](batch []outcome, value func(o *outcome) T) []T {
+func column[T any](batch []row.Outcome, value func(o *row.Outcome) T) []T {
 	list := make([]T, len(batch))
 	for i := range batch {
 		list[i] = value(&batch[i])
@@ -202,11 +203,11 @@ func column[T any](batch []outcome, value func(o *outcome) T) []T {
 	return list
 }
 
-func errorOf(o *outcome) sql.NullString { return nullable(o.verdict.Error) }
+func errorOf(o *row.Outcome) sql.NullString { return nullable(o.Verdict.Error) }
 
-func latenessOf(o *outcome) sql.NullInt64 { return micros(o.lateness, o.ran) }
+func latenessOf(o *row.Outcome) sql.NullInt64 { return micros(o.Lateness, o.Ran) }
 
-func durationOf(o *outcome) sql.NullInt64 { return micros(o.duration, o.ran) }
+func durationOf(o *row.Outcome) sql.NullInt64 { return micros(o.Duration, o.Ran) }
 
 func micros(d time.Duration, known bool) sql.NullInt64 {
 	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}

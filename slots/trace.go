@@ -6,6 +6,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/trace"
+	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // maxTraced is how much of an error goes into a trace: whole it is in the row, until the next.
@@ -13,28 +14,28 @@ const maxTraced = 200
 
 // trace returns the entry of a row's trace for an outcome, see prescient.trace_entry; empty where there is to be none:
 // what ends a row is in the columns of history.
-func (r *run) trace(o *outcome) string {
-	if o.verdict.Outcome != "" || o.untraced {
+func (r *run) trace(o *row.Outcome) string {
+	if o.Verdict.Outcome != "" || o.Untraced {
 		return ""
 	}
-	if o.verdict.Move == guard.MoveNext && o.ran && o.verdict.Error == "" {
-		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.lateness, Duration: o.duration, Learned: o.verdict.Learned}
+	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
+		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.Lateness, Duration: o.Duration, Learned: o.Verdict.Learned}
 		if line, ok := check.Short(); ok {
 			return line
 		}
 	}
-	entry := []any{o.verdict.Move, r.slot.Unix(), r.cfg.Name}
-	if o.ran {
-		entry = append(entry, o.lateness.Milliseconds(), o.duration.Microseconds())
+	entry := []any{o.Verdict.Move, r.slot.Unix(), r.cfg.Name}
+	if o.Ran {
+		entry = append(entry, o.Lateness.Milliseconds(), o.Duration.Microseconds())
 	}
-	if o.verdict.Error != "" {
-		entry = append(entry, short(o.verdict.Error))
+	if o.Verdict.Error != "" {
+		entry = append(entry, short(o.Verdict.Error))
 	}
-	if o.verdict.Move == guard.MoveDefer {
+	if o.Verdict.Move == guard.MoveDefer {
 		entry = []any{"deferred", r.slot.Unix(), r.cfg.Name, nil, nil, nil, r.Now().UnixMilli()}
 	}
-	if o.verdict.Learned != "" {
-		entry = append(entry, nil, nil, json.RawMessage(o.verdict.Learned))
+	if o.Verdict.Learned != "" {
+		entry = append(entry, nil, nil, json.RawMessage(o.Verdict.Learned))
 	}
 	text, _ := json.Marshal(entry)
 	return string(text)

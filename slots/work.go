@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // Rows that somebody else has locked are taken up again after againFirst, and then, in doubling steps, once in againEvery.
@@ -161,7 +162,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 	defer c.round.Store(nil)
 	rd.start(queues)
 	for last := false; !last; {
-		var batch []outcome
+		var batch []row.Outcome
 		var settled int64
 		batch, settled, last = rd.take()
 		if errors.Is(context.Cause(c.ctx), ErrLeaseLost) {
@@ -177,7 +178,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 			return err
 		}
 		for _, o := range locked {
-			c.leave(o.id)
+			c.leave(o.ID)
 		}
 		c.locked = append(c.locked, locked...)
 		r.land(c, settled)

@@ -1,0 +1,125 @@
+package row
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Outcome is the result of a row, to be recorded.
+type Outcome struct {
+	ID       int64
+	Number   int64 // of its job
+	Verdict  *guard.Verdict
+	Ran      bool // the job's function was called
+	Untraced bool // of a job that wants no trace of a check without an error
+	Lateness time.Duration
+	Duration time.Duration
+}
+
+// minAlike is how many rows make a statement of their own worth while, unless they are all there are.
+const minAlike = 50
+
+// mark is in what rows are alike.
+type mark struct {
+	outcome            jobs.Outcome
+	untraced           bool
+	move               guard.Move
+	next               time.Time
+	ran                bool
+	lateness, duration time.Duration
+	learned            string
+}
+
+// mark returns the mark of an outcome; ok is false when it has what no other row has.
+func (o *Outcome) mark() (m mark, ok bool) {
+	m = mark{o.Verdict.Outcome, o.Untraced, o.Verdict.Move, o.Verdict.Next, o.Ran, o.Lateness, o.Duration, o.Verdict.Learned}
+	return m, o.Verdict.Error == "" && o.Verdict.Payload == nil
+}
+
+// Alike groups outcomes that differ in nothing but their row, and returns the others as the rest. It keeps the order of
+// the outcomes in each.
+func Alike(outcomes []Outcome) (groups [][]Outcome, rest []Outcome) {
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	first, ok := outcomes[0].mark()
+	if ok && !slices.ContainsFunc(outcomes, func(o Outcome) bool { m, ok := o.mark(); return m != first || !ok }) {
+		return [][]Outcome{outcomes}, nil
+	}
+	marked := map[mark][]Outcome{}
+	for _, o := range outcomes {
+		if m, ok := o.mark(); ok {
+			marked[m] = append(marked[m], o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	for _, group := range marked {
+		if len(group) < minAlike {
+			rest = append(rest, group...)
+		} else {
+			groups = append(groups, group)
+		}
+	}
+	Sort(rest)
+	return groups, rest
+}
+
+// Sort brings outcomes into the order in which rows are recorded.
+func Sort(list []Outcome) {
+	slices.SortFunc(list, func(a, b Outcome) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// Enqueues tells whether other checks are asked for with an outcome.
+func (o Outcome) Enqueues() bool { return len(o.Verdict.Enqueue) > 0 }
+
+// IsFailure tells whether an outcome counts as failed, though it may be tried again.
+func (o *Outcome) IsFailure() bool {
+	return o.Verdict.Outcome == jobs.Failed || o.Verdict.Move == guard.MoveRetry
+}
+
+// Only returns the outcomes for which keep is true.
+func Only(outcomes []Outcome, keep func(o *Outcome) bool) (list []Outcome) {
+	for i := range outcomes {
+		if keep(&outcomes[i]) {
+			list = append(list, outcomes[i])
+		}
+	}
+	return list
+}
+
+// Expected is the tally of outcomes when all their rows are still in the slot.
+func Expected(outcomes []Outcome) Tally {
+	var n Tally
+	for i := range outcomes {
+		switch o := &outcomes[i]; {
+		case o.IsFailure():
+			n.Failed++
+		case o.Verdict.Outcome != "":
+			n.Finished++
+		default:
+			n.Rescheduled++
+		}
+	}
+	return n
+}
+
+// Tally counts what was recorded.
+type Tally struct {
+	Finished, Rescheduled, Failed, Yielded int64
+}
+
+// Checked is how many outcomes were recorded.
+func (t Tally) Checked() int64 { return t.Finished + t.Rescheduled + t.Failed }
+
+// Plus adds another tally.
+func (t *Tally) Plus(u Tally) {
+	t.Finished += u.Finished
+	t.Rescheduled += u.Rescheduled
+	t.Failed += u.Failed
+	t.Yielded += u.Yielded
+}
