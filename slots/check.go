@@ -125,7 +125,7 @@ func newRound(r *run, c *claim, queues []*queue) *round {
 // start starts the checks, each as soon as there is room for it.
 func (rd *round) start(queues []*queue) {
 	for _, q := range queues {
-		for range min(q.lane.places, len(q.units)) {
+		for range min(q.lane.spec.Places, len(q.units)) {
 			go rd.checkMany(q)
 		}
 	}

@@ -71,21 +71,17 @@ func (r *run) claim(l *lane) (bool, error) {
 	if ok, err := r.makeRoom(c); !ok {
 		return false, err
 	}
-	numbers, lower := r.first(l)
+	numbers := l.turn.First()
 	err := r.obtain(c, pgsql.ClaimRows, func(row *sql.Rows) error {
 		return row.Scan(&c.jobs, &c.first, &c.last, &rows, &rest)
-	}, pq.Int64Array(numbers), r.want(l))
+	}, pq.Int64Array(numbers), r.turns().Want(l.turn))
 	if err != nil || len(c.jobs) == 0 {
 		r.giveUp(c)
 	}
 	if err != nil {
 		return false, err
 	}
-	numbers = slices.DeleteFunc(numbers, func(number int64) bool { return !slices.Contains(rest, number) })
-	if n := len(numbers); n > 1 { // another job has its turn
-		numbers = append(numbers[1:n:n], numbers[0])
-	}
-	l.jobs = append(numbers, lower...)
+	l.turn.Claimed(rest)
 	if len(c.jobs) == 0 {
 		return false, nil
 	}
@@ -151,7 +147,7 @@ func (r *run) begin(c *claim, rows int64) {
 // enqueue counts rows that wait to be started.
 func (r *run) enqueue(c *claim, rows int64) {
 	c.queued.Add(rows)
-	n, half := c.lane.queue.Add(rows), c.lane.size.Load()/2
+	n, half := c.lane.load.queued.Add(rows), c.lane.load.size.Load()/2
 	if n <= half && n-rows > half {
 		r.changed()
 	}

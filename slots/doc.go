@@ -7,6 +7,7 @@
 //	Runner.Run      runner.go   waits for its boundary and runs it
 //	run.do          run.go      opens the slot (open.go), claims while there is something to claim, closes the slot
 //	run.look        lane.go     which jobs of the slot are known here, and which of them wait for the same things
+//	turn.Order      internal/turn  which jobs have their rows claimed next, and how many rows
 //	run.claim       claim.go    a claim: the next rows of a job, under a lease; read.go reads them
 //	run.workOn      work.go     the way of a claim: read, check, record, done
 //	run.admit       limit.go    what all runners together may do of a job: places, and pace.go its pace

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/turn"
 )
 
 // staleCheck returns a round whose only row was read long ago, with the instant at which its check was to begin, and the next one of the
@@ -28,8 +29,8 @@ func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round
 	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	r := newRun(t.Context(), &Runner{cfg: cfg}, time.Time{}, selection{kind: KindRun})
 	r.work = t.Context()
-	l := &lane{places: 4}
-	l.limit = newLimit(r, 1, def, l.places)
+	l := &lane{spec: turn.Spec{Places: 4}}
+	l.limit = newLimit(r, 1, def, l.spec.Places)
 	c := &claim{lane: l, lanes: []*lane{l}, shares: map[*share]bool{}, until: monotonic().Add(time.Hour), read: monotonic().Add(-fresh)}
 	c.ctx, c.cancel = context.WithCancelCause(t.Context())
 	t.Cleanup(func() { c.cancel(nil) })

@@ -301,7 +301,7 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	}
 	shares, err := l.obtain(r.stop, c, map[string]int{"": l.places})
 	if err == nil && len(shares) == 0 {
-		c.lane.rests = monotonic().Add(lookEvery)
+		c.lane.turn.Rest(monotonic().Add(lookEvery))
 	}
 	return len(shares) > 0, err
 }

@@ -24,7 +24,7 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		case bytes > readAtOnce:
 			more = true
 			return pgsql.ErrEnough
-		case r.sel.limit > 0 && r.taken.Load()+int64(len(rows)) >= r.sel.limit:
+		case r.sel.limit > 0 && r.memory.taken.Load()+int64(len(rows)) >= r.sel.limit:
 			c.undone = true
 			return pgsql.ErrEnough
 		}
@@ -42,9 +42,9 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		return r.commit(r.work, &m)
 	})
 	if len(rows) > 0 {
-		c.lane.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))
+		c.lane.load.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))
 	}
-	r.taken.Add(int64(len(rows)))
+	r.memory.taken.Add(int64(len(rows)))
 	r.keep(c, int64(len(rows)), bytes)
 	r.enqueue(c, int64(len(rows))-c.queued.Load())
 	if err != nil {

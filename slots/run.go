@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/turn"
 	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -60,9 +61,7 @@ type run struct {
 	patience    semaphore // whoever waits for a lock that is never free when somebody looks
 	leases      *leases
 	going       atomic.Int64              // claims that are worked on
-	rows        atomic.Int64              // rows in memory, but for those of limited jobs and those that wait for somebody's lock
-	bytes       atomic.Int64              // of them
-	taken       atomic.Int64              // rows that were read, for the limit
+	memory      memory                    // rows in memory, but for those that wait for somebody's lock
 	parts       atomic.Int64              // numbers of what is recorded; see prescient.fence
 	wary        atomic.Pointer[time.Time] // local monotonic instant until which records look first what is locked; nil: they do not
 	write       atomic.Int64              // rows that are recorded at once
@@ -71,7 +70,8 @@ type run struct {
 	panicked    sync.Map                  // whose panic was logged; see panicLevel
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
-	lanes []*lane           // whose turn is next first; only the goroutine of do uses it
+	lanes []*lane           // of them; only the goroutine of do uses it
+	order *turn.Order       // in which lanes have their turn; only the goroutine of do uses it
 	book  learn.Book        // of jobs that learn; nil: none of them has rows in the slot
 
 	mu     sync.Mutex
@@ -85,6 +85,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		Runner: r, slot: slot, sel: sel, token: newToken(),
 		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
 		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: sel.kind},
+		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
 	n.write.Store(int64(r.cfg.Page))
 	n.stop, n.halt = context.WithCancelCause(ctx)
@@ -297,9 +298,6 @@ func (r *run) progress() Progress {
 	defer r.mu.Unlock()
 	return Progress{Slot: r.slot, Planned: r.result.Planned, Recorded: r.result.Checked}
 }
-
-// limitReached tells whether the run has taken as many rows as it may.
-func (r *run) limitReached() bool { return r.sel.limit > 0 && r.taken.Load() >= r.sel.limit }
 
 // moment is now, by which a row is judged.
 func (r *run) moment() guard.Moment {

@@ -71,11 +71,11 @@ func (r *run) pause(c *claim) {
 // keep counts rows that are in memory, until they land.
 func (r *run) keep(c *claim, rows, bytes int64) {
 	c.kept, c.bytes = c.kept+rows, c.bytes+bytes
-	c.lane.kept.Add(rows)
-	if !c.lane.own {
-		r.rows.Add(rows)
+	c.lane.load.kept.Add(rows)
+	if !c.lane.spec.Own {
+		r.memory.rows.Add(rows)
 	}
-	r.bytes.Add(bytes)
+	r.memory.bytes.Add(bytes)
 }
 
 func (r *run) land(c *claim, rows int64) {

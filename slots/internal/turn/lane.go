@@ -1,0 +1,88 @@
+package turn
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Spec describes a lane. It does not change.
+type Spec struct {
+	Whole  bool // its claims are a page: its jobs take many rows at once
+	Own    bool // it has a limit of its own, which also bounds what it keeps in memory
+	Plain  bool // its checks wait for workers alone
+	Places int  // how many of its checks run at once
+}
+
+// Load is what a run has of a lane just now.
+type Load struct {
+	Size   int64 // rows of the next claim
+	Fits   int64 // rows that fit into the bytes of a claim, by those that were read last; 0: not known
+	Queued int64 // rows that were claimed and not started
+	Kept   int64 // rows in memory
+}
+
+// Lane is jobs whose checks wait for the same things. One that is slow, or limited, holds up no other.
+type Lane struct {
+	Spec
+	Load Load
+
+	jobs  []Job     // that may be claimed, those with few rows first
+	until time.Time // when there may be a place for its checks again
+}
+
+// Job is a job of a slot.
+type Job struct {
+	Number   int64
+	Priority int
+}
+
+// Offer adds a job that has rows to be claimed.
+func (l *Lane) Offer(j Job) {
+	if !slices.Contains(l.jobs, j) {
+		l.jobs = append(l.jobs, j)
+	}
+}
+
+// First returns the jobs that are claimed next: those of the highest priority.
+func (l *Lane) First() (numbers []int64) {
+	top := l.priority()
+	for _, j := range l.jobs {
+		if j.Priority == top {
+			numbers = append(numbers, j.Number)
+		}
+	}
+	return numbers
+}
+
+// Claimed notes that rows of the First jobs were claimed, and which jobs have rows left. Another job is first then.
+func (l *Lane) Claimed(left []int64) {
+	top := l.priority()
+	var first, lower []Job
+	for _, j := range l.jobs {
+		switch {
+		case j.Priority != top:
+			lower = append(lower, j)
+		case slices.Contains(left, j.Number):
+			first = append(first, j)
+		}
+	}
+	if len(first) > 1 {
+		first = append(first[1:], first[0])
+	}
+	l.jobs = append(first, lower...)
+}
+
+// Rest keeps a lane from being chosen until an instant: other runners must make room for its checks.
+func (l *Lane) Rest(until time.Time) { l.until = until }
+
+func (l *Lane) resting(now time.Time) bool { return now.Before(l.until) }
+
+// priority is that of the jobs of a lane which are claimed next.
+func (l *Lane) priority() int {
+	top := math.MinInt
+	for _, j := range l.jobs {
+		top = max(top, j.Priority)
+	}
+	return top
+}

@@ -1,0 +1,111 @@
+package turn
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// pagesInFlight and bytesInFlight bound what a run keeps in memory.
+const (
+	pagesInFlight = 4
+	bytesInFlight = 64 << 20
+)
+
+// Order is the lanes of a run, in the order of their turns.
+type Order struct {
+	// Memory is what the run keeps. Set it before Next, Want, Waits and Rests.
+	Memory Memory
+
+	page  int64   // rows of a claim at the most
+	most  int64   // rows that the run may take; 0: no limit
+	lanes []*Lane // the lane whose turn is next first
+}
+
+// Memory is what a run keeps in memory, and what it has taken.
+type Memory struct {
+	Rows  int64 // without those of lanes with a limit of their own
+	Bytes int64 // of all rows
+	Taken int64 // rows since the run began
+}
+
+// NewOrder returns an order without lanes, for claims of at most page rows. most bounds the rows that the run takes; 0: no
+// limit.
+func NewOrder(page, most int64) *Order { return &Order{page: page, most: most} }
+
+// Add adds a lane.
+func (o *Order) Add(spec Spec) *Lane {
+	l := &Lane{Spec: spec}
+	o.lanes = append(o.lanes, l)
+	return l
+}
+
+// Lanes returns the lanes, whose Loads are to be set before Next and Want.
+func (o *Order) Lanes() []*Lane { return o.lanes }
+
+// Clear forgets which jobs may be claimed.
+func (o *Order) Clear() {
+	for _, l := range o.lanes {
+		l.jobs = nil
+	}
+}
+
+// Next returns a lane that has rows to be claimed, and room for them, another one each time; nil when there is none. Lanes
+// of a lower priority have their turn when the rows of a higher one are claimed, or cannot be for a bound that is not the
+// workers'.
+func (o *Order) Next(now time.Time) *Lane {
+	if o.Reached() {
+		return nil
+	}
+	if len(o.lanes) > 1 {
+		o.lanes = append(o.lanes[1:], o.lanes[0])
+	}
+	top := math.MinInt
+	for _, l := range o.lanes {
+		if len(l.jobs) > 0 && (l.Plain || o.hasRoom(l, now)) {
+			top = max(top, l.priority())
+		}
+	}
+	for _, l := range o.lanes {
+		if len(l.jobs) > 0 && l.priority() == top && o.hasRoom(l, now) {
+			return l
+		}
+	}
+	return nil
+}
+
+// hasRoom tells whether a lane is about to run out of rows, and there is memory for more.
+func (o *Order) hasRoom(l *Lane, now time.Time) bool {
+	if l.Load.Queued > l.Load.Size/2 || o.Memory.Bytes > bytesInFlight || l.resting(now) {
+		return false
+	}
+	if l.Own {
+		return l.Load.Kept < pagesInFlight*l.Load.Size
+	}
+	return o.Memory.Rows < pagesInFlight*o.page
+}
+
+// Want returns how many rows to claim of a lane.
+func (o *Order) Want(l *Lane) int64 {
+	n := l.Load.Size
+	if fits := l.Load.Fits; fits > 0 {
+		n = min(n, fits)
+	}
+	if o.most > 0 {
+		n = min(n, o.most-o.Memory.Taken)
+	}
+	return n
+}
+
+// Reached tells whether the run has taken as many rows as it may.
+func (o *Order) Reached() bool { return o.most > 0 && o.Memory.Taken >= o.most }
+
+// Waits tells whether a lane has rows to be claimed for which there was no room in this run.
+func (o *Order) Waits(now time.Time) bool {
+	return !o.Reached() && slices.ContainsFunc(o.lanes, func(l *Lane) bool { return len(l.jobs) > 0 && !l.resting(now) })
+}
+
+// Rests tells whether a lane has rows to be claimed for which other runners must make room.
+func (o *Order) Rests(now time.Time) bool {
+	return slices.ContainsFunc(o.lanes, func(l *Lane) bool { return len(l.jobs) > 0 && l.resting(now) })
+}

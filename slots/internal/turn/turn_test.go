@@ -1,0 +1,233 @@
+package turn
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// page is the size of claims in these tests, and now is when they are.
+const page = 100
+
+var now = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// plain is the lane of jobs that wait for workers alone, with rows of one job of a priority.
+func plain(o *Order, number int64, priority int) *Lane {
+	return add(o, Spec{Plain: true, Places: 10}, Job{number, priority})
+}
+
+// add adds a lane that has nothing in hand yet.
+func add(o *Order, s Spec, list ...Job) *Lane {
+	l := o.Add(s)
+	l.Load.Size = s.FirstSize(page)
+	for _, j := range list {
+		l.Offer(j)
+	}
+	return l
+}
+
+// chosen returns the first job of the lanes whose turn is next, n times; 0 for no lane.
+func chosen(o *Order, n int) (numbers []int64) {
+	for range n {
+		l := o.Next(now)
+		if l == nil {
+			return append(numbers, 0)
+		}
+		first := l.First()
+		numbers = append(numbers, first[0])
+		l.Claimed(first) // each has rows left
+	}
+	return numbers
+}
+
+func TestLanesHaveTheirTurns(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		most int64
+		make func(o *Order)
+		want []int64 // the first jobs of the lanes that are chosen, one after the other
+	}{
+		"no lane": {0, func(*Order) {}, []int64{0}},
+		"no rows": {0, func(o *Order) { add(o, Spec{Plain: true}) }, []int64{0}},
+		"a lane":  {0, func(o *Order) { plain(o, 1, 0) }, []int64{1, 1}},
+		"lanes of one priority by turns": {0, func(o *Order) {
+			plain(o, 1, 0)
+			plain(o, 2, 0)
+			plain(o, 3, 0)
+		}, []int64{2, 3, 1, 2, 3, 1}},
+		"jobs of a lane by turns": {0, func(o *Order) {
+			add(o, Spec{Plain: true, Places: 10}, Job{1, 0}, Job{2, 0}, Job{3, 0})
+		}, []int64{1, 2, 3, 1}},
+		"jobs of a higher priority of a lane first": {0, func(o *Order) {
+			add(o, Spec{Plain: true, Places: 10}, Job{1, 0}, Job{2, 5}, Job{3, 5})
+		}, []int64{2, 3, 2, 3}},
+		"a lane of a higher priority first": {0, func(o *Order) {
+			plain(o, 1, 0)
+			plain(o, 2, 7)
+			plain(o, 3, -1)
+		}, []int64{2, 2, 2}},
+		"a lane without room holds up those that share its workers": {0, func(o *Order) {
+			plain(o, 1, 0)
+			plain(o, 2, 7).Load.Queued = page
+		}, []int64{0}},
+		"but not those of its priority": {0, func(o *Order) {
+			plain(o, 1, 7)
+			plain(o, 2, 7).Load.Queued = page
+		}, []int64{1, 1}},
+		"a lane with a limit of its own that is reached holds up no other": {0, func(o *Order) {
+			plain(o, 1, 0)
+			add(o, Spec{Own: true, Places: 1}, Job{2, 7}).Load.Queued = page
+		}, []int64{1, 1}},
+		"a lane that rests holds up no other": {0, func(o *Order) {
+			plain(o, 1, 0)
+			add(o, Spec{Own: true, Places: 1}, Job{2, 7}).Rest(now.Add(1))
+		}, []int64{1, 1}},
+		"a lane that has rested": {0, func(o *Order) {
+			plain(o, 1, 0)
+			add(o, Spec{Own: true, Places: 1}, Job{2, 7}).Rest(now)
+		}, []int64{2, 2}},
+		"half of a claim waits to be started": {0, func(o *Order) {
+			l := plain(o, 1, 0)
+			l.Load.Queued = l.Load.Size / 2
+		}, []int64{1}},
+		"more than half of a claim waits to be started": {0, func(o *Order) {
+			l := plain(o, 1, 0)
+			l.Load.Queued = l.Load.Size/2 + 1
+		}, []int64{0}},
+		"four pages are in memory": {0, func(o *Order) {
+			plain(o, 1, 0)
+			o.Memory.Rows = 4 * page
+		}, []int64{0}},
+		"fewer than four pages are in memory": {0, func(o *Order) {
+			plain(o, 1, 0)
+			o.Memory.Rows = 4*page - 1
+		}, []int64{1}},
+		"four pages of others leave room for a lane with a limit of its own": {0, func(o *Order) {
+			add(o, Spec{Own: true, Places: 10}, Job{1, 0})
+			o.Memory.Rows = 4 * page
+		}, []int64{1}},
+		"four claims of a lane with a limit of its own are in memory": {0, func(o *Order) {
+			l := add(o, Spec{Own: true, Places: 10}, Job{1, 0})
+			l.Load.Kept = 4 * l.Load.Size
+		}, []int64{0}},
+		"large rows are in memory": {0, func(o *Order) {
+			plain(o, 1, 0)
+			add(o, Spec{Own: true, Places: 10}, Job{2, 0})
+			o.Memory.Bytes = 64<<20 + 1
+		}, []int64{0}},
+		"as many rows were taken as may be": {10, func(o *Order) {
+			plain(o, 1, 0)
+			o.Memory.Taken = 10
+		}, []int64{0}},
+		"one row less was taken": {10, func(o *Order) {
+			plain(o, 1, 0)
+			o.Memory.Taken = 9
+		}, []int64{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := NewOrder(page, test.most)
+			test.make(o)
+			if diff := cmp.Diff(test.want, chosen(o, len(test.want))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAClaimHasAsManyRowsAsFit(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		most, taken int64
+		load        Load
+		want        int64
+	}{
+		"its size":                     {load: Load{Size: 40}, want: 40},
+		"small rows":                   {load: Load{Size: 40, Fits: 1000}, want: 40},
+		"large rows":                   {load: Load{Size: 40, Fits: 3}, want: 3},
+		"what is left of a limit":      {most: 100, taken: 90, load: Load{Size: 40}, want: 10},
+		"less than is left of a limit": {most: 100, taken: 10, load: Load{Size: 40}, want: 40},
+	} {
+		o := NewOrder(page, test.most)
+		o.Memory.Taken = test.taken
+		if got := o.Want(&Lane{Load: test.load}); got != test.want {
+			t.Errorf("%s: %d rows, want %d", name, got, test.want)
+		}
+	}
+}
+
+func TestTheSizeOfClaimsFollowsTheTimeOfTheirChecks(t *testing.T) {
+	t.Parallel()
+	one, many := Spec{Places: 8}, Spec{Whole: true, Places: 8}
+	for name, test := range map[string]struct {
+		spec Spec
+		took []time.Duration
+		want []int64 // the first size, and that after each claim
+	}{
+		"quick checks":         {one, []time.Duration{0, 0, 0}, []int64{32, 100, 100, 100}},
+		"checks of a second":   {one, []time.Duration{time.Second, 250 * time.Millisecond, 2 * time.Second}, []int64{32, 32, 32, 32}},
+		"slow checks":          {one, slices.Repeat([]time.Duration{time.Minute}, 6), []int64{32, 16, 8, 4, 2, 1, 1}},
+		"slow and quick again": {one, []time.Duration{time.Minute, 0}, []int64{32, 16, 64}},
+		"batches":              {many, []time.Duration{0, time.Minute}, []int64{page, page, page}},
+		"more places than fit": {Spec{Places: 1000}, []time.Duration{0}, []int64{page, page}},
+	} {
+		sizes := []int64{test.spec.FirstSize(page)}
+		for _, took := range test.took {
+			sizes = append(sizes, test.spec.NextSize(sizes[len(sizes)-1], took, page))
+		}
+		if diff := cmp.Diff(test.want, sizes); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestJobsWithoutRowsLeftAreNotClaimedAgain(t *testing.T) {
+	t.Parallel()
+	l := add(NewOrder(page, 0), Spec{Places: 1}, Job{1, 5}, Job{2, 5}, Job{3, 5}, Job{4, 0}, Job{1, 5})
+	for _, step := range []struct{ first, left []int64 }{
+		{[]int64{1, 2, 3}, []int64{1, 2, 3}},
+		{[]int64{2, 3, 1}, []int64{1, 2}},
+		{[]int64{1, 2}, []int64{2}},
+		{[]int64{2}, nil},
+		{[]int64{4}, nil},
+		{nil, nil},
+	} {
+		if diff := cmp.Diff(step.first, l.First()); diff != "" {
+			t.Fatal(diff)
+		}
+		l.Claimed(step.left)
+	}
+}
+
+func TestRowsWaitForRoomHereOrForOtherRunners(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		most         int64
+		make         func(o *Order)
+		waits, rests bool
+	}{
+		"no rows":        {0, func(o *Order) { add(o, Spec{}) }, false, false},
+		"rows":           {0, func(o *Order) { plain(o, 1, 0) }, true, false},
+		"rows that rest": {0, func(o *Order) { plain(o, 1, 0).Rest(now.Add(1)) }, false, true},
+		"some of both": {0, func(o *Order) {
+			plain(o, 1, 0)
+			plain(o, 2, 0).Rest(now.Add(1))
+		}, true, true},
+		"as many as may be were taken": {1, func(o *Order) {
+			plain(o, 1, 0)
+			o.Memory.Taken = 1
+		}, false, false},
+		"forgotten": {0, func(o *Order) {
+			plain(o, 1, 0)
+			o.Clear()
+		}, false, false},
+	} {
+		o := NewOrder(page, test.most)
+		test.make(o)
+		if waits, rests := o.Waits(now), o.Rests(now); waits != test.waits || rests != test.rests {
+			t.Errorf("%s: waits %t, rests %t", name, waits, rests)
+		}
+	}
+}
