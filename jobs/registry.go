@@ -180,7 +180,8 @@ func SLA(limit time.Duration) Option {
 func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 
 // Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are claimed already
-// are not waited for. A job that has come to a limit of its own lets others pass. Default 0.
+// are not waited for. A job that waits for connections lets jobs without a transaction pass, unless a run has as few workers. A
+// job that is at a limit of its own lets all others pass. Default 0.
 func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 
 // Through has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver

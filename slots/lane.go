@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"database/sql"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -99,7 +100,10 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 		l.gates = append(l.gates, r.connections)
 	}
 	l.spec = turn.Spec{
-		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), Plain: len(l.gates) == 0 && !d.Limited(), Places: places,
+		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), Places: places, Needs: turn.Workers, Scarce: r.scarce(d),
+	}
+	if d.InTx() {
+		l.spec.Needs |= turn.Connections
 	}
 	l.gates = append(l.gates, r.workers)
 	if shared := r.cfg.Shared; shared.Connections != nil && d.InTx() {
@@ -116,6 +120,34 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	l.turn = r.order.Add(l.spec)
 	r.lanes = append(r.lanes, l)
 	return l
+}
+
+// scarce are the bounds that the checks of a job come to first. It is none where that is a limit of the job's own.
+func (r *run) scarce(d *jobs.Definition) (scarce turn.Bound) {
+	if d.Limited() {
+		return 0
+	}
+	workers, connections := r.cfg.Workers, math.MaxInt
+	if shared := r.cfg.Shared.Workers; shared != nil {
+		workers = min(workers, cap(shared))
+	}
+	if d.InTx() {
+		connections = r.cfg.Connections
+		if shared := r.cfg.Shared.Connections; shared != nil {
+			connections = min(connections, cap(shared))
+		}
+	}
+	least := min(workers, connections)
+	if d.Concurrency > 0 {
+		least = min(least, d.Concurrency)
+	}
+	if workers == least {
+		scarce |= turn.Workers
+	}
+	if connections == least {
+		scarce |= turn.Connections
+	}
+	return scarce
 }
 
 func laneKey(d *jobs.Definition) string {

@@ -91,3 +91,40 @@ func TestAPriorityHoldsUpNobodyWhileItsJobIsAtALimitOfItsOwn(t *testing.T) {
 		t.Errorf("%+v; the first urgent check was number %d", result, o.first("urgent"))
 	}
 }
+
+// Checks with a transaction wait for connections, and for workers where there are no more of these. A job of a higher priority
+// has its rows claimed first whatever it shares with others.
+func TestAPriorityCountsAmongAllJobsThatWaitForTheSame(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		backlog              func(r *jobs.Registry, o *order)
+		workers, connections int
+	}{
+		"as many connections as workers": {func(r *jobs.Registry, o *order) { r.Register("backlog", o.check) }, 2, 2},
+		"batches with a transaction": {func(r *jobs.Registry, o *order) {
+			r.RegisterEach("backlog", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return o.check(ctx, job)
+			}, jobs.BatchSize(10))
+		}, 8, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var o order
+			w.registry.RegisterTx("urgent", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return o.check(ctx, job)
+			}, jobs.Priority(100))
+			test.backlog(w.registry, &o)
+			w.enqueue("urgent", slot(1), 300)
+			w.enqueue("backlog", slot(1), 300)
+			result := w.run(slot(1), func(cfg *slots.Config) { cfg.Page, cfg.Workers, cfg.Connections = 50, test.workers, test.connections })
+			if result.Finished != 600 {
+				t.Errorf("%+v", result)
+			}
+			// What is claimed ahead of its turn is at most a page of each.
+			if first := o.first("backlog"); first < 200 {
+				t.Errorf("the first of the backlog was check %d, the last urgent one %d", first, o.last("urgent"))
+			}
+		})
+	}
+}

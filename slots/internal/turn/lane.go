@@ -10,9 +10,20 @@ import (
 type Spec struct {
 	Whole  bool // its claims are a page: its jobs take many rows at once
 	Own    bool // it has a limit of its own, which also bounds what it keeps in memory
-	Plain  bool // its checks wait for workers alone
 	Places int  // how many of its checks run at once
+
+	Needs  Bound // the bounds that its checks wait for
+	Scarce Bound // those of them with the least room
 }
+
+// Bound is a set of bounds on the checks that run at once.
+type Bound uint8
+
+// The bounds that lanes share. A limit of a lane's own is no other lane's concern, and so has no bit.
+const (
+	Workers Bound = 1 << iota
+	Connections
+)
 
 // Load is what a run has of a lane just now.
 type Load struct {

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -50,9 +49,8 @@ func (o *Order) Clear() {
 	}
 }
 
-// Next returns a lane that has rows to be claimed, and room for them, another one each time; nil when there is none. Lanes
-// of a lower priority have their turn when the rows of a higher one are claimed, or cannot be for a bound that is not the
-// workers'.
+// Next returns a lane that has rows to be claimed, and room for them, another one each time; nil when there is none. A lane
+// waits for each lane of a higher priority that has room too, or whose checks wait for the same bound.
 func (o *Order) Next(now time.Time) *Lane {
 	if o.Reached() {
 		return nil
@@ -60,18 +58,21 @@ func (o *Order) Next(now time.Time) *Lane {
 	if len(o.lanes) > 1 {
 		o.lanes = append(o.lanes[1:], o.lanes[0])
 	}
-	top := math.MinInt
+	var next *Lane
 	for _, l := range o.lanes {
-		if len(l.jobs) > 0 && (l.Plain || o.hasRoom(l, now)) {
-			top = max(top, l.priority())
+		if len(l.jobs) > 0 && o.hasRoom(l, now) && !o.isHeldUp(l, now) && (next == nil || l.priority() > next.priority()) {
+			next = l
 		}
 	}
-	for _, l := range o.lanes {
-		if len(l.jobs) > 0 && l.priority() == top && o.hasRoom(l, now) {
-			return l
-		}
-	}
-	return nil
+	return next
+}
+
+// isHeldUp tells whether a lane needs a bound that the checks of a lane of higher priority wait for. A lane that rests does
+// not wait for it.
+func (o *Order) isHeldUp(l *Lane, now time.Time) bool {
+	return slices.ContainsFunc(o.lanes, func(higher *Lane) bool {
+		return len(higher.jobs) > 0 && higher.priority() > l.priority() && !higher.resting(now) && higher.Scarce&l.Needs != 0
+	})
 }
 
 // hasRoom tells whether a lane is about to run out of rows, and there is memory for more.

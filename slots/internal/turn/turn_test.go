@@ -13,9 +13,15 @@ const page = 100
 
 var now = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 
+var (
+	workers     = Spec{Places: 10, Needs: Workers, Scarce: Workers}
+	connections = Spec{Places: 5, Needs: Workers | Connections, Scarce: Connections}
+	limited     = Spec{Own: true, Places: 1, Needs: Workers}
+)
+
 // plain is the lane of jobs that wait for workers alone, with rows of one job of a priority.
 func plain(o *Order, number int64, priority int) *Lane {
-	return add(o, Spec{Plain: true, Places: 10}, Job{number, priority})
+	return add(o, workers, Job{number, priority})
 }
 
 // add adds a lane that has nothing in hand yet.
@@ -50,7 +56,7 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 		want []int64 // the first jobs of the lanes that are chosen, one after the other
 	}{
 		"no lane": {0, func(*Order) {}, []int64{0}},
-		"no rows": {0, func(o *Order) { add(o, Spec{Plain: true}) }, []int64{0}},
+		"no rows": {0, func(o *Order) { add(o, workers) }, []int64{0}},
 		"a lane":  {0, func(o *Order) { plain(o, 1, 0) }, []int64{1, 1}},
 		"lanes of one priority by turns": {0, func(o *Order) {
 			plain(o, 1, 0)
@@ -58,10 +64,10 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 			plain(o, 3, 0)
 		}, []int64{2, 3, 1, 2, 3, 1}},
 		"jobs of a lane by turns": {0, func(o *Order) {
-			add(o, Spec{Plain: true, Places: 10}, Job{1, 0}, Job{2, 0}, Job{3, 0})
+			add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
 		}, []int64{1, 2, 3, 1}},
 		"jobs of a higher priority of a lane first": {0, func(o *Order) {
-			add(o, Spec{Plain: true, Places: 10}, Job{1, 0}, Job{2, 5}, Job{3, 5})
+			add(o, workers, Job{1, 0}, Job{2, 5}, Job{3, 5})
 		}, []int64{2, 3, 2, 3}},
 		"a lane of a higher priority first": {0, func(o *Order) {
 			plain(o, 1, 0)
@@ -78,16 +84,38 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 		}, []int64{1, 1}},
 		"a lane with a limit of its own that is reached holds up no other": {0, func(o *Order) {
 			plain(o, 1, 0)
-			add(o, Spec{Own: true, Places: 1}, Job{2, 7}).Load.Queued = page
+			add(o, limited, Job{2, 7}).Load.Queued = page
 		}, []int64{1, 1}},
 		"a lane that rests holds up no other": {0, func(o *Order) {
 			plain(o, 1, 0)
-			add(o, Spec{Own: true, Places: 1}, Job{2, 7}).Rest(now.Add(1))
+			add(o, limited, Job{2, 7}).Rest(now.Add(1))
 		}, []int64{1, 1}},
 		"a lane that has rested": {0, func(o *Order) {
 			plain(o, 1, 0)
-			add(o, Spec{Own: true, Places: 1}, Job{2, 7}).Rest(now)
+			add(o, limited, Job{2, 7}).Rest(now)
 		}, []int64{2, 2}},
+		"a lane without room holds up those that share its connections": {0, func(o *Order) {
+			add(o, connections, Job{1, 0})
+			add(o, connections, Job{2, 7}).Load.Queued = page
+		}, []int64{0}},
+		"and no other": {0, func(o *Order) {
+			add(o, connections, Job{1, 0})
+			plain(o, 3, 0)
+			add(o, connections, Job{2, 7}).Load.Queued = page
+		}, []int64{3, 3}},
+		"checks with a transaction hold up all others where workers are as scarce": {0, func(o *Order) {
+			plain(o, 1, 0)
+			add(o, Spec{Places: 5, Needs: Workers | Connections, Scarce: Workers | Connections}, Job{2, 7}).Load.Queued = page
+		}, []int64{0}},
+		"workers that are waited for hold up checks with a transaction": {0, func(o *Order) {
+			add(o, connections, Job{1, 0})
+			plain(o, 2, 7).Load.Queued = page
+		}, []int64{0}},
+		"of lanes with room the highest priority comes first": {0, func(o *Order) {
+			plain(o, 1, 0)
+			add(o, connections, Job{2, 5})
+			add(o, limited, Job{3, 7})
+		}, []int64{3, 3}},
 		"half of a claim waits to be started": {0, func(o *Order) {
 			l := plain(o, 1, 0)
 			l.Load.Queued = l.Load.Size / 2
@@ -105,16 +133,16 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 			o.Memory.Rows = 4*page - 1
 		}, []int64{1}},
 		"four pages of others leave room for a lane with a limit of its own": {0, func(o *Order) {
-			add(o, Spec{Own: true, Places: 10}, Job{1, 0})
+			add(o, limited, Job{1, 0})
 			o.Memory.Rows = 4 * page
 		}, []int64{1}},
 		"four claims of a lane with a limit of its own are in memory": {0, func(o *Order) {
-			l := add(o, Spec{Own: true, Places: 10}, Job{1, 0})
+			l := add(o, limited, Job{1, 0})
 			l.Load.Kept = 4 * l.Load.Size
 		}, []int64{0}},
 		"large rows are in memory": {0, func(o *Order) {
 			plain(o, 1, 0)
-			add(o, Spec{Own: true, Places: 10}, Job{2, 0})
+			add(o, limited, Job{2, 0})
 			o.Memory.Bytes = 64<<20 + 1
 		}, []int64{0}},
 		"as many rows were taken as may be": {10, func(o *Order) {
