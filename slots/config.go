@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -28,7 +30,7 @@ type Config struct {
 	Schema string
 	// Registry holds the jobs. Rows of jobs it does not know are left in their slot; see Result.Unknown.
 	Registry *jobs.Registry
-	// Name tells this runner from others in leases and history. Default "host:pid".
+	// Name tells this runner from others in leases and history. At most 200 bytes of UTF-8. Default "host:pid".
 	Name string
 	// Workers is how many checks run at once. Default 64.
 	Workers int
@@ -93,6 +95,9 @@ const (
 	DefaultEarly       = 5 * time.Second
 )
 
+// maxRunnerName is how many bytes the name of a runner may have.
+const maxRunnerName = 200
+
 // MinLease is the shortest lease: its heartbeat must have time to arrive.
 const MinLease = time.Second
 
@@ -124,6 +129,9 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			return nil, fmt.Errorf("name the runner: %w", err)
 		}
 		cfg.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	if len(cfg.Name) > maxRunnerName || !utf8.ValidString(cfg.Name) || strings.ContainsRune(cfg.Name, 0) {
+		return nil, fmt.Errorf("slots.Config: Name must be at most %d bytes of UTF-8 without NUL", maxRunnerName)
 	}
 	cfg.Workers = cmp.Or(cfg.Workers, DefaultWorkers)
 	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)

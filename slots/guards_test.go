@@ -107,7 +107,7 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 			check: func(context.Context, jobs.FutureJob) (*time.Time, error) {
 				return nil, errors.New("a\x00b\xff" + strings.Repeat("c", 5000))
 			},
-			want: ended{"", slot(2), 0, 1, "ab\uFFFD" + strings.Repeat("c", 1996)},
+			want: ended{"", slot(2), 0, 1, "ab\uFFFD" + strings.Repeat("c", 1995)},
 		},
 		{
 			name:  "a panic",
@@ -676,5 +676,16 @@ func TestACheckWhoseTransactionLostADeadlockRunsAgainAtOnce(t *testing.T) {
 	w.run(slot(1))
 	if got := w.fate(); got.Outcome != jobs.Done || attempts != 3 {
 		t.Errorf("%+v after %d attempts", got, attempts)
+	}
+}
+
+func TestTheNameOfARunnerIsBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, name := range []string{strings.Repeat("x", 201), "a\x00", "\xff"} {
+		_, err := slots.NewRunner(t.Context(), slots.Config{DB: w.db, Registry: w.registry, Name: name})
+		if err == nil || !strings.Contains(err.Error(), "Name must be at most 200 bytes") {
+			t.Errorf("%.10q: %v", name, err)
+		}
 	}
 }

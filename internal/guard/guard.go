@@ -110,7 +110,8 @@ const maxErrorText = 2000
 // errorText makes an error's text fit for the database, which refuses NUL bytes and invalid UTF-8: one bad text must
 // not spoil the batch it is recorded in.
 func errorText(err error) string {
-	text := strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD")
+	// Cut again, because U+FFFD is longer than what it stands for.
+	text := cut(strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD"))
 	if text == "" {
 		return "an error without a text"
 	}

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -138,7 +140,7 @@ func TestBoundsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if _, err := w.store.Create(t.Context(), w.db, schedule.Spec{ID: "a", Crontab: "@daily", Exclude: []string{"sun\nmon"}}); fields(err) != "exclude exclude" {
+	if _, err := w.store.Create(t.Context(), w.db, schedule.Spec{ID: "a", Crontab: "@daily", Exclude: []string{"sun\nmon"}}); fields(err) != "exclude" {
 		t.Errorf("%q: %v", fields(err), err)
 	}
 }
@@ -252,4 +254,21 @@ func (h *held) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event)
 	close(h.reached)
 	<-h.goOn
 	return h.Outbox.PublishTx(ctx, tx, events)
+}
+
+func TestTheTextsOfAScheduleAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	long := strings.Repeat("0,", 1_000_000)
+	for field, spec := range map[string]schedule.Spec{
+		"crontab":  {ID: "a", Crontab: long + "0 * * * *"},
+		"timezone": {ID: "a", Crontab: "@daily", Timezone: long},
+		"exclude":  {ID: "a", Crontab: "@daily", Exclude: []string{long + "0 * * * *"}},
+	} {
+		_, err := w.store.Create(t.Context(), w.db, spec)
+		fe, ok := errors.AsType[*jobs.FieldError](err)
+		if !ok || fe.Field != field || !strings.Contains(fe.Rule, "must be at most 2000 bytes") || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.1000v", field, err)
+		}
+	}
 }

@@ -131,7 +131,9 @@ const (
 	maxID      = 200
 	maxSpread  = 24 * time.Hour
 	maxExclude = 100
-	maxRuns    = math.MaxInt32
+	// maxText bounds a crontab, a time zone, and each pattern of exclude, in bytes.
+	maxText = 2000
+	maxRuns = math.MaxInt32
 )
 
 // normal returns a Spec with its defaults, in the resolution of the database, and its crontab. The error joins a
@@ -139,12 +141,15 @@ const (
 func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	s.Misfire = cmp.Or(s.Misfire, All)
 	s.Anchor, s.Start, s.End = s.Anchor.UTC(), s.Start.UTC(), s.End.UTC()
-	parsed, err := s.instants()
+	err := errors.Join(checkText("crontab", s.Crontab), checkText("timezone", s.Timezone), s.checkExclude())
+	var parsed crontab.Crontab
+	if err == nil {
+		parsed, err = s.instants()
+	}
 	if bytes.Equal(bytes.TrimSpace(s.Payload), []byte("null")) {
 		s.Payload = nil
 	}
-	return s, parsed, errors.Join(checkID(s.ID), err, checkText("crontab", s.Crontab), checkText("timezone", s.Timezone),
-		jobs.CheckPayload(s.Payload, maxPayload), s.checkTimes(), s.checkBounds(), s.checkWords())
+	return s, parsed, errors.Join(checkID(s.ID), err, jobs.CheckPayload(s.Payload, maxPayload), s.checkTimes(), s.checkBounds(), s.checkWords())
 }
 
 // instants returns the instants of a schedule. The error is a jobs.FieldError.
@@ -184,8 +189,11 @@ func checkID(id string) error {
 
 // checkText refuses what the database cannot hold. A crontab may hold tabs.
 func checkText(field, text string) error {
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+	switch {
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return &jobs.FieldError{Field: field, Rule: "must be valid UTF-8 without NUL"}
+	case len(text) > maxText:
+		return &jobs.FieldError{Field: field, Rule: fmt.Sprintf("must be at most %d bytes, is %d", maxText, len(text))}
 	}
 	return nil
 }
@@ -213,10 +221,21 @@ func (s Spec) checkBounds() error {
 		return &jobs.FieldError{Field: "end", Rule: "must be after start"}
 	case s.MaxRuns < 0 || s.MaxRuns > maxRuns:
 		return &jobs.FieldError{Field: "max_runs", Rule: fmt.Sprintf("must be from 1 to %d, or 0 for no limit", maxRuns)}
-	case len(s.Exclude) > maxExclude:
+	}
+	return nil
+}
+
+func (s Spec) checkExclude() error {
+	if len(s.Exclude) > maxExclude {
 		return &jobs.FieldError{Field: "exclude", Rule: fmt.Sprintf("must be at most %d, are %d", maxExclude, len(s.Exclude))}
-	case strings.ContainsAny(strings.Join(s.Exclude, ""), "\n\x00"):
-		return &jobs.FieldError{Field: "exclude", Rule: "must each be one line of text"}
+	}
+	for _, pattern := range s.Exclude {
+		if strings.ContainsAny(pattern, "\n\x00") {
+			return &jobs.FieldError{Field: "exclude", Rule: "must each be one line of text"}
+		}
+		if err := checkText("exclude", pattern); err != nil {
+			return err
+		}
 	}
 	return nil
 }

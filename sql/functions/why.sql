@@ -43,7 +43,7 @@ begin
     return query
     with story as materialized (
         (select
-            f.id, coalesce(j.name, '#' || f.job) as name, f.item_key, f.enqueued_at, f.enqueued_by, f.enqueued_app, f.enqueued_actor,
+            f.id, coalesce(j.name, '#' || f.job) as name, f.item_key::text, f.enqueued_at, f.enqueued_by::text, f.enqueued_app::text, f.enqueued_actor::text,
             f.asked_for, f.asked_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
             null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job
         from prescient.future_job f

@@ -59,12 +59,16 @@ values (
 -- Autovacuum never analyzes a table of one row. Without statistics the planner assumes 570 rows, and compiles what joins them.
 analyze prescient.setting;
 
+-- A runner, an actor, an application, a role, a time zone. 500 characters have 2000 bytes at most.
+create domain prescient.label as text constraint label_size check (octet_length(value) <= 2000);
+create domain prescient.error_text as text constraint error_size check (octet_length(value) <= 2000);
+
 -- The jobs by number, and the cache of pending checks: nothing old in it.
 create table prescient.job (
     job       bigint not null,
     name      text   not null,
     paused_at timestamptz,
-    paused_by text,
+    paused_by prescient.label,
     registered_at timestamptz,
     sla interval,
     constraint job_pkey primary key (job),
@@ -107,17 +111,17 @@ create table prescient.future_job (
     next_check_at  prescient.instant     not null,
     check_count    prescient.counter     not null default 0,
     error_count    prescient.counter     not null default 0,
-    last_error     text,
+    last_error     prescient.error_text,
     spent          interval              not null default '0',
     -- Beside what a move changes, too: of an update WAL has what lies between the first and the last change.
     trace          text,
     payload        prescient.payload,
     enqueued_at    timestamptz           not null default clock_timestamp(),
     -- The caller's role: current_user is the owner in a function that runs with the owner's rights.
-    enqueued_by    text                  not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
-    enqueued_app   text                           default nullif(current_setting('application_name'), ''),
-    enqueued_actor text                           default left(nullif(current_setting('prescient_trace.actor', true), ''), 500),
-    enqueued_trace text                           default left(nullif(current_setting('prescient_trace.parent', true), ''), 500),
+    enqueued_by    prescient.label       not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
+    enqueued_app   prescient.label                default nullif(current_setting('application_name'), ''),
+    enqueued_actor prescient.label                default left(nullif(current_setting('prescient_trace.actor', true), ''), 500),
+    enqueued_trace prescient.label                default left(nullif(current_setting('prescient_trace.parent', true), ''), 500),
     asked_for      timestamptz,
     asked_within   prescient.seconds_within,
 
@@ -162,30 +166,30 @@ create domain prescient.outcome as text
 
 -- What ended, and how. One partition a month, so that retention drops a table and deletes nothing.
 create table prescient.future_job_history (
-    id             bigint            not null,
-    job_exec       text              not null,
-    entity_name    text              not null,
-    entity_key     text              not null,
-    item_key       text,
-    group_key      text,
-    first_check_at timestamptz       not null,
-    slot           timestamptz       not null,
-    check_count    integer           not null,
-    error_count    integer           not null,
-    last_error     text,
-    spent          interval          not null,
-    payload        jsonb,
-    enqueued_at    timestamptz       not null,
-    enqueued_by    text              not null,
-    enqueued_app   text,
-    enqueued_actor text,
+    id             bigint                not null,
+    job_exec       prescient.entity_name not null,
+    entity_name    prescient.entity_name not null,
+    entity_key     prescient.entity_key  not null,
+    item_key       prescient.item_key,
+    group_key      prescient.group_key,
+    first_check_at timestamptz           not null,
+    slot           timestamptz           not null,
+    check_count    integer               not null,
+    error_count    integer               not null,
+    last_error     prescient.error_text,
+    spent          interval              not null,
+    payload        prescient.payload,
+    enqueued_at    timestamptz           not null,
+    enqueued_by    prescient.label       not null,
+    enqueued_app   prescient.label,
+    enqueued_actor prescient.label,
     asked_for      timestamptz,
     trace          text,
-    outcome        prescient.outcome not null,
-    finished_at    timestamptz       not null default clock_timestamp(),
+    outcome        prescient.outcome     not null,
+    finished_at    timestamptz           not null default clock_timestamp(),
     lateness       interval,
     duration       interval,
-    runner         text,
+    runner         prescient.label,
     asked_within   integer
 )
 partition by range (finished_at);
@@ -262,7 +266,7 @@ create table prescient.slot_job (
     failed      bigint      not null default 0,
     spent       interval    not null default '0',
     late        bigint      not null default 0,
-    error       text,
+    error       prescient.error_text,
     first_at    timestamptz,
     last_at     timestamptz,
     constraint slot_job_pkey primary key (slot, job),
@@ -286,7 +290,7 @@ create table prescient.slot_claim (
     jobs            bigint[]   not null,
     first_id        bigint      not null,
     last_id         bigint      not null,
-    runner          text        not null,
+    runner          prescient.label not null,
     allocated_until timestamptz not null,
     -- The fence locks this key, which a take-over changes and a heartbeat does not: records and heartbeats never wait
     -- for each other, and a take-over waits for a record.
@@ -316,7 +320,7 @@ create table prescient.slot_tally (
     failed      bigint      not null default 0,
     spent       interval    not null default '0',
     late        bigint      not null default 0,
-    error       text,
+    error       prescient.error_text,
     take_overs  integer     not null default 0,
     recorded_at timestamptz not null default clock_timestamp(),
     constraint slot_tally_pkey primary key (slot, token, part, job, bucket)
@@ -378,8 +382,8 @@ create type prescient.row_outcome as (
 -- entity_name 'schedule', entity_key the id), whose payload {"at": unix} names the instant that is published next.
 create table prescient.schedule (
     id         text collate "C" not null,
-    crontab    text        not null,
-    timezone   text        not null default '',
+    crontab    prescient.label not null,
+    timezone   prescient.label not null default '',
     payload    prescient.payload,
     deadline   interval,
     spread     interval    not null default '0',
@@ -413,7 +417,8 @@ create table prescient.schedule (
     constraint schedule_ends_at check (
         ends_at between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
     ),
-    constraint schedule_max_runs check (max_runs > 0)
+    constraint schedule_max_runs check (max_runs > 0),
+    constraint schedule_exclude check (octet_length(array_to_string(exclude, '')) <= 200000)
 );
 
 comment on column prescient.schedule.timezone is 'a name of the IANA database; empty: UTC, or the one in the crontab';
@@ -563,8 +568,8 @@ create table prescient.action (
     at        timestamptz not null default clock_timestamp(),
     ended_at  timestamptz,
     by_role   text        not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
-    actor     text        not null,
-    what      text        not null,
+    actor     prescient.label not null,
+    what      prescient.label not null,
     target    text        not null,
     plan      text        not null,
     row_count bigint      not null,

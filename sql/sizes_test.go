@@ -1,0 +1,40 @@
+package sql_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// Pages, logs and metrics show these texts, and lists have many of them.
+func TestTheTextsThatPagesShowAreBounded(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, rowsOfVersion1)
+	for column, constraint := range map[string]string{
+		"job.name": "job_name", "job.paused_by": "label_size",
+		"future_job.last_error": "error_size", "future_job.enqueued_by": "label_size", "future_job.enqueued_app": "label_size",
+		"future_job.enqueued_actor": "label_size", "future_job.enqueued_trace": "label_size",
+		"future_job_history.job_exec": "future_job_names", "future_job_history.entity_name": "future_job_names",
+		"future_job_history.entity_key": "future_job_names", "future_job_history.item_key": "future_job_names",
+		"future_job_history.group_key": "future_job_names", "future_job_history.last_error": "error_size",
+		"future_job_history.enqueued_by": "label_size", "future_job_history.enqueued_app": "label_size",
+		"future_job_history.enqueued_actor": "label_size", "future_job_history.runner": "label_size",
+		"slot_job.error": "error_size", "slot_tally.error": "error_size", "slot_claim.runner": "label_size",
+		"schedule.id": "schedule_id", "schedule.crontab": "label_size", "schedule.timezone": "label_size",
+		"event_consumer.name": "event_consumer_name", "action.actor": "label_size", "action.what": "label_size",
+	} {
+		table, name, _ := strings.Cut(column, ".")
+		e := refused(t, db, pqerror.CheckViolation, "update prescient."+table+" set "+name+" = $1", strings.Repeat("ä", 1001))
+		if e.Constraint != constraint {
+			t.Errorf("%s: constraint %q", column, e.Constraint)
+		}
+	}
+	e := refused(t, db, pqerror.CheckViolation, "update prescient.schedule set exclude = array_fill($1::text, array[101])", strings.Repeat("a", 2000))
+	if e.Constraint != "schedule_exclude" {
+		t.Errorf("exclude: constraint %q", e.Constraint)
+	}
+}
