@@ -102,7 +102,7 @@ func (a *App) bindHTTP(registry *jobs.Registry, job config.HTTPJob) error {
 	}
 	return httpjob.Register(registry, httpjob.Config{
 		Name: job.Name, URL: job.URL.Reveal(), Secret: secret.Reveal(), Allow: events.Allow,
-		Timeout: job.Timeout, Rows: job.Rows, Concurrency: job.Concurrency,
+		Timeout: job.Timeout, BatchSize: job.BatchSize, Concurrency: job.Concurrency,
 	}, options(job.Options)...)
 }
 
@@ -138,8 +138,8 @@ func (a *App) queries() (list []sqljob.Config, release func()) {
 		}
 		p.size += job.Concurrency
 		list = append(list, sqljob.Config{
-			Name: job.Name, Query: job.Query, DB: p.open, Role: job.Role, Timeout: job.Timeout, Concurrency: job.Concurrency,
-			Source: a.Config().Events.Source, Type: job.Type,
+			Name: job.Name, Query: job.Query, DB: p.open, Role: job.Role, Timeout: job.Timeout, BatchSize: job.BatchSize,
+			Concurrency: job.Concurrency, Source: a.Config().Events.Source, Type: job.Type,
 		})
 	}
 	return list, func() {

@@ -58,7 +58,7 @@ func (b *bound) query(name, query string) *config.SQLJob {
 
 func (b *bound) http(name, url string) *config.HTTPJob {
 	cfg := &b.config.Config
-	cfg.HTTPJobs = append(cfg.HTTPJobs, config.HTTPJob{Name: name, URL: config.NewEndpoint(url), Timeout: time.Minute, Rows: 10, Concurrency: 3, Options: config.Options{MaxChecks: 4}})
+	cfg.HTTPJobs = append(cfg.HTTPJobs, config.HTTPJob{Name: name, URL: config.NewEndpoint(url), Timeout: time.Minute, BatchSize: 10, Concurrency: 3, Options: config.Options{MaxChecks: 4}})
 	return &cfg.HTTPJobs[len(cfg.HTTPJobs)-1]
 }
 

@@ -17,11 +17,11 @@ type HTTPJob struct {
 	// Secret signs the requests, like events.secret. Default: empty, events.secret.
 	Secret Secret `mapstructure:"secret"`
 
-	// Timeout is what the service gets for the rows of one page, more than 0. Default: 30 s.
+	// Timeout limits one request, with all of its tries; more than 0. Default: 30 s.
 	Timeout time.Duration `mapstructure:"timeout"`
 
-	// Rows is how many rows one request has at the most, 1 to 10000. Default: 500.
-	Rows int `mapstructure:"rows"`
+	// BatchSize limits the rows of one request, 1 to 10000. Default: 500.
+	BatchSize int `mapstructure:"batch_size"`
 
 	// Concurrency is how many requests one runner has open at once, at least 1. Default: 4.
 	Concurrency int `mapstructure:"concurrency"`
@@ -34,7 +34,7 @@ type SQLJob struct {
 	// Name is the job_exec, 1 to 200 bytes. It must be set.
 	Name string `mapstructure:"name"`
 
-	// Query gets the keys of a page of entities as $1. It must be set.
+	// Query gets the keys of a batch of entities as $1. It must be set.
 	Query string `mapstructure:"query"`
 
 	// Database is where the query runs. Default: empty, the database of the jobs.
@@ -49,7 +49,10 @@ type SQLJob struct {
 	// Timeout is how long the query may run, more than 0. Default: 30 s.
 	Timeout time.Duration `mapstructure:"timeout"`
 
-	// Concurrency is how many pages one runner has in hand at once, at least 1. Default: 2.
+	// BatchSize limits the keys of one query. Default: 0, as many as run.page.
+	BatchSize int `mapstructure:"batch_size"`
+
+	// Concurrency limits how many batches one runner checks at once, at least 1. Default: 2.
 	Concurrency int `mapstructure:"concurrency"`
 
 	Options
@@ -82,7 +85,7 @@ type Options struct {
 }
 
 var (
-	defaultHTTPJob = HTTPJob{Timeout: 30 * time.Second, Rows: 500, Concurrency: 4, Options: defaultOptions}
+	defaultHTTPJob = HTTPJob{Timeout: 30 * time.Second, BatchSize: 500, Concurrency: 4, Options: defaultOptions}
 	defaultSQLJob  = SQLJob{Timeout: 30 * time.Second, Concurrency: 2, Options: defaultOptions}
 	defaultOptions = Options{MaxChecks: 5, Retry: 5}
 )
@@ -110,7 +113,7 @@ var httpRules = withOptions(map[string]rule[HTTPJob]{
 	},
 	"secret":      {rules["events.secret"].want, func(j HTTPJob) bool { return areSigningSecrets(j.Secret) }},
 	"timeout":     {wantTimeout, func(j HTTPJob) bool { return j.Timeout > 0 }},
-	"rows":        {"a whole number from 1 to 10000", func(j HTTPJob) bool { return 1 <= j.Rows && j.Rows <= 10000 }},
+	"batch_size":  {"a whole number from 1 to 10000", func(j HTTPJob) bool { return 1 <= j.BatchSize && j.BatchSize <= 10000 }},
 	"concurrency": {wantCount, func(j HTTPJob) bool { return j.Concurrency >= 1 }},
 }, func(j HTTPJob) Options { return j.Options })
 
@@ -122,6 +125,7 @@ var sqlRules = withOptions(map[string]rule[SQLJob]{
 	"role":        {"a role of the database", always[SQLJob]},
 	"type":        {"a text", always[SQLJob]},
 	"timeout":     {wantTimeout, func(j SQLJob) bool { return j.Timeout > 0 }},
+	"batch_size":  {"a whole number, 0 for as many as run.page", func(j SQLJob) bool { return j.BatchSize >= 0 }},
 	"concurrency": {wantCount, func(j SQLJob) bool { return j.Concurrency >= 1 }},
 }, func(j SQLJob) Options { return j.Options })
 

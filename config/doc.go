@@ -71,8 +71,8 @@
 //	name = "invoice.overdue"
 //	url = "https://billing.example.com/checks"
 //	secret = ""                  # empty: events.secret
-//	timeout = "30s"              # for the rows of one page
-//	rows = 500                   # in one request
+//	timeout = "30s"              # of one request
+//	batch_size = 500             # rows in one request
 //	concurrency = 4              # requests at once
 //	max_checks = 5
 //	retry = 5
@@ -91,7 +91,8 @@
 //	role = ""                    # empty: the user of the database
 //	type = ""                    # of the events; empty: the name
 //	timeout = "30s"              # statement_timeout
-//	concurrency = 2              # pages at once
+//	batch_size = 0               # keys in one query; 0: as many as run.page
+//	concurrency = 2              # batches at once
 //	max_checks = 5
 //	retry = 5
 //	deadline = "0s"              # 1h: a row that cannot be checked within an hour after its slot ends unchecked

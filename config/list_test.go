@@ -13,17 +13,17 @@ var bound = struct {
 	[]HTTPJob{
 		{
 			Name: "Order.Unshipped", URL: NewEndpoint("https://app:s3cret@example.com/checks"), Secret: NewSecret(signing),
-			Timeout: 5 * time.Second, Rows: 100, Concurrency: 1,
+			Timeout: 5 * time.Second, BatchSize: 100, Concurrency: 1,
 			Options: Options{
 				MaxChecks: 20, Deadline: 2 * time.Hour, SLA: 5 * time.Minute, Within: time.Hour,
 				Learned: Span{time.Hour, 7 * 24 * time.Hour}, LearnedBy: "carrier",
 			},
 		},
-		{Name: "b", URL: NewEndpoint("http://localhost:8080"), Timeout: 30 * time.Second, Rows: 500, Concurrency: 4, Options: defaultOptions},
+		{Name: "b", URL: NewEndpoint("http://localhost:8080"), Timeout: 30 * time.Second, BatchSize: 500, Concurrency: 4, Options: defaultOptions},
 	},
 	[]SQLJob{{
 		Name: "c", Query: "select", Database: NewURL("postgres://app:s3cret@db/shop"), Role: "reader", Type: "com.example.c",
-		Timeout: time.Minute, Concurrency: 3, Options: Options{MaxChecks: 2, Retry: 1, Within: 2 * time.Hour},
+		Timeout: time.Minute, BatchSize: 20, Concurrency: 3, Options: Options{MaxChecks: 2, Retry: 1, Within: 2 * time.Hour},
 	}},
 }
 
@@ -31,14 +31,14 @@ func TestJobsAreBoundInAFileOfEachFormat(t *testing.T) {
 	for name, content := range map[string]string{
 		"jobs.yaml": `
 http_jobs:
-  - {name: Order.Unshipped, url: "https://app:s3cret@example.com/checks", secret: ` + signing + `, timeout: 5s, rows: 100,
+  - {name: Order.Unshipped, url: "https://app:s3cret@example.com/checks", secret: ` + signing + `, timeout: 5s, batch_size: 100,
      concurrency: 1, max_checks: 20, retry: 0, deadline: 2h, sla: 5m, within: 1h, learned: 1h..7d, learned_by: carrier}
   - name: b
     url: http://localhost:8080
     timeout:
 sql_jobs:
   - {name: c, query: select, database: "postgres://app:s3cret@db/shop", role: reader, type: com.example.c, timeout: 1m,
-     concurrency: 3, max_checks: 2, retry: 1, within: 2h}
+     batch_size: 20, concurrency: 3, max_checks: 2, retry: 1, within: 2h}
 `,
 		"jobs.toml": `
 [[http_jobs]]
@@ -46,7 +46,7 @@ name = "Order.Unshipped"
 url = "https://app:s3cret@example.com/checks"
 secret = "` + signing + `"
 timeout = "5s"
-rows = 100
+batch_size = 100
 concurrency = 1
 max_checks = 20
 retry = 0
@@ -65,6 +65,7 @@ database = "postgres://app:s3cret@db/shop"
 role = "reader"
 type = "com.example.c"
 timeout = "1m"
+batch_size = 20
 concurrency = 3
 max_checks = 2
 retry = 1
@@ -73,11 +74,11 @@ within = "2h"
 		"jobs.json": `{
 "http_jobs": [
 	{"name": "Order.Unshipped", "url": "https://app:s3cret@example.com/checks", "secret": "` + signing + `", "timeout": "5s",
-	 "rows": 100, "concurrency": 1, "max_checks": 20, "retry": 0, "deadline": "2h", "sla": "5m",
+	 "batch_size": 100, "concurrency": 1, "max_checks": 20, "retry": 0, "deadline": "2h", "sla": "5m",
 	 "within": "1h", "learned": "1h .. 7d", "learned_by": "carrier"},
 	{"name": "b", "url": "http://localhost:8080"}],
 "sql_jobs": [{"name": "c", "query": "select", "database": "postgres://app:s3cret@db/shop", "role": "reader",
-	"type": "com.example.c", "timeout": "1m", "concurrency": 3, "max_checks": 2, "retry": 1, "within": "2h"}]
+	"type": "com.example.c", "timeout": "1m", "batch_size": 20, "concurrency": 3, "max_checks": 2, "retry": 1, "within": "2h"}]
 }`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +104,9 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 		"missing URL":        {"http_jobs: [{name: a}]", []string{"set url of http_jobs entry 1 (a) from", "missing, want an http://"}},
 		"missing query":      {"sql_jobs: [{name: a, query: }]", []string{"set query of sql_jobs entry 1 (a) from", "missing, want a query"}},
 		"empty name":         {`sql_jobs: [{name: "", query: q}]`, []string{"set name of sql_jobs entry 1 () from", `got "", want ` + wantName}},
-		"no number":          {"http_jobs: [{name: a, url: http://a}, {name: b.c, url: http://b, rows: many}]", []string{"set rows of http_jobs entry 2 (b.c) from", `got "many", want a whole number`}},
+		"no number":          {"http_jobs: [{name: a, url: http://a}, {name: b.c, url: http://b, batch_size: many}]", []string{"set batch_size of http_jobs entry 2 (b.c) from", `got "many", want a whole number`}},
+		"negative size":      {"sql_jobs: [{name: a, query: q, batch_size: -1}]", []string{"set batch_size of sql_jobs entry 1 (a) from", `got "-1", want a whole number, 0 for`}},
+		"size too large":     {"http_jobs: [{name: a, url: http://a, batch_size: 10001}]", []string{"set batch_size of http_jobs entry 1 (a) from", "want a whole number from 1 to 10000"}},
 		"no unit":            {"sql_jobs: [{name: a, query: q, timeout: 30}]", []string{`set timeout of sql_jobs entry 1 (a) from`, `got "30", want a duration`}},
 		"another scheme":     {"http_jobs: [{name: a, url: 'ftp://app:s3cret@db'}]", []string{"set url of http_jobs entry 1 (a)", "not shown", "want an http://"}},
 		"no secret":          {"http_jobs: [{name: a, url: http://a, secret: s3cret}]", []string{"set secret of", "not shown", "whsec_"}},

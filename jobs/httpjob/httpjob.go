@@ -28,10 +28,10 @@ type Config struct {
 	Secret string
 	// Allow are addresses that the service may have although they are private or otherwise special.
 	Allow []netip.Prefix
-	// Timeout is what the service gets for the rows of one page, all tries included. Default 30 s.
+	// Timeout limits one request, with all of its tries. Defaults to 30 s.
 	Timeout time.Duration
-	// Rows is how many rows one request has at the most; the requests of a page go one after the other. Default 500.
-	Rows int
+	// BatchSize limits the rows of one request. Defaults to 500.
+	BatchSize int
 	// Concurrency is how many requests a runner has open at once. Default 4.
 	Concurrency int
 }
@@ -39,7 +39,7 @@ type Config struct {
 // Defaults of Config.
 const (
 	DefaultTimeout     = 30 * time.Second
-	DefaultRows        = 500
+	DefaultBatchSize   = 500
 	DefaultConcurrency = 4
 )
 
@@ -52,17 +52,18 @@ const (
 	maxAnswerRow = 4 << 10
 )
 
-// Register adds the job to a registry. opts may set anything but jobs.Timeout and jobs.Concurrency. It connects
-// nowhere. It returns an error that names the setting where one is wrong, and panics as jobs.Registry.Register does.
+// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and jobs.Concurrency. It
+// connects nowhere. It returns an error that names the setting where one is wrong, and panics as jobs.Registry.Register does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
-	cfg.Rows = cmp.Or(cfg.Rows, DefaultRows)
+	cfg.BatchSize = cmp.Or(cfg.BatchSize, DefaultBatchSize)
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, DefaultConcurrency)
 	s, err := newService(cfg)
 	if err != nil {
 		return fmt.Errorf("bind job %q to a service: %w", cfg.Name, err)
 	}
-	registry.RegisterBatch(cfg.Name, s.check, append(slices.Clone(opts), jobs.Timeout(cfg.Timeout), jobs.Concurrency(cfg.Concurrency))...)
+	opts = append(slices.Clone(opts), jobs.Timeout(cfg.Timeout), jobs.BatchSize(cfg.BatchSize), jobs.Concurrency(cfg.Concurrency))
+	registry.RegisterBatch(cfg.Name, s.check, opts...)
 	return nil
 }
 
@@ -70,13 +71,12 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 type service struct {
 	job    string
 	to     *url.URL
-	rows   int
 	client *egress.Client
 }
 
 func newService(cfg Config) (*service, error) {
-	if cfg.Timeout < 0 || cfg.Rows < 0 || cfg.Concurrency < 0 {
-		return nil, errors.New("the timeout, the rows and the concurrency must be positive")
+	if cfg.Timeout < 0 || cfg.BatchSize < 0 || cfg.Concurrency < 0 {
+		return nil, errors.New("the timeout, the batch size and the concurrency must be positive")
 	}
 	to, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -87,12 +87,12 @@ func newService(cfg Config) (*service, error) {
 	}
 	client, err := egress.New(egress.Config{
 		Secret: cfg.Secret, Allow: cfg.Allow, Timeout: cfg.Timeout, Tries: tries, Concurrency: cfg.Concurrency,
-		MaxAnswer: maxAnswer + int64(cfg.Rows)*maxAnswerRow,
+		MaxAnswer: maxAnswer + int64(cfg.BatchSize)*maxAnswerRow,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &service{job: cfg.Name, to: to, rows: cfg.Rows, client: client}, nil
+	return &service{job: cfg.Name, to: to, client: client}, nil
 }
 
 // maxNesting is how deep a payload may be nested: json.Marshal writes no more than 10,000 levels, and the database holds more.
@@ -100,7 +100,7 @@ const maxNesting = 9000
 
 var errNested = fmt.Errorf("the payload is nested more than %d levels deep: it cannot be sent as JSON", maxNesting)
 
-// check is the job's function.
+// check is the job's function: it makes one request for the rows whose payloads can be sent.
 func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 	results := make([]jobs.Result, len(batch))
 	var fit []int // of the batch
@@ -111,18 +111,19 @@ func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Res
 			fit = append(fit, i)
 		}
 	}
-	for part := range slices.Chunk(fit, s.rows) {
-		rows := make([]jobs.FutureJob, len(part))
-		for n, i := range part {
-			rows[n] = batch[i]
-		}
-		answered, err := s.ask(ctx, rows)
-		if err != nil {
-			answered = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
-		}
-		for n, i := range part {
-			results[i] = answered[n]
-		}
+	if len(fit) == 0 {
+		return results, nil
+	}
+	rows := make([]jobs.FutureJob, len(fit))
+	for n, i := range fit {
+		rows[n] = batch[i]
+	}
+	answered, err := s.ask(ctx, rows)
+	if err != nil {
+		answered = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
+	}
+	for n, i := range fit {
+		results[i] = answered[n]
 	}
 	return results, nil
 }

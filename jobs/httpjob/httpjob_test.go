@@ -264,7 +264,7 @@ func TestARequestHasNoMoreRowsThanItMayAndAFailedOneFailsItsRowsAlone(t *testing
 		return each(func(string) result { return result{} })(r)
 	})
 	w.due(invoices("1", "2", "3", "4", "5")...)
-	w.run(slot(1), w.config(func(c *httpjob.Config) { c.Rows = 2 }))
+	w.run(slot(1), w.config(func(c *httpjob.Config) { c.BatchSize = 2 }))
 	diff(t, 3, len(w.got))
 	state := w.state()
 	for _, key := range []string{"3", "4"} {
@@ -354,7 +354,7 @@ func TestAMistakeInABindingIsRefusedWithoutShowingSecrets(t *testing.T) {
 		"another scheme":    {httpjob.Config{Name: "a", URL: "ftp://u:s3cret@example.com/s3cret"}, "no http or https URL"},
 		"a URL cut in two":  {httpjob.Config{Name: "a", URL: "https://u:s3%cret@example.com"}, "cannot be parsed"},
 		"a bad secret":      {httpjob.Config{Name: "a", URL: "https://example.com", Secret: "s3cret"}, "whsec_"},
-		"negative rows":     {httpjob.Config{Name: "a", URL: "https://example.com", Rows: -1}, "must be positive"},
+		"negative size":     {httpjob.Config{Name: "a", URL: "https://example.com", BatchSize: -1}, "must be positive"},
 		"a negative number": {httpjob.Config{Name: "a", URL: "https://example.com", Concurrency: -1}, "must be positive"},
 	} {
 		err := httpjob.Register(jobs.NewRegistry(), test.cfg)

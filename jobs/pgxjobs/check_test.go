@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -225,6 +226,70 @@ func TestABatchAndAGroupWriteThroughATransactionOfPgx(t *testing.T) {
 			if !strings.Contains(text, "register the job with jobs.Through(pgxjobs.Open(pool))") {
 				t.Errorf("%s %s: %s", job, key, text)
 			}
+		}
+	}
+}
+
+func TestABadRowAmongThoseThatShareATransactionOfPgxCostsTheOthersNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(alerts + "; alter table alert add constraint late unique (number, job) deferrable initially deferred")
+	bad := map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"returns an error": func(context.Context, pgx.Tx) error { return errors.New("no") },
+		"panics":           func(context.Context, pgx.Tx) error { panic("no") },
+		"calls Goexit":     func(context.Context, pgx.Tx) error { runtime.Goexit(); return nil },
+		"goes on after an SQL error": func(ctx context.Context, tx pgx.Tx) error {
+			_, _ = tx.Exec(ctx, "select 1 / 0")
+			return nil
+		},
+		"leaves rows open": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Query(ctx, "select * from generate_series(1, 100000)") //nolint:sqlclosecheck // on purpose
+			return err
+		},
+		"violates a deferred constraint": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "insert into alert select number, job from alert limit 1")
+			return err
+		},
+		"ends the transaction": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+		"kills its connection": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "select pg_terminate_backend(pg_backend_pid())")
+			return err
+		},
+		"times out": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "select pg_sleep(600)")
+			return err
+		},
+	}
+	for job := range bad {
+		w.enqueue(job, 10)
+	}
+	w.run(func(r *jobs.Registry, through jobs.Option) {
+		for name, spoil := range bad {
+			r.RegisterEach(name, pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				if _, err := tx.Exec(ctx, "insert into alert values ($1, $2)", job.EntityKey, job.JobExec); err != nil {
+					return nil, err
+				}
+				if job.EntityKey == "3" {
+					return nil, spoil(ctx, tx)
+				}
+				return nil, nil
+			}), through, jobs.Timeout(time.Second))
+		}
+	})
+	w.givenBack()
+	for job := range bad {
+		outcomes := w.outcomes(job)
+		if !strings.HasPrefix(outcomes["3"], "waits: ") {
+			t.Errorf("%s: the bad row %s, want it to wait with an error", job, outcomes["3"])
+		}
+		delete(outcomes, "3")
+		for key, outcome := range outcomes {
+			if outcome != "done" {
+				t.Errorf("%s: row %s: %s", job, key, outcome)
+			}
+		}
+		if n := w.count("select count(*) from alert where job = $1", job); n != 9 || len(outcomes) != 9 {
+			t.Errorf("%s: %d alerts, %d good rows, want 9", job, n, len(outcomes))
 		}
 	}
 }

@@ -31,7 +31,9 @@ type Config struct {
 	Role string
 	// Timeout limits the query, in steps of a millisecond, and to the 24 days that the server knows at the most. Default 30 s.
 	Timeout time.Duration
-	// Concurrency is how many pages a runner has in hand at once. Default 2.
+	// BatchSize limits the keys of one query. Defaults to as many rows as the runner reads at once.
+	BatchSize int
+	// Concurrency limits how many batches a runner checks at once. Defaults to 2.
 	Concurrency int
 	// Publisher gets the events. With an event.TxPublisher they must go to the database of the jobs.
 	Publisher event.Publisher
@@ -52,15 +54,18 @@ const mostTimeout = math.MaxInt32 * time.Millisecond
 // publishTime is what a page gets beside its query, to have its events published.
 const publishTime = 30 * time.Second
 
-// Register adds the job to a registry. opts may set anything but jobs.Timeout and jobs.Concurrency. It does not touch
-// the database: see Check. It returns an error that names the field where one is missing, and panics as
+// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and jobs.Concurrency. It does
+// not touch the database: see Check. It returns an error that names the field where one is missing, and panics as
 // jobs.Registry.Register does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
-	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 {
-		return fmt.Errorf("bind job %q to a query: Query, DB, Publisher and Source must be set, and Timeout not negative", cfg.Name)
+	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 || cfg.BatchSize < 0 {
+		return fmt.Errorf("bind job %q to a query: Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
 	}
 	b := &binding{withDefaults(cfg)}
 	opts = append(slices.Clone(opts), jobs.Timeout(b.Timeout+publishTime), jobs.Concurrency(b.Concurrency))
+	if b.BatchSize > 0 {
+		opts = append(opts, jobs.BatchSize(b.BatchSize))
+	}
 	if publisher, ok := cfg.Publisher.(event.TxPublisher); ok {
 		registry.RegisterBatchTx(cfg.Name, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			return b.check(ctx, batch, func(events []event.Event) error { return publisher.PublishTx(ctx, tx, events) })

@@ -69,6 +69,19 @@ func TestAKeyWithoutAnEventIsOnlyLookedAtAgain(t *testing.T) {
 	diff(t, 0, len(w.publisher.published()))
 }
 
+func TestAQueryGetsNoMoreKeysThanItsBatchSize(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.due(slot(1), "1", "2", "3", "4", "5")
+	w.run(slot(1), w.config(`select k as entity_key, json_build_object('keys', cardinality($1::text[])) as event from unnest($1::text[]) k`,
+		func(c *sqljob.Config) { c.BatchSize = 2 }))
+	got := map[string]int{}
+	for _, e := range w.publisher.published() {
+		got[string(e.Data)]++
+	}
+	diff(t, map[string]int{`{"keys" : 2}`: 4, `{"keys" : 1}`: 1}, got)
+}
+
 func TestRowsOfOneEntityShareTheAnswerAndHaveEventsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
