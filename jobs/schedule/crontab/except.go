@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,8 +48,8 @@ func (w window) first(from int64) (int64, bool) {
 //
 // and is about what the clocks show at the instant: those of zone, unless it names another. An error names the exclusion.
 //
-// Where all instants of 80 years of days are left out, or of 22 days of single minutes, the rest counts as left out: to look
-// further would hold up a run.
+// If all instants of 80 years are left out, the rest counts as left out: to look further would hold up a run. If instants that
+// are left out alternate with minutes that the crontab leaves free, 45 days of them are enough.
 func (c Crontab) Except(exclusions []string, zone *time.Location) (Crontab, error) {
 	if c.set == nil || len(exclusions) == 0 {
 		return c, nil
@@ -59,42 +60,25 @@ func (c Crontab) Except(exclusions []string, zone *time.Location) (Crontab, erro
 		if err != nil {
 			return Crontab{}, fmt.Errorf("exclusion %q: %w", text, err)
 		}
-		e.exclusions = append(e.exclusions, x)
+		i := slices.IndexFunc(e.zones, func(z zoned) bool { return z.zone == x.zone })
+		if i < 0 {
+			i, e.zones = len(e.zones), append(e.zones, zoned{zone: x.zone})
+		}
+		e.zones[i].exclusions = append(e.zones[i].exclusions, x)
 	}
 	return Crontab{e}, nil
 }
 
 // except is a set without what exclusions take in.
 type except struct {
-	set        set
+	set   set
+	zones []zoned
+}
+
+// zoned holds the exclusions of one time zone.
+type zoned struct {
+	zone       *time.Location
 	exclusions []exclusion
-}
-
-// maxExcluded bounds how often what is left is looked for; each time a minute is excluded at the least.
-const maxExcluded = 1 << 15
-
-func (e *except) first(from int64) (int64, bool) {
-	for range maxExcluded {
-		at, ok := e.set.first(from)
-		if !ok || at > maximum {
-			return 0, false
-		}
-		if from = e.until(at); from == at {
-			return at, true
-		}
-	}
-	return 0, false
-}
-
-// until returns up to when an instant, and all after it, is excluded: the instant itself when it is not.
-func (e *except) until(at int64) int64 {
-	for _, x := range e.exclusions {
-		s := spanAt(x.zone, at)
-		if local := at + s.offset; x.until(local) > local {
-			return min(x.until(local)-s.offset, s.end)
-		}
-	}
-	return at
 }
 
 // exclusion takes in what all its fields match, on the days from first up to last, in local time; see calendar.match.
@@ -103,25 +87,92 @@ type exclusion struct {
 	first, last int64
 }
 
-const (
-	everyMinute = 1<<60 - 1
-	everyHour   = 1<<24 - 1
-)
+// maxExcluded bounds how often what is left is looked for; each time at least a minute is excluded.
+const maxExcluded = 1 << 15
 
-// until returns up to when a local time, and all after it, is taken in: the time itself when it is not.
-func (x *exclusion) until(local int64) int64 {
-	t := time.Unix(local, 0).UTC()
-	year, month, day := t.Date()
-	hour, minute, _ := t.Clock()
-	switch {
-	case local < x.first || local >= x.last || x.days(year, month)>>day&1 == 0 || x.hour>>hour&1 == 0 || x.minute>>minute&1 == 0:
-		return local
-	case x.minute != everyMinute:
-		return seconds(year, month, day, hour, minute+bits.TrailingZeros64(^(x.minute>>minute)))
-	case x.hour != everyHour:
-		return seconds(year, month, day, hour+1, 0)
-	default:
-		return seconds(year, month, day+1, 0, 0)
+func (e *except) first(from int64) (int64, bool) {
+	walks := make([]walk, len(e.zones))
+	for i := range walks {
+		walks[i] = walk{zoned: &e.zones[i], end: math.MinInt64, day: math.MinInt64}
+	}
+	for range maxExcluded {
+		at, ok := e.set.first(from)
+		if !ok || at > maximum {
+			return 0, false
+		}
+		from = at
+		for i := range walks {
+			from = walks[i].until(from)
+		}
+		if from == at {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// walk goes through what the exclusions of a zone take in, from earlier to later instants. It joins all exclusions once a day:
+// to ask each of them at every minute took seconds.
+type walk struct {
+	*zoned
+	offset, end int64 // of the span that the walk is in
+	day         int64 // the local midnight of minutes
+	minutes     [24]uint64
+	year        int
+	month       time.Month
+	days        []uint32 // for each exclusion, those of the month
+}
+
+// until returns up to when an instant, and all after it, is excluded: the instant itself when it is not.
+func (w *walk) until(at int64) int64 {
+	if at >= w.end {
+		s := spanAt(w.zone, at)
+		w.offset, w.end = s.offset, s.end
+	}
+	local := at + w.offset
+	second := ((local % secondsPerDay) + secondsPerDay) % secondsPerDay
+	if day := local - second; day != w.day {
+		w.read(day)
+	}
+	free := w.free(int(second / 60))
+	if free == int(second/60) {
+		return at
+	}
+	return min(w.day+int64(free)*60-w.offset, w.end)
+}
+
+// read joins what the exclusions take in on the day that begins at a local midnight.
+func (w *walk) read(midnight int64) {
+	w.day, w.minutes = midnight, [24]uint64{}
+	year, month, day := time.Unix(midnight, 0).UTC().Date()
+	if w.days == nil || year != w.year || month != w.month {
+		w.year, w.month, w.days = year, month, w.days[:0]
+		for i := range w.exclusions {
+			w.days = append(w.days, w.exclusions[i].days(year, month))
+		}
+	}
+	for i := range w.exclusions {
+		x := &w.exclusions[i]
+		if w.days[i]>>day&1 == 0 || midnight < x.first || midnight >= x.last {
+			continue
+		}
+		for hours := x.hour; hours != 0; hours &= hours - 1 {
+			w.minutes[bits.TrailingZeros32(hours)] |= x.minute
+		}
+	}
+}
+
+// free returns the first minute of the day, at or after another, that no exclusion takes in; the end of the day if there is none.
+func (w *walk) free(minute int) int {
+	const everyMinute = 1<<60 - 1
+	rest := ^w.minutes[minute/60] & everyMinute >> (minute % 60) << (minute % 60)
+	for hour := minute / 60; ; rest = ^w.minutes[hour] & everyMinute {
+		if rest != 0 {
+			return hour*60 + bits.TrailingZeros64(rest)
+		}
+		if hour++; hour == len(w.minutes) {
+			return hour * 60
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package crontab_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -174,6 +175,31 @@ func TestTheSecondsOfAMinuteAreLeftOutTogether(t *testing.T) {
 	}
 }
 
+// alternating returns 100 exclusions of single minutes. All together they take in January to June.
+func alternating(zone string) (list []string) {
+	for i := range 100 {
+		list = append(list, fmt.Sprintf("%s%d-59/2 * * 1-6 *", zone, i%2))
+	}
+	return list
+}
+
+// Each look for what is left passes over a whole day: what is excluded minute by minute would end the search after 22 days.
+func TestExclusionsThatAlternateAreJoined(t *testing.T) {
+	t.Parallel()
+	for name, exclusions := range map[string][]string{
+		"one zone":  alternating(""),
+		"two zones": append(alternating(""), alternating("CRON_TZ=Asia/Tokyo ")...),
+	} {
+		c, err := parse(t, "* * * * *", "").Except(exclusions, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, ok := c.Next(at(t, "2027-01-01T00:00:00Z")); !ok || next != at(t, "2027-07-01T00:00:00Z") {
+			t.Errorf("%s: %s %t", name, next, ok)
+		}
+	}
+}
+
 func TestTwoDifferentZonesAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := crontab.Parse("CRON_TZ=Asia/Tokyo @daily", "Europe/Paris", grid.Min)
@@ -313,5 +339,19 @@ func BenchmarkLatest(b *testing.B) {
 				c.Latest(10, from, to)
 			}
 		})
+	}
+}
+
+func BenchmarkNextWithExclusions(b *testing.B) {
+	c, err := crontab.Parse("* * * * *", "", time.Time{})
+	if err == nil {
+		c, err = c.Except(alternating("CRON_TZ=Europe/Berlin "), time.UTC)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	from := time.Date(2027, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for b.Loop() {
+		c.Next(from)
 	}
 }
