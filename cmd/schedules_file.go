@@ -30,7 +30,7 @@ type scheduleEntry struct {
 	Anchor       fileTime              `json:"anchor"        yaml:"anchor"`
 	Start        fileTime              `json:"start"         yaml:"start"`
 	End          fileTime              `json:"end"           yaml:"end"`
-	MaxRuns      int                   `json:"max_runs"      yaml:"max_runs"`
+	MaxRuns      fileCount             `json:"max_runs"      yaml:"max_runs"`
 	Exclude      []string              `json:"exclude"       yaml:"exclude"`
 	Paused       *bool                 `json:"paused"        yaml:"paused"`
 }
@@ -39,10 +39,13 @@ func (e scheduleEntry) spec() schedule.Spec {
 	return schedule.Spec{
 		ID: e.ID, Crontab: e.Crontab, Timezone: e.Timezone, Payload: json.RawMessage(e.Payload),
 		Deadline: time.Duration(e.Deadline), DeadlineFrom: e.DeadlineFrom, Spread: time.Duration(e.Spread), Misfire: e.Misfire,
-		Anchor: time.Time(e.Anchor), Start: time.Time(e.Start), End: time.Time(e.End), MaxRuns: e.MaxRuns, Exclude: e.Exclude,
+		Anchor: time.Time(e.Anchor), Start: time.Time(e.Start), End: time.Time(e.End), MaxRuns: int(e.MaxRuns), Exclude: e.Exclude,
 		Paused: e.Paused != nil && *e.Paused, KeepPaused: e.Paused == nil,
 	}
 }
+
+// fileCount is a number in a file.
+type fileCount int
 
 // errEnough says that nobody wants more schedules.
 var errEnough = errors.New("enough")

@@ -10,13 +10,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
-	"math/big"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/prescient-go/prescient/internal/plainyaml"
 )
 
 // document is one of YAML: a schedule, or a list of them.
@@ -176,11 +175,11 @@ func unmarshalText(node *yaml.Node, into encoding.TextUnmarshaler) error {
 
 // UnmarshalYAML turns YAML into JSON, and refuses what JSON cannot say.
 func (p *filePayload) UnmarshalYAML(node *yaml.Node) error {
-	if err := notJSON(node, 0); err != nil {
+	var v any
+	if err := node.Decode(&v); err != nil { // first: it refuses aliases that grow without bounds
 		return err
 	}
-	var v any
-	if err := node.Decode(&v); err != nil {
+	if err := notJSON(node, 0); err != nil {
 		return err
 	}
 	text, err := json.Marshal(v)
@@ -197,10 +196,13 @@ func notJSON(node *yaml.Node, depth int) error {
 	switch {
 	case depth > deepest:
 		return nil
+	case node.Kind == yaml.AliasNode:
+		return notJSON(node.Alias, depth+1)
 	case node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp":
 		return fmt.Errorf("line %d: JSON has no timestamps: write it in quotes", node.Line)
-	case node.Kind == yaml.ScalarNode && node.ShortTag() == "!!float":
-		return rounded(node)
+	}
+	if err := sameNumber(node); err != nil {
+		return err
 	}
 	for _, sub := range node.Content {
 		if err := notJSON(sub, depth+1); err != nil {
@@ -210,16 +212,18 @@ func notJSON(node *yaml.Node, depth int) error {
 	return nil
 }
 
-// rounded refuses a number of more digits than the decoder keeps. Of whole numbers it takes those beyond 64 bits for such, too.
-func rounded(node *yaml.Node) error {
-	var v float64
-	if node.Decode(&v) != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-		return nil // which has an error of its own
+// sameNumber refuses a number that YAML reads as another one.
+func sameNumber(node *yaml.Node) error {
+	if value, changed := plainyaml.Changed(node); changed {
+		return fmt.Errorf("line %d: the number %s would become %s: write it in quotes, or the schedule in JSON", node.Line, node.Value, value)
 	}
-	kept := strconv.FormatFloat(v, 'g', -1, 64)
-	said, ok := new(big.Rat).SetString(strings.ReplaceAll(node.Value, "_", ""))
-	if is, _ := new(big.Rat).SetString(kept); ok && said.Cmp(is) == 0 {
-		return nil
+	return nil
+}
+
+// UnmarshalYAML decodes an int, and refuses one that YAML reads as another.
+func (n *fileCount) UnmarshalYAML(node *yaml.Node) error {
+	if err := sameNumber(node); err != nil {
+		return err
 	}
-	return fmt.Errorf("line %d: the number %s would become %s: write it in quotes, or the schedule in JSON", node.Line, node.Value, kept)
+	return node.Decode((*int)(n))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/prescient-go/prescient/internal/plainyaml"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/internal/trust"
 )
@@ -102,7 +103,7 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	}
 	ext := filepath.Ext(full)
 	if err == nil && (ext == ".yaml" || ext == ".yml") {
-		err = oneDocument(content)
+		err = errors.Join(oneDocument(content), sameValues(content))
 	}
 	if err == nil {
 		err = eachKeyOnce(content, ext[1:])
@@ -163,6 +164,31 @@ func oneDocument(content []byte) error {
 		return errors.New("it has more than one document of YAML, and only the first one would be read")
 	}
 	return nil
+}
+
+// sameValues refuses what YAML reads as another value than the text says, such as 0123 as 83. It does not show the text, which may be
+// that of a secret.
+func sameValues(content []byte) error {
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		return err
+	}
+	var walk func(node *yaml.Node) error
+	walk = func(node *yaml.Node) error {
+		if _, changed := plainyaml.Changed(node); changed {
+			return fmt.Errorf("line %d: YAML reads this number as another one, as it reads 0123 as 83 and 1_000 as 1000: write it in quotes", node.Line)
+		}
+		if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
+			return fmt.Errorf("line %d: YAML reads this text as a timestamp: write it in quotes", node.Line)
+		}
+		for _, sub := range node.Content {
+			if err := walk(sub); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return walk(&document)
 }
 
 // toml is an error of the parser of TOML, which leaves its place out of the text.

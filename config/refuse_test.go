@@ -160,6 +160,26 @@ func TestAFileThatIsNotUTF8IsRefused(t *testing.T) {
 	}
 }
 
+func TestWhatYAMLReadsAsAnotherValueIsRefused(t *testing.T) {
+	for text, kind := range map[string]string{
+		"0123": "this number", "0o17": "this number", "0x1F": "this number", "1_000": "this number", "0b11": "this number", "00.5": "this number",
+		"123456789012345678901234567890": "this number", "2026-01-01": "this text as a timestamp",
+	} {
+		path := writeFile(t, isolate(t), "octal.yaml", "# tokens\ndaemon:\n  token: "+text+"\n")
+		_, err := load(parse(t, "--config", path), nil)
+		want := "line 3: YAML reads " + kind
+		contains(t, err, path, want, "write it in quotes")
+		shown := strings.ReplaceAll(err.Error(), "as it reads 0123 as 83 and 1_000 as 1000", "")
+		if strings.Contains(strings.ReplaceAll(shown, path, ""), text) {
+			t.Errorf("the value, which may be a secret, is shown: %v", err)
+		}
+	}
+	for _, text := range []string{"0", "500", "+5", "'0123'", `"1_000"`, "1e3"} {
+		path := writeFile(t, isolate(t), "decimal.yaml", "# "+text+"\nhistory: {keep: 90d}\nevents:\n  source: "+text+"\n")
+		mustLoad(t, "--config", path)
+	}
+}
+
 // Nobody would be told that the second one counts for nothing.
 func TestAFileOfSeveralDocumentsIsRefused(t *testing.T) {
 	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {page: 500}\n---\nrun: {page: 600}\n")
