@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -168,9 +169,9 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 		caught.Slots = append(caught.Slots, m)
 		return err
 	})
-	err := r.retry(ctx, passes, func() error {
+	err := r.server.Retry(ctx, server.Passes, func() error {
 		caught = Caught{}
-		return r.commit(ctx, &m)
+		return r.server.Commit(ctx, &m)
 	})
 	if err != nil && ctx.Err() != nil {
 		return caught, ErrStopped

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -21,7 +23,7 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 		return m.CommitTx(ctx, tx)
 	}
 	var err error
-	u.next.begun, err = m.CommitAndBegin(ctx, tx, rd.beginningRow(u.next, lockTimeout, false))
+	u.next.begun, err = m.CommitAndBegin(ctx, tx, rd.beginningRow(u.next, server.LockTimeout, false))
 	return err
 }
 
@@ -29,7 +31,7 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 func (rd *round) restart(u *unit) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	u.began, u.safe = monotonic(), false
+	u.began, u.safe = elapsed.Now(), false
 	rd.run.brief(u)
 }
 

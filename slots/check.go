@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -112,7 +113,7 @@ type round struct {
 }
 
 func newRound(r *run, c *claim, queues []*queue) *round {
-	rd := &round{run: r, claim: c, begun: monotonic(), read: c.read, ready: make(chan struct{}, 1), running: map[*unit]bool{}}
+	rd := &round{run: r, claim: c, begun: elapsed.Now(), read: c.read, ready: make(chan struct{}, 1), running: map[*unit]bool{}}
 	for _, q := range queues {
 		rd.waiting += len(q.units)
 		for _, u := range q.units {
@@ -160,7 +161,7 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	if before == nil {
 		q.entering--
 	}
-	if len(q.units) == 0 || rd.over || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil || rd.run.leases.expired(rd.claim) {
+	if len(q.units) == 0 || rd.over || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil || rd.run.leases.Expired(rd.claim.Lease) {
 		return nil
 	}
 	u := q.units[0]
@@ -170,7 +171,7 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	q.units = q.units[1:]
 	rd.waiting--
 	rd.running[u] = true
-	u.began, u.at = monotonic(), at
+	u.began, u.at = elapsed.Now(), at
 	u.stale = !u.def.InTx() && u.verdict == nil && time.Since(rd.read) >= fresh
 	u.safe = u.def.InTx() || u.stale // until its transaction has begun, or its rows were looked for
 	u.since, u.next, u.begun = u.began, nil, nil
@@ -300,7 +301,7 @@ func (rd *round) settle(u *unit, outcomes []row.Outcome) bool {
 		if len(outcomes) == 0 {
 			rd.settled += u.size() - int64(len(u.rest))
 		} else if len(rd.done) == 0 {
-			rd.oldest = monotonic()
+			rd.oldest = elapsed.Now()
 		}
 		rd.done = append(rd.done, outcomes...)
 		if len(u.rest) > 0 {

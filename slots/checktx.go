@@ -16,7 +16,10 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -123,7 +126,7 @@ func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	const none = 0 // no record has this part
 	var held bool
 	var m pgsql.Message
-	m.Add(pgsql.RecordFind.In(r.schema), []any{r.slot, rd.claim.token, none}, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
+	m.Add(pgsql.RecordFind.In(r.schema), []any{r.slot, rd.claim.Token, none}, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (u *unit) canceledOnce(err error) bool {
 // always so does not pass.
 func (u *unit) conflictsFor(lease time.Duration) bool {
 	if u.conflicted.IsZero() {
-		u.conflicted = monotonic()
+		u.conflicted = elapsed.Now()
 	}
 	return time.Since(u.conflicted) > lease
 }
@@ -159,7 +162,7 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 		return errAgain
 	case ctx.Err() != nil: // the timeout of the check has passed in a statement of the run
 		return errAgain
-	case passes(err) || pgsql.IsStale(err):
+	case server.Passes(err) || pgsql.IsStale(err):
 		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
 			rd.run.halt(u.named(err))
 		}
@@ -187,7 +190,7 @@ func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 	}
 	since := c.troubled.Load()
 	if since == nil {
-		c.troubled.CompareAndSwap(nil, new(monotonic()))
+		c.troubled.CompareAndSwap(nil, new(elapsed.Now()))
 		return false
 	}
 	return time.Since(*since) > lease && came.After(*since)
@@ -247,10 +250,10 @@ func (rd *round) countLost(u *unit) {
 func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch state := pgsql.State(err); {
-	case commit && state != "" && (!passes(err) || pgsql.IsRetryable(err) && u.conflictsFor(rd.run.cfg.Lease)):
+	case commit && state != "" && (!server.Passes(err) || pgsql.IsRetryable(err) && u.conflictsFor(rd.run.cfg.Lease)):
 		return failed // a constraint that was deferred
-	case isLost(err):
-		rd.run.leases.lose(rd.claim)
+	case lease.IsLost(err):
+		rd.run.leases.Lose(rd.claim.Lease)
 		return err
 	case state == "PS002":
 		rd.run.rollBackPrepared(ctx, u.transaction)
@@ -296,4 +299,9 @@ func nameSession(c *claim) string {
 	return "set local application_name = " + pq.QuoteLiteral(sessionOf(c))
 }
 
-func sessionOf(c *claim) string { return "prescient claim " + strconv.FormatInt(c.token, 10) }
+func sessionOf(c *claim) string { return "prescient claim " + strconv.FormatInt(c.Token, 10) }
+
+// ofRow are the settings that begin_check and record_row make themselves.
+func ofRow(c *claim, lock, idle time.Duration) []any {
+	return []any{sessionOf(c), server.Millis(lock), server.Millis(idle)}
+}

@@ -2,9 +2,7 @@ package slots
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"encoding/binary"
 	"log/slog"
 	"maps"
 	"slices"
@@ -13,21 +11,23 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // claim is a right to rows of the slot, and what one goroutine makes of it.
 type claim struct {
-	token       int64
+	*lease.Lease
 	jobs        pq.Int64Array
 	first, last int64
 	lane        *lane   // that its rows are counted to
 	lanes       []*lane // of its jobs: more than one where it was taken over from a binary for which they waited for the same things
 
-	ctx    context.Context // of its checks: ends when the lease is lost
-	cancel context.CancelCauseFunc
-	end    func(err error, attrs ...slog.Attr) // of its span
+	ctx context.Context                     // of its checks: ends when the lease is lost
+	end func(err error, attrs ...slog.Attr) // of its span
 
 	closes bool // it is the last of the slot, as far as can be seen
 	done   bool // its last row is recorded
@@ -45,29 +45,20 @@ type claim struct {
 
 	queued   atomic.Int64 // rows that are not started
 	troubled atomic.Pointer[time.Time]
-	ending   atomic.Bool           // its last record is on its way
 	round    atomic.Pointer[round] // the checks that are under way
-	until    time.Time             // local monotonic instant before which the lease does not end; guarded by leases.mu
-}
-
-// newToken makes a token that nobody else has: a runner that gets no reply asks for the same claim again.
-func newToken() int64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:])
-	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
 }
 
 // claim claims rows of a lane, and has them worked on. It returns false where there were none.
 func (r *run) claim(l *lane) (bool, error) {
 	if r.cfg.ClaimDelay > 0 {
 		delay := time.Duration(hostLoad() * float64(r.cfg.ClaimDelay))
-		if !sleep(r.stop, min(delay, maxDelay)) {
+		if !server.Sleep(r.stop, min(delay, maxDelay)) {
 			return false, nil
 		}
 	}
 	var rows int64
 	var rest pq.Int64Array
-	c := &claim{token: newToken(), lane: l, lanes: []*lane{l}, shares: map[*share]bool{}}
+	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, shares: map[*share]bool{}}
 	if ok, err := r.makeRoom(c); !ok {
 		return false, err
 	}
@@ -95,7 +86,7 @@ func (r *run) takeOver() (bool, error) {
 	if r.limitReached() || len(r.known) == 0 {
 		return false, nil
 	}
-	c := &claim{token: newToken(), shares: map[*share]bool{}}
+	c := &claim{Lease: lease.New(), shares: map[*share]bool{}}
 	err := r.obtain(c, pgsql.ClaimTakeOver, func(row *sql.Rows) error {
 		return row.Scan(&c.jobs, &c.first, &c.last)
 	}, pq.Int64Array(slices.Collect(maps.Keys(r.known))))
@@ -118,24 +109,25 @@ func (r *run) takeOver() (bool, error) {
 // obtain gets a claim. Where the reply is lost the same one is asked for again.
 func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) error, of ...any) error {
 	var m pgsql.Message
-	args := append([]any{r.slot, string(r.sel.kind), c.token, r.cfg.Name, r.cfg.Lease.Microseconds()}, of...)
+	args := append([]any{r.slot, string(r.sel.kind), c.Token, r.cfg.Name, r.cfg.Lease.Microseconds()}, of...)
 	m.Add(stmt.In(r.schema), args, scan)
-	return r.retry(r.stop, passes, func() error {
+	return r.server.Retry(r.stop, server.Passes, func() error {
 		r.readers <- struct{}{}
 		defer r.readers.leave()
-		c.until = monotonic().Add(r.cfg.Lease) // before the statement: the lease cannot end earlier
-		return r.commit(r.work, &m)
+		c.Extend(elapsed.Now(), r.cfg.Lease)
+		return r.server.Commit(r.work, &m)
 	})
 }
 
 // begin has a claim worked on.
 func (r *run) begin(c *claim, rows int64) {
 	ctx, end := r.cfg.Registry.StartSpan(r.checks, "claim",
-		slog.Time("slot", r.slot), slog.Int64("claim", c.token), slog.Any("jobs", r.names(c.jobs)), slog.Int64("rows", rows))
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
+		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.names(c.jobs)), slog.Int64("rows", rows))
+	c.ctx = c.Begin(ctx, c.limits()...)
+	c.Watch = c.abandonOverdue
 	c.end = end
 	r.enqueue(c, rows)
-	r.leases.add(c)
+	r.leases.Add(c.Lease)
 	r.going.Add(1)
 	go func() {
 		defer r.changed()
@@ -150,5 +142,21 @@ func (r *run) enqueue(c *claim, rows int64) {
 	n, half := c.lane.load.queued.Add(rows), c.lane.load.size.Load()/2
 	if n <= half && n-rows > half {
 		r.changed()
+	}
+}
+
+// limits are those of the jobs of a claim: without its places the claim is no good.
+func (c *claim) limits() (list []lease.Companion) {
+	for _, l := range c.lanes {
+		if l.limit != nil {
+			list = append(list, l.limit)
+		}
+	}
+	return list
+}
+
+func (c *claim) abandonOverdue() {
+	if rd := c.round.Load(); rd != nil {
+		rd.abandonOverdue()
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -101,14 +102,12 @@ const maxRunnerName = 200
 // MinLease is the shortest lease: its heartbeat must have time to arrive.
 const MinLease = time.Second
 
-// monotonic is for measuring, and never says what time it is: that is Config.Now's or the database's to say.
-var monotonic = time.Now //nolint:forbidigo // measures
-
 // Runner runs slots. It is safe for concurrent use. It is cheap to make and keeps the grid it was made with, so a
 // long-lived process makes one for every slot.
 type Runner struct {
 	cfg     Config
 	schema  pgsql.Schema
+	server  server.Server
 	setting pgsql.Setting
 	jobs    map[int64]*jobs.Definition // by number
 }
@@ -157,6 +156,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}
+	r.server = server.Server{DB: cfg.DB, Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger}
 	if err := r.register(ctx); err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (r *Runner) register(ctx context.Context) error {
 		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
 		return err
 	})
-	if err := r.commit(ctx, &m); err != nil {
+	if err := r.server.Commit(ctx, &m); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
 	return nil
@@ -201,7 +201,7 @@ func (r *Runner) register(ctx context.Context) error {
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	var m pgsql.Message
 	m.Do(pgsql.HistoryMonths.In(r.schema))
-	err := r.commit(ctx, &m)
+	err := r.server.Commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // deadline is the context of a check: it ends with the claim's, at the job's timeout, and after the check. It sets no
@@ -45,7 +47,7 @@ func (d *deadline) arm() context.Context {
 func (d *deadline) quiet() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.armed == nil && !d.over && d.claim.Err() == nil && monotonic().Before(d.at)
+	return d.armed == nil && !d.over && d.claim.Err() == nil && elapsed.Now().Before(d.at)
 }
 
 func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // Each way to look at a deadline sees each way it ends, whether somebody waited for it or not.
@@ -34,7 +36,7 @@ func TestDeadlineEnds(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					claim, lose := context.WithCancelCause(t.Context())
 					defer lose(nil)
-					d := &deadline{claim: claim, at: monotonic().Add(time.Minute)}
+					d := &deadline{claim: claim, at: elapsed.Now().Add(time.Minute)}
 					defer d.end()
 					var done <-chan struct{}
 					if armed {
@@ -66,7 +68,7 @@ func isClosed(done <-chan struct{}) bool {
 type contextKey struct{}
 
 func TestDeadlineIsUnarmedUntilSomebodyWaits(t *testing.T) {
-	at := monotonic().Add(time.Minute)
+	at := elapsed.Now().Add(time.Minute)
 	d := &deadline{claim: context.WithValue(t.Context(), contextKey{}, "of the claim"), at: at}
 	defer d.end()
 	if got, ok := d.Deadline(); got != at || !ok || d.Err() != nil {

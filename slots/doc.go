@@ -19,8 +19,8 @@
 //	row.Outcome     internal/row  the result of a row; outcomes that are alike are recorded together
 //	run.record      record.go   records outcomes, in one message (statement.go) to the server that ends with the fence
 //	run.recordFree  locked.go   records those whose rows nobody else has locked; the others wait
-//	run.commit      send.go     sends a message of the engine, and again while the database cannot do it
-//	leases          lease.go    renews the leases of the claims, and drops those that are lost
+//	server.Server   internal/server  sends the messages of the engine, and again while the database cannot do it
+//	lease.Keeper    internal/lease   renews the leases of the claims, and drops those that are lost
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
 //	run.trace       trace.go    what goes into the trace of a row that is moved; see prescient.why
 //	Ledger          ledger.go   what there is to see; ledger_jobs.go how the jobs do, which package health judges

@@ -8,6 +8,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -26,13 +27,13 @@ func (rd *round) isGone(u *unit) bool {
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	args := []any{r.slot, pq.Int64Array{u.number}, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	m.Add(pgsql.RowsLeft.In(r.schema), args, into(left))
+	m.Add(pgsql.RowsLeft.In(r.schema), args, server.Into(left))
 	ctx, cancel := context.WithTimeout(rd.claim.ctx, lookTimeout)
 	defer cancel()
 	if !r.readers.enter(r.stop, ctx) { // however many checks wait, the run has the connections that it has
 		return false
 	}
-	err := r.commit(ctx, &m)
+	err := r.server.Commit(ctx, &m)
 	r.readers.leave()
 	if err != nil {
 		r.cfg.Logger.DebugContext(ctx, "rows that waited were not looked for", "check", u.String(), "error", err)

@@ -9,6 +9,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 )
 
@@ -27,13 +30,14 @@ func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round
 	registry.Register("job", check, jobs.PerSecond(100), jobs.Timeout(time.Minute))
 	def, _ := registry.Lookup("job")
 	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Now: time.Now}
-	r := newRun(t.Context(), &Runner{cfg: cfg}, time.Time{}, selection{kind: KindRun})
+	r := newRun(t.Context(), &Runner{cfg: cfg, server: server.Server{DB: db, Lease: cfg.Lease, Logger: cfg.Logger}}, time.Time{}, selection{kind: KindRun})
 	r.work = t.Context()
 	l := &lane{spec: turn.Spec{Places: 4}}
 	l.limit = newLimit(r, 1, def, l.spec.Places)
-	c := &claim{lane: l, lanes: []*lane{l}, shares: map[*share]bool{}, until: monotonic().Add(time.Hour), read: monotonic().Add(-fresh)}
-	c.ctx, c.cancel = context.WithCancelCause(t.Context())
-	t.Cleanup(func() { c.cancel(nil) })
+	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, shares: map[*share]bool{}, read: elapsed.Now().Add(-fresh)}
+	c.Extend(elapsed.Now(), time.Hour)
+	c.ctx = c.Begin(t.Context())
+	t.Cleanup(c.Release)
 	q := &queue{lane: l, share: &share{limit: l.limit, pace: pace{hands: make(semaphore, 1), ahead: []time.Time{ahead}}}}
 	u := &unit{def: def, number: 1}
 	u.rows = append(u.one[:0], jobs.FutureJob{ID: 1, JobExec: "job"})
@@ -48,11 +52,11 @@ func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round
 // To look for a row may take as long as the database does: checks that waited for that would begin all at once.
 func TestACheckThatBeginsLateSinceItsRowWasLookedForTakesAnotherInstant(t *testing.T) {
 	t.Parallel()
-	ahead := monotonic().Add(200 * time.Millisecond)
+	ahead := elapsed.Now().Add(200 * time.Millisecond)
 	called := false
-	rd, u := staleCheck(t, monotonic().Add(-time.Hour), ahead, func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	rd, u := staleCheck(t, elapsed.Now().Add(-time.Hour), ahead, func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		called = true
-		if monotonic().Before(ahead) {
+		if elapsed.Now().Before(ahead) {
 			t.Error("it has not waited for the instant")
 		}
 		return nil, nil

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -76,10 +78,10 @@ func (r *run) look(ctx context.Context, m *pgsql.Message) error {
 		}
 		return nil
 	})
-	return r.retry(ctx, passes, func() error {
+	return r.server.Retry(ctx, server.Passes, func() error {
 		r.known = map[int64]slotJob{}
 		r.order.Clear()
-		return r.commit(r.work, m)
+		return r.server.Commit(r.work, m)
 	})
 }
 
@@ -114,7 +116,7 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	}
 	if d.Limited() {
 		l.limit = newLimit(r, number, d, places)
-		r.leases.watchOver(l.limit)
+		r.leases.Join(l.limit)
 	}
 	l.load.size.Store(l.spec.FirstSize(r.cfg.Page))
 	l.turn = r.order.Add(l.spec)
@@ -177,16 +179,16 @@ func (r *run) turns() *turn.Order {
 
 // next returns the lane of which rows are to be claimed next; nil when there is none.
 func (r *run) next() *lane {
-	chosen := r.turns().Next(monotonic())
+	chosen := r.turns().Next(elapsed.Now())
 	if i := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.turn == chosen }); i >= 0 {
 		return r.lanes[i]
 	}
 	return nil
 }
 
-func (r *run) waits() bool { return r.turns().Waits(monotonic()) }
+func (r *run) waits() bool { return r.turns().Waits(elapsed.Now()) }
 
-func (r *run) rests() bool { return r.turns().Rests(monotonic()) }
+func (r *run) rests() bool { return r.turns().Rests(elapsed.Now()) }
 
 // limitReached tells whether the run has taken as many rows as it may.
 func (r *run) limitReached() bool { return r.turns().Reached() }

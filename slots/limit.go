@@ -14,6 +14,8 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -98,7 +100,7 @@ func (l *limit) obtain(ctx context.Context, c *claim, units map[string]int) (map
 		s := l.shares[key]
 		if want := min(n, l.places, l.def.AtMost); s.has < want && time.Since(s.asked) > askAgain {
 			keys, wanted = append(keys, key), append(wanted, int64(want))
-			s.asked = monotonic()
+			s.asked = elapsed.Now()
 		}
 	}
 	if len(keys) > 0 {
@@ -134,9 +136,9 @@ func (l *limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 		got[key] = places
 		return err
 	})
-	err := l.run.retry(ctx, passes, func() error {
-		asked = monotonic() // before the statement: the places cannot end earlier
-		return l.run.commit(l.run.work, &m)
+	err := l.run.server.Retry(ctx, server.Passes, func() error {
+		asked = elapsed.Now() // before the statement: the places cannot end earlier
+		return l.run.server.Commit(l.run.work, &m)
 	})
 	for key, places := range got {
 		for s := l.shares[key]; s.has < places; s.has++ {
@@ -149,15 +151,15 @@ func (l *limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 	return err
 }
 
-// renewed notes that the places were renewed by a heartbeat that was sent at an instant.
-func (l *limit) renewed(asked time.Time) {
+// Renewed notes that the places were renewed by a heartbeat that was sent at an instant.
+func (l *limit) Renewed(asked time.Time) {
 	if until := l.until.Load(); until != nil {
 		l.until.CompareAndSwap(until, new(asked.Add(l.run.cfg.Lease)))
 	}
 }
 
-// endsBefore tells whether places may end before an instant.
-func (l *limit) endsBefore(at time.Time) bool {
+// EndsBefore tells whether places may end before an instant.
+func (l *limit) EndsBefore(at time.Time) bool {
 	until := l.until.Load()
 	return until != nil && until.Before(at)
 }
@@ -186,8 +188,8 @@ func (l *limit) leave(c *claim) {
 	l.giveBack(ctx)
 }
 
-// giveOwed gives back what could not be given back before: a heartbeat renews the run's places of any key.
-func (l *limit) giveOwed(ctx context.Context) {
+// Tidy gives back what could not be given back before: a heartbeat renews the run's places of any key.
+func (l *limit) Tidy(ctx context.Context) {
 	if l.mu.TryLock() { // it may be held for as long as the database does not answer
 		defer l.mu.Unlock()
 		l.giveBack(ctx)
@@ -204,8 +206,8 @@ func (l *limit) giveBack(ctx context.Context) {
 	}
 	if len(keys) > 0 {
 		var m pgsql.Message
-		m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, nothing)
-		if err := l.run.commit(ctx, &m); err != nil {
+		m.Add(pgsql.LimitLeave.In(l.run.schema), []any{l.run.token, l.number, keys}, server.Nothing)
+		if err := l.run.server.Commit(ctx, &m); err != nil {
 			l.run.cfg.Logger.WarnContext(ctx, "places were not given back; others can have them after the next heartbeat, or when the lease ends", "job", l.def.Name, "error", err)
 			return
 		}
@@ -301,7 +303,7 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	}
 	shares, err := l.obtain(r.stop, c, map[string]int{"": l.places})
 	if err == nil && len(shares) == 0 {
-		c.lane.turn.Rest(monotonic().Add(lookEvery))
+		c.lane.turn.Rest(elapsed.Now().Add(lookEvery))
 	}
 	return len(shares) > 0, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -40,7 +41,7 @@ func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 }
 
 func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
-	wait, patient := lockTimeout, u.waited && rd.run.patience.try()
+	wait, patient := server.LockTimeout, u.waited && rd.run.patience.try()
 	if patient {
 		defer rd.run.patience.leave()
 		wait = patientFor
@@ -52,7 +53,7 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 func (rd *round) beginning(u *unit) *pgsql.Message {
 	r := rd.run
 	var m pgsql.Message
-	m.Do(r.settings(r.mostOf(u.def), lockTimeout))
+	m.Do(r.server.Settings(r.mostOf(u.def), server.LockTimeout))
 	m.Do(nameSession(rd.claim))
 	rd.askRole(&m, u)
 	m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
@@ -63,7 +64,7 @@ func (rd *round) beginning(u *unit) *pgsql.Message {
 func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) *pgsql.Message {
 	r := rd.run
 	var m pgsql.Message
-	r.unhurried(&m, wait)
+	r.server.Unhurried(&m, wait)
 	row := append(pgsql.Composite{r.slot, u.number, u.rows[0].ID, patient}, ofRow(rd.claim, wait, r.mostOf(u.def))...)
 	rd.askRole(&m, u)
 	m.Add(pgsql.CheckBegin.In(r.schema), []any{row}, func(row *sql.Rows) error { return row.Scan(&u.state) })

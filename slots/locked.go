@@ -8,7 +8,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -20,7 +23,7 @@ func (r *run) recordLocked(c *claim) (locked []row.Outcome, err error) {
 	}
 	r.writers <- struct{}{}
 	defer r.writers.leave()
-	return r.recordApart(c, c.locked, lockTimeout)
+	return r.recordApart(c, c.locked, server.LockTimeout)
 }
 
 // recordApart is recordFree, and again in parts where nothing could be recorded: a key that an outcome asks for may be somebody's who
@@ -36,7 +39,7 @@ func (r *run) recordApart(c *claim, batch []row.Outcome, wait time.Duration) (lo
 		c.part = len(batch) / 2
 	}
 	locked = nil
-	for began := monotonic(); len(batch) > 0 && time.Since(began) < slowWrite; {
+	for began := elapsed.Now(); len(batch) > 0 && time.Since(began) < slowWrite; {
 		n := min(max(c.part, 1), len(batch))
 		rest, err := r.recordFree(c, batch[:n], brieflyFor)
 		if err != nil {
@@ -74,7 +77,7 @@ func (r *run) recordFree(c *claim, batch []row.Outcome, wait time.Duration) (loc
 	waits := func(err error) bool {
 		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errAgain))
 	}
-	err = r.retry(r.work, waits, func() error {
+	err = r.server.Retry(r.work, waits, func() error {
 		sent := lost{part: r.parts.Add(1)}
 		err := pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
@@ -93,8 +96,8 @@ func (r *run) recordFree(c *claim, batch []row.Outcome, wait time.Duration) (loc
 		return err
 	})
 	switch {
-	case isLost(err):
-		r.leases.lose(c)
+	case lease.IsLost(err):
+		r.leases.Lose(c.Lease)
 		return nil, nil
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) || errors.Is(err, errAgain):
 		return batch, nil
@@ -126,12 +129,12 @@ func (l lost) has(rows map[int64]bool) bool {
 // lockFree locks the rows of a batch that nobody else has locked.
 func (r *run) lockFree(tx *sqlx.Tx, batch []row.Outcome, wait time.Duration) (free, busy map[int64]bool, err error) {
 	var m pgsql.Message
-	m.Do(r.settings(r.cfg.Lease, min(wait, lockTimeout)))
+	m.Do(r.server.Settings(r.cfg.Lease, min(wait, server.LockTimeout)))
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	if wait > lockTimeout {
-		m.Do(r.waitForLocks(wait))
-		m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].Number, batch[0].ID}, nothing)
-		m.Do(r.waitForLocks(lockTimeout)) // now others may wait for him
+	if wait > server.LockTimeout {
+		m.Do(r.server.WaitForLocks(wait))
+		m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].Number, batch[0].ID}, server.Nothing)
+		m.Do(r.server.WaitForLocks(server.LockTimeout)) // now others may wait for him
 	}
 	return r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch))
 }
@@ -141,6 +144,6 @@ func (r *run) recordThere(tx *sqlx.Tx, c *claim, sent lost, n *row.Tally) error 
 	var m pgsql.Message
 	r.message(&m, c, sent.outcomes, n)
 	r.addEnqueued(&m, sent.outcomes)
-	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, sent.part, false, nil}, nothing)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.Token, sent.part, false, nil}, server.Nothing)
 	return m.Send(r.work, tx)
 }

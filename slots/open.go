@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -16,7 +17,7 @@ func (r *run) open() (end string, err error) {
 		if err != nil || end != "open" || settled || try == settleTries || r.result.Planned <= int64(r.cfg.Page) {
 			return end, err
 		}
-		if !sleep(r.stop, settleEvery) {
+		if !server.Sleep(r.stop, settleEvery) {
 			return end, nil
 		}
 	}
@@ -47,6 +48,6 @@ func (r *run) openOnce() (end string, settled bool, err error) {
 
 // close closes the slot if nothing of it is left; see prescient.close_slot.
 func (r *run) close() (end string, err error) {
-	err = r.ask(r.work, pgsql.SlotClose, []any{r.slot, r.sel.leave, nil}, func(row *sql.Rows) error { return row.Scan(&end) })
+	err = r.server.Ask(r.work, r.work, pgsql.SlotClose, []any{r.slot, r.sel.leave, nil}, func(row *sql.Rows) error { return row.Scan(&end) })
 	return end, err
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -99,8 +100,8 @@ func (s *share) takePace(ctx context.Context) error {
 	n = max(1, min(max(n, s.pace.waiting.Load()), int64(paceAhead/spacing)))
 	var ahead int64
 	args := []any{s.limit.number, s.key, n, spacing.Microseconds()}
-	asked := monotonic()
-	err := r.ask(ctx, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
+	asked := elapsed.Now()
+	err := r.server.Ask(ctx, r.work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (s *share) takePace(ctx context.Context) error {
 		s.pace.stale = n
 		return nil
 	}
-	first := monotonic().Add(time.Duration(ahead) * time.Microsecond)
+	first := elapsed.Now().Add(time.Duration(ahead) * time.Microsecond)
 	for i := range n {
 		s.pace.ahead = append(s.pace.ahead, first.Add(time.Duration(i)*spacing))
 	}

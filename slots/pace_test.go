@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -21,7 +23,7 @@ func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(t.Context(), &Runner{cfg: Config{DB: db, Workers: 4, Connections: 1, Page: 10, Lease: time.Second}}, time.Time{}, selection{})
+	r := newRun(t.Context(), &Runner{cfg: Config{DB: db, Workers: 4, Connections: 1, Page: 10, Lease: time.Second}, server: server.Server{DB: db, Lease: time.Second, Logger: slog.Default()}}, time.Time{}, selection{})
 	r.work = t.Context()
 	s := &share{limit: newLimit(r, 1, &jobs.Definition{PerSecond: 100}, 4)}
 	for range 2 {
@@ -39,7 +41,7 @@ func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 	t.Parallel()
 	f := pgtest.OpenFaults(t, pgtest.URL(t), pgtest.Unprepared)
-	r := newRun(t.Context(), &Runner{schema: "prescient", cfg: Config{DB: f.DB, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute}}, time.Time{}, selection{kind: KindRun})
+	r := newRun(t.Context(), &Runner{schema: "prescient", cfg: Config{DB: f.DB, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute}, server: server.Server{DB: f.DB, Schema: "prescient", Lease: time.Minute, Logger: slog.Default()}}, time.Time{}, selection{kind: KindRun})
 	r.work = t.Context()
 	s := &share{limit: newLimit(r, 1, &jobs.Definition{PerSecond: 100}, 4)}
 	take := func() (instants int) {

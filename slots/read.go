@@ -7,6 +7,8 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -33,13 +35,13 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		return nil
 	})
 	m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, c.first, c.last}, scan)
-	err = r.retry(c.ctx, passes, func() error {
+	err = r.server.Retry(c.ctx, server.Passes, func() error {
 		r.readers <- struct{}{}
 		defer r.readers.leave()
 		expected := min(c.queued.Load(), readAtOnce/rowSize)
-		c.read = monotonic()
+		c.read = elapsed.Now()
 		rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false
-		return r.commit(r.work, &m)
+		return r.server.Commit(r.work, &m)
 	})
 	if len(rows) > 0 {
 		c.lane.load.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))

@@ -7,7 +7,10 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -44,17 +47,17 @@ func (r *run) record(c *claim, batch []row.Outcome, ends bool) (locked []row.Out
 func (r *run) recordSome(c *claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
 	r.writers <- struct{}{}
 	defer r.writers.leave()
-	if until := r.wary.Load(); until != nil && monotonic().Before(*until) || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
-		return r.recordApart(c, batch, lockTimeout)
+	if until := r.wary.Load(); until != nil && elapsed.Now().Before(*until) || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
+		return r.recordApart(c, batch, server.LockTimeout)
 	}
-	began := monotonic()
+	began := elapsed.Now()
 	err = r.recordAll(c, batch, ends)
 	switch {
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
-		r.wary.Store(new(monotonic().Add(waryFor)))
-		return r.recordFree(c, batch, lockTimeout)
+		r.wary.Store(new(elapsed.Now().Add(waryFor)))
+		return r.recordFree(c, batch, server.LockTimeout)
 	case pgsql.HasState(err, slotBegun):
-		return r.recordFree(c, batch, lockTimeout)
+		return r.recordFree(c, batch, server.LockTimeout)
 	}
 	r.adaptWrite(time.Since(began))
 	return nil, err
@@ -75,27 +78,27 @@ func (r *run) recordAll(c *claim, batch []row.Outcome, ends bool) error {
 	var m pgsql.Message
 	var n row.Tally
 	var end string
-	m.Do(r.waitForLocks(lockTimeout))
+	m.Do(r.server.WaitForLocks(server.LockTimeout))
 	r.message(&m, c, batch, &n)
-	m.Do(r.waitForLocks(ownTimeout))
+	m.Do(r.server.WaitForLocks(server.OwnTimeout))
 	part := r.parts.Add(1)
-	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, ends, r.movesTo(batch)}, nothing)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.Token, part, ends, r.movesTo(batch)}, server.Nothing)
 	if ends && c.leaves {
-		m.Add(pgsql.SlotUnsettle.In(r.schema), []any{r.slot}, nothing)
+		m.Add(pgsql.SlotUnsettle.In(r.schema), []any{r.slot}, server.Nothing)
 	}
 	if ends && c.closes {
-		m.Add(pgsql.SlotClose.In(r.schema), []any{r.slot, false, c.token}, func(row *sql.Rows) error { return row.Scan(&end) })
+		m.Add(pgsql.SlotClose.In(r.schema), []any{r.slot, false, c.Token}, func(row *sql.Rows) error { return row.Scan(&end) })
 	}
 	if ends {
-		c.ending.Store(true)
+		c.Ending(true)
 	}
 	err := r.commitOnce(c, part, &m, &n, row.Expected(batch))
 	switch {
-	case isLost(err):
-		r.leases.lose(c)
+	case lease.IsLost(err):
+		r.leases.Lose(c.Lease)
 		return nil
 	case err != nil:
-		c.ending.Store(false)
+		c.Ending(false)
 		return err
 	}
 	c.done = ends
@@ -129,7 +132,7 @@ func (r *run) end(c *claim) error { return r.recordAll(c, nil, true) }
 func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally) error {
 	unknown := false // a message whose reply was lost may still be carried out, and has locks until then
 	waits := func(err error) bool { return pgsql.IsTransient(err) || unknown && pgsql.IsLockTimeout(err) }
-	return r.retry(r.work, waits, func() error {
+	return r.server.Retry(r.work, waits, func() error {
 		if unknown {
 			done, err := r.find(c, part)
 			if done {
@@ -140,8 +143,8 @@ func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *row.Tally, a
 			}
 		}
 		*n = row.Tally{}
-		err := r.commit(r.work, m)
-		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || isLost(err)) { // of its mark; or it has ended the claim
+		err := r.server.Commit(r.work, m)
+		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || lease.IsLost(err)) { // of its mark; or it has ended the claim
 			if done, _ := r.find(c, part); done {
 				*n, err = all, nil
 			}
@@ -155,9 +158,9 @@ func (r *run) commitOnce(c *claim, part int64, m *pgsql.Message, n *row.Tally, a
 // goes with its slot, which another may have closed since; but nothing else ends a claim while its lease is good.
 func (r *run) find(c *claim, part int64) (done bool, err error) {
 	var held bool
-	err = r.ask(r.work, pgsql.RecordFind, []any{r.slot, c.token, part}, func(row *sql.Rows) error { return row.Scan(&done, &held) })
+	err = r.server.Ask(r.work, r.work, pgsql.RecordFind, []any{r.slot, c.Token, part}, func(row *sql.Rows) error { return row.Scan(&done, &held) })
 	if err == nil && !done && !held {
-		if done = c.ending.Load() && r.leases.good(c); !done {
+		if done = c.IsEnding() && c.Good(); !done {
 			err = ErrLeaseLost
 		}
 	}

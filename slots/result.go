@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
@@ -22,7 +23,7 @@ var ErrAbandoned = errors.New("checks ignored their timeout")
 
 // ErrLeaseLost is the cause of the context of a check whose runner lost its lease: another runner may be doing the
 // same check.
-var ErrLeaseLost = errors.New("lease lost")
+var ErrLeaseLost = lease.ErrLost
 
 // Kind is why a slot was opened.
 type Kind string

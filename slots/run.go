@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,10 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -59,7 +63,7 @@ type run struct {
 	readers     semaphore // claims and reads at once
 	writers     semaphore // records at once
 	patience    semaphore // whoever waits for a lock that is never free when somebody looks
-	leases      *leases
+	leases      *lease.Keeper
 	going       atomic.Int64              // claims that are worked on
 	memory      memory                    // rows in memory, but for those that wait for somebody's lock
 	parts       atomic.Int64              // numbers of what is recorded; see prescient.fence
@@ -82,14 +86,14 @@ type run struct {
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{
-		Runner: r, slot: slot, sel: sel, token: newToken(),
+		Runner: r, slot: slot, sel: sel, token: lease.NewToken(),
 		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
 		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: sel.kind},
 		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
 	n.write.Store(int64(r.cfg.Page))
 	n.stop, n.halt = context.WithCancelCause(ctx)
-	n.leases = newLeases(n)
+	n.leases = lease.NewKeeper(&r.server, n.token, slog.Time("slot", slot))
 	return n
 }
 
@@ -138,12 +142,12 @@ func (r *run) finish(state State, err error) (Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result := r.result
-	result.State = state
+	result.State, result.Lost = state, r.leases.Lost()
 	result.Unknown, result.Failures = slices.Clone(result.Unknown), slices.Clone(result.Failures) // what lingers may go on counting
 	cause := context.Cause(r.stop)
 	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
 	switch {
-	case err != nil && stopped && passes(err):
+	case err != nil && stopped && server.Passes(err):
 		return result, fmt.Errorf("%w: %w", ErrStopped, err)
 	case err != nil:
 		return result, err
@@ -162,7 +166,7 @@ func (r *run) attend() (state State, err error) {
 	r.openBook()
 	beats, endBeats := context.WithCancel(r.work)
 	var beating sync.WaitGroup
-	beating.Go(func() { r.leases.beat(beats) })
+	beating.Go(func() { r.leases.Beat(beats) })
 	state, err = r.loop()
 	if err != nil {
 		r.halt(err)
@@ -176,7 +180,9 @@ func (r *run) attend() (state State, err error) {
 	endBeats()
 	beating.Wait()
 	if state != StateDone {
-		r.leases.handBack()
+		ctx, end := context.WithTimeout(r.work, closingTime)
+		defer end()
+		r.leases.HandBack(ctx)
 	}
 	return state, err
 }
@@ -184,12 +190,12 @@ func (r *run) attend() (state State, err error) {
 // loop claims rows while there are any and room for them, and closes the slot when there are none.
 func (r *run) loop() (State, error) {
 	var err error
-	idle := monotonic() // since when there has been nothing to do
+	idle := elapsed.Now() // since when there has been nothing to do
 	for err == nil && r.stop.Err() == nil {
 		claimed := false
 		if l := r.next(); l != nil {
 			if claimed, err = r.claim(l); claimed {
-				idle = monotonic()
+				idle = elapsed.Now()
 			}
 			continue
 		}
@@ -200,7 +206,7 @@ func (r *run) loop() (State, error) {
 			if !r.wait(lookEvery) {
 				_, err = r.takeOver()
 			}
-			idle = monotonic()
+			idle = elapsed.Now()
 			continue
 		}
 		var end string
@@ -210,7 +216,7 @@ func (r *run) loop() (State, error) {
 			return StateDone, nil
 		case end == "busy":
 			if claimed, err = r.takeOver(); claimed {
-				idle = monotonic()
+				idle = elapsed.Now()
 			} else if !r.stays(idle) || r.limitReached() {
 				return StateOpen, err
 			} else {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
 // Run runs a slot, together with any other runners that are at it. It waits for a boundary that is at most
@@ -33,7 +35,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			return result, err
 		}
 		// The database's clock is a little behind the one that was waited for.
-		if !sleep(ctx, early.ahead) {
+		if !server.Sleep(ctx, early.ahead) {
 			return result, ErrStopped
 		}
 	}
@@ -82,7 +84,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 		}
 		defer turns.leave()
 	}
-	started := monotonic()
+	started := elapsed.Now()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
 		slog.Time("slot", slot), slog.String("kind", string(sel.kind)), slog.String("runner", r.cfg.Name))
 	n := newRun(ctx, r, slot, sel)

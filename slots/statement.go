@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -25,22 +26,22 @@ func (r *run) message(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Ta
 func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally) (part int64) {
 	part = r.parts.Add(1)
 	if len(outcomes) == 1 {
-		r.unhurried(m, lockTimeout)
-		own := append(append([]any{transaction}, ofRow(c, lockTimeout, r.cfg.Lease)...), ours)
+		r.server.Unhurried(m, server.LockTimeout)
+		own := append(append([]any{transaction}, ofRow(c, server.LockTimeout, r.cfg.Lease)...), ours)
 		r.recordRow(m, c, &outcomes[0], part, own, n)
 		r.addEnqueued(m, outcomes)
 		return part
 	}
-	m.Do(r.settings(r.cfg.Lease, lockTimeout))
+	m.Do(r.server.Settings(r.cfg.Lease, server.LockTimeout))
 	m.Do(nameSession(c)) // also for the end of the commit
 	if ours {
-		m.Add(unlock, nil, nothing)
+		m.Add(unlock, nil, server.Nothing)
 	}
 	row.Sort(outcomes)
-	m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, nothing)
+	m.Add(pgsql.CheckSame.In(r.schema), []any{transaction}, server.Nothing)
 	r.statements(m, c, outcomes, n)
 	r.addEnqueued(m, outcomes)
-	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.token, part, false, nil}, nothing)
+	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.Token, part, false, nil}, server.Nothing)
 	return part
 }
 
@@ -67,7 +68,7 @@ func (r *run) recordRow(m *pgsql.Message, c *claim, o *row.Outcome, part int64, 
 	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
 	def := r.known[o.Number].def
 	values := pgsql.Composite{
-		r.slot, c.token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
+		r.slot, c.Token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
 		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
 		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, r.cfg.Name, nullable(r.trace(o)), r.clock(),
 	}
@@ -141,7 +142,7 @@ func (r *run) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 	}
 	if len(list) > 0 {
 		stmt, args := jobs.EnqueueStatement(list, r.clock())
-		m.Add(stmt.In(r.schema), args, nothing)
+		m.Add(stmt.In(r.schema), args, server.Nothing)
 	}
 }
 
@@ -158,7 +159,7 @@ func counts(n *row.Tally) func(row *sql.Rows) error {
 // which are the parameters by which every statement names its rows.
 func (r *run) which(c *claim, batch []row.Outcome) []any {
 	ids := idsOf(batch)
-	return []any{r.slot, c.token, r.parts.Add(1), numbersOf(batch), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	return []any{r.slot, c.Token, r.parts.Add(1), numbersOf(batch), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
 }
 
 func idsOf(batch []row.Outcome) []int64 {

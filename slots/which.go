@@ -10,6 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
 // Due returns the slot that a run started now is for. The function Due has the rules; the ledger gives its first slot.
@@ -59,7 +60,7 @@ func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration
 		return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.UTC().Format(time.RFC3339), spoken.Duration(ahead))
 	}
 	for ahead := slot.Sub(now()); ahead > 0; ahead = slot.Sub(now()) {
-		if !sleep(ctx, ahead) {
+		if !server.Sleep(ctx, ahead) {
 			return ErrStopped
 		}
 	}

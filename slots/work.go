@@ -35,7 +35,7 @@ func (r *run) workOn(c *claim) {
 		}
 	}
 	if len(c.locked) > 0 {
-		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.token, "rows", len(c.locked))
+		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.Token, "rows", len(c.locked))
 	}
 	if err != nil && context.Cause(c.ctx) == nil {
 		r.halt(err)
@@ -48,11 +48,11 @@ func (c *claim) over() bool { return c.done || c.undone || c.ctx.Err() != nil }
 // drop lets go of what a claim has kept in memory.
 func (r *run) drop(c *claim) {
 	c.end(context.Cause(c.ctx))
-	c.cancel(nil)
+	c.Release()
 	r.land(c, c.kept)
 	r.enqueue(c, -c.queued.Load())
 	if c.done {
-		r.leases.remove(c)
+		r.leases.Remove(c.Lease)
 	}
 	r.giveUp(c)
 }

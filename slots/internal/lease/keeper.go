@@ -1,0 +1,208 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/server"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// watchEvery is how often a keeper looks for leases that are about to end.
+const watchEvery = 100 * time.Millisecond
+
+// Companion is what a heartbeat renews together with the leases, by the token of the run.
+type Companion interface {
+	// Renewed is told the instant before a heartbeat that has arrived.
+	Renewed(asked time.Time)
+	// Tidy is called after a heartbeat, and may give back what is not needed.
+	Tidy(ctx context.Context)
+	// EndsBefore tells whether what was renewed may end before an instant.
+	EndsBefore(at time.Time) bool
+}
+
+// Keeper keeps the leases of a run. Its methods may be called by several goroutines at once.
+type Keeper struct {
+	server *server.Server
+	token  int64         // of the run
+	about  slog.Attr     // tells in the log of whose leases a line is
+	soon   chan struct{} // a lease was long on its way, and is to be renewed
+
+	mu         sync.Mutex
+	held       map[int64]*Lease
+	companions []Companion
+	lost       int
+}
+
+// NewKeeper returns the keeper of the leases of a run, which itself has a token. about is in the log lines about a lease that
+// is lost.
+func NewKeeper(s *server.Server, token int64, about slog.Attr) *Keeper {
+	return &Keeper{server: s, token: token, about: about, soon: make(chan struct{}, 1), held: map[int64]*Lease{}}
+}
+
+// Add keeps a lease that has begun.
+func (k *Keeper) Add(l *Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held[l.Token] = l
+	if time.Until(*l.until.Load()) < k.server.Lease*2/3 {
+		select {
+		case k.soon <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Join has a companion told of each heartbeat.
+func (k *Keeper) Join(c Companion) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.companions = append(k.companions, c)
+}
+
+// Remove forgets a lease that has ended with the record of its last row.
+func (k *Keeper) Remove(l *Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.held, l.Token)
+}
+
+// Lost is how many leases were lost.
+func (k *Keeper) Lost() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lost
+}
+
+// Lose drops a lease that is not this runner's any more: its context ends, with ErrLost as the cause.
+func (k *Keeper) Lose(l *Lease) {
+	if k.drop(l) {
+		l.cancel(ErrLost)
+		k.server.Logger.WarnContext(l.ctx, "lease lost", k.about, "claim", l.Token)
+	}
+}
+
+// drop forgets a lease, and tells whether it was held.
+func (k *Keeper) drop(l *Lease) (held bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, held = k.held[l.Token]; held {
+		delete(k.held, l.Token)
+		k.lost++
+	}
+	return held
+}
+
+// Beat renews the leases three times in the time that they last, until ctx ends. In between it drops a lease before that can
+// end, and calls Watch of the others. A heartbeat that fails is repeated; one that gets no answer does not keep the next one
+// from being sent.
+func (k *Keeper) Beat(ctx context.Context) {
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	renew, look := time.Tick(k.server.Lease/3), time.Tick(watchEvery)
+	busy := make(chan struct{}, 2)
+	beat := func() {
+		select {
+		case busy <- struct{}{}:
+			renewing.Go(func() {
+				defer func() { <-busy }()
+				for !k.renew(ctx) && server.Sleep(ctx, watchEvery) {
+				}
+			})
+		default:
+		}
+	}
+	for {
+		select {
+		case <-renew:
+			beat()
+		case <-k.soon:
+			beat()
+		case <-look:
+			for _, l := range k.list() {
+				if !k.Expired(l) && l.Watch != nil {
+					l.Watch()
+				}
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renew renews the leases once, if the database answers. A lease that another runner has by now is lost. When the database
+// never answers, Expired drops the leases.
+func (k *Keeper) renew(ctx context.Context) bool {
+	leases := k.list()
+	tokens := append(pq.Int64Array{k.token}, tokensOf(leases)...)
+	asked := elapsed.Now() // before the statement: the lease cannot end earlier than counted from here
+	ctx, cancel := context.WithTimeout(ctx, k.server.Lease/3)
+	defer cancel()
+	var m pgsql.Message
+	kept := map[int64]bool{}
+	m.Add(pgsql.ClaimRenew.In(k.server.Schema), []any{tokens, k.server.Lease.Microseconds()}, server.Into(kept))
+	if err := k.server.Commit(ctx, &m); err != nil {
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			k.server.Logger.WarnContext(ctx, "heartbeat failed", "error", err)
+		}
+		return false
+	}
+	k.mu.Lock()
+	companions := slices.Clone(k.companions)
+	k.mu.Unlock()
+	for _, c := range companions {
+		c.Renewed(asked)
+	}
+	for _, l := range leases {
+		if kept[l.Token] {
+			l.Extend(asked, k.server.Lease)
+		} else if !l.IsEnding() { // else it may be gone because its last rows were recorded
+			k.Lose(l)
+		}
+	}
+	for _, c := range companions {
+		c.Tidy(ctx)
+	}
+	return true
+}
+
+// Expired drops a lease before it can end. The time is measured here, on the monotonic clock, so that a lease also ends when
+// the network is dead or the process was stopped for a while.
+func (k *Keeper) Expired(l *Lease) bool {
+	late := l.endsBefore(elapsed.Now().Add(k.server.Lease / 10))
+	if late {
+		k.Lose(l)
+	}
+	return late
+}
+
+// HandBack gives up the leases that are held, and that of the run, so that other runners need not wait for them to end.
+func (k *Keeper) HandBack(ctx context.Context) {
+	var m pgsql.Message
+	m.Add(pgsql.ClaimRelease.In(k.server.Schema), []any{tokensOf(k.list()), k.token}, server.Nothing)
+	if err := k.server.Commit(ctx, &m); err != nil {
+		k.server.Logger.WarnContext(ctx, "claims were not handed back; others take them over when their leases end", "error", err)
+	}
+}
+
+func (k *Keeper) list() []*Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Values(k.held))
+}
+
+func tokensOf(leases []*Lease) pq.Int64Array {
+	tokens := pq.Int64Array{}
+	for _, l := range leases {
+		tokens = append(tokens, l.Token)
+	}
+	return tokens
+}
