@@ -1,5 +1,6 @@
 -- The slots from $1 up to but not including $2 that were opened, in cells of $3 seconds, with what the runners of open ones
--- have recorded so far. live: open slots that a runner is at. took: the longest run in its time, in microseconds.
+-- have recorded so far. live: open slots that a runner is at. took: the longest run in its time, up to its last outcome, in
+-- microseconds; a slot may have stayed open longer, for rows of a job that no run knew.
 select
     date_bin($3 * interval '1 second', r.slot, $1) as cell,
     count(*) as slots,
@@ -13,7 +14,9 @@ select
     sum(r.failed + coalesce(o.failed, 0))::bigint as failed,
     greatest(max(extract(epoch from case
         when r.kind <> 'run' or r.state = 'open' and not o.live then null
-        else coalesce(r.finished_at, clock_timestamp()) - r.opened_at
+        when r.state = 'open' then clock_timestamp() - r.opened_at
+        when j.slot is null then r.finished_at - r.opened_at
+        else j.last_at - r.opened_at
     end)) * 1000000, 0)::bigint as took
 from prescient.slot_run r
 left join lateral (
@@ -24,6 +27,12 @@ left join lateral (
     from prescient.slot_tally t
     where t.slot = r.slot
 ) as o on r.state = 'open'
+left join (
+    select s.slot, max(s.last_at) as last_at
+    from prescient.slot_job s
+    where s.slot >= $1 and s.slot < $2
+    group by s.slot
+) as j on j.slot = r.slot
 where r.slot >= $1 and r.slot < $2
 group by cell
 order by cell

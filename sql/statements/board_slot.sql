@@ -1,4 +1,5 @@
 -- The jobs that had rows in slot $1, and what became of these, with what its runners have recorded so far; at most $2.
+-- last_of_all: when the last row of any job was recorded.
 with tally as (
     select
         t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.late) as late,
@@ -16,7 +17,8 @@ select
     coalesce(t.error, s.error, '') as error,
     least(s.first_at, t.first_at) as first_at,
     greatest(s.last_at, t.last_at) as last_at,
-    (extract(epoch from s.spent + coalesce(t.spent, '0')) * 1000000)::bigint as spent
+    (extract(epoch from s.spent + coalesce(t.spent, '0')) * 1000000)::bigint as spent,
+    max(greatest(s.last_at, t.last_at)) over () as last_of_all
 from prescient.slot_job s
 left join prescient.job j on j.job = s.job
 left join tally t on t.job = s.job

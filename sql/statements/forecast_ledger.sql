@@ -1,8 +1,9 @@
 -- What the slots of the ranges from $1 up to but not including $2 have come to, oldest first, with the rows and the run time
--- of the checks of each job. took: in microseconds; delay: from the slot to its opening.
+-- of the checks of each job. took: from its opening to its last outcome, in microseconds; delay: from the slot to its opening. A slot
+-- with rows may have stayed open longer, for a job that no run knew.
 select
     r.slot, r.kind,
-    (extract(epoch from r.finished_at - r.opened_at) * 1000000)::bigint as took,
+    greatest(0, extract(epoch from coalesce(done.last_at, r.finished_at) - r.opened_at) * 1000000)::bigint as took,
     (extract(epoch from r.opened_at - r.slot) * 1000000)::bigint as delay,
     r.runners, r.workers,
     coalesce(done.names, '{}') as names, coalesce(done.rows, '{}') as rows, coalesce(done.spent, '{}') as spent
@@ -11,6 +12,7 @@ join prescient.slot_run r on r.slot >= part.from_at and r.slot < part.to_at
 left join lateral (
     select
         array_agg(coalesce(j.name, '#' || s.job)) as names,
+        max(coalesce(s.last_at, r.opened_at)) as last_at,
         array_agg(s.finished + s.rescheduled + s.failed) as rows,
         array_agg((extract(epoch from s.spent) * 1000000)::bigint) as spent
     from prescient.slot_job s

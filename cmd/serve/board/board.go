@@ -174,6 +174,19 @@ type reader struct {
 	statements int
 }
 
+// since returns where the ledger begins, as the transaction sees it. Tools may be older than a history prune that has moved it, whose
+// slots would pass for missed.
+func (r *reader) since(ctx context.Context) (time.Time, error) {
+	var began int64
+	var ignored any
+	err := pgsql.One(ctx, r, pgsql.ReadSettings.In(r.schema), nil,
+		&ignored, &began, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read where the ledger begins: %w", err)
+	}
+	return time.UnixMicro(began).UTC(), nil
+}
+
 // QueryContext is that of the transaction.
 func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	r.statements++

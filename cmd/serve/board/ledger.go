@@ -32,7 +32,11 @@ func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, erro
 		today := current.Truncate(day)
 		span := cellSpan(g.Width())
 		cells, err := r.cells(ctx, today.AddDate(0, 0, 1-days), today.AddDate(0, 0, 1), span, current)
-		v := Ledger{Width: duration.Text(g.Width()), Since: r.setting.Since, Days: []LedgerDay{}}
+		if err != nil {
+			return Ledger{}, err
+		}
+		since, err := r.since(ctx)
+		v := Ledger{Width: duration.Text(g.Width()), Since: since, Days: []LedgerDay{}}
 		for n := int(day / span); len(cells) > 0; cells = cells[:len(cells)-n] {
 			list := cells[len(cells)-n:]
 			v.Days = append(v.Days, LedgerDay{list[0].Slot.Format(time.DateOnly), list})
@@ -53,13 +57,17 @@ func (r *reader) state(ctx context.Context, slot time.Time) (slots.SlotRun, erro
 	if !g.Contains(slot) {
 		return run, &NoSlotError{slot, g.Floor(slot), g.Next(slot), g.Width()}
 	}
+	since, err := r.since(ctx)
+	if err != nil {
+		return run, err
+	}
 	current := g.Floor(r.now())
 	switch {
 	case slot.After(current):
 		run.State = StateAhead
 	case slot.Equal(current):
 		run.State = StateDue
-	case slot.Before(r.setting.Since):
+	case slot.Before(since):
 		run.State = StateNoLedger
 	default:
 		run.State = slots.StateMissed

@@ -81,9 +81,13 @@ func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, err
 // cells returns the slots from one up to but not including another in cells of a span, which both are multiples of; current is the
 // slot that has begun last.
 func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Duration, current time.Time) ([]Cell, error) {
+	since, err := r.since(ctx)
+	if err != nil {
+		return nil, err
+	}
 	opened := map[time.Time]counted{}
 	args := []any{from, to, int64(span / time.Second)}
-	_, err := rows(ctx, r, pgsql.BoardCells, args, func(row *sql.Rows, c *counted) error {
+	_, err = rows(ctx, r, pgsql.BoardCells, args, func(row *sql.Rows, c *counted) error {
 		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked, &c.Failed, (*int64)(&c.Took))
 		c.Slot, c.Took = c.Slot.UTC(), micros(int64(c.Took))
 		opened[c.Slot] = *c
@@ -94,7 +98,7 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	}
 	cells := []Cell{}
 	for slot := from; slot.Before(to); slot = slot.Add(span) {
-		cells = append(cells, r.cell(opened[slot], slot, span, current))
+		cells = append(cells, r.cell(opened[slot], slot, span, since, current))
 	}
 	return cells, nil
 }
@@ -106,12 +110,12 @@ type counted struct {
 	last               time.Time // slot that was opened
 }
 
-// cell says how the slots of a cell are.
-func (r *reader) cell(c counted, slot time.Time, span time.Duration, current time.Time) Cell {
+// cell says how the slots of a cell are. since is where the ledger begins.
+func (r *reader) cell(c counted, slot time.Time, span time.Duration, since, current time.Time) Cell {
 	width := r.grid().Width()
 	c.Slot, c.Span, c.Slots = slot, duration.Text(span), int64(span/width)
 	// Slots that are over, and must have been opened.
-	first, end := grid.Later(slot, r.grid().Ceil(r.setting.Since)), grid.Earlier(slot.Add(span), current)
+	first, end := grid.Later(slot, r.grid().Ceil(since)), grid.Earlier(slot.Add(span), current)
 	over := max(0, int64(end.Sub(first)/width))
 	begun := c.last.Equal(current) // the slot that has begun last is among those that were opened
 	if begun {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
@@ -63,17 +64,29 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		}
 		v.SlotDetail = view.SlotDetail{Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, b.has)}
 		v.Previous, v.Next = g.Previous(slot), g.Next(slot)
-		if !slot.Before(r.setting.Since) {
+		since, err := r.since(ctx)
+		if err != nil {
+			return v, err
+		}
+		if !slot.Before(since) {
 			v.Width = duration.Text(g.Width())
 		}
-		if run.State == slots.StateDone && run.FinishedAt != nil {
-			v.Took = duration.Text(max(0, run.FinishedAt.Sub(run.OpenedAt)))
-		} else if run.State == slots.StateOpen {
-			v.Took = duration.Text(max(0, r.setting.Now().Sub(run.OpenedAt)))
+		var last time.Time
+		if v.Jobs, last, err = readSlotJobs(ctx, r, slot); err != nil {
+			return v, err
+		}
+		live := slices.ContainsFunc(v.Claims, func(c view.Claim) bool { return c.Live })
+		switch {
+		case run.State == slots.StateOpen && live:
+			last = r.setting.Now()
+		case run.State == slots.StateDone && run.FinishedAt != nil && len(v.Jobs) == 0:
+			last = *run.FinishedAt
+		}
+		if !last.IsZero() { // else it has not been opened, or no outcome was recorded
+			v.Took = duration.Text(max(0, last.Sub(run.OpenedAt)))
 		}
 		v.Rate = perSecond(run.Checked, v.Took)
-		v.Jobs, err = readSlotJobs(ctx, r, slot)
-		return v, err
+		return v, nil
 	})
 	if f, is := b.forecast(ctx); err == nil && is && slot.After(t.now()) {
 		for _, s := range f.Slots {
@@ -85,15 +98,19 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 	return v, err
 }
 
-func readSlotJobs(ctx context.Context, r *reader, slot time.Time) ([]SlotJob, error) {
-	list, err := rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
-		var first, last sql.NullTime
-		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error, &first, &last, (*int64)(&j.Spent))
+// readSlotJobs returns the jobs of a slot, and when the last outcome in it was recorded. A slot may have stayed open longer, for
+// rows of a job that no run knew.
+func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, lastOfAll time.Time, err error) {
+	list, err = rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
+		var first, last, ofAll sql.NullTime
+		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error, &first, &last,
+			(*int64)(&j.Spent), &ofAll)
+		lastOfAll = ofAll.Time
 		j.FirstAt, j.LastAt, j.Spent = utc(first), utc(last), micros(int64(j.Spent))
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the jobs of a slot: %w", err)
+		return nil, lastOfAll, fmt.Errorf("read the jobs of a slot: %w", err)
 	}
-	return list, nil
+	return list, lastOfAll, nil
 }
