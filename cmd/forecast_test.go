@@ -40,7 +40,7 @@ const rush = `
 	select prescient.number_of('invoice.remind'), 'invoice', n::text, '2026-03-02 09:00Z', '2026-03-02 09:00Z'
 	from generate_series(1, 9000) as n`
 
-// The picture of README is what the command prints.
+// The picture of docs/forecast.md is what the command prints.
 func TestThePictureOfAForecastIsWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it takes no rows that call functions for each of a series")
@@ -62,11 +62,11 @@ func TestThePictureOfAForecastIsWhatIsPrinted(t *testing.T) {
 	if err := a.printForecast(f, false); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/forecast.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```text\n"+out.String()+"```") {
-		t.Errorf("README.md should have:\n%s", &out)
+		t.Errorf("docs/forecast.md should have:\n%s", &out)
 	}
 }

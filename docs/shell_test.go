@@ -29,6 +29,9 @@ var needed = map[string]string{"systemd.md": "systemd-analyze"}
 // fromNothing are the pages whose reader has no database, only PostgreSQL's programs.
 var fromNothing = map[string]bool{"tutorial.md": true}
 
+// withServer are the pages whose reader has a private PostgreSQL that runs, with the schema and its roles.
+var withServer = map[string]bool{"uninstall.md": true}
+
 func newReader(t *testing.T, page string) *reader {
 	t.Helper()
 	r := &reader{t: t, dir: t.TempDir()}
@@ -45,6 +48,17 @@ func newReader(t *testing.T, page string) *reader {
 	r.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PSQLRC="+psqlrc, "GOFLAGS=-mod=mod", "GOWORK=off")
 	if fromNothing[page] {
 		r.private()
+		return r
+	}
+	if withServer[page] {
+		server := r.private()
+		if err := server.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.env = append(r.env, "PRESCIENT_DATABASE_URL="+server.SuperuserURL())
+		if out, err := r.run("prescient migrate up && prescient migrate roles"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 		return r
 	}
 	raw := pgtest.URL(t)
@@ -82,8 +96,8 @@ func (r *reader) offline(bin string) {
 	}
 }
 
-// private gives him a private PostgreSQL, as one who sits at a terminal has it without a word.
-func (r *reader) private() {
+// private gives the reader a private PostgreSQL, as a command at a terminal does. It is not started.
+func (r *reader) private() *embedded.Server {
 	r.t.Helper()
 	data, err := os.MkdirTemp("", "docs")
 	if err := errors.Join(err, os.Chmod(data, 0o755)); err != nil { // for the server's user
@@ -99,6 +113,7 @@ func (r *reader) private() {
 			r.t.Error(err)
 		}
 	})
+	return server
 }
 
 // patience is for one block.

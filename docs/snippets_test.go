@@ -25,14 +25,14 @@ type block struct {
 	text     string
 }
 
-// pages are README.md and what is in docs.
+// pages are what is in docs, and the pages at the top.
 func pages(t *testing.T) []string {
 	t.Helper()
 	list, err := filepath.Glob("*.md")
 	if err != nil || len(list) == 0 {
 		t.Fatal(list, err)
 	}
-	return append(list, "../README.md")
+	return append(list, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md")
 }
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)([^\n]*)\n(.*?)^```$")

@@ -1,0 +1,66 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/health"
+)
+
+// doctorName finds the names of doctor's findings in its source.
+var doctorName = regexp.MustCompile(`\{"([a-z]+)", [a-zA-Z]+\}|Name(?::|, err =| =) "([a-z]+)"`)
+
+func TestThePageOfTroublesHasEveryConditionAndEveryFinding(t *testing.T) {
+	t.Parallel()
+	page := readPage(t, "troubleshooting.md")
+	section := func(heading string) map[string]bool {
+		_, text, _ := strings.Cut(page, "\n## "+heading+"\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+		rows := map[string]bool{}
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(text, -1) {
+			rows[m[1]] = true
+		}
+		return rows
+	}
+	compare := func(heading string, want []string) {
+		rows := section(heading)
+		slices.Sort(want)
+		for _, name := range slices.Compact(want) {
+			if !rows[name] {
+				t.Errorf("%s: there is no row for %s", heading, name)
+			}
+			delete(rows, name)
+		}
+		for name := range rows {
+			t.Errorf("%s: there is no %s any more", heading, name)
+		}
+	}
+	compare("Conditions of `status --check`", health.Names())
+	compare("Conditions of `forecast --check`", []string{string(forecast.TooLong), string(forecast.SLA), string(forecast.Deadline)})
+	sources, err := filepath.Glob("../cmd/doctor/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range sources {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range doctorName.FindAllStringSubmatch(string(source), -1) {
+			names = append(names, m[1]+m[2])
+		}
+	}
+	if len(names) < 10 {
+		t.Fatalf("only these findings are known: %v", names)
+	}
+	compare("Findings of `doctor`", names)
+}
