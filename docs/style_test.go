@@ -1,0 +1,146 @@
+package docs_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	readmeLines   = 200
+	proseColumns  = 100
+	codeColumns   = 120
+	sentenceWords = 25
+)
+
+// unnamed are words that hide the actor of a sentence, and turns of phrase that a newcomer reads twice.
+var unnamed = regexp.MustCompile(`(?i)\b(who(so)?ever|(some|any|every|no)body|he|him|his|himself|theirs|others|` +
+	`is what|is none|so it is with|once more)\b`)
+
+// oldProse are the pages that are not rewritten yet. The list only shrinks: a page that follows the rules leaves it.
+var oldProse = strings.Fields(`../bench/README.md api.md citus.md commands.md crontab.md engines.md flow.md forecast.md from-crons.md
+	from-queues.md high-availability.md json.md kubernetes.md learning.md libraries.md metrics.md pgbouncer.md roles.md schedules.md
+	serve.md settings.md slots.md spool.md spreading.md stores.md systemd.md teams.md testing.md transactions.md tutorial.md upgrading.md`)
+
+// allowed are sentences that stay as they are: the promises, which DESIGN and the tests quote.
+var allowed = regexp.MustCompile(`^(Every slot has its row in the ledger|A check never starts before)`)
+
+func TestREADMEIsShort(t *testing.T) {
+	t.Parallel()
+	if n := strings.Count(readPage(t, "../README.md"), "\n"); n > readmeLines {
+		t.Errorf("README.md has %d lines, and may have %d: move something to docs", n, readmeLines)
+	}
+}
+
+func TestThePagesAreInPlainEnglish(t *testing.T) {
+	t.Parallel()
+	list := append(pages(t), "../bench/README.md")
+	for _, old := range oldProse {
+		if !slices.Contains(list, old) {
+			t.Errorf("there is no %s any more: take it off the list", old)
+		}
+	}
+	for _, page := range list {
+		faults := faultsOf(readPage(t, page))
+		switch old := slices.Contains(oldProse, page); {
+		case old && len(faults) == 0:
+			t.Errorf("%s follows the rules: take it off the list of old prose", filepath.Base(page))
+		case !old:
+			for _, fault := range faults {
+				t.Errorf("%s:%s", page, fault)
+			}
+		}
+	}
+}
+
+func TestARuleOfProseFindsWhatBreaksIt(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 26)
+	for text, faults := range map[string]int{
+		"The runner checks the row.\n":                   0,
+		"Whoever runs it is what matters.\n":             2,
+		"Nobody waits for `whoever`. He does.\n":         2,
+		"```go\n// whoever\n```\n":                       0,
+		"```go\n" + strings.Repeat("x", 121) + "\n```\n": 1,
+		"| `x` | " + strings.Repeat("y", 121) + " |\n":   0,
+		strings.Repeat("y", 101) + "\n":                  1,
+		"[text](" + strings.Repeat("y", 101) + ")\n":     0,
+		long + ".\n": 2, // the line is too long as well
+		strings.ReplaceAll(long, "word word", "word\nword") + ".\n":    1,
+		"- " + strings.Repeat("word ", 13) + "\n- " + long[:65] + "\n": 0,
+	} {
+		if got := faultsOf(text); len(got) != faults {
+			t.Errorf("%q: %d faults, want %d: %v", text, len(got), faults, got)
+		}
+	}
+}
+
+var (
+	inlineCode = regexp.MustCompile("`[^`]*`")
+	linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
+	newItem    = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
+	sentences  = regexp.MustCompile(`[.!?:;](\s|\*|$)`)
+)
+
+// faultsOf returns what is wrong with the words and lines of a page, each with its line.
+func faultsOf(text string) (faults []string) {
+	found := func(line int, format string, args ...any) {
+		faults = append(faults, fmt.Sprintf("%d: ", line)+fmt.Sprintf(format, args...))
+	}
+	paragraph, begins := "", 0
+	end := func() {
+		for _, sentence := range sentences.Split(paragraph, -1) {
+			sentence = strings.Trim(sentence, " *")
+			if n := len(strings.Fields(sentence)); n > sentenceWords && !allowed.MatchString(sentence) {
+				found(begins, "a sentence of %d words, more than %d: %s", n, sentenceWords, sentence)
+			}
+		}
+		paragraph = ""
+	}
+	code := false
+	for i, line := range strings.Split(text, "\n") {
+		table := strings.HasPrefix(line, "|")
+		columns, most := utf8.RuneCountInString(linkTarget.ReplaceAllString(line, "]")), proseColumns
+		switch {
+		case strings.HasPrefix(line, "```"):
+			end()
+			code = !code
+			continue
+		case code || strings.HasPrefix(line, "    ") && paragraph == "":
+			most = codeColumns
+		default:
+			prose := linkTarget.ReplaceAllString(inlineCode.ReplaceAllString(line, "code"), "]")
+			for _, word := range unnamed.FindAllString(prose, -1) {
+				found(i+1, "%q: name the actor, and say it plainly", word)
+			}
+			if table {
+				paragraph = ""
+				for cell := range strings.SplitSeq(prose, "|") {
+					paragraph, begins = cell, i+1
+					end()
+				}
+				continue
+			}
+			if strings.TrimSpace(line) == "" {
+				end()
+				continue
+			}
+			if newItem.MatchString(line) || strings.HasPrefix(line, "#") {
+				end()
+			}
+			if paragraph == "" {
+				begins = i + 1
+			}
+			paragraph += " " + newItem.ReplaceAllString(strings.TrimSpace(prose), "")
+		}
+		if columns > most {
+			found(i+1, "%d columns, more than %d", columns, most)
+		}
+	}
+	end()
+	return faults
+}
