@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -74,9 +75,9 @@ func (a *App) warnNoSuchJob(ctx context.Context, db *sqlx.DB, c *jobs.Client, jo
 // knownFor is how long a job counts as known after a run that has registered it, as with status --check.
 const knownFor = 7 * 24 * time.Hour
 
-// cannotRun names the jobs whose rows have left slots open, and is an error, without words and with the code Found, where
-// nobody will take the rows of one, since no run has registered it, and where a query cannot run.
-func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results []resultView) error {
+// cannotRun names the jobs whose rows have left slots open. It returns an error without words and with the code Found if no run has
+// registered one of these jobs, or if a query cannot run. Jobs that are no news are named where success is told of.
+func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results []resultView, isNews func(job string) (bool, error)) error {
 	var names []string
 	slotsOf := map[time.Time]bool{}
 	for _, r := range results {
@@ -90,18 +91,71 @@ func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results
 	if err != nil {
 		return err
 	}
-	if len(elsewhere) > 0 {
-		a.log.WarnContext(ctx, "rows are left, and their slots open, since their jobs are not registered here: "+
-			"run these with a binary that has them", "jobs", elsewhere, "slots", len(slotsOf))
-	}
-	if len(nowhere) > 0 {
-		a.log.ErrorContext(ctx, "rows are left, and their slots open, since no run of the last 7 days has registered their jobs: "+
-			"run these with a binary that has them, or cancel the rows where a name is wrong", "jobs", nowhere, "slots", len(slotsOf))
+	for _, left := range []struct {
+		jobs  []string
+		level slog.Level
+		text  string
+	}{
+		{elsewhere, slog.LevelWarn, "rows are left, and their slots open, since their jobs are not registered here: " +
+			"run these with a binary that has them"},
+		{nowhere, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has registered their jobs: " +
+			"run these with a binary that has them, or cancel the rows where a name is wrong"},
+	} {
+		news, known, err := splitBy(left.jobs, isNews)
+		if err != nil {
+			return err
+		}
+		if len(news) > 0 {
+			a.log.Log(ctx, left.level, left.text, "jobs", news, "slots", len(slotsOf))
+		}
+		if len(known) > 0 {
+			a.done(true).InfoContext(ctx, left.text, "jobs", known, "slots", len(slotsOf))
+		}
 	}
 	if len(nowhere) > 0 || a.broken {
 		return &ExitError{Code: Found}
 	}
 	return nil
+}
+
+func splitBy(names []string, by func(name string) (bool, error)) (with, without []string, err error) {
+	for _, name := range names {
+		is, err := by(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if is {
+			with = append(with, name)
+		} else {
+			without = append(without, name)
+		}
+	}
+	return with, without, nil
+}
+
+// allNews is for a command that a person types.
+func allNews(string) (bool, error) { return true, nil }
+
+// news tells which jobs of rows that are left are news to who reads the log of run. Cron would mail the same rows in every slot. News are
+// jobs whose first slot with rows was not left open before. In the first slot of a day all are.
+func (a *App) news(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) func(job string) (bool, error) {
+	if slot.Equal(slot.Truncate(24 * time.Hour)) {
+		return allNews
+	}
+	leftNow := map[int64]bool{view.Slot.Unix(): true}
+	if view.CatchUp != nil {
+		for _, s := range view.CatchUp.Slots {
+			leftNow[s.Slot.Unix()] = leftNow[s.Slot.Unix()] || s.Was != slots.StateOpen
+		}
+	}
+	return func(job string) (bool, error) {
+		c, err := a.client(ctx, db)
+		if err != nil {
+			return false, err
+		}
+		first, err := c.List(ctx, db, jobs.Filter{JobExec: job, Limit: 1})
+		return len(first) > 0 && leftNow[first[0].NextCheckAt().Unix()], err
+	}
 }
 
 // registeredElsewhere tells the jobs that runs of other binaries have registered from those that none has.

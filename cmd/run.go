@@ -36,7 +36,9 @@ to do exits 0.
 
 The rows of a paused job wait until "jobs resume". Those of a job that this binary has not registered are left in the
 slot, and the slot is left open, for a binary that has it. Where there is none, since no run of the last 7 days has
-registered the job, and where a query of sql_jobs cannot run, the exit code is 3: all else is done.
+registered the job, and where a query of sql_jobs cannot run, the exit code is 3: all else is done. The log has an error with the names
+of such jobs when their rows first leave a slot open, and again in the first slot of each day (UTC), so that cron does not mail
+them in every slot. "status" and "doctor" name them at any time.
 
 With --catch-up it then does what "catch-up" does, so that what was missed, or was committed after its slot was
 closed, waits for one slot more and not for somebody to look.
@@ -93,7 +95,7 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		if result.State == "" && view.CatchUp == nil {
 			return err
 		}
-		found := a.cannotRun(ctx, db, runner.Now(), results)
+		found := a.cannotRun(ctx, db, runner.Now(), results, a.news(ctx, db, slot, view))
 		return cmp.Or(errors.Join(err, a.print(view, func() error { return nil })), found)
 	})
 }

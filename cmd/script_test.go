@@ -101,7 +101,7 @@ func TestScript(t *testing.T) {
 }
 
 // setup gives a script a migrated database of its own, and the midnights around now by the database's clock: slots
-// of every width. VERSION is the schema's, and NEWER one that is newer.
+// of every width. NOON, ONE, TWO and THREE are o'clock of yesterday. VERSION is the schema's, and NEWER one that is newer.
 func setup(env *testscript.Env) error {
 	t := env.T().(testing.TB)
 	url := pgtest.URL(t)
@@ -125,6 +125,10 @@ func setup(env *testscript.Env) error {
 	for name, days := range map[string]int{"BEFORE": -2, "YESTERDAY": -1, "TODAY": 0, "TOMORROW": 1, "AFTER": 2} {
 		env.Setenv(name, today.AddDate(0, 0, days).Format(time.RFC3339))
 	}
+	env.Setenv("NOON", today.Add(-12*time.Hour).Format(time.RFC3339)) // of yesterday, and slots after it
+	env.Setenv("ONE", today.Add(-11*time.Hour).Format(time.RFC3339))
+	env.Setenv("TWO", today.Add(-10*time.Hour).Format(time.RFC3339))
+	env.Setenv("THREE", today.Add(-9*time.Hour).Format(time.RFC3339))
 	env.Setenv("FOLDER", today.Format("0601021504")) // of TODAY in a spool
 	return nil
 }
