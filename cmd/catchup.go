@@ -40,6 +40,9 @@ open for a binary that has it.
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
   --mode expire  archive the rows past the deadline of their job, and leave the others
 
+With --job, the call for a group gets only the rows of that job. With --limit, the groups of the last rows are checked
+whole, so more rows than the limit may be checked.
+
 The rows of a paused job wait until "jobs resume". Nothing to catch up on is success, and prints nothing. The exit code is
 3 where a job cannot run, as with "run".`,
 		Example: `  prescient catch-up --dry-run
@@ -58,7 +61,7 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	sinceVar(fs, &o.since, "since", "first slot to look at")
 	sinceVar(fs, &o.until, "until", "slot to stop before")
 	fs.StringVar(&o.job, "job", "", "take the rows of this `JOB` alone")
-	fs.Var(&o.limit, "limit", "number of rows to take at the most; default: no limit")
+	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
 	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
 	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay", "part")

@@ -17,8 +17,8 @@ import (
 // PostgreSQL caches 64 subtransactions; with more, every snapshot of the server costs more.
 const DefaultEachSize = 50
 
-// ErrDivide is for the error of a TxBatchFunc. An error that wraps it says that the call failed as a whole: the runner rolls
-// it back, and calls the function again with each half of its rows, down to the single row, which then owns the error.
+// ErrDivide is for the error of a BatchFunc or a TxBatchFunc. An error that wraps it says that the call failed as a whole: the runner rolls
+// back its transaction, and calls the function again with each half of its rows, down to the single row, which then owns the error.
 // Any other error that the function returns belongs to every row of the call.
 var ErrDivide = errors.New("the call failed as a whole")
 

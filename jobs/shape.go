@@ -50,7 +50,8 @@ func (r *Result) validate() error {
 
 // BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by
 // one query. It returns a result for each row, in their order. With an error, and for any other number of results,
-// every row has failed. The rules of CheckFunc hold for the batch as a whole; of lost leases, only rows are dropped
+// every row has failed. After a panic, a timeout, runtime.Goexit, or an error that wraps ErrDivide, the runner calls it
+// again with each half of the rows. The rules of CheckFunc hold for the batch as a whole; of lost leases, only rows are dropped
 // whose lease it was, and ctx ends when none is left.
 type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/bits"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
@@ -50,6 +52,7 @@ type unit struct {
 	waited      bool      // for somebody else's lock
 	crowded     bool      // it was not recorded for want of a lock
 	split       bool      // its call failed as a whole: it is to be divided
+	division    *division // of the call that it is a part of; nil: it is no part, and did not time out
 	own         bool      // the error that it ended with was returned by the function, for each of its rows
 	canceled    bool      // a statement of the check was
 	breaks      int       // of its connection, after the function was called
@@ -219,6 +222,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 		results, err = rd.checkTx(ctx, u)
 	case u.def.Batched():
 		results, err = u.def.Call(ctx, nil, slices.Clone(u.rows)) // a clone, since the function may change it
+		u.own = err != nil && ctx.Err() == nil
 	default:
 		results, err = u.def.Call(ctx, nil, u.rows)
 	}
@@ -260,7 +264,7 @@ func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, e
 		return rd.yield(u)
 	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
 		return rd.forget(u)
-	case u.failedAsAWhole(err):
+	case u.failedAsAWhole(err) && !(errors.Is(context.Cause(ctx), errTimeout) && u.hangs()):
 		rd.run.cfg.Logger.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)
 		u.split = true
 		return rd.yield(u)
@@ -322,11 +326,29 @@ func (rd *round) yield(u *unit) bool {
 // divisible tells whether the function may be called with each half of the rows instead.
 func (u *unit) divisible() bool { return u.def.Batched() && !u.def.Grouped() && len(u.rows) > 1 }
 
-// failedAsAWhole tells whether a call with a transaction failed for a reason that one of its rows may have brought about: a timeout,
+// failedAsAWhole tells whether a call of several rows failed for a reason that one of its rows may have brought about: a timeout,
 // a panic, the commit. An error that the function returned for all rows is not divided: a service that is down would be called
 // once for each row.
 func (u *unit) failedAsAWhole(err error) bool {
-	return err != nil && u.def.InTx() && u.divisible() && (!u.own || errors.Is(err, jobs.ErrDivide))
+	return err != nil && u.divisible() && (!u.own || errors.Is(err, jobs.ErrDivide))
+}
+
+// division counts what became of the parts of one call.
+type division struct {
+	timeouts atomic.Int64
+	most     int64 // timeouts after which a call that times out is not divided any more
+}
+
+// slowRows is how many rows that time out are told from the others of their call. With more of them it is the service that
+// hangs: dividing each call would wait for it once for each row.
+const slowRows = 3
+
+// hangs counts a timeout of a call, and tells whether there were too many to divide it.
+func (u *unit) hangs() bool {
+	if u.division == nil {
+		u.division = &division{most: slowRows * int64(bits.Len(uint(len(u.rows))))}
+	}
+	return u.division.timeouts.Add(1) > u.division.most
 }
 
 // parts divides a batch whose call failed as a whole, or that was not recorded for want of a lock: a key that one of its rows asks for
@@ -340,7 +362,7 @@ func (u *unit) parts() []*unit {
 	}
 	var list []*unit
 	for rows := range slices.Chunk(u.rows, (len(u.rows)+1)/2) {
-		list = append(list, &unit{def: u.def, number: u.number, rows: rows, waited: true})
+		list = append(list, &unit{def: u.def, number: u.number, rows: rows, waited: true, division: u.division})
 	}
 	return list
 }

@@ -3,9 +3,12 @@ package slots_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"runtime"
-	"strconv"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,136 +18,194 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// poison is what a check of one row does in a transaction that it shares with 99 good rows, or in a batch of them.
-var poison = map[string]func(ctx context.Context, tx *sqlx.Tx) error{
-	"returns an error": func(context.Context, *sqlx.Tx) error { return errors.New("no such order") },
-	"panics":           func(context.Context, *sqlx.Tx) error { panic("no such order") },
-	"calls Goexit":     func(context.Context, *sqlx.Tx) error { runtime.Goexit(); return nil },
-	"violates a constraint": func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `insert into alert values (null)`)
-		return err
-	},
-	"goes on after an SQL error": func(ctx context.Context, tx *sqlx.Tx) error {
-		_, _ = tx.ExecContext(ctx, `select 1/0`)
-		return nil
-	},
-	"violates a deferred constraint": func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `insert into part values ('no such alert')`)
-		return err
-	},
-	"ends the transaction by SQL": func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `rollback`)
-		return err
-	},
-	"kills its connection": func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `select pg_terminate_backend(pg_backend_pid())`)
-		return err
-	},
-	"times out in a statement": func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `select pg_sleep(600)`)
-		return err
-	},
-	"times out outside the database": func(ctx context.Context, _ *sqlx.Tx) error {
-		<-ctx.Done()
-		return ctx.Err()
-	},
+// poison is what the check of a bad row does. tx is nil in jobs without a transaction.
+type poison struct {
+	do   func(ctx context.Context, tx *sqlx.Tx) error
+	inTx bool // it needs a transaction
 }
 
-func TestABadRowOfASharedTransactionCostsItselfOneErrorAndTheOthersNone(t *testing.T) {
+var poisons = map[string]poison{
+	"returns an error": {func(context.Context, *sqlx.Tx) error { return errors.New("no such order") }, false},
+	"panics":           {func(context.Context, *sqlx.Tx) error { panic("no such order") }, false},
+	"calls Goexit":     {func(context.Context, *sqlx.Tx) error { runtime.Goexit(); return nil }, false},
+	"times out":        {func(ctx context.Context, _ *sqlx.Tx) error { <-ctx.Done(); return ctx.Err() }, false},
+	"times out in a statement": {func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `select pg_sleep(600)`)
+		return err
+	}, true},
+	"violates a constraint": {func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `insert into alert values (null)`)
+		return err
+	}, true},
+	"goes on after an SQL error": {func(ctx context.Context, tx *sqlx.Tx) error {
+		_, _ = tx.ExecContext(ctx, `select 1/0`)
+		return nil
+	}, true},
+	"violates a deferred constraint": {func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `insert into part values (1), (1)`)
+		return err
+	}, true},
+	"ends the transaction by SQL": {func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `rollback`)
+		return err
+	}, true},
+	"kills its connection": {func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `select pg_terminate_backend(pg_backend_pid())`)
+		return err
+	}, true},
+	"deadlocks": {func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `do $$ begin raise exception 'deadlock' using errcode = '40P01'; end $$`)
+		return err
+	}, true},
+}
+
+// shape registers a job whose check of one row is fn.
+type shape struct {
+	register func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option)
+	inTx     bool
+	most     map[string]int // calls of a good row, by poison; "" is for the others
+}
+
+// divided is what a good row may cost in calls of 50 rows: it is in each of the halves that the bad one is in.
+var divided = map[string]int{
+	"returns an error": 1, "panics": 1, "violates a constraint": 1, "goes on after an SQL error": 1, "kills its connection": 13, "": 7,
+}
+
+var shapes = map[string]shape{
+	"Register": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.Register(name, func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) { return fn(ctx, nil, job) }, opts...)
+	}, false, map[string]int{"": 1}},
+	"RegisterTx":   {(*jobs.Registry).RegisterTx, true, map[string]int{"": 1}},
+	"RegisterEach": {(*jobs.Registry).RegisterEach, true, divided},
+	"RegisterBatch": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.RegisterBatch(name, func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			results := make([]jobs.Result, len(batch))
+			for i, job := range batch {
+				_, err := fn(ctx, nil, job)
+				if ctx.Err() != nil {
+					return nil, err
+				}
+				results[i].Err = err
+			}
+			return results, nil
+		}, append(opts, jobs.BatchSize(50))...)
+	}, false, map[string]int{"returns an error": 1, "": 7}},
+	"RegisterBatchTx": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.RegisterBatchTx(name, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			results := make([]jobs.Result, len(batch))
+			for _, job := range batch {
+				if _, err := fn(ctx, tx, job); err != nil {
+					return nil, fmt.Errorf("%w: %w", jobs.ErrDivide, err)
+				}
+			}
+			return results, nil
+		}, append(opts, jobs.BatchSize(50))...)
+	}, true, map[string]int{"kills its connection": 13, "": 7}},
+	"RegisterGroup": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.RegisterGroup(name, []string{name}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			results := make([]jobs.Result, len(batch))
+			for _, job := range batch {
+				if _, err := fn(ctx, tx, job); err != nil {
+					return nil, err
+				}
+			}
+			return results, nil
+		}, opts...)
+	}, true, map[string]int{"": 1}},
+}
+
+func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
 	t.Parallel()
-	for name, bad := range poison {
+	for name, s := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.db.MustExec(`
-				create table alert (order_key text primary key);
-				create table part (of text references alert deferrable initially deferred)`)
+				create table alert (job text not null, order_key text, unique (job, order_key));
+				create table part (number int unique deferrable initially deferred)`)
 			var mu sync.Mutex
-			calls := map[string]int{}
-			w.registry.RegisterEach("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
-				mu.Lock()
-				calls[job.EntityKey]++
-				mu.Unlock()
-				if _, err := tx.ExecContext(ctx, `insert into alert values ($1)`, job.EntityKey); err != nil {
-					return nil, err
+			calls := map[string]map[string]int{}
+			jobsOf := 0
+			for name, p := range poisons {
+				if p.inTx && !s.inTx {
+					continue
 				}
-				if job.EntityKey == "bad" {
-					return nil, bad(ctx, tx)
-				}
-				return nil, nil
-			}, jobs.Timeout(500*time.Millisecond))
-			for n := range 100 {
-				key := "good " + strconv.Itoa(n)
-				if n == 57 {
-					key = "bad"
-				}
-				if _, err := w.client.Enqueue(t.Context(), w.db, jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: key, CheckAt: slot(1)}, jobs.Keep); err != nil {
-					t.Fatal(err)
-				}
+				jobsOf++
+				calls[name] = map[string]int{}
+				s.register(w.registry, name, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+					mu.Lock()
+					calls[name][job.EntityKey]++
+					mu.Unlock()
+					if tx != nil {
+						if _, err := tx.ExecContext(ctx, `insert into alert values ($1, $2)`, name, job.EntityKey); err != nil {
+							return nil, err
+						}
+					}
+					if job.EntityKey == "57" {
+						return nil, p.do(ctx, tx)
+					}
+					return nil, nil
+				}, jobs.Timeout(2*time.Second))
+				w.enqueue(name, slot(1), 100)
 			}
-			result := w.run(slot(1))
-			if result.Finished != 99 || result.Failed != 1 || result.State != slots.StateDone {
+			result := w.run(slot(1), func(c *slots.Config) { c.Page = 0 })
+			if result.Finished != int64(99*jobsOf) || result.Failed != int64(jobsOf) || result.State != slots.StateDone {
 				t.Errorf("%+v", result)
 			}
-			waiting := w.waiting()
-			if len(waiting) != 1 || waiting[0].EntityKey != "bad" || waiting[0].ErrorCount != 1 || !waiting[0].NextCheckAt().Equal(slot(2)) {
-				t.Errorf("%d wait, want the bad row with one error", len(waiting))
-			}
-			if n := w.count(`select count(*) from alert where order_key like 'good %'`); n != 99 {
-				t.Errorf("%d alerts, want 99", n)
-			}
-			if n := w.count(`select count(*) from alert`); n != 99 {
-				t.Errorf("%d alerts in all: what the bad row wrote is there", n)
-			}
-			most := 0
-			for key, n := range calls {
-				if key != "bad" {
-					most = max(most, n)
+			for _, row := range w.waiting() {
+				if row.EntityKey != "57" || row.ErrorCount != 1 || !row.NextCheckAt().Equal(slot(2)) {
+					t.Errorf("%s: row %s waits for %s with %d errors, want the bad row alone, with one", row.JobExec, row.EntityKey, row.NextCheckAt(), row.ErrorCount)
 				}
 			}
-			t.Logf("the bad row was called %d times, a good one at most %d times", calls["bad"], most)
+			if n := w.count(`select count(*) from prescient.future_job_history where error_count > 0 or last_error is not null`); n != 0 {
+				t.Errorf("%d good rows have had an error", n)
+			}
+			if n := w.count(`select count(*) from alert where order_key <> '57'`); s.inTx && n != 99*jobsOf {
+				t.Errorf("%d alerts of good rows, want %d", n, 99*jobsOf)
+			}
+			if n := w.count(`select count(*) from alert where order_key = '57'`); n != 0 {
+				t.Errorf("%d alerts of bad rows", n)
+			}
+			for name, calls := range calls {
+				bad := calls["57"]
+				delete(calls, "57")
+				most := slices.Max(slices.Collect(maps.Values(calls)))
+				bound, own := s.most[name]
+				if !own {
+					bound = s.most[""]
+				}
+				if most > bound {
+					t.Errorf("%s: a good row was called %d times, want %d at most", name, most, bound)
+				}
+				t.Logf("%s: the bad row was called %d times, a good one at most %d times", name, bad, most)
+			}
 		})
 	}
 }
 
-func TestABatchWhoseCallFailsAsAWholeIsDivided(t *testing.T) {
+// With a service that hangs, dividing each call would wait for it once for each row.
+func TestCallsThatAllTimeOutAreNotDividedDownToTheRow(t *testing.T) {
 	t.Parallel()
-	for name, bad := range poison {
-		if name == "returns an error" || name == "violates a constraint" || name == "ends the transaction by SQL" {
-			continue // the function returns an error, for every row
+	w := setup(t)
+	const rows, timeouts = 64, 3 * 7
+	var calls atomic.Int64
+	w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		calls.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, jobs.Timeout(50*time.Millisecond))
+	w.enqueue("job", slot(1), rows)
+	result := w.run(slot(1), func(c *slots.Config) { c.Page = rows })
+	if n := calls.Load(); n > 2*timeouts+1 {
+		t.Errorf("%d calls, want %d at most", n, 2*timeouts+1)
+	}
+	for _, row := range w.waiting() {
+		if row.ErrorCount != 1 {
+			t.Errorf("row %s has %d errors", row.EntityKey, row.ErrorCount)
 		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			w.db.MustExec(`
-				create table alert (order_key text primary key);
-				create table part (of text references alert deferrable initially deferred)`)
-			w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
-				for _, job := range batch {
-					if _, err := tx.ExecContext(ctx, `insert into alert values ($1)`, job.EntityKey); err != nil {
-						return nil, err
-					}
-				}
-				for _, job := range batch {
-					if job.EntityKey == "57" {
-						if err := bad(ctx, tx); err != nil {
-							return nil, err
-						}
-					}
-				}
-				return make([]jobs.Result, len(batch)), nil
-			}, jobs.Timeout(500*time.Millisecond))
-			w.enqueue("job", slot(1), 100)
-			if result := w.run(slot(1)); result.Finished != 99 || result.Failed != 1 || result.State != slots.StateDone {
-				t.Errorf("%+v", result)
-			}
-			if waiting := w.waiting(); len(waiting) != 1 || waiting[0].EntityKey != "57" || waiting[0].ErrorCount != 1 {
-				t.Errorf("%d wait, want the bad row with one error", len(waiting))
-			}
-			if n := w.count(`select count(*) from alert where order_key <> '57'`); n != 99 {
-				t.Errorf("%d alerts, want 99", n)
-			}
-		})
+	}
+	if result.Failed != rows {
+		t.Errorf("%+v", result)
 	}
 }
 

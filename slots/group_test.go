@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
@@ -15,7 +16,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// enqueueGroups asks for n checks of each group at slot 1, a row of each group after the other.
+// enqueueGroups asks for n checks of each group at slot 1.
 func (w *world) enqueueGroups(n int, groups ...string) {
 	w.t.Helper()
 	var list []jobs.FutureJob
@@ -65,6 +66,51 @@ func TestARunAsksOnceForTheLockOfAGroupThatNobodyElseHolds(t *testing.T) {
 				t.Errorf("the run asked %d times for the lock of a group, want once for each of 2", tries)
 			}
 		})
+	}
+}
+
+func TestCatchUpChecksTheGroupsOfTheRowsThatItMayTakeWhole(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.RegisterGroup("family", []string{"job"}, doneGroup)
+	w.enqueueGroups(10, "a", "b", "c") // with ids in the order a0, a1 ... c9
+	w.clock.Set(slot(2))
+	w.catchUp(slots.CatchUp{Limit: 12})
+	if done := w.outcomes()[jobs.Done]; done != 20 {
+		t.Errorf("%d rows are done, want those of 2 groups", done)
+	}
+	for _, row := range w.waiting() {
+		if row.GroupKey != "c" {
+			t.Errorf("a row of group %s waits", row.GroupKey)
+		}
+	}
+}
+
+func TestCatchUpOfOneJobChecksItsRowsOfAGroupAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var calls [][]string
+	w.registry.RegisterGroup("family", []string{"job", "other"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		var names []string
+		for i := range batch {
+			names = append(names, batch[i].JobExec)
+		}
+		calls = append(calls, names)
+		return make([]jobs.Result, len(batch)), nil
+	})
+	w.enqueueGroups(2, "a")
+	other := jobs.FutureJob{JobExec: "other", EntityName: "customer", EntityKey: "a", GroupKey: "a", CheckAt: slot(1)}
+	if _, err := w.client.Enqueue(t.Context(), w.db, other, jobs.Keep); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(2))
+	w.catchUp(slots.CatchUp{Job: "job"})
+	if waiting := w.waiting(); len(waiting) != 1 || waiting[0].JobExec != "other" {
+		t.Errorf("%v wait, want the row of the other job", waiting)
+	}
+	w.catchUp(slots.CatchUp{})
+	if diff := cmp.Diff([][]string{{"job", "job"}, {"other"}}, calls); diff != "" {
+		t.Error(diff)
 	}
 }
 
