@@ -1,10 +1,12 @@
 package sql_test
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -104,6 +106,43 @@ func TestThisMonthAndTheNextTwoAreThere(t *testing.T) {
 				t.Errorf("made again: %v", again)
 			}
 		})
+	}
+}
+
+// A login without any right in the schema can hold an advisory lock.
+func TestAMonthIsMadeWhateverAdvisoryLocksAreHeld(t *testing.T) {
+	t.Parallel()
+	db := inZone(t, "UTC")
+	foreign := begin(t, db)
+	exec(t, foreign, "select pg_advisory_xact_lock(hashtextextended('prescient.future_job_history', 0))")
+	if made := get[string](t, db, "select coalesce(prescient.make_history_month('2031-03-15'), 'none')"); made != "future_job_history_203103" {
+		t.Errorf("made %s", made)
+	}
+}
+
+func TestARelationWithTheNameOfAMonthIsNoPartition(t *testing.T) {
+	t.Parallel()
+	base, err := pq.NewConnector(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warnings []string
+	db := sqlx.NewDb(sql.OpenDB(pq.ConnectorWithNoticeHandler(base, func(notice *pq.Error) {
+		warnings = append(warnings, notice.Severity+": "+notice.Message)
+	})), "postgres")
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	exec(t, db, "create view prescient.future_job_history_203103 as select 1")
+	if made := get[string](t, db, "select coalesce(prescient.make_history_month('2031-03-15'), 'none')"); made != "none" {
+		t.Errorf("made %s", made)
+	}
+	want := []string{"WARNING: prescient.future_job_history_203103 is no partition of future_job_history, which needs the name"}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Error(diff)
+	}
+	exec(t, db, "alter table prescient.future_job_history_203103 rename to other")
+	if made := get[string](t, db, "select prescient.make_history_month('2031-03-15')"); made != "future_job_history_203103" {
+		t.Errorf("made %s", made)
 	}
 }
 

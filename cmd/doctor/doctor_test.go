@@ -107,6 +107,11 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			"months", Action, "select prescient.make_history_months()", `drop table prescient.future_job_history_` + far,
 			``, nil,
 		},
+		"a relation with the name of a month": {
+			"months", Action, "prescient.future_job_history_" + far + " has the name of a month", `drop table prescient.future_job_history_` + far +
+				`; create view prescient.future_job_history_` + far + ` as select 1`,
+			``, nil,
+		},
 		"rows without a month": {
 			"months", Note, "select prescient.make_history_month('2099-01-01T00:00:01Z')", `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot,
 				check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
@@ -286,6 +291,11 @@ func TestRightsThatAreMissingAreFoundWithTheGrantThatGivesThem(t *testing.T) {
 	found = w.look()
 	if has(found, "rights", Note, "") || has(found, "sessions", Note, "") {
 		t.Errorf("an operator who sees the sessions: %+v", found)
+	}
+	w.exec(`create function doctor_rights.open_slot(integer) returns integer language sql as 'select 1';
+		revoke all on function doctor_rights.open_slot(integer) from public`)
+	if found := w.look(); has(found, "rights", Action, "") {
+		t.Errorf("a function of an application has the name of one of prescient: %+v", found)
 	}
 }
 

@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +42,7 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		Name               string
 		Super, Reads, Runs bool
 		Open               pq.StringArray
-	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String())
+	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String(), pq.Array(signatures("open_slot", "make_history_months")))
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +60,16 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 			"grant %s to %s  -- where it is missing: %s migrate roles", pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
 	}
 	return found, nil
+}
+
+// signatures returns functions of prescient with the types of their parameters: an application may have functions of the same names.
+func signatures(names ...string) (list []string) {
+	for _, routine := range pgsql.Routines() {
+		if name, _, _ := strings.Cut(routine, "("); slices.Contains(names, name) {
+			list = append(list, routine)
+		}
+	}
+	return list
 }
 
 // beyondClock looks for what was written while the clock was ahead.
@@ -97,8 +109,8 @@ func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 
 func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	is, err := get[struct {
-		Missing pq.StringArray
-		Rest    sql.NullTime
+		Missing, Taken pq.StringArray
+		Rest           sql.NullTime
 	}](ctx, tx, c, pgsql.DoctorMonths)
 	if err != nil {
 		return nil, err
@@ -106,6 +118,11 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	if len(is.Missing) > 0 {
 		found = append(found, action("history has no partition for "+strings.Join(is.Missing, ", ")+", which every run makes ahead",
 			"select %s.make_history_months()", c.Schema))
+	}
+	for _, relation := range is.Taken {
+		_, name, _ := strings.Cut(relation, ".")
+		found = append(found, action(relation+" has the name of a month of history and is no partition of it: rows of the month go to the default partition",
+			"alter table %s rename to %s_other; select %s.make_history_months()", relation, cmp.Or(name, relation), c.Schema))
 	}
 	if is.Rest.Valid {
 		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",

@@ -1,6 +1,7 @@
--- Makes the partition of the month (UTC) that holds an instant, and moves there what the default partition
--- has of it. Returns its name, or null when it was there. It never waits for those who read history, since everybody
--- who ends a row would wait behind it: lock_not_available says to try another time.
+-- Makes the partition of the month (UTC) that holds an instant, and moves the month's rows there from the default partition. Returns
+-- its name, or null if the partition exists or another session is making one. A relation of that name that is no partition of
+-- history is left alone: the function warns and returns null. It never waits for sessions that read history, since every session that
+-- ends a row would wait behind it: lock_not_available says to try again later.
 create or replace function prescient.make_history_month(at timestamptz)
 returns text
 language plpgsql
@@ -13,13 +14,28 @@ declare
     month_end   timestamptz := (date_trunc('month', at at time zone 'UTC') + interval '1 month') at time zone 'UTC';
     month_name  text := 'future_job_history_' || to_char(at at time zone 'UTC', 'YYYYMM');
 begin
-    if to_regclass('prescient.' || month_name) is not null then
+    if exists (
+        select
+        from pg_inherits i
+        where i.inhparent = 'prescient.future_job_history'::regclass and i.inhrelid = to_regclass('prescient.' || month_name)
+    ) then
         return null;
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('prescient.future_job_history', 0)) then
-        return null; -- somebody else is making it
+    if to_regclass('prescient.' || month_name) is not null then
+        raise warning '% is no partition of future_job_history, which needs the name', to_regclass('prescient.' || month_name)
+            using hint = 'Give it another name; rows of the month go to the default partition meanwhile.';
+        return null;
     end if;
-    lock table only prescient.future_job_history in share update exclusive mode nowait;
+    -- An advisory lock could be held by a login without any right here.
+    begin
+        lock table only prescient.future_job_history in share update exclusive mode nowait;
+    exception
+        when lock_not_available then
+            return null; -- another session is making one
+    end;
+    if to_regclass('prescient.' || month_name) is not null then
+        return null; -- it was made meanwhile
+    end if;
     -- Whoever ends a row in a month that has begun has to wait for the table: one that had found the default partition for it, and
     -- waited for that, would be told that the row is none of its own any more.
     if month_start <= clock_timestamp() then

@@ -1,13 +1,23 @@
--- The months from this one to the next but one that history has no partition for, and the oldest row that has gone to the
--- default partition.
+-- The months from this one to the next but one that history has no partition for, the relations of other kinds that have the names of
+-- these partitions, and the oldest row that has gone to the default partition.
+with month as (
+    select
+        to_char(at, 'YYYY-MM') as name,
+        to_regclass('prescient.future_job_history_' || to_char(at, 'YYYYMM')) as relation
+    from (
+        select (date_trunc('month', clock_timestamp() at time zone 'UTC') + ahead * interval '1 month') as at
+        from generate_series(0, 2) as ahead
+    ) as months
+), missing as (
+    select m.*
+    from month m
+    where not exists (
+        select
+        from pg_inherits i
+        where i.inhparent = 'prescient.future_job_history'::regclass and i.inhrelid = m.relation
+    )
+)
 select
-    array(
-        select to_char(month, 'YYYY-MM')
-        from (
-            select (date_trunc('month', clock_timestamp() at time zone 'UTC') + ahead * interval '1 month') as month
-            from generate_series(0, 2) as ahead
-        ) as months
-        where to_regclass('prescient.future_job_history_' || to_char(month, 'YYYYMM')) is null
-        order by month
-    ) as missing,
+    array(select m.name from missing m where m.relation is null order by m.name) as missing,
+    array(select m.relation::text from missing m where m.relation is not null order by m.name) as taken,
     (select min(finished_at) from prescient.future_job_history_rest) as rest

@@ -1,4 +1,4 @@
--- What the role of this session may do in schema $1: read, run; and whether it may do anything. In which schemas of its
+-- What the role of this session may do in schema $1: read, run, for which it needs the functions $2; and whether it may do anything. In which schemas of its
 -- search_path everybody may create functions.
 select
     current_user as name,
@@ -6,7 +6,10 @@ select
     case when has_schema_privilege($1, 'usage') then has_table_privilege('prescient.future_job', 'select') else false end as reads,
     case when has_schema_privilege($1, 'usage') then
         has_table_privilege('prescient.slot_claim', 'insert')
-        and (select bool_and(has_function_privilege(p.oid, 'execute')) from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = $1 and p.proname in ('open_slot', 'make_history_months'))
+        and (
+            select bool_and(coalesce(has_function_privilege(to_regprocedure(format('%I.%s', $1, routine)), 'execute'), false))
+            from unnest($2::text[]) as routine
+        )
     else false end as runs,
     array(select s from unnest(current_schemas(false)) as s where has_schema_privilege('public', s, 'create')) as open
 from pg_roles r
