@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3/lock"
 
 	"github.com/prescient-go/prescient/cmd"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -51,6 +55,60 @@ func TestACommandThatWaitsForALockSaysWhoHoldsIt(t *testing.T) {
 		`\S+ status: read the status: interrupted\n$`)
 	if !want.MatchString(said.String()) || strings.Count(said.String(), "\n") != 2 {
 		t.Errorf("it says %s", said)
+	}
+}
+
+// A login without any right on prescient can take advisory locks.
+func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
+	const stranger = "locks_stranger"
+	address := pgtest.Direct(t)
+	db, err := pgsql.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.MustExec("create role " + stranger + " login password 'stranger'")
+	pgtest.DropRoles(t, db, stranger)
+	db.MustExec("update prescient.setting set since = '2026-01-01 00:00:00Z'")
+	slot := time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC)
+	as, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as.User = url.UserPassword(stranger, "stranger")
+	foreign, err := pgsql.Open(t.Context(), as.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = foreign.Close() })
+	for _, test := range []struct {
+		key  string
+		args []string
+	}{
+		{fmt.Sprintf("hashtextextended('prescient.slot ' || extract(epoch from timestamptz '%s'), 0)", slot.Format(time.RFC3339)), []string{"run", "--slot", slot.Format(time.RFC3339)}},
+		{"hashtextextended('prescient.roles', 0)", []string{"migrate", "roles"}},
+		{strconv.FormatInt(lock.DefaultLockID, 10), []string{"migrate", "down", "--yes"}},
+	} {
+		t.Run(strings.Join(test.args[:2], " "), func(t *testing.T) {
+			t.Parallel()
+			holder := foreign.MustBegin()
+			t.Cleanup(func() { _ = holder.Rollback() })
+			holder.MustExec("select pg_advisory_xact_lock(" + test.key + ")")
+			ctx, cancel := context.WithCancel(t.Context())
+			said := &until{what: "waiting for a lock", then: cancel} // as Ctrl-C
+			app := cmd.New(registry())
+			app.Out, app.Err = io.Discard, said
+			if code := app.Run(ctx, append(test.args, "--database-url", address)); code != cmd.Failure && code != cmd.Stopped {
+				t.Errorf("exit code %d", code)
+			}
+			want := regexp.MustCompile(`msg="waiting for a lock" .*lock="advisory lock" holder="session \d+ of ` + stranger +
+				` \(.*\)" to_end_it="select pg_terminate_backend\(\d+\)"`)
+			if !want.MatchString(said.String()) {
+				t.Errorf("it says %s", said)
+			}
+		})
 	}
 }
 
