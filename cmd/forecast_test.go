@@ -23,10 +23,11 @@ const rush = `
 	select slot, 'done', 'run', 0, slot + interval '2 seconds', slot + interval '2 seconds' + took * interval '1 second', 1, 64
 	from generate_series(timestamptz '2026-03-01 00:00Z', '2026-03-02 08:00Z', '15 minutes') as slot,
 		lateral (select case to_char(slot, 'HH24:MI') when '09:00' then 330 else 30 end as took) as t;
-	insert into prescient.slot_job (slot, job, planned, finished, spent)
-	select slot, prescient.number_of('order.unshipped'), 3000, 3000, interval '1920 seconds' from prescient.slot_run
+	insert into prescient.slot_job (slot, job, planned, finished, spent, last_at)
+	select slot, prescient.number_of('order.unshipped'), 3000, 3000, interval '1920 seconds', finished_at from prescient.slot_run
 	union all
-	select '2026-03-01 09:00Z', prescient.number_of('invoice.remind'), 3000, 3000, interval '19200 seconds';
+	select slot, prescient.number_of('invoice.remind'), 3000, 3000, interval '19200 seconds', finished_at from prescient.slot_run
+	where slot = '2026-03-01 09:00Z';
 	insert into prescient.future_job_history (
 		id, job_exec, entity_name, entity_key, first_check_at, slot, check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at
 	)

@@ -11,7 +11,7 @@ import (
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	unslug  = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	unslug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // anchors returns the fragments by which the headings of a page are linked to, as GitHub makes them.
