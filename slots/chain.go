@@ -16,7 +16,7 @@ const stint = 200 * time.Millisecond
 // its place.
 func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgsql.Message) error {
 	ctx = context.WithoutCancel(ctx) // whether the lease is lost the fence knows
-	if tx.Chains() && u.queue.share == nil && !u.def.Batched() && time.Since(u.since) < stint {
+	if tx.Chains() && !u.queue.door.IsLimited() && !u.def.Batched() && time.Since(u.since) < stint {
 		u.next = rd.begin(u.queue, time.Time{}, u)
 	}
 	if u.next == nil {

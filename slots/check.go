@@ -138,13 +138,13 @@ func (rd *round) start(queues []*queue) {
 // checkMany does checks on a goroutine of its own, until none is left. One that never returns keeps the goroutine.
 func (rd *round) checkMany(q *queue) {
 	for rd.isNeeded(q) {
-		at, ok := rd.enter(q)
+		at, ok := q.door.Enter(rd.claim.ctx)
 		if !ok {
 			return
 		}
 		u := rd.begin(q, at, nil)
 		if u == nil {
-			rd.leave(q)
+			q.door.Leave()
 			return
 		}
 		for ; u != nil; u = u.next {
@@ -152,7 +152,7 @@ func (rd *round) checkMany(q *queue) {
 				return
 			}
 		}
-		rd.leave(q)
+		q.door.Leave()
 	}
 }
 
@@ -193,12 +193,12 @@ func (rd *round) check(u *unit) (goOn bool) {
 	case u.verdict != nil:
 		return rd.settle(u, rd.unchecked(u, *u.verdict))
 	case u.stale && rd.isGone(u):
-		u.spare()
+		u.queue.door.Spare(u.at)
 		return rd.settle(u, nil)
 	case u.stale && !rd.mayBegin(u):
 		return rd.yield(u)
 	case !u.def.InTx() && rd.isTooLate(u):
-		u.spare()
+		u.queue.door.Spare(u.at)
 		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
 	ctx := &deadline{claim: rd.claim.ctx, at: u.began.Add(u.def.Timeout)} // the same instant for abandonOverdue
@@ -213,7 +213,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 		}
 		goOn = rd.conclude(ctx, u, results, err, took)
 		if err == errGoexit && goOn { //nolint:errorlint // this goroutine is about to end
-			rd.leave(u.queue)
+			u.queue.door.Leave()
 			go rd.checkMany(u.queue)
 		}
 	}()
@@ -493,7 +493,7 @@ func (rd *round) abandonOverdue() {
 		if many {
 			r.halt(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 		}
-		rd.leave(u.queue)
+		u.queue.door.Leave()
 		go rd.checkMany(u.queue)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -53,14 +54,14 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 			err = rd.sameDatabase(open, tx.Tx)
 		}
 		tx.End() // nobody holds a connection and waits for another
-		u.spare()
+		u.queue.door.Spare(u.at)
 		if errors.Is(err, errRecorded) {
 			rd.countLost(u)
 		}
 		return nil, rd.postpone(open, u, err)
 	}
-	if late(u.at) { // since the connection, or a lock, was waited for
-		if _, ok := u.queue.share.await(open); !ok {
+	if permit.Late(u.at) { // since the connection, or a lock, was waited for
+		if !u.queue.door.Await(open) {
 			return nil, rd.postpone(open, u, errAgain)
 		}
 	}
@@ -72,7 +73,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 	if rd.isTooLate(u) {
 		err := rd.commit(ctx, tx, u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 		tx.End()
-		u.spare()
+		u.queue.door.Spare(u.at)
 		return nil, err
 	}
 	context.AfterFunc(ctx, end)

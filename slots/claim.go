@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -34,14 +35,14 @@ type claim struct {
 	leaves bool // rows were left in the slot by decision
 	undone bool // rows were not checked, and are others' to check
 	kept   int64
-	bytes  int64           // of them
-	read   time.Time       // local monotonic instant at which they were read
-	left   map[int64]bool  // rows that stay in the slot for the time being though they were read
-	locked []row.Outcome   // of rows that somebody else has locked
-	part   int             // how many of these may be recorded at once, where somebody else has keys that they ask for; 0: not known
-	again  []*unit         // to be checked when somebody else's lock is gone, or a place is free
-	shares map[*share]bool // that it uses
-	waits  time.Duration   // for locks, the last time
+	bytes  int64          // of them
+	read   time.Time      // local monotonic instant at which they were read
+	left   map[int64]bool // rows that stay in the slot for the time being though they were read
+	locked []row.Outcome  // of rows that somebody else has locked
+	part   int            // how many of these may be recorded at once, where somebody else has keys that they ask for; 0: not known
+	again  []*unit        // to be checked when somebody else's lock is gone, or a place is free
+	shares permit.Holding // that it uses
+	waits  time.Duration  // for locks, the last time
 
 	queued   atomic.Int64 // rows that are not started
 	troubled atomic.Pointer[time.Time]
@@ -58,7 +59,7 @@ func (r *run) claim(l *lane) (bool, error) {
 	}
 	var rows int64
 	var rest pq.Int64Array
-	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, shares: map[*share]bool{}}
+	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, shares: permit.Holding{}}
 	if ok, err := r.makeRoom(c); !ok {
 		return false, err
 	}
@@ -86,7 +87,7 @@ func (r *run) takeOver() (bool, error) {
 	if r.limitReached() || len(r.known) == 0 {
 		return false, nil
 	}
-	c := &claim{Lease: lease.New(), shares: map[*share]bool{}}
+	c := &claim{Lease: lease.New(), shares: permit.Holding{}}
 	err := r.obtain(c, pgsql.ClaimTakeOver, func(row *sql.Rows) error {
 		return row.Scan(&c.jobs, &c.first, &c.last)
 	}, pq.Int64Array(slices.Collect(maps.Keys(r.known))))
@@ -113,7 +114,7 @@ func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) er
 	m.Add(stmt.In(r.schema), args, scan)
 	return r.server.Retry(r.stop, server.Passes, func() error {
 		r.readers <- struct{}{}
-		defer r.readers.leave()
+		defer r.readers.Leave()
 		c.Extend(elapsed.Now(), r.cfg.Lease)
 		return r.server.Commit(r.work, &m)
 	})

@@ -10,8 +10,8 @@
 //	turn.Order      internal/turn  which jobs have their rows claimed next, and how many rows
 //	run.claim       claim.go    a claim: the next rows of a job, under a lease; read.go reads them
 //	run.workOn      work.go     the way of a claim: read, check, record, done
-//	run.admit       limit.go    what all runners together may do of a job: places, and pace.go its pace
-//	round.enter     enter.go    waits until there is room for a check: a place, its instant, a worker
+//	run.admit       admit.go    divides the rows of a claim by the door that their checks wait at
+//	permit.Door     internal/permit  where a check waits for a place, its instant and a worker; what all runners may do of a job
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
 //	round.isGone    gone.go     rows that are cancelled or moved while they wait for that
 //	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself

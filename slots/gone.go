@@ -8,6 +8,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -30,11 +31,11 @@ func (rd *round) isGone(u *unit) bool {
 	m.Add(pgsql.RowsLeft.In(r.schema), args, server.Into(left))
 	ctx, cancel := context.WithTimeout(rd.claim.ctx, lookTimeout)
 	defer cancel()
-	if !r.readers.enter(r.stop, ctx) { // however many checks wait, the run has the connections that it has
+	if !r.readers.Enter(r.stop, ctx) { // however many checks wait, the run has the connections that it has
 		return false
 	}
 	err := r.server.Commit(ctx, &m)
-	r.readers.leave()
+	r.readers.Leave()
 	if err != nil {
 		r.cfg.Logger.DebugContext(ctx, "rows that waited were not looked for", "check", u.String(), "error", err)
 		return false
@@ -53,8 +54,8 @@ func (rd *round) keepRows(u *unit, ids map[int64]bool) bool {
 
 // mayBegin has a check begin anew whose rows were looked for: where that took long its instant has passed, and it takes another.
 func (rd *round) mayBegin(u *unit) bool {
-	if late(u.at) {
-		if _, ok := u.queue.share.await(rd.claim.ctx); !ok {
+	if permit.Late(u.at) {
+		if !u.queue.door.Await(rd.claim.ctx) {
 			return false
 		}
 	}

@@ -15,6 +15,15 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/turn"
 )
 
+// doorOf is a door whose next instant is its time.
+type doorOf struct{ time.Time }
+
+func (d doorOf) Enter(context.Context) (time.Time, bool) { return d.Time, true }
+func (d doorOf) Await(context.Context) bool              { time.Sleep(time.Until(d.Time)); return true }
+func (doorOf) Spare(time.Time)                           {}
+func (doorOf) Leave()                                    {}
+func (doorOf) IsLimited() bool                           { return true }
+
 // staleCheck returns a round whose only row was read long ago, with the instant at which its check was to begin, and the next one of the
 // limit. No database answers.
 func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round, *unit) {
@@ -33,12 +42,11 @@ func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round
 	r := newRun(t.Context(), &Runner{cfg: cfg, server: server.Server{DB: db, Lease: cfg.Lease, Logger: cfg.Logger}}, time.Time{}, selection{kind: KindRun})
 	r.work = t.Context()
 	l := &lane{spec: turn.Spec{Places: 4}}
-	l.limit = newLimit(r, 1, def, l.spec.Places)
-	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, shares: map[*share]bool{}, read: elapsed.Now().Add(-fresh)}
+	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, read: elapsed.Now().Add(-fresh)}
 	c.Extend(elapsed.Now(), time.Hour)
 	c.ctx = c.Begin(t.Context())
 	t.Cleanup(c.Release)
-	q := &queue{lane: l, share: &share{limit: l.limit, pace: pace{hands: make(semaphore, 1), ahead: []time.Time{ahead}}}}
+	q := &queue{lane: l, door: doorOf{ahead}}
 	u := &unit{def: def, number: 1}
 	u.rows = append(u.one[:0], jobs.FutureJob{ID: 1, JobExec: "job"})
 	q.units = []*unit{u}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -23,8 +24,9 @@ type lane struct {
 	key   string
 	turn  *turn.Lane // only the goroutine of run.do uses it
 	spec  turn.Spec
-	gates []semaphore
-	limit *limit
+	gates []permit.Semaphore
+	limit *permit.Limit    // nil: none
+	job   *jobs.Definition // whose limit that is
 	load  load
 }
 
@@ -91,11 +93,11 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	if i := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.key == key }); i >= 0 {
 		return r.lanes[i]
 	}
-	l := &lane{key: key}
+	l := &lane{key: key, job: d}
 	places := r.cfg.Workers
 	if d.Concurrency > 0 {
 		places = min(places, d.Concurrency)
-		l.gates = append(l.gates, make(semaphore, d.Concurrency))
+		l.gates = append(l.gates, make(permit.Semaphore, d.Concurrency))
 	}
 	if d.InTx() {
 		places = min(places, r.cfg.Connections)
@@ -109,13 +111,15 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	}
 	l.gates = append(l.gates, r.workers)
 	if shared := r.cfg.Shared; shared.Connections != nil && d.InTx() {
-		l.gates = append(l.gates, semaphore(shared.Connections))
+		l.gates = append(l.gates, permit.Semaphore(shared.Connections))
 	}
 	if shared := r.cfg.Shared; shared.Workers != nil {
-		l.gates = append(l.gates, semaphore(shared.Workers))
+		l.gates = append(l.gates, permit.Semaphore(shared.Workers))
 	}
 	if d.Limited() {
-		l.limit = newLimit(r, number, d, places)
+		l.limit = permit.NewLimit(
+			permit.Run{Server: &r.Runner.server, Token: r.token, Stop: r.stop, Halt: r.halt, Work: r.work},
+			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
 		r.leases.Join(l.limit)
 	}
 	l.load.size.Store(l.spec.FirstSize(r.cfg.Page))

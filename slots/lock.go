@@ -41,9 +41,9 @@ func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 }
 
 func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
-	wait, patient := server.LockTimeout, u.waited && rd.run.patience.try()
+	wait, patient := server.LockTimeout, u.waited && rd.run.patience.Try()
 	if patient {
-		defer rd.run.patience.leave()
+		defer rd.run.patience.Leave()
 		wait = patientFor
 	}
 	return rd.beginningRow(u, wait, patient).Send(ctx, tx)

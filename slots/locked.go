@@ -17,12 +17,12 @@ import (
 
 // recordLocked takes up what somebody else had locked. One claim at a time waits for the first of its rows.
 func (r *run) recordLocked(c *claim) (locked []row.Outcome, err error) {
-	if r.patience.try() {
-		defer r.patience.leave()
+	if r.patience.Try() {
+		defer r.patience.Leave()
 		return r.recordApart(c, c.locked, patientFor)
 	}
 	r.writers <- struct{}{}
-	defer r.writers.leave()
+	defer r.writers.Leave()
 	return r.recordApart(c, c.locked, server.LockTimeout)
 }
 

@@ -37,7 +37,7 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, c.first, c.last}, scan)
 	err = r.server.Retry(c.ctx, server.Passes, func() error {
 		r.readers <- struct{}{}
-		defer r.readers.leave()
+		defer r.readers.Leave()
 		expected := min(c.queued.Load(), readAtOnce/rowSize)
 		c.read = elapsed.Now()
 		rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false

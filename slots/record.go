@@ -46,7 +46,7 @@ func (r *run) record(c *claim, batch []row.Outcome, ends bool) (locked []row.Out
 
 func (r *run) recordSome(c *claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
 	r.writers <- struct{}{}
-	defer r.writers.leave()
+	defer r.writers.Leave()
 	if until := r.wary.Load(); until != nil && elapsed.Now().Before(*until) || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return r.recordApart(c, batch, server.LockTimeout)
 	}

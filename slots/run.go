@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/turn"
@@ -58,11 +59,11 @@ type run struct {
 	work   context.Context         // of statements: goes on after stop, until what is known is recorded
 	checks context.Context         // of checks: goes on after stop, for the grace period
 
-	workers     semaphore // checks at once
-	connections semaphore // checks with a transaction at once
-	readers     semaphore // claims and reads at once
-	writers     semaphore // records at once
-	patience    semaphore // whoever waits for a lock that is never free when somebody looks
+	workers     permit.Semaphore // checks at once
+	connections permit.Semaphore // checks with a transaction at once
+	readers     permit.Semaphore // claims and reads at once
+	writers     permit.Semaphore // records at once
+	patience    permit.Semaphore // whoever waits for a lock that is never free when somebody looks
 	leases      *lease.Keeper
 	going       atomic.Int64              // claims that are worked on
 	memory      memory                    // rows in memory, but for those that wait for somebody's lock
@@ -87,7 +88,7 @@ type run struct {
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{
 		Runner: r, slot: slot, sel: sel, token: lease.NewToken(),
-		workers: make(semaphore, r.cfg.Workers), connections: make(semaphore, r.cfg.Connections), readers: make(semaphore, 1), writers: make(semaphore, 2), patience: make(semaphore, 1),
+		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections), readers: make(permit.Semaphore, 1), writers: make(permit.Semaphore, 2), patience: make(permit.Semaphore, 1),
 		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: sel.kind},
 		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
@@ -309,35 +310,6 @@ func (r *run) progress() Progress {
 func (r *run) moment() guard.Moment {
 	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp}
 }
-
-// semaphore bounds how much is done at once.
-type semaphore chan struct{}
-
-// enter waits for room, unless one of the contexts ends first.
-func (s semaphore) enter(a, b context.Context) bool {
-	if s.try() {
-		return true
-	}
-	select {
-	case s <- struct{}{}:
-		return true
-	case <-a.Done():
-	case <-b.Done():
-	}
-	return false
-}
-
-// try enters where there is room.
-func (s semaphore) try() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s semaphore) leave() { <-s }
 
 // note remembers a job that is not registered here.
 func (r *run) note(unknown string) {

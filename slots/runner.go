@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
@@ -78,11 +79,11 @@ func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guar
 }
 
 func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result, error) {
-	if turns := semaphore(r.cfg.Shared.Runs); turns != nil {
-		if !turns.enter(ctx, ctx) {
+	if turns := permit.Semaphore(r.cfg.Shared.Runs); turns != nil {
+		if !turns.Enter(ctx, ctx) {
 			return Result{Slot: slot, Kind: sel.kind}, ErrStopped
 		}
-		defer turns.leave()
+		defer turns.Leave()
 	}
 	started := elapsed.Now()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",

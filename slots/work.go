@@ -131,7 +131,7 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 		}
 		var key batchKey
 		if batched {
-			key = batchKey{numbers[i], job.lane.limit.key(rows[i])}
+			key = batchKey{numbers[i], r.limitKey(job.lane, rows[i])}
 			if b, ok := batches[key]; ok && (job.def.BatchSize == 0 || len(b.rows) < job.def.BatchSize) {
 				b.add(rows, i)
 				continue

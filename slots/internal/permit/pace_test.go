@@ -1,6 +1,7 @@
-package slots
+package permit
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -8,10 +9,21 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
+
+// shareOf returns a share of a job of which so many checks a second may begin.
+func shareOf(t *testing.T, db *sqlx.DB, perSecond int) *Share {
+	t.Helper()
+	stop, halt := context.WithCancelCause(t.Context())
+	t.Cleanup(func() { halt(nil) })
+	run := Run{
+		Server: &server.Server{DB: db, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)},
+		Stop:   stop, Halt: halt, Work: t.Context(),
+	}
+	return &Share{limit: NewLimit(run, Rule{Job: 1, PerSecond: perSecond, Places: 4})}
+}
 
 // What the database has not given is nobody's: the next check, of a claim that goes on, must not begin by it.
 func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
@@ -23,9 +35,7 @@ func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(t.Context(), &Runner{cfg: Config{DB: db, Workers: 4, Connections: 1, Page: 10, Lease: time.Second}, server: server.Server{DB: db, Lease: time.Second, Logger: slog.Default()}}, time.Time{}, selection{})
-	r.work = t.Context()
-	s := &share{limit: newLimit(r, 1, &jobs.Definition{PerSecond: 100}, 4)}
+	s := shareOf(t, db, 100)
 	for range 2 {
 		if at, err := s.instant(t.Context()); err == nil {
 			t.Errorf("a check may begin at %s", at)
@@ -41,9 +51,7 @@ func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 	t.Parallel()
 	f := pgtest.OpenFaults(t, pgtest.URL(t), pgtest.Unprepared)
-	r := newRun(t.Context(), &Runner{schema: "prescient", cfg: Config{DB: f.DB, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute}, server: server.Server{DB: f.DB, Schema: "prescient", Lease: time.Minute, Logger: slog.Default()}}, time.Time{}, selection{kind: KindRun})
-	r.work = t.Context()
-	s := &share{limit: newLimit(r, 1, &jobs.Definition{PerSecond: 100}, 4)}
+	s := shareOf(t, f.DB, 100)
 	take := func() (instants int) {
 		t.Helper()
 		s.pace.ahead = nil

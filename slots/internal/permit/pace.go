@@ -1,4 +1,4 @@
-package slots
+package permit
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 // pace is the instants that a run has been given for a key.
 type pace struct {
 	waiting atomic.Int64 // checks
-	hands   semaphore    // of those that may have an instant
+	hands   Semaphore    // of those that may have an instant
 
 	mu    sync.Mutex
 	ahead []time.Time // local monotonic
@@ -38,36 +38,36 @@ type pace struct {
 
 // await waits for the next instant at which a check may begin, until ctx ends or the run is stopped. It is zero where the pace does
 // not matter.
-func (s *share) await(ctx context.Context) (at time.Time, ok bool) {
-	if s.limit.def.PerSecond == 0 {
+func (s *Share) await(ctx context.Context) (at time.Time, ok bool) {
+	if s.limit.rule.PerSecond == 0 {
 		return at, true
 	}
 	s.pace.waiting.Add(1)
-	if !s.pace.hands.enter(s.limit.run.stop, ctx) {
+	if !s.pace.hands.Enter(s.limit.run.Stop, ctx) {
 		s.pace.waiting.Add(-1)
 		return at, false
 	}
-	defer s.pace.hands.leave()
+	defer s.pace.hands.Leave()
 	at, err := s.instant(ctx)
 	s.pace.waiting.Add(-1)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.limit.run.halt(err)
+			s.limit.run.Halt(err)
 		}
 		return at, false
 	}
-	return at, s.limit.run.pass(ctx, time.Until(at))
+	return at, pass(s.limit.run.Stop, ctx, time.Until(at))
 }
 
 // instant returns the next instant. What has passed unused is gone, for the other runs, too.
-func (s *share) instant(ctx context.Context) (at time.Time, err error) {
+func (s *Share) instant(ctx context.Context) (at time.Time, err error) {
 	p := &s.pace
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		for len(p.ahead) > 0 {
 			at, p.ahead = p.ahead[0], p.ahead[1:]
-			if !late(at) {
+			if !Late(at) {
 				return at, nil
 			}
 			p.stale++
@@ -78,20 +78,16 @@ func (s *share) instant(ctx context.Context) (at time.Time, err error) {
 	}
 }
 
-// spare gives the instant of a check whose function is not called to the next one.
-func (u *unit) spare() {
-	if u.at.IsZero() || late(u.at) {
-		return
-	}
-	p := &u.queue.share.pace
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ahead = slices.Insert(p.ahead, 0, u.at)
+// spare gives an instant that no check has begun by to the next one.
+func (s *Share) spare(at time.Time) {
+	s.pace.mu.Lock()
+	defer s.pace.mu.Unlock()
+	s.pace.ahead = slices.Insert(s.pace.ahead, 0, at)
 }
 
 // takePace takes instants from the database: as many as were used of the last ones, or a few more. Call it with mu held.
-func (s *share) takePace(ctx context.Context) error {
-	r, perSecond := s.limit.run, s.limit.def.PerSecond
+func (s *Share) takePace(ctx context.Context) error {
+	r, perSecond := s.limit.run, s.limit.rule.PerSecond
 	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(perSecond))) * time.Microsecond // the database's unit
 	n := s.pace.taken - s.pace.stale
 	if s.pace.stale == 0 {
@@ -99,9 +95,9 @@ func (s *share) takePace(ctx context.Context) error {
 	}
 	n = max(1, min(max(n, s.pace.waiting.Load()), int64(paceAhead/spacing)))
 	var ahead int64
-	args := []any{s.limit.number, s.key, n, spacing.Microseconds()}
+	args := []any{s.limit.rule.Job, s.key, n, spacing.Microseconds()}
 	asked := elapsed.Now()
-	err := r.server.Ask(ctx, r.work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
+	err := r.Server.Ask(ctx, r.Work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	if err != nil {
 		return err
 	}
@@ -119,10 +115,21 @@ func (s *share) takePace(ctx context.Context) error {
 
 // isSlow tells whether a reply with instants took longer than the one before, by so much that these would be others' by now: how far ahead
 // they are was found out at some moment in between. What is always slow is so for all.
-func (l *limit) isSlow(took time.Duration) bool {
+func (l *Limit) isSlow(took time.Duration) bool {
 	before := time.Duration(l.took.Swap(int64(took)))
 	return before > 0 && took > before+maxLate
 }
 
-// late tells whether it is too late for a check to begin at its instant. The zero instant is any.
-func late(at time.Time) bool { return !at.IsZero() && time.Since(at) > maxLate }
+// Late tells whether it is too late for a check to begin at its instant. The zero instant is any.
+func Late(at time.Time) bool { return !at.IsZero() && time.Since(at) > maxLate }
+
+// pass lets time pass, and returns false when one of the contexts ended first.
+func pass(a, b context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-a.Done():
+	case <-b.Done():
+	}
+	return false
+}

@@ -1,0 +1,35 @@
+package slots
+
+import (
+	"context"
+	"time"
+)
+
+// queue is units of a lane that wait at the same door.
+type queue struct {
+	lane     *lane
+	door     door
+	units    []*unit
+	entering int // how many wait for room for one of them
+}
+
+// door is permit.Door.
+type door interface {
+	Enter(ctx context.Context) (at time.Time, ok bool)
+	Await(ctx context.Context) bool
+	Spare(at time.Time)
+	Leave()
+	IsLimited() bool
+}
+
+// isNeeded tells whether there are more units than those who wait for room will take: an instant of a limit that is waited for is
+// nobody else's.
+func (rd *round) isNeeded(q *queue) bool {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if q.entering >= len(q.units) {
+		return false
+	}
+	q.entering++
+	return true
+}
