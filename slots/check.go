@@ -486,14 +486,18 @@ func (rd *round) abandonOverdue() {
 			continue
 		}
 		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was.String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
-		r.mu.Lock()
-		r.result.Abandoned++
-		many := r.result.Abandoned >= r.cfg.Workers
-		r.mu.Unlock()
-		if many {
+		if r.abandon() >= r.cfg.Workers {
 			r.halt(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 		}
 		u.queue.door.Leave()
 		go rd.checkMany(u.queue)
 	}
+}
+
+// abandon counts a check that was abandoned, and returns how many were.
+func (r *run) abandon() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Abandoned++
+	return r.result.Abandoned
 }

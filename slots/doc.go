@@ -49,5 +49,15 @@
 // The slot's instant is a parameter everywhere. Leases use the database's clock, always; everything that compares
 // with slots uses Config.Now, or the database's clock where that is nil.
 //
+// The parts below internal know nothing of what uses them. Each may import what stands behind it, and the linter holds that:
+//
+//	turn            nothing              numbers alone; pure
+//	row             internal/guard, jobs values that travel
+//	server          elapsed, sql         no rows, claims or jobs
+//	lease           server               tokens; what else a heartbeat renews is a Companion
+//	permit          server               the rules of jobs, and no rows
+//
+// Package internal/shape tests how large structs, types and packages are. Its table of exceptions only shrinks.
+//
 // The arithmetic of the grid is in package grid below this one.
 package slots

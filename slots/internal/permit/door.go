@@ -76,7 +76,7 @@ func (d *Door) Await(ctx context.Context) bool {
 // Spare gives an instant to the next check: the function of the check that had it is not called.
 func (d *Door) Spare(at time.Time) {
 	if !at.IsZero() && !Late(at) {
-		d.share.spare(at)
+		d.share.pace.spare(at)
 	}
 }
 

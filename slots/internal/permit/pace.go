@@ -61,7 +61,11 @@ func (s *Share) await(ctx context.Context) (at time.Time, ok bool) {
 
 // instant returns the next instant. What has passed unused is gone, for the other runs, too.
 func (s *Share) instant(ctx context.Context) (at time.Time, err error) {
-	p := &s.pace
+	return s.pace.next(ctx, s.takePace)
+}
+
+// next returns the next instant, of those that take takes with mu held.
+func (p *pace) next(ctx context.Context, take func(ctx context.Context) error) (at time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -72,17 +76,17 @@ func (s *Share) instant(ctx context.Context) (at time.Time, err error) {
 			}
 			p.stale++
 		}
-		if err := s.takePace(ctx); err != nil {
+		if err := take(ctx); err != nil {
 			return at, err
 		}
 	}
 }
 
 // spare gives an instant that no check has begun by to the next one.
-func (s *Share) spare(at time.Time) {
-	s.pace.mu.Lock()
-	defer s.pace.mu.Unlock()
-	s.pace.ahead = slices.Insert(s.pace.ahead, 0, at)
+func (p *pace) spare(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ahead = slices.Insert(p.ahead, 0, at)
 }
 
 // takePace takes instants from the database: as many as were used of the last ones, or a few more. Call it with mu held.

@@ -1,0 +1,153 @@
+// Package shape holds the shape of the engine: what is large already only shrinks.
+package shape
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The shape that the engine has. A package below internal has one concern; a struct is small; a mutex guards its own struct.
+const (
+	maxFields  = 12  // of a struct
+	maxMethods = 25  // of a type
+	maxLines   = 600 // of a package below internal
+)
+
+// tooLarge is what has not that shape yet, with its size. The sizes only shrink, and what fits leaves the table.
+var tooLarge = map[string]int{
+	"fields of slots.JobStatus": 18,
+	"fields of slots.claim":     24,
+	"fields of slots.round":     14,
+	"fields of slots.run":       30,
+	"fields of slots.unit":      29,
+	"methods of slots.round":    44,
+	"methods of slots.run":      81,
+}
+
+// engine is the folder of package slots.
+const engine = "../.."
+
+// values are structs that users fill or read field by field.
+var values = []string{"slots.Config", "slots.Result"}
+
+func TestTheEngineKeepsItsShape(t *testing.T) {
+	t.Parallel()
+	sizes, limits := map[string]int{}, map[string]int{}
+	measure := func(limit, n int, what string, args ...any) {
+		name := fmt.Sprintf(what, args...)
+		sizes[name] += n
+		limits[name] = limit
+	}
+	eachFile(t, func(fset *token.FileSet, file *ast.File) {
+		name := file.Name.Name
+		if name != "slots" {
+			measure(maxLines, fset.File(file.Pos()).LineCount(), "lines of %s", name)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if s, ok := n.Type.(*ast.StructType); ok && !slices.Contains(values, name+"."+n.Name.Name) {
+					measure(maxFields, fields(s), "fields of %s.%s", name, n.Name.Name)
+				}
+			case *ast.FuncDecl:
+				if _, of := receiver(n); of != "" {
+					measure(maxMethods, 1, "methods of %s.%s", name, of)
+				}
+			}
+			return true
+		})
+	})
+	maps.DeleteFunc(sizes, func(name string, n int) bool { return n <= limits[name] })
+	if diff := cmp.Diff(tooLarge, sizes); diff != "" {
+		t.Errorf("the shape has changed. Divide what has grown; of what has shrunk, put the new size into the table, or remove it:\n%s", diff)
+	}
+}
+
+func TestAMutexIsLockedByMethodsOfItsStruct(t *testing.T) {
+	t.Parallel()
+	eachFile(t, func(fset *token.FileSet, file *ast.File) {
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			own, _ := receiver(fn)
+			ast.Inspect(fn, func(n ast.Node) bool {
+				lock, ok := n.(*ast.SelectorExpr)
+				if !ok || !slices.Contains([]string{"Lock", "TryLock", "RLock", "Unlock", "RUnlock"}, lock.Sel.Name) {
+					return true
+				}
+				mutex, ok := lock.X.(*ast.SelectorExpr)
+				if of, isName := mutex.X.(*ast.Ident); ok && (!isName || of.Name != own) {
+					t.Errorf("%s: %s takes a mutex of another struct", fset.Position(n.Pos()), fn.Name.Name)
+				}
+				return true
+			})
+		}
+	})
+}
+
+// eachFile goes through the files of the engine.
+func eachFile(t *testing.T, look func(fset *token.FileSet, file *ast.File)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(engine, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(filepath.Join(engine, "internal"), func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".go") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(fset, file)
+	}
+}
+
+func fields(s *ast.StructType) (n int) {
+	for _, f := range s.Fields.List {
+		n += max(1, len(f.Names))
+	}
+	return n
+}
+
+// receiver returns the name and the type of the receiver of a method.
+func receiver(fn *ast.FuncDecl) (name, of string) {
+	if fn.Recv == nil {
+		return "", ""
+	}
+	field := fn.Recv.List[0]
+	kind := field.Type
+	if star, ok := kind.(*ast.StarExpr); ok {
+		kind = star.X
+	}
+	if ident, ok := kind.(*ast.Ident); ok {
+		of = ident.Name
+	}
+	if len(field.Names) > 0 {
+		name = field.Names[0].Name
+	}
+	return name, of
+}
