@@ -5,7 +5,8 @@
 //
 //	Runner.Due      which.go    the slot that this moment, this Job name or --slot stands for
 //	Runner.Run      runner.go   waits for its boundary and runs it
-//	run.do          run.go      opens the slot (open.go), claims while there is something to claim, closes the slot
+//	run.do          run.go      opens the slot, claims while there is something to claim, closes the slot
+//	session.Session internal/session  takes part in the slot: opens it, lists its jobs, closes it
 //	run.look        lane.go     which jobs of the slot are known here, and which of them wait for the same things
 //	turn.Order      internal/turn  which jobs have their rows claimed next, and how many rows
 //	run.claim       claim.go    a claim: the next rows of a job, under a lease; read.go reads them
@@ -56,6 +57,7 @@
 //	server          elapsed, sql         no rows, claims or jobs
 //	lease           server               tokens; what else a heartbeat renews is a Companion
 //	permit          server               the rules of jobs, and no rows
+//	session         server               no rows and no checks
 //
 // Package internal/shape tests how large structs, types and packages are. Its table of exceptions only shrinks.
 //

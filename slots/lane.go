@@ -1,8 +1,6 @@
 package slots
 
 import (
-	"context"
-	"database/sql"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -11,9 +9,8 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
-	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/session"
 	"github.com/prescient-go/prescient/slots/internal/turn"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // readAtOnce bounds what one claim keeps in memory, in bytes.
@@ -54,37 +51,35 @@ type slotJob struct {
 	lane *lane
 }
 
-// look sends a message, and finds with it the jobs of the slot, and which of them have rows to be claimed. Only while there are
-// no claims.
-func (r *run) look(ctx context.Context, m *pgsql.Message) error {
-	m.Add(pgsql.SlotJobs.In(r.schema), []any{r.slot}, func(row *sql.Rows) error {
-		var number, planned int64
-		var name string
-		var claimable bool
-		if err := row.Scan(&number, &name, &planned, &claimable); err != nil {
-			return err
-		}
-		def, registered := r.jobs[number]
+// look finds out which jobs of the slot have rows to be claimed. Call it while there are no claims.
+func (r *run) look() error {
+	list, err := r.session.Jobs(r.work, r.work)
+	if err == nil {
+		r.know(list)
+	}
+	return err
+}
+
+// know takes note of the jobs of the slot. Call it while there are no claims.
+func (r *run) know(list []session.Job) {
+	r.known = map[int64]slotJob{}
+	r.order.Clear()
+	for _, j := range list {
+		def, registered := r.jobs[j.Number]
 		if !registered { // when the runner was made
-			def, registered = r.cfg.Registry.Lookup(name)
+			def, registered = r.cfg.Registry.Lookup(j.Name)
 		}
 		switch {
-		case !registered && claimable:
-			r.note(name)
+		case !registered && j.Claimable:
+			r.note(j.Name)
 		case registered && (r.sel.job == "" || r.sel.job == def.Name):
-			l := r.lane(number, def)
-			r.known[number] = slotJob{def, l}
-			if claimable {
-				l.turn.Offer(turn.Job{Number: number, Priority: def.Priority})
+			l := r.lane(j.Number, def)
+			r.known[j.Number] = slotJob{def, l}
+			if j.Claimable {
+				l.turn.Offer(turn.Job{Number: j.Number, Priority: def.Priority})
 			}
 		}
-		return nil
-	})
-	return r.server.Retry(ctx, server.Passes, func() error {
-		r.known = map[int64]slotJob{}
-		r.order.Clear()
-		return r.server.Commit(r.work, m)
-	})
+	}
 }
 
 // lane returns the lane of a job.
@@ -118,7 +113,7 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	}
 	if d.Limited() {
 		l.limit = permit.NewLimit(
-			permit.Run{Server: &r.Runner.server, Token: r.token, Stop: r.stop, Halt: r.halt, Work: r.work},
+			permit.Run{Server: &r.Runner.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work},
 			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
 		r.leases.Join(l.limit)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/session"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -25,10 +26,6 @@ import (
 const (
 	// lookEvery is how often a runner that has nothing to do looks whether there is something to take over.
 	lookEvery = 500 * time.Millisecond
-	// settleTries and settleEvery are how long a run waits for the transactions from before its slot to end: most are
-	// short, and where one goes on, the whole slot has to be looked through for what it may have brought.
-	settleTries = 10
-	settleEvery = 10 * time.Millisecond
 	// closingTime is what a run that is stopped has, after the grace period, to record what it knows and to hand back
 	// its claims; lastTime is when it returns whether the database has answered or not.
 	closingTime = 5 * time.Second
@@ -51,8 +48,7 @@ type run struct {
 	*Runner
 	slot  time.Time
 	sel   selection
-	token int64 // by which the run is known to be at the slot
-	place int   // of this runner among those of the slot, by which traces name it; written before there are claims
+	place int // of this runner among those of the slot, by which traces name it; written before there are claims
 
 	stop   context.Context         // ends when no more is to be claimed or started: stopped from outside, or failed
 	halt   context.CancelCauseFunc // ends stop, for an error that is no row's
@@ -64,6 +60,7 @@ type run struct {
 	readers     permit.Semaphore // claims and reads at once
 	writers     permit.Semaphore // records at once
 	patience    permit.Semaphore // whoever waits for a lock that is never free when somebody looks
+	session     session.Session
 	leases      *lease.Keeper
 	going       atomic.Int64              // claims that are worked on
 	memory      memory                    // rows in memory, but for those that wait for somebody's lock
@@ -87,14 +84,17 @@ type run struct {
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{
-		Runner: r, slot: slot, sel: sel, token: lease.NewToken(),
+		Runner: r, slot: slot, sel: sel,
 		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections), readers: make(permit.Semaphore, 1), writers: make(permit.Semaphore, 2), patience: make(permit.Semaphore, 1),
 		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: sel.kind},
 		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
+	n.session = session.Session{
+		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Clock: n.clock,
+	}
 	n.write.Store(int64(r.cfg.Page))
 	n.stop, n.halt = context.WithCancelCause(ctx)
-	n.leases = lease.NewKeeper(&r.server, n.token, slog.Time("slot", slot))
+	n.leases = lease.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
 	return n
 }
 
@@ -136,6 +136,24 @@ func (r *run) do() (Result, error) {
 		}
 		return r.finish(StateOpen, fmt.Errorf("%w: the database does not answer; claims end with their leases", cause))
 	}
+}
+
+// open lets the run into the slot.
+func (r *run) open() (state string, err error) {
+	opened, list, err := r.session.Open(r.stop, r.work, int64(r.cfg.Page))
+	if err != nil {
+		return "", fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
+	}
+	r.know(list)
+	r.place, r.result.Planned = opened.Place, opened.Planned
+	r.result.TakenOver += opened.Taken
+	switch {
+	case opened.State == "early" && opened.Ahead > 0:
+		return opened.State, earlyError{opened.Ahead}
+	case opened.State == "early":
+		return opened.State, errOffGrid
+	}
+	return opened.State, nil
 }
 
 // finish turns how the run ended into its result and error.
@@ -211,7 +229,7 @@ func (r *run) loop() (State, error) {
 			continue
 		}
 		var end string
-		switch end, err = r.close(); {
+		switch end, err = r.session.Close(r.work, r.sel.leave); {
 		case err != nil:
 		case end == "done":
 			return StateDone, nil
@@ -225,11 +243,11 @@ func (r *run) loop() (State, error) {
 			}
 		case r.rests() && !r.limitReached(): // left, or again
 			r.wait(lookEvery)
-			err = r.look(r.work, new(pgsql.Message))
+			err = r.look()
 		case r.sel.leave || r.limitReached():
 			return StateOpen, nil
 		default:
-			if err = r.look(r.work, new(pgsql.Message)); err == nil && r.next() == nil && !r.rests() {
+			if err = r.look(); err == nil && r.next() == nil && !r.rests() {
 				return StateOpen, nil
 			}
 		}

@@ -1,0 +1,107 @@
+// Package session takes part in a slot for a run: it opens the slot, lists its jobs and closes it. It knows no rows and no
+// checks.
+package session
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/internal/server"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// settleTries and settleEvery are how long a run waits for the transactions from before its slot to end: most are short, and
+// if one goes on, the whole slot has to be looked through for the rows that it may have brought.
+const (
+	settleTries = 10
+	settleEvery = 10 * time.Millisecond
+)
+
+// Session is what a run is in its slot.
+type Session struct {
+	Server *server.Server
+	Slot   time.Time
+	Kind   string     // slots.Kind
+	Token  int64      // by which the run is known to be at the slot
+	Runner string     // its name
+	Able   int        // how many checks it does at once
+	Clock  func() any // returns the instant of a replayed clock; nil: the clock of the database counts
+}
+
+// Opened is what the run has found.
+type Opened struct {
+	State   string        // of prescient.open_slot: early, done, busy or open
+	Planned int64         // rows; an estimate when there are many
+	Ahead   time.Duration // until a slot that is early begins; 0: it is off the grid
+	Taken   int           // claims of dead runners, whose rows can be claimed again
+	Place   int           // of the runner among those of the slot, by which traces name it
+
+	settled bool // no transaction can bring rows any more
+}
+
+// Job is a job that has rows in the slot.
+type Job struct {
+	Number    int64
+	Name      string
+	Claimable bool
+}
+
+// Open lets the run into the slot, and opens it where no runner has. It repeats what the database cannot do until ctx ends.
+// A slot of more than few rows it opens once its rows are all there, or after a tenth of a second. Its statements go on until
+// work ends.
+func (s *Session) Open(ctx, work context.Context, few int64) (o Opened, list []Job, err error) {
+	taken := 0
+	for try := 0; ; try++ {
+		o, list, err = s.openOnce(ctx, work)
+		taken += o.Taken
+		o.Taken = taken
+		if err != nil || o.State != "open" || o.settled || try == settleTries || o.Planned <= few || !server.Sleep(ctx, settleEvery) {
+			return o, list, err
+		}
+	}
+}
+
+func (s *Session) openOnce(ctx, work context.Context) (o Opened, list []Job, err error) {
+	var planned, taken sql.NullInt64
+	var ahead int64
+	var settled sql.NullBool
+	var m pgsql.Message
+	args := []any{s.Slot, s.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able}
+	m.Add(pgsql.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
+		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Place)
+	})
+	list, err = s.jobs(ctx, work, &m)
+	if err != nil {
+		return Opened{}, nil, err
+	}
+	o.Planned, o.Taken, o.settled, o.Ahead = planned.Int64, int(taken.Int64), settled.Bool, time.Duration(ahead)*time.Microsecond
+	return o, list, nil
+}
+
+// Jobs lists the jobs of the slot, those with few rows first.
+func (s *Session) Jobs(ctx, work context.Context) ([]Job, error) {
+	return s.jobs(ctx, work, new(pgsql.Message))
+}
+
+// jobs sends a message, and lists the jobs with it.
+func (s *Session) jobs(ctx, work context.Context, m *pgsql.Message) (list []Job, err error) {
+	m.Add(pgsql.SlotJobs.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
+		var j Job
+		err := row.Scan(&j.Number, &j.Name, new(int64), &j.Claimable)
+		list = append(list, j)
+		return err
+	})
+	err = s.Server.Retry(ctx, server.Passes, func() error {
+		list = nil
+		return s.Server.Commit(work, m)
+	})
+	return list, err
+}
+
+// Close closes the slot if nothing of it is left; see prescient.close_slot. leaves tells that the run leaves rows in the slot on
+// purpose.
+func (s *Session) Close(work context.Context, leaves bool) (state string, err error) {
+	err = s.Server.Ask(work, work, pgsql.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error { return row.Scan(&state) })
+	return state, err
+}
