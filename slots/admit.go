@@ -72,7 +72,7 @@ func (r *run) limitKey(l *lane, row jobs.FutureJob) (key string) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.cfg.Logger.Log(r.work, r.panicLevel("LimitBy of "+l.job.Name), "LimitBy panicked: the check counts to the empty key", "check", row.Key().String(), "panic", p)
+			r.cfg.Logger.Log(r.work, r.report.panicLevel("LimitBy of "+l.job.Name), "LimitBy panicked: the check counts to the empty key", "check", row.Key().String(), "panic", p)
 		}
 	}()
 	return permit.Key(l.job.LimitBy(row))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/bits"
 	"runtime/debug"
@@ -208,7 +207,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 	defer func() {
 		took := time.Since(u.began)
 		if p := recover(); p != nil {
-			rd.run.logPanic(ctx, u.def, u.String(), p, debug.Stack())
+			rd.run.report.logPanic(ctx, u.def, u.String(), p, debug.Stack())
 			err = fmt.Errorf("panic: %v", p)
 		}
 		goOn = rd.conclude(ctx, u, results, err, took)
@@ -231,20 +230,6 @@ func (rd *round) check(u *unit) (goOn bool) {
 
 // isTooLate tells whether the deadline of a unit has passed since its rows were read.
 func (rd *round) isTooLate(u *unit) bool { return guard.PastDeadline(u.def, rd.run.moment()) }
-
-// logPanic logs a panic of a check of rows.
-func (r *run) logPanic(ctx context.Context, job *jobs.Definition, rows string, p any, stack []byte) {
-	r.cfg.Logger.Log(ctx, r.panicLevel("check of "+job.Name), "check panicked", "check", rows, "panic", p, "stack", string(stack))
-}
-
-// panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
-// debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its error.
-func (r *run) panicLevel(function string) slog.Level {
-	if _, told := r.panicked.LoadOrStore(function, true); told {
-		return slog.LevelDebug
-	}
-	return slog.LevelError
-}
 
 // brief tells the rows where they stand.
 func (r *run) brief(u *unit) {
@@ -285,7 +270,7 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 			result.Err = fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, result.Err)
 		}
 		if p, ok := errors.AsType[*jobs.PanicError](result.Err); ok {
-			rd.run.logPanic(ctx, u.def, u.rows[i].Key().String(), p.Value, p.Stack)
+			rd.run.report.logPanic(ctx, u.def, u.rows[i].Key().String(), p.Value, p.Stack)
 		}
 		list[i] = guard.After(u.def, moment, &u.rows[i], result.Next, result.Err)
 		list[i].Payload = result.Payload
@@ -486,18 +471,10 @@ func (rd *round) abandonOverdue() {
 			continue
 		}
 		r.cfg.Logger.ErrorContext(r.work, "check abandoned", "check", was.String(), "timeout", u.def.Timeout, "grace", r.cfg.Grace)
-		if r.abandon() >= r.cfg.Workers {
+		if r.report.abandon() >= r.cfg.Workers {
 			r.halt(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 		}
 		u.queue.door.Leave()
 		go rd.checkMany(u.queue)
 	}
-}
-
-// abandon counts a check that was abandoned, and returns how many were.
-func (r *run) abandon() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Abandoned++
-	return r.result.Abandoned
 }

@@ -221,7 +221,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 		n = row.Expected(outcomes)
 	}
 	n.Yielded = int64(len(outcomes)) - n.Checked()
-	r.count(n, outcomes)
+	r.report.count(n, outcomes, r.known)
 	rd.claim.troubled.Store(nil)
 	return errRecorded
 }
@@ -242,7 +242,7 @@ func (rd *round) countLost(u *unit) {
 		return
 	}
 	if done, err := rd.run.find(rd.claim, u.lost.part); err == nil && done {
-		rd.run.count(row.Expected(u.lost.outcomes), u.lost.outcomes)
+		rd.run.report.count(row.Expected(u.lost.outcomes), u.lost.outcomes, rd.run.known)
 	}
 }
 

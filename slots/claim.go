@@ -100,9 +100,7 @@ func (r *run) takeOver() (bool, error) {
 		}
 	}
 	c.lane = c.lanes[0]
-	r.mu.Lock()
-	r.result.TakenOver++
-	r.mu.Unlock()
+	r.report.takeOver()
 	r.begin(c, 0)
 	return true, nil
 }

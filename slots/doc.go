@@ -26,7 +26,7 @@
 //	run.trace       trace.go    what goes into the trace of a row that is moved; see prescient.why
 //	Ledger          ledger.go   what there is to see; ledger_jobs.go how the jobs do, which package health judges
 //	run.openBook    learned.go  looks that come earlier than a check has asked for, by package learn
-//	Observer        observer.go what a run tells of itself, for metrics
+//	report          report.go   what a run tells of itself: its result, its progress, and the Observer (observer.go)
 //
 // The statements are functions in the database (open_slot, claim_rows, take_over, fence, close_slot in
 // sql/functions): each is one message that commits by itself, so a runner that is stopped in its middle

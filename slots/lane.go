@@ -71,7 +71,7 @@ func (r *run) know(list []session.Job) {
 		}
 		switch {
 		case !registered && j.Claimable:
-			r.note(j.Name)
+			r.report.note(j.Name)
 		case registered && (r.sel.job == "" || r.sel.job == def.Name):
 			l := r.lane(j.Number, def)
 			r.known[j.Number] = slotJob{def, l}

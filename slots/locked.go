@@ -111,7 +111,7 @@ func (r *run) recordFree(c *claim, batch []row.Outcome, wait time.Duration) (loc
 	}
 	done := row.Only(batch, func(o *row.Outcome) bool { return !busy[o.ID] })
 	n.Yielded = int64(len(done)) - n.Checked()
-	r.count(n, done)
+	r.report.count(n, done, r.known)
 	return row.Only(batch, func(o *row.Outcome) bool { return busy[o.ID] }), nil
 }
 

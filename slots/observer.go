@@ -1,12 +1,9 @@
 package slots
 
 import (
-	"cmp"
-	"runtime/debug"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
-	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // Observer is told what runs have done, for metrics. It is called by several goroutines at once, and what it takes is
@@ -42,36 +39,3 @@ const (
 )
 
 var moves = map[guard.Move]string{guard.MoveNext: Rescheduled, guard.MoveRetry: Retried, guard.MoveDefer: Deferred}
-
-// observe tells the observer of outcomes that were recorded. Neighbours that are alike are one entry.
-func (r *run) observe(outcomes []row.Outcome) {
-	if r.cfg.Observer == nil || len(outcomes) == 0 {
-		return
-	}
-	var list []Recorded
-	for _, o := range outcomes {
-		entry := Recorded{
-			Job: r.known[o.Number].def.Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
-			Checked: o.Ran, Lateness: o.Lateness, Duration: o.Duration,
-		}
-		if last := len(list) - 1; last >= 0 {
-			if entry.Rows = list[last].Rows; entry == list[last] {
-				list[last].Rows++
-				continue
-			}
-		}
-		entry.Rows = 1
-		list = append(list, entry)
-	}
-	r.tell("Observer.Recorded", func() { r.cfg.Observer.Recorded(list) })
-}
-
-// tell calls a function that is told something, and is not to end a run by a panic.
-func (r *run) tell(name string, function func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.cfg.Logger.Log(r.stop, r.panicLevel(name), "a function that looks on panicked", "function", name, "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	function()
-}

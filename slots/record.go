@@ -106,7 +106,7 @@ func (r *run) recordAll(c *claim, batch []row.Outcome, ends bool) error {
 		r.closed.Store(true)
 	}
 	n.Yielded = int64(len(batch)) - n.Checked()
-	r.count(n, batch)
+	r.report.count(n, batch, r.known)
 	return nil
 }
 

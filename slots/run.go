@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/permit"
-	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/session"
 	"github.com/prescient-go/prescient/slots/internal/turn"
@@ -69,31 +67,27 @@ type run struct {
 	write       atomic.Int64              // rows that are recorded at once
 	wake        chan struct{}             // something has changed for the goroutine of do
 	closed      atomic.Bool               // the last record has closed the slot
-	panicked    sync.Map                  // whose panic was logged; see panicLevel
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes []*lane           // of them; only the goroutine of do uses it
 	order *turn.Order       // in which lanes have their turn; only the goroutine of do uses it
 	book  learn.Book        // of jobs that learn; nil: none of them has rows in the slot
 
-	mu     sync.Mutex
-	result Result
-
-	telling sync.Mutex // held while Progress is called
+	report *report
 }
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{
 		Runner: r, slot: slot, sel: sel,
 		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections), readers: make(permit.Semaphore, 1), writers: make(permit.Semaphore, 2), patience: make(permit.Semaphore, 1),
-		wake: make(chan struct{}, 1), result: Result{Slot: slot, Kind: sel.kind},
-		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
+		wake: make(chan struct{}, 1), order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
 	n.session = session.Session{
 		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Clock: n.clock,
 	}
 	n.write.Store(int64(r.cfg.Page))
 	n.stop, n.halt = context.WithCancelCause(ctx)
+	n.report = &report{cfg: &r.cfg, ctx: n.stop, result: Result{Slot: slot, Kind: sel.kind}}
 	n.leases = lease.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
 	return n
 }
@@ -145,8 +139,8 @@ func (r *run) open() (state string, err error) {
 		return "", fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
 	}
 	r.know(list)
-	r.place, r.result.Planned = opened.Place, opened.Planned
-	r.result.TakenOver += opened.Taken
+	r.place = opened.Place
+	r.report.opened(opened)
 	switch {
 	case opened.State == "early" && opened.Ahead > 0:
 		return opened.State, earlyError{opened.Ahead}
@@ -158,11 +152,8 @@ func (r *run) open() (state string, err error) {
 
 // finish turns how the run ended into its result and error.
 func (r *run) finish(state State, err error) (Result, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	result := r.result
+	result := r.report.soFar()
 	result.State, result.Lost = state, r.leases.Lost()
-	result.Unknown, result.Failures = slices.Clone(result.Unknown), slices.Clone(result.Failures) // what lingers may go on counting
 	cause := context.Cause(r.stop)
 	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
 	switch {
@@ -295,45 +286,7 @@ func (r *run) changed() {
 	}
 }
 
-// count adds what was recorded to the result.
-func (r *run) count(n row.Tally, recorded []row.Outcome) {
-	r.observe(recorded)
-	r.addResult(n, recorded)
-	if r.cfg.Progress == nil || n.Checked() == 0 {
-		return
-	}
-	r.telling.Lock() // and not mu, which the end of a stopped run needs, whatever Progress does
-	defer r.telling.Unlock()
-	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
-}
-
-func (r *run) addResult(n row.Tally, recorded []row.Outcome) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.add(n)
-	for i := range recorded {
-		if o := &recorded[i]; o.IsFailure() {
-			r.result.addFailure(r.known[o.Number].def.Name, o)
-		}
-	}
-}
-
-func (r *run) progress() Progress {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Progress{Slot: r.slot, Planned: r.result.Planned, Recorded: r.result.Checked}
-}
-
 // moment is now, by which a row is judged.
 func (r *run) moment() guard.Moment {
 	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp}
-}
-
-// note remembers a job that is not registered here.
-func (r *run) note(unknown string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if i, known := slices.BinarySearch(r.result.Unknown, unknown); !known {
-		r.result.Unknown = slices.Insert(r.result.Unknown, i, unknown)
-	}
 }

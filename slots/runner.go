@@ -94,7 +94,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 	end(err, result.LogValue().Group()...)
 	result.logFailures(ctx, r.cfg.Logger)
 	if r.cfg.Observer != nil && !isEarly(err) {
-		n.tell("Observer.Ran", func() { r.cfg.Observer.Ran(result, err) })
+		n.report.tell("Observer.Ran", func() { r.cfg.Observer.Ran(result, err) })
 	}
 	if err != nil {
 		return result, fmt.Errorf("run slot %s: %w", slot.UTC().Format(time.RFC3339), err)

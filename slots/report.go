@@ -1,0 +1,142 @@
+package slots
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/session"
+)
+
+// report is what a run tells of itself: its result, its progress, what was recorded, and panics of functions.
+type report struct {
+	cfg      *Config
+	ctx      context.Context // of log lines
+	panicked sync.Map        // whose panic was logged; see panicLevel
+	telling  sync.Mutex      // held while Progress is called
+
+	mu     sync.Mutex
+	result Result
+}
+
+// opened takes note of the slot as the run found it.
+func (r *report) opened(o session.Opened) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Planned = o.Planned
+	r.result.TakenOver += o.Taken
+}
+
+// takeOver counts a claim that was taken over.
+func (r *report) takeOver() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.TakenOver++
+}
+
+// soFar returns the result, which does not change any more: checks that linger may go on counting.
+func (r *report) soFar() Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result := r.result
+	result.Unknown, result.Failures = slices.Clone(result.Unknown), slices.Clone(result.Failures)
+	return result
+}
+
+// count adds what was recorded to the result.
+func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]slotJob) {
+	r.observe(recorded, known)
+	r.add(n, recorded, known)
+	if r.cfg.Progress == nil || n.Checked() == 0 {
+		return
+	}
+	r.telling.Lock() // and not mu, which the end of a stopped run needs, whatever Progress does
+	defer r.telling.Unlock()
+	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
+}
+
+func (r *report) add(n row.Tally, recorded []row.Outcome, known map[int64]slotJob) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.add(n)
+	for i := range recorded {
+		if o := &recorded[i]; o.IsFailure() {
+			r.result.addFailure(known[o.Number].def.Name, o)
+		}
+	}
+}
+
+func (r *report) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Progress{Slot: r.result.Slot, Planned: r.result.Planned, Recorded: r.result.Checked}
+}
+
+// note remembers a job that is not registered here.
+func (r *report) note(unknown string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i, known := slices.BinarySearch(r.result.Unknown, unknown); !known {
+		r.result.Unknown = slices.Insert(r.result.Unknown, i, unknown)
+	}
+}
+
+// observe tells the observer of outcomes that were recorded. Neighbours that are alike are one entry.
+func (r *report) observe(outcomes []row.Outcome, known map[int64]slotJob) {
+	if r.cfg.Observer == nil || len(outcomes) == 0 {
+		return
+	}
+	var list []Recorded
+	for _, o := range outcomes {
+		entry := Recorded{
+			Job: known[o.Number].def.Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
+			Checked: o.Ran, Lateness: o.Lateness, Duration: o.Duration,
+		}
+		if last := len(list) - 1; last >= 0 {
+			if entry.Rows = list[last].Rows; entry == list[last] {
+				list[last].Rows++
+				continue
+			}
+		}
+		entry.Rows = 1
+		list = append(list, entry)
+	}
+	r.tell("Observer.Recorded", func() { r.cfg.Observer.Recorded(list) })
+}
+
+// tell calls a function that is told something, and is not to end a run by a panic.
+func (r *report) tell(name string, function func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.cfg.Logger.Log(r.ctx, r.panicLevel(name), "a function that looks on panicked", "function", name, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	function()
+}
+
+// logPanic logs a panic of a check of rows.
+func (r *report) logPanic(ctx context.Context, job *jobs.Definition, rows string, p any, stack []byte) {
+	r.cfg.Logger.Log(ctx, r.panicLevel("check of "+job.Name), "check panicked", "check", rows, "panic", p, "stack", string(stack))
+}
+
+// panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
+// debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its error.
+func (r *report) panicLevel(function string) slog.Level {
+	if _, told := r.panicked.LoadOrStore(function, true); told {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
+}
+
+// abandon counts a check that was abandoned, and returns how many were.
+func (r *report) abandon() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Abandoned++
+	return r.result.Abandoned
+}
