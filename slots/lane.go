@@ -113,7 +113,7 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	}
 	if d.Limited() {
 		l.limit = permit.NewLimit(
-			permit.Run{Server: &r.Runner.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work},
+			permit.Run{Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work},
 			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
 		r.leases.Join(l.limit)
 	}
