@@ -14,16 +14,10 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
-)
-
-// The errors of checks that do not return properly, as they stand in last_error.
-var (
-	errTimeout = errors.New("timeout")
-	errIgnored = errors.New("the check went on and was abandoned")
-	errGoexit  = errors.New("the check called runtime.Goexit")
 )
 
 // linger is how long an outcome may wait for others to be recorded with.
@@ -200,10 +194,10 @@ func (rd *round) check(u *unit) (goOn bool) {
 		u.queue.door.Spare(u.at)
 		return rd.settle(u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 	}
-	ctx := &deadline{claim: rd.claim.ctx, at: u.began.Add(u.def.Timeout)} // the same instant for abandonOverdue
-	defer ctx.end()
+	ctx := call.NewContext(rd.claim.ctx, u.began.Add(u.def.Timeout)) // the same instant for abandonOverdue
+	defer ctx.End()
 	var results []jobs.Result
-	err := errGoexit // unless the function returns or panics
+	err := call.ErrGoexit // unless the function returns or panics
 	defer func() {
 		took := time.Since(u.began)
 		if p := recover(); p != nil {
@@ -211,7 +205,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 		goOn = rd.conclude(ctx, u, results, err, took)
-		if err == errGoexit && goOn { //nolint:errorlint // this goroutine is about to end
+		if err == call.ErrGoexit && goOn { //nolint:errorlint // this goroutine is about to end
 			u.queue.door.Leave()
 			go rd.checkMany(u.queue)
 		}
@@ -249,7 +243,7 @@ func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, e
 		return rd.yield(u)
 	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
 		return rd.forget(u)
-	case u.failedAsAWhole(err) && !(errors.Is(context.Cause(ctx), errTimeout) && u.hangs()):
+	case u.failedAsAWhole(err) && !(errors.Is(context.Cause(ctx), call.ErrTimeout) && u.hangs()):
 		rd.run.cfg.Logger.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)
 		u.split = true
 		return rd.yield(u)
@@ -266,8 +260,8 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 		if err == nil {
 			result = results[i]
 		}
-		if result.Err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-			result.Err = fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, result.Err)
+		if result.Err != nil && errors.Is(context.Cause(ctx), call.ErrTimeout) {
+			result.Err = fmt.Errorf("%w after %s: %w", call.ErrTimeout, u.def.Timeout, result.Err)
 		}
 		if p, ok := errors.AsType[*jobs.PanicError](result.Err); ok {
 			rd.run.report.logPanic(ctx, u.def, u.rows[i].Key().String(), p.Value, p.Stack)
@@ -466,7 +460,7 @@ func (rd *round) abandonOverdue() {
 	}
 	rd.mu.Unlock()
 	for u, was := range overdue {
-		err := fmt.Errorf("%w after %s: %w", errTimeout, u.def.Timeout, errIgnored)
+		err := fmt.Errorf("%w after %s: %w", call.ErrTimeout, u.def.Timeout, call.ErrIgnored)
 		if !rd.settle(u, rd.outcomes(was, rd.verdicts(r.work, was, nil, err), true, r.mostOf(u.def))) {
 			continue
 		}

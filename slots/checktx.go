@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -40,7 +41,7 @@ const (
 
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.
-func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
+func (rd *round) checkTx(ctx *call.Context, u *unit) ([]jobs.Result, error) {
 	open, end := context.WithCancel(rd.claim.ctx) // while its transaction is
 	defer end()
 	waits := time.AfterFunc(u.def.Timeout, end)
@@ -69,7 +70,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		return nil, rd.postpone(open, u, errAgain)
 	}
 	rd.restart(u)
-	ctx.at = u.began.Add(u.def.Timeout)
+	ctx.Restart(u.began.Add(u.def.Timeout))
 	if rd.isTooLate(u) {
 		err := rd.commit(ctx, tx, u, rd.unchecked(u, guard.Verdict{Outcome: jobs.DeadlinePassed}))
 		tx.End()
@@ -97,7 +98,7 @@ func (rd *round) checkTx(ctx *deadline, u *unit) ([]jobs.Result, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil && rd.claim.ctx.Err() == nil {
-		return nil, errTimeout
+		return nil, call.ErrTimeout
 	}
 	return nil, rd.commit(ctx, tx, u, rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began)))
 }
@@ -200,7 +201,7 @@ func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 // commit records the outcomes of a check in its own transaction, which it commits.
 func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes []row.Outcome) error {
 	if !rd.isRunning(u) {
-		return errIgnored
+		return call.ErrIgnored
 	}
 	r := rd.run
 	ours := u.def.DB == nil

@@ -13,7 +13,7 @@
 //	run.workOn      work.go     the way of a claim: read, check, record, done
 //	run.admit       admit.go    divides the rows of a claim by the door that their checks wait at
 //	permit.Door     internal/permit  where a check waits for a place, its instant and a worker; what all runners may do of a job
-//	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors
+//	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors (internal/call)
 //	round.isGone    gone.go     rows that are cancelled or moved while they wait for that
 //	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself
 //	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
@@ -58,6 +58,7 @@
 //	lease           server               tokens; what else a heartbeat renews is a Companion
 //	permit          server               the rules of jobs, and no rows
 //	session         server               no rows and no checks
+//	call            elapsed              no SQL and no claims
 //
 // Package internal/shape tests how large structs, types and packages are. Its table of exceptions only shrinks.
 //

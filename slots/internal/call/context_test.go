@@ -1,4 +1,4 @@
-package slots
+package call
 
 import (
 	"context"
@@ -10,17 +10,20 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
+// errLost is a cause of the parent.
+var errLost = errors.New("lease lost")
+
 // Each way to look at a deadline sees each way it ends, whether somebody waited for it or not.
 func TestDeadlineEnds(t *testing.T) {
 	endings := map[string]struct {
-		end   func(d *deadline, cancelClaim context.CancelCauseFunc)
+		end   func(d *Context, cancelClaim context.CancelCauseFunc)
 		err   error
 		cause error
 	}{
-		"in time":    {func(*deadline, context.CancelCauseFunc) { time.Sleep(59 * time.Second) }, nil, nil},
-		"timeout":    {func(*deadline, context.CancelCauseFunc) { time.Sleep(time.Minute) }, context.DeadlineExceeded, errTimeout},
-		"lease lost": {func(_ *deadline, lose context.CancelCauseFunc) { lose(ErrLeaseLost) }, context.Canceled, ErrLeaseLost},
-		"over":       {func(d *deadline, _ context.CancelCauseFunc) { d.end() }, context.Canceled, context.Canceled},
+		"in time":    {func(*Context, context.CancelCauseFunc) { time.Sleep(59 * time.Second) }, nil, nil},
+		"timeout":    {func(*Context, context.CancelCauseFunc) { time.Sleep(time.Minute) }, context.DeadlineExceeded, ErrTimeout},
+		"lease lost": {func(_ *Context, lose context.CancelCauseFunc) { lose(errLost) }, context.Canceled, errLost},
+		"over":       {func(d *Context, _ context.CancelCauseFunc) { d.End() }, context.Canceled, context.Canceled},
 	}
 	looks := map[string]func(ctx context.Context) (err, cause error){
 		"itself": func(ctx context.Context) (error, error) { return ctx.Err(), context.Cause(ctx) },
@@ -36,8 +39,8 @@ func TestDeadlineEnds(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					claim, lose := context.WithCancelCause(t.Context())
 					defer lose(nil)
-					d := &deadline{claim: claim, at: elapsed.Now().Add(time.Minute)}
-					defer d.end()
+					d := NewContext(claim, elapsed.Now().Add(time.Minute))
+					defer d.End()
 					var done <-chan struct{}
 					if armed {
 						done = d.Done()
@@ -69,8 +72,8 @@ type contextKey struct{}
 
 func TestDeadlineIsUnarmedUntilSomebodyWaits(t *testing.T) {
 	at := elapsed.Now().Add(time.Minute)
-	d := &deadline{claim: context.WithValue(t.Context(), contextKey{}, "of the claim"), at: at}
-	defer d.end()
+	d := NewContext(context.WithValue(t.Context(), contextKey{}, "of the claim"), at)
+	defer d.End()
 	if got, ok := d.Deadline(); got != at || !ok || d.Err() != nil {
 		t.Errorf("Deadline is %v, %t, want %v; Err is %v", got, ok, at, d.Err())
 	}
