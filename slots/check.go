@@ -243,7 +243,7 @@ func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, e
 		return rd.yield(u)
 	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
 		return rd.forget(u)
-	case u.failedAsAWhole(err) && !(errors.Is(context.Cause(ctx), call.ErrTimeout) && u.hangs()):
+	case u.failedAsAWhole(err) && (!errors.Is(context.Cause(ctx), call.ErrTimeout) || !u.hangs()):
 		rd.run.cfg.Logger.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)
 		u.split = true
 		return rd.yield(u)

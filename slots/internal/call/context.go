@@ -68,10 +68,13 @@ func (c *Context) quiet() bool {
 	return c.armed == nil && !c.over && c.parent.Err() == nil && elapsed.Now().Before(c.at)
 }
 
+// Deadline returns the instant at which the context ends.
 func (c *Context) Deadline() (time.Time, bool) { return c.at, true }
 
+// Done arms.
 func (c *Context) Done() <-chan struct{} { return c.arm().Done() }
 
+// Err arms only once the context has ended.
 func (c *Context) Err() error {
 	if c.quiet() {
 		return nil
