@@ -6,7 +6,7 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy learn clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,9 +65,6 @@ deploy: ## rewrite the files of deploy, which prescient prints
 
 pictures: ## draw the pictures of docs anew, from rows that are measured
 	go test -count 1 -run Picture ./docs -update
-
-learn: postgres ## what is learned from real orders, and what it saves: the figures and the picture of docs/learning.md, where the orders are
-	go test -count 1 -timeout 30m -v -run HalfOfTheChecks ./slots/learn -update
 
 clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
 	cd examples/python && python3 generate.py ../../jobs/schedule/httpapi/openapi.json > schedules.py

@@ -35,7 +35,7 @@ var workloads = []workload{
 	{"serve", "browsers that look at every page, with rows that wait and a year of ledger", serve, true, false},
 	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
 	{"forecast", "a forecast of a day out of 1M, 3M and 30M rows; how far the run times that it tells are off", forecasts, false, false},
-	{"learned", "checks that history chooses against those that it does not; advise out of 100k, 1M and 10M rows of history", learned, false, false},
+	{"advise", "advise out of 100k, 1M and 10M rows of history", advised, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
 	{"stores", "the same rows in 1, 2 and 4 stores, each on a server of its own; 100M rows that wait in four; only where it is named", stores, true, true},
 	{"story", "enqueue, move and finish in a schema that keeps the story of each row, against one that does not", story, false, false},

@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -23,7 +22,6 @@ import (
 type adviseOptions struct {
 	job, by string
 	rows    count
-	learn   bool
 }
 
 func newAdvise(a *App) *cobra.Command {
@@ -35,18 +33,13 @@ func newAdvise(a *App) *cobra.Command {
 which next ones would halve the checks. History is what it goes by: a row was finished at some time between the last check
 that found nothing and the one that ended it. DELAY is how long after that the check came, on average.
 
-What a function asks for as an alert is not touched: it comes as it does. Where a fixed interval does about as well as looks of
-which each has its own delay, it says so. docs/learning.md has more, and how jobs.Learned does this by itself.`,
+The command changes nothing: return the interval that you choose from the job's function. docs/advise.md has an example.`,
 		Example: `  prescient advise
-  prescient advise --job order.unshipped --by carrier
-  prescient advise --learn  # makes the curves of jobs.Learned anew, now`,
+  prescient advise --job order.unshipped --by carrier`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.by != "" && o.job == "" {
 				return usagef("--by tells the rows of one job apart: give --job, too")
-			}
-			if o.learn {
-				a.command += " --learn" // which needs another role
 			}
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return advise(ctx, a, o) })
 		},
@@ -54,7 +47,6 @@ which each has its own delay, it says so. docs/learning.md has more, and how job
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload by which its rows are told apart, such as carrier")
 	countVar(c.Flags(), &o.rows, "rows", learn.DefaultRows, "number of rows of history that are read at the most, the newest")
-	c.Flags().BoolVar(&o.learn, "learn", false, "first make the curves of the jobs that are registered with jobs.Learned anew")
 	return c
 }
 
@@ -89,9 +81,8 @@ type pointView struct {
 
 // advisedView is what was advised, and what that is from.
 type advisedView struct {
-	Read    int64        `json:"read"`    // rows of history
-	Learned int          `json:"learned"` // jobs whose curves were made anew
-	Jobs    []adviceView `json:"jobs"`
+	Read int64        `json:"read"` // rows of history
+	Jobs []adviceView `json:"jobs"`
 }
 
 func newPlanView(p *learn.Plan) *planView {
@@ -134,11 +125,6 @@ func advise(ctx context.Context, a *App, o adviseOptions) error {
 			return err
 		}
 		var view advisedView
-		if o.learn {
-			if view.Learned, err = relearn(ctx, a, db, setting.Now()); err != nil {
-				return err
-			}
-		}
 		bounds := learn.Bounds{Rows: int64(o.rows), Time: time.Minute}
 		list, read, err := learn.Advise(ctx, db, a.schema(), learn.Question{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
 		if err != nil {
@@ -153,25 +139,6 @@ func advise(ctx context.Context, a *App, o adviseOptions) error {
 		}
 		return a.print(view, func() error { return printAdvice(a, view, list) })
 	})
-}
-
-// relearn makes the curves of the jobs that learn anew.
-func relearn(ctx context.Context, a *App, db *sqlx.DB, now time.Time) (int, error) {
-	var list []*jobs.Definition
-	for d := range a.registry.All() {
-		if d.Learns() {
-			list = append(list, d)
-		}
-	}
-	if len(list) == 0 {
-		a.log.WarnContext(ctx, "nothing is learned: no job of this binary is registered with jobs.Learned")
-		return 0, nil
-	}
-	n, _, err := learn.Refresh(ctx, db, a.schema(), list, now, now, learn.Bounds{Time: time.Minute})
-	if err == nil && n == 0 {
-		a.log.WarnContext(ctx, "nothing is learned: a run is at it just now")
-	}
-	return n, err
 }
 
 func printAdvice(a *App, told advisedView, list []learn.Advice) error {

@@ -115,12 +115,6 @@ func options(o config.Options) []jobs.Option {
 	if o.SLA > 0 {
 		list = append(list, jobs.SLA(o.SLA))
 	}
-	if o.Learned != (config.Span{}) {
-		list = append(list, jobs.Learned(o.Learned.Min, o.Learned.Max))
-	}
-	if o.LearnedBy != "" {
-		list = append(list, jobs.LearnedBy(o.LearnedBy))
-	}
 	return list
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -47,9 +46,6 @@ type definitionView struct {
 	Untraced    bool          `json:"untraced"`
 	OwnPool     bool          `json:"own_pool"` // the option Through
 	Misfire     jobs.Misfire  `json:"misfire"`
-	LearnMin    duration.Text `json:"learn_min"`
-	LearnMax    duration.Text `json:"learn_max"` // 0s: not learned
-	LearnBy     string        `json:"learn_by"`
 }
 
 func listRegistered(ctx context.Context, a *App) error {
@@ -71,12 +67,12 @@ func listRegistered(ctx context.Context, a *App) error {
 	}
 	header := table.Row{
 		"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", optional("DEADLINE"), "SLA", optional("WITHIN"), optional("CONCURRENCY"),
-		optional("MISFIRE"), optional("LEARNED"), optional("FROM"), optional("OPTIONS"),
+		optional("MISFIRE"), optional("FROM"), optional("OPTIONS"),
 	}
 	return printList(a, views, header, func(v definitionView) table.Row {
 		return table.Row{
 			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, orNone(time.Duration(v.Deadline)),
-			orNone(time.Duration(v.SLA)), orNone(time.Duration(v.Within)), v.Concurrency, string(v.Misfire), v.learned(),
+			orNone(time.Duration(v.SLA)), orNone(time.Duration(v.Within)), v.Concurrency, string(v.Misfire),
 			v.From, v.options(),
 		}
 	})
@@ -90,7 +86,6 @@ func newDefinitionView(d *jobs.Definition, from string) definitionView {
 		SLA: duration.Text(d.SLA), Within: duration.Text(d.Within), BatchSize: d.BatchSize, Concurrency: d.Concurrency,
 		AtMost: d.AtMost, PerSecond: d.PerSecond, LimitByKey: d.LimitBy != nil, Priority: d.Priority, Untraced: d.Untraced,
 		OwnPool: d.DB != nil, Misfire: d.Misfire,
-		LearnMin: duration.Text(d.LearnMin), LearnMax: duration.Text(d.LearnMax), LearnBy: d.LearnBy,
 	}
 }
 
@@ -115,16 +110,4 @@ func (v definitionView) options() string {
 	add(v.Untraced, "untraced")
 	add(v.OwnPool, "own pool")
 	return strings.Join(list, ", ")
-}
-
-// learned is how history chooses the next check, for a person.
-func (v definitionView) learned() string {
-	if v.LearnMax == 0 {
-		return ""
-	}
-	text := config.Span{Min: time.Duration(v.LearnMin), Max: time.Duration(v.LearnMax)}.String()
-	if v.LearnBy != "" {
-		text += " by " + v.LearnBy
-	}
-	return text
 }

@@ -57,9 +57,6 @@ func registrations() map[string]registration {
 		"SLA":         {with: jobs.SLA(777 * time.Second)},
 		"Untraced":    {with: jobs.Untraced()},
 		"Priority":    {with: jobs.Priority(777)},
-		"LearnMin":    {both: []jobs.Option{jobs.Learned(time.Hour, 777*time.Hour)}, with: jobs.Learned(7*time.Hour, 777*time.Hour)},
-		"LearnMax":    {with: jobs.Learned(time.Hour, 777*time.Hour)},
-		"LearnBy":     {both: []jobs.Option{jobs.Learned(time.Hour, time.Hour)}, with: jobs.LearnedBy("carrier")},
 		"DB":          {with: jobs.Through(&sqlx.DB{})},
 	}
 }

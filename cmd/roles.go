@@ -20,7 +20,7 @@ import (
 // a runner an app and a reader.
 var roleOf = map[string]pgsql.Role{
 	"run": pgsql.Runner, "catch-up": pgsql.Runner, "daemon": pgsql.Runner,
-	"serve": pgsql.Reader, "status": pgsql.Reader, "forecast": pgsql.Reader, "why": pgsql.Reader, "advise": pgsql.Reader, "advise --learn": pgsql.Runner, "doctor": pgsql.Reader,
+	"serve": pgsql.Reader, "status": pgsql.Reader, "forecast": pgsql.Reader, "why": pgsql.Reader, "advise": pgsql.Reader, "doctor": pgsql.Reader,
 	"crontab": pgsql.Reader, "systemd": pgsql.Reader, "kubernetes": pgsql.Reader,
 	"slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator, "slots rewind": pgsql.Operator,
 	"jobs list": pgsql.Reader, "jobs show": pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,

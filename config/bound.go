@@ -75,13 +75,6 @@ type Options struct {
 	// Within says that any slot will do for the next check that is this much after the instant asked for at the most, in
 	// whole seconds, up to 366 days. Default: 0, the first slot.
 	Within time.Duration `mapstructure:"within"`
-
-	// Learned lets history choose when a row is looked at again, between these two after a check and no later than it asked
-	// for; see jobs.Learned. It needs MaxChecks of at least 3. Default: empty, it does not.
-	Learned Span `mapstructure:"learned"`
-
-	// LearnedBy is the field of the payload by which Learned tells rows apart. Default: empty, none.
-	LearnedBy string `mapstructure:"learned_by"`
 }
 
 var (
@@ -97,8 +90,6 @@ const (
 	wantRetry   = "a whole number, 0 for none"
 	wantLimit   = "a duration, such as 30m; 0 for none"
 	wantWithin  = "a duration of whole seconds, such as 1h, up to 366 days (8784h); 0 for the first slot"
-	wantLearned = "the shortest and the longest time to the next check, such as 1h..7d, with max_checks of at least 3"
-	wantField   = "the name of a field of the payload, up to 200 bytes, beside learned"
 )
 
 // httpRules has one entry for every setting of an HTTPJob.
@@ -136,8 +127,6 @@ var optionRules = map[string]rule[Options]{
 	"deadline":   {wantLimit, always[Options]},
 	"sla":        {wantLimit, always[Options]},
 	"within":     {wantWithin, func(o Options) bool { return isWithin(o.Within) }},
-	"learned":    {wantLearned, func(o Options) bool { return o.Learned == Span{} || o.MaxChecks >= 3 }},
-	"learned_by": {wantField, func(o Options) bool { return o.LearnedBy == "" || o.Learned != Span{} && isName(o.LearnedBy) }},
 }
 
 // withOptions adds the rules of the options of a job to its own.

@@ -79,8 +79,6 @@
 //	deadline = "0s"              # 1h: a row that cannot be checked within an hour after its slot ends unchecked
 //	sla = "0s"                   # 5m: how long after its slot a check is to begin at the latest
 //	within = "0s"                # 1h: any slot of an hour will do for a next check
-//	learned = ""                 # 1h..7d: history chooses the next check, between these
-//	learned_by = ""              # carrier: rows with different values of this field of the payload are told apart
 //
 //	[[sql_jobs]]                 # see package jobs/sqljob
 //	name = "order.unshipped"
@@ -98,8 +96,6 @@
 //	deadline = "0s"              # 1h: a row that cannot be checked within an hour after its slot ends unchecked
 //	sla = "0s"                   # 5m: how long after its slot a check is to begin at the latest
 //	within = "0s"                # 1h: any slot of an hour will do for a next check
-//	learned = ""                 # 1h..7d: history chooses the next check, between these
-//	learned_by = ""              # carrier: rows with different values of this field of the payload are told apart
 //
 // One more list, of the file alone, is for whoever has more than one schema, or database: [[stores]], of which each has a
 // name, a url (empty: database.url) and a schema (empty: database.schema; or a pattern, such as tenant_*); see [Store].

@@ -58,8 +58,6 @@ func set(target, value any) bool {
 		*target, err = strconv.Atoi(written)
 	case *time.Duration:
 		*target, err = duration.Parse(written)
-	case *Span:
-		*target, err = parseSpan(written)
 	case *Prefixes:
 		*target, err = parsePrefixes(written)
 	case *URL:

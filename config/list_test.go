@@ -16,7 +16,6 @@ var bound = struct {
 			Timeout: 5 * time.Second, BatchSize: 100, Concurrency: 1,
 			Options: Options{
 				MaxChecks: 20, Deadline: 2 * time.Hour, SLA: 5 * time.Minute, Within: time.Hour,
-				Learned: Span{time.Hour, 7 * 24 * time.Hour}, LearnedBy: "carrier",
 			},
 		},
 		{Name: "b", URL: NewEndpoint("http://localhost:8080"), Timeout: 30 * time.Second, BatchSize: 500, Concurrency: 4, Options: defaultOptions},
@@ -32,7 +31,7 @@ func TestJobsAreBoundInAFileOfEachFormat(t *testing.T) {
 		"jobs.yaml": `
 http_jobs:
   - {name: Order.Unshipped, url: "https://app:s3cret@example.com/checks", secret: ` + signing + `, timeout: 5s, batch_size: 100,
-     concurrency: 1, max_checks: 20, retry: 0, deadline: 2h, sla: 5m, within: 1h, learned: 1h..7d, learned_by: carrier}
+     concurrency: 1, max_checks: 20, retry: 0, deadline: 2h, sla: 5m, within: 1h}
   - name: b
     url: http://localhost:8080
     timeout:
@@ -53,8 +52,6 @@ retry = 0
 deadline = "2h"
 sla = "5m"
 within = "1h"
-learned = "1h..7d"
-learned_by = "carrier"
 [[http_jobs]]
 name = "b"
 url = "http://localhost:8080"
@@ -75,7 +72,7 @@ within = "2h"
 "http_jobs": [
 	{"name": "Order.Unshipped", "url": "https://app:s3cret@example.com/checks", "secret": "` + signing + `", "timeout": "5s",
 	 "batch_size": 100, "concurrency": 1, "max_checks": 20, "retry": 0, "deadline": "2h", "sla": "5m",
-	 "within": "1h", "learned": "1h .. 7d", "learned_by": "carrier"},
+	 "within": "1h"},
 	{"name": "b", "url": "http://localhost:8080"}],
 "sql_jobs": [{"name": "c", "query": "select", "database": "postgres://app:s3cret@db/shop", "role": "reader",
 	"type": "com.example.c", "timeout": "1m", "batch_size": 20, "concurrency": 3, "max_checks": 2, "retry": 1, "within": "2h"}]
@@ -112,11 +109,6 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 		"no secret":          {"http_jobs: [{name: a, url: http://a, secret: s3cret}]", []string{"set secret of", "not shown", "whsec_"}},
 		"half a second":      {"sql_jobs: [{name: a, query: q, within: 1500ms}]", []string{"set within of sql_jobs entry 1 (a) from", "want " + wantWithin}},
 		"a window too wide":  {"http_jobs: [{name: a, url: http://a, within: 8785h}]", []string{"set within of http_jobs entry 1 (a) from", "want " + wantWithin}},
-		"half a span":        {"sql_jobs: [{name: a, query: q, learned: 7d}]", []string{"set learned of sql_jobs entry 1 (a) from", `got "7d", want ` + wantLearned}},
-		"span from above":    {"sql_jobs: [{name: a, query: q, learned: 7d..1h}]", []string{"set learned of", `got "7d..1h", want ` + wantLearned}},
-		"span from 0":        {"sql_jobs: [{name: a, query: q, learned: 0..1h}]", []string{"set learned of", `got "0..1h", want ` + wantLearned}},
-		"too few to learn":   {"http_jobs: [{name: a, url: http://a, max_checks: 2, learned: 1h..7d}]", []string{"set learned of", "want " + wantLearned}},
-		"by, without learn":  {"http_jobs: [{name: a, url: http://a, learned_by: carrier}]", []string{"set learned_by of http_jobs entry 1 (a) from", `got "carrier", want ` + wantField}},
 		"unknown key":        {"http_jobs: [{name: a, url: http://a, path: /b}]", []string{"set path of http_jobs entry 1 (a) from", "unknown key, correct or remove it; http_jobs has name, url, secret,"}},
 		"name bound twice":   {"http_jobs: [{name: a, url: http://a}, {name: a, url: http://b}]", []string{"set name of http_jobs entry 2 (a) from", "bound by http_jobs entry 1 (a) already"}},
 		"name in both lists": {"http_jobs: [{name: a, url: http://a}]\nsql_jobs: [{name: b, query: q}, {name: a, query: q}]", []string{"set name of sql_jobs entry 2 (a)", "bound by http_jobs entry 1 (a) already"}},

@@ -87,8 +87,7 @@ func isGo(text string) bool {
 var given = map[string]string{
 	"": "ctx context.Context, db *sqlx.DB, tx *sqlx.Tx, client *jobs.Client, registry *jobs.Registry, placedAt time.Time",
 
-	"flow.md":     "print, send jobs.CheckFunc",
-	"learning.md": "nextAlertAt time.Time",
+	"flow.md": "print, send jobs.CheckFunc",
 
 	"../cmd/serve/pages/doc.go": "b *board.Board, access *web.Access, mux *http.ServeMux",
 

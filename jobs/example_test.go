@@ -213,22 +213,3 @@ func ExampleRegistry_Use() {
 	// Output:
 	// order.unshipped of 42: the warehouse does not answer
 }
-
-// An alert after ten days, which is never late; until then the order is looked at when most of those of its carrier are shipped, so
-// that its row is gone soon after.
-func ExampleLearned() {
-	registry := jobs.NewRegistry()
-	registry.Register("order.unshipped", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-		// Return nil, nil where it is shipped.
-		alertAt := job.FirstCheckAt().Add(10 * 24 * time.Hour)
-		if !job.Slot.Before(alertAt) { // and not: when it is called for the second time
-			slog.Warn("not shipped in ten days", "order", job.EntityKey)
-			return nil, nil
-		}
-		return &alertAt, nil // at the latest
-	}, jobs.Learned(6*time.Hour, 4*24*time.Hour), jobs.LearnedBy("carrier"), jobs.MaxChecks(20))
-
-	job, _ := registry.Lookup("order.unshipped")
-	fmt.Println(job.Learns(), job.LearnBy)
-	// Output: true carrier
-}

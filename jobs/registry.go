@@ -33,9 +33,6 @@ type Definition struct {
 	SLA         time.Duration // 0: none
 	Untraced    bool
 	Priority    int
-	LearnMin    time.Duration // of Learned
-	LearnMax    time.Duration // 0: not learned
-	LearnBy     string
 	DB          *sqlx.DB // where the transactions of its checks are; nil: those of the runner
 
 	shape  shape
@@ -292,9 +289,6 @@ func (r *Registry) add(d *Definition, opts []Option) {
 	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
 	d.must(d.DB == nil || d.InTx(), "Through needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
 	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
-	d.must(!d.Learns() || !d.Untraced, "Learned cannot go with Untraced: the trace is what is learned from")
-	d.must(!d.Learns() || d.MaxChecks >= 3, "Learned needs MaxChecks of at least 3, since a look takes neither the first check nor the last")
-	d.must(d.LearnBy == "" || d.Learns(), "LearnedBy needs Learned")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
 	d.around = r.around

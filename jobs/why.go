@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -42,9 +41,6 @@ type Event struct {
 	// Of moved: the stores, by the names of who moved it.
 	MovedFrom, MovedTo string
 
-	// Learned is, of a check, why its next slot is one that was learned; nil: it is the one that the check asked for.
-	Learned *Look
-
 	// Of the slot, by the ledger: why it was opened ("run", "catch_up"; empty: it was not, or that is no part of the
 	// story), when, and when it was done.
 	Run                string
@@ -54,14 +50,6 @@ type Event struct {
 	// "missed" (no run has opened its slot), "open" (its slot is being run, or was left), "straggler" (it was committed
 	// after its slot was closed). Empty: nothing.
 	Hindrance string
-}
-
-// Look is a check that comes earlier than it has to, by what was learned from history; see Learned.
-type Look struct {
-	Next    time.Time `json:"next"`    // its slot
-	Latest  time.Time `json:"latest"`  // the slot that was asked for
-	Percent int       `json:"percent"` // of the rows like it that were still open, so many have ended by Next
-	Class   string    `json:"class"`   // the value of the field of LearnedBy; empty: all rows of the job
 }
 
 // MostRows is how many rows of one entity Why, Show and Trace return of those that wait, and as many of those that have ended.
@@ -75,19 +63,13 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *Event) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
-		var learned []byte
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
-			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within, &learned,
+			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
 			&e.MovedFrom, &e.MovedTo)
 		e.At, e.Slot, e.For = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
 		e.Within = micros(within)
-		if err == nil && learned != nil {
-			e.Learned = &Look{}
-			err = json.Unmarshal(learned, e.Learned)
-			e.Learned.Next, e.Learned.Latest = e.Learned.Next.UTC(), e.Learned.Latest.UTC()
-		}
 		return err
 	})
 	if err != nil {

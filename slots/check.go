@@ -268,9 +268,6 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 		}
 		list[i] = guard.After(u.def, moment, &u.rows[i], result.Next, result.Err)
 		list[i].Payload = result.Payload
-		if u.def.Learns() {
-			rd.run.book.Earlier(u.def, moment, &u.rows[i], &list[i])
-		}
 		if result.Err == nil {
 			list[i].Enqueue = result.Enqueue
 		}

@@ -25,7 +25,6 @@
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
 //	run.trace       trace.go    what goes into the trace of a row that is moved; see prescient.why
 //	Ledger          ledger.go   what there is to see; ledger_jobs.go how the jobs do, which package health judges
-//	run.openBook    learned.go  looks that come earlier than a check has asked for, by package learn
 //	report          report.go   what a run tells of itself: its result, its progress, and the Observer (observer.go)
 //
 // The statements are functions in the database (open_slot, claim_rows, take_over, fence, close_slot in

@@ -17,7 +17,6 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/session"
 	"github.com/prescient-go/prescient/slots/internal/turn"
-	"github.com/prescient-go/prescient/slots/learn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -71,7 +70,6 @@ type run struct {
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes []*lane           // of them; only the goroutine of do uses it
 	order *turn.Order       // in which lanes have their turn; only the goroutine of do uses it
-	book  learn.Book        // of jobs that learn; nil: none of them has rows in the slot
 
 	report *report
 }
@@ -173,7 +171,6 @@ func (r *run) finish(state State, err error) (Result, error) {
 
 // attend is at the open slot until it is done, or nothing is left for this runner, and then hands back what it holds.
 func (r *run) attend() (state State, err error) {
-	r.openBook()
 	beats, endBeats := context.WithCancel(r.work)
 	var beating sync.WaitGroup
 	beating.Go(func() { r.leases.Beat(beats) })

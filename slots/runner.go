@@ -99,6 +99,5 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 	if err != nil {
 		return result, fmt.Errorf("run slot %s: %w", slot.UTC().Format(time.RFC3339), err)
 	}
-	n.learn(ctx)
 	return result, nil
 }

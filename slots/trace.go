@@ -19,7 +19,7 @@ func (r *run) trace(o *row.Outcome) string {
 		return ""
 	}
 	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
-		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.Lateness, Duration: o.Duration, Learned: o.Verdict.Learned}
+		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.Lateness, Duration: o.Duration}
 		if line, ok := check.Short(); ok {
 			return line
 		}
@@ -33,9 +33,6 @@ func (r *run) trace(o *row.Outcome) string {
 	}
 	if o.Verdict.Move == guard.MoveDefer {
 		entry = []any{"deferred", r.slot.Unix(), r.cfg.Name, nil, nil, nil, r.Now().UnixMilli()}
-	}
-	if o.Verdict.Learned != "" {
-		entry = append(entry, nil, nil, json.RawMessage(o.Verdict.Learned))
 	}
 	text, _ := json.Marshal(entry)
 	return string(text)

@@ -290,7 +290,6 @@ func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
 		line, ok := trace.Check{
 			Slot: time.Unix(int64(rnd.Uint32()), 0), Runner: 1 + rnd.IntN(255),
 			Lateness: time.Duration(rnd.Int64N(1<<rnd.IntN(28))) * time.Millisecond, Duration: time.Duration(rnd.Int64N(1<<rnd.IntN(28))) * time.Microsecond,
-			Learned: []string{"", `[1790000000,1790864000,50,"EUR"]`}[rnd.IntN(2)],
 		}.Short()
 		if !ok {
 			t.Fatal("a check has no short form")

@@ -136,7 +136,6 @@ on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slo
     prescient.job_place, prescient.job_pace, prescient.schedule, prescient.schedule_drop
 to prescient_runner;
 grant insert, update on prescient.slot_run to prescient_runner;
-grant insert, delete on prescient.learned_curve to prescient_runner;
 grant update (registered_at, sla) on prescient.job to prescient_runner;
 
 grant update on prescient.job to prescient_operator;

@@ -26,7 +26,6 @@ const rowsOfVersion1 = `
 	insert into prescient.slot_lateness (slot, job, bucket, checks) values ('2030-03-01', 7, 3, 2);
 	insert into prescient.job_place (job, key, token, places, allocated_until) values (7, '', 5, 2, '2030-03-01');
 	insert into prescient.job_pace (job, key, free_at) values (7, '', '2030-03-01');
-	insert into prescient.learned_curve (job_exec, class, ages, finished, sampled, computed_at) values ('remind', '', '{60}', '{0.5}', 100, '2030-03-01');
 	insert into prescient.schedule (id, crontab, anchor) values ('hourly', '0 * * * *', '2030-03-01');
 	insert into prescient.schedule_drop (id, dropped) values ('hourly', 3);
 	insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a');

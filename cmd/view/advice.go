@@ -8,7 +8,7 @@ import (
 	"github.com/prescient-go/prescient/slots/learn"
 )
 
-// Advice says what would halve the checks of a job.
+// Advice says what the checks of a job have cost, and which interval would halve them.
 func Advice(a *learn.Advice) string {
 	name := a.Job
 	if a.Class != "" {
@@ -22,22 +22,22 @@ func Advice(a *learn.Advice) string {
 	case a.Halved == nil:
 		return name + ": nothing would halve the checks, since a row has one at the least, unless its owner cancels it before."
 	}
+	text := name + ": " + cost(&a.Past) + " the row is finished."
+	if a.Fixed != nil && len(a.Fixed.Next) > 0 {
+		text += fmt.Sprintf(" With a next check every %s: %s.", spoken.Duration(a.Fixed.Next[0]), cost(a.Fixed))
+	}
+	text += " With a first check after " + spoken.Duration(a.Halved.First)
 	next := []string{}
 	for _, d := range a.Halved.Next {
 		next = append(next, spoken.Duration(d))
 	}
-	text := fmt.Sprintf("%s: %.1f checks a row instead of %.1f, %s after it is finished instead of %s, with a first check after %s",
-		name, a.Halved.Checks, a.Past.Checks, spoken.Duration(a.Halved.Delay), spoken.Duration(a.Past.Delay), spoken.Duration(a.Halved.First))
 	if len(next) > 0 {
-		text += " and the next ones each " + strings.Join(next, ", ") + " later"
+		text += ", and the next ones each " + strings.Join(next, ", ") + " later"
 	}
-	text += "."
-	if a.Fixed != nil && len(a.Fixed.Next) > 0 {
-		text += fmt.Sprintf(" A fixed interval of %s has as many, %s after it is finished", spoken.Duration(a.Fixed.Next[0]), spoken.Duration(a.Fixed.Delay))
-		if a.Fixed.Delay <= a.Halved.Delay*11/10 {
-			text += ": it does about as well"
-		}
-		text += "."
-	}
-	return text
+	return text + ": " + cost(a.Halved) + "."
+}
+
+// cost says how many checks a row has, and when the last one comes.
+func cost(p *learn.Plan) string {
+	return fmt.Sprintf("%.1f checks a row, the last one %s after", p.Checks, spoken.Duration(p.Delay))
 }

@@ -26,8 +26,7 @@ type Event struct {
 	Lateness  *duration.Text `json:"lateness"` // null: there was no check
 	Duration  *duration.Text `json:"duration"`
 	Error     string         `json:"error"`
-	Learned   *jobs.Look     `json:"learned"` // null: the next slot is the one that was asked for
-	Run       string         `json:"run"`     // why the slot was opened; empty: it was not, or that is no part of the story
+	Run       string         `json:"run"` // why the slot was opened; empty: it was not, or that is no part of the story
 	OpenedAt  *time.Time     `json:"opened_at"`
 	ClosedAt  *time.Time     `json:"closed_at"`
 	Hindrance string         `json:"hindrance"`
@@ -39,7 +38,7 @@ type Event struct {
 func NewEvent(e jobs.Event) Event {
 	v := Event{
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: TimeOrNil(e.At), Slot: e.Slot,
-		For: TimeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Learned: e.Learned,
+		For: TimeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
 		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo,
 	}

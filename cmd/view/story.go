@@ -26,7 +26,7 @@ func Sentence(e jobs.Event, now time.Time, self string) string {
 		}
 		return asked + ": slot " + slot
 	case "next":
-		return "checked" + check(e) + ": it asked for another check" + learned(e)
+		return "checked" + check(e) + ": it asked for another check"
 	case "retry":
 		return "checked" + check(e) + ", and failed: " + e.Error
 	case "deferred":
@@ -47,23 +47,6 @@ func Sentence(e jobs.Event, now time.Time, self string) string {
 		return "waits for slot " + slot + due(e, now, self)
 	}
 	return ended(e, slot)
-}
-
-// learned says why the next check is not when it was asked for.
-func learned(e jobs.Event) string {
-	l := e.Learned
-	if l == nil {
-		return ""
-	}
-	text := fmt.Sprintf(" by %s at the latest; next check at %s", l.Latest.Format(time.RFC3339), l.Next.Format(time.RFC3339))
-	like := "of " + e.JobExec
-	if l.Class != "" {
-		like += " of " + l.Class
-	}
-	if l.Percent == 0 {
-		return text + ", the longest wait, since of the checks " + like + " that were open for so long next to none has ended by then"
-	}
-	return text + fmt.Sprintf(", because %d %% of the checks %s that were open for so long have ended by then", l.Percent, like)
 }
 
 // ended says how a row ended.

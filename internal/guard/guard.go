@@ -37,8 +37,6 @@ type Verdict struct {
 	Next    time.Time    // the slot it moves to, unless that has begun when it is written
 	Error   string       // what the check failed with, fit for the database
 
-	Learned string // why it moves to an earlier slot than the check asked for, as the trace has it; empty: it does not
-
 	Payload json.RawMessage  // replaces that of a row that moves, unless nil
 	Enqueue []jobs.FutureJob // asked for with it
 }

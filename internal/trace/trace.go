@@ -1,6 +1,6 @@
-// Package trace has the short form in which a row remembers a check that asked for another: 12 characters, since a row that is
-// checked every quarter of an hour is written again with all that it remembers each time; after them stands why its next slot was
-// chosen, where that was learned. prescient.trace_check and trace_value, in sql/functions, read it, too.
+// Package trace has the short form in which a row remembers a check that asked for another check. It is 12 characters long,
+// since a row that is checked every quarter of an hour is written again with its whole trace each time. The functions
+// prescient.trace_check and prescient.trace_value read it, too.
 package trace
 
 import (
@@ -18,11 +18,7 @@ type Check struct {
 	Runner   int           // its place among the runners of the slot, from 1 on
 	Lateness time.Duration // from the slot to its start, in milliseconds; of more than 4 seconds four digits are kept
 	Duration time.Duration // in microseconds; of more than 4 milliseconds four digits are kept
-	Learned  string        // an array of JSON, see prescient.trace_entry; empty: nothing was learned
 }
-
-// size is the length of a line without what was learned: base64 of 9 bytes.
-const size = 12
 
 // Short returns the line for c; false: it has none, and is to be told in JSON. That is so after 37 hours of lateness or two
 // minutes of duration, from the 256th runner on, and in the year 2106.
@@ -35,25 +31,19 @@ func (c Check) Short() (line string, ok bool) {
 	b = append(b, byte(c.Runner))
 	b = binary.BigEndian.AppendUint16(b, pack(late))
 	b = binary.BigEndian.AppendUint16(b, pack(took))
-	return base64.StdEncoding.EncodeToString(b) + c.Learned, true
+	return base64.StdEncoding.EncodeToString(b), true
 }
 
 // Parse reads a line of Short, with a line feed or without.
 func Parse(line string) (c Check, ok bool) {
-	line = strings.TrimSuffix(line, "\n")
-	if len(line) < size {
-		return c, false
-	}
-	b, err := base64.StdEncoding.DecodeString(line[:size])
-	learned := line[size:]
-	if err != nil || len(b) != 9 || learned != "" && learned[0] != '[' {
+	b, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(line, "\n"))
+	if err != nil || len(b) != 9 {
 		return c, false
 	}
 	return Check{
 		Slot: time.Unix(int64(binary.BigEndian.Uint32(b)), 0).UTC(), Runner: int(b[4]),
 		Lateness: time.Duration(unpack(binary.BigEndian.Uint16(b[5:]))) * time.Millisecond,
 		Duration: time.Duration(unpack(binary.BigEndian.Uint16(b[7:]))) * time.Microsecond,
-		Learned:  learned,
 	}, true
 }
 

@@ -11,18 +11,18 @@ func TestACheckIsReadAsItWasWritten(t *testing.T) {
 	slot := time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC)
 	const most = 1<<27 - 1
 	for _, c := range []Check{
-		{slot, 1, 0, 0, ""},
-		{slot, 255, 4095 * time.Millisecond, 4095 * time.Microsecond, `[1790000000,1790864000,50,"EUR"]`},
-		{time.Unix(0, 0).UTC(), 2, time.Millisecond, time.Microsecond, ""},
-		{time.Unix(1<<32-1, 0).UTC(), 2, 123400 * time.Millisecond, 56780 * time.Microsecond, ""},
-		{slot, 17, most * time.Millisecond, most * time.Microsecond, ""},
+		{slot, 1, 0, 0},
+		{slot, 255, 4095 * time.Millisecond, 4095 * time.Microsecond},
+		{time.Unix(0, 0).UTC(), 2, time.Millisecond, time.Microsecond},
+		{time.Unix(1<<32-1, 0).UTC(), 2, 123400 * time.Millisecond, 56780 * time.Microsecond},
+		{slot, 17, most * time.Millisecond, most * time.Microsecond},
 	} {
 		line, ok := c.Short()
-		if !ok || len(line) != 12+len(c.Learned) || strings.ContainsAny(line[:12], "[{\n") {
+		if !ok || len(line) != 12 || strings.ContainsAny(line, "[{\n") {
 			t.Fatalf("%v is %q, %v; want 12 characters that are no JSON", c, line, ok)
 		}
 		got, ok := Parse(line + "\n")
-		if !ok || got.Slot != c.Slot || got.Runner != c.Runner || got.Learned != c.Learned || !near(got.Lateness, c.Lateness) || !near(got.Duration, c.Duration) {
+		if !ok || got.Slot != c.Slot || got.Runner != c.Runner || !near(got.Lateness, c.Lateness) || !near(got.Duration, c.Duration) {
 			t.Errorf("%v is read as %v, %v", c, got, ok)
 		}
 	}

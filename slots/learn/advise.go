@@ -17,7 +17,8 @@ import (
 type Question struct {
 	// Job is the only job, by its job_exec. Empty: all of them.
 	Job string
-	// By is a field of the payload, as in jobs.LearnedBy, by which the rows of Job are told apart. Empty: they are not.
+	// By names a field at the top level of the payload: a text, a number or a boolean. Rows of Job with different values get
+	// advice of their own, for the 50 values with the most rows. Empty: all rows of Job together.
 	By string
 	// Bounds are those of what is read.
 	Bounds Bounds
@@ -90,7 +91,7 @@ func AdviseTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Ques
 	}
 	jobs := group(rows)
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
-		for _, c := range curves(job, jobs[job], time.Time{}) {
+		for _, c := range curves(job, jobs[job]) {
 			list = append(list, advise(c, ofClass(jobs[job], c.Class), width.Seconds()))
 		}
 	}

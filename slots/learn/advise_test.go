@@ -19,7 +19,7 @@ func TestAdviceOfRowsThatWereNeverToBeLookedAt(t *testing.T) {
 			waited: hour, checks: 100, vain: 99,
 		})
 	}
-	a := advise(curves("order.unshipped", rows, time.Time{})[0], rows, 900)
+	a := advise(curves("order.unshipped", rows)[0], rows, 900)
 	first, last := a.Points[0].Age, a.Points[len(a.Points)-1].Age
 	if first < 0 || first > 100*hour*time.Second || last < 290*365*24*time.Hour {
 		t.Errorf("ages from %s to %s", first, last)

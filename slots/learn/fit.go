@@ -33,7 +33,7 @@ func fit(known []interval) *Curve {
 			finished++
 		}
 	}
-	c := &Curve{Ages: []int64{}, Finished: []float64{}, Sampled: int64(len(known))}
+	c := &Curve{Ages: []int64{}, Finished: []float64{}}
 	if finished < MinRows {
 		return c
 	}

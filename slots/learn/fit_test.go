@@ -1,7 +1,6 @@
 package learn
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -69,9 +68,6 @@ func TestWhatIsOpenAtItsLastLookIsNotFinishedThere(t *testing.T) {
 			t.Errorf("%.3f are finished after %.0f h, want %.3f", got, age, want)
 		}
 	}
-	if at := c.next(30*hour, 0.5, hour, 7*hour); at != 37*hour {
-		t.Errorf("the next look is at %.0f h, want the maximum: history knows no more", at/hour)
-	}
 }
 
 func TestTooLittleHistoryMakesNoCurve(t *testing.T) {
@@ -80,53 +76,10 @@ func TestTooLittleHistoryMakesNoCurve(t *testing.T) {
 	for range MinRows - 1 {
 		known = append(known, interval{from: 0, to: hour})
 	}
-	if c := fit(append(known, interval{from: 0, to: forever})); len(c.Ages) > 0 || c.Sampled != MinRows {
+	if c := fit(append(known, interval{from: 0, to: forever})); len(c.Ages) > 0 {
 		t.Errorf("%+v", c)
 	}
 	if c := fit(append(known, interval{from: 0, to: hour})); len(c.Ages) != 2 {
 		t.Errorf("%+v", c)
-	}
-}
-
-func TestTheFewerLooksAreLeftTheMoreRowsMustHaveEnded(t *testing.T) {
-	t.Parallel()
-	for looks, want := range map[int]float64{1: 0.999, 2: 0.968, 3: 0.9, 10: 0.499, 30: 0.206} {
-		if got := share(looks); math.Abs(got-want) > 0.001 {
-			t.Errorf("%d looks: %.3f, want %.3f", looks, got, want)
-		}
-		// What is left of a thousand rows when they are used up.
-		left := 1000.0
-		for n := looks; n > 0; n-- {
-			left *= 1 - share(n)
-		}
-		if left > 1.001 {
-			t.Errorf("of 1000 rows %.2f are left", left)
-		}
-	}
-}
-
-func TestTheClassOfARow(t *testing.T) {
-	t.Parallel()
-	for payload, want := range map[string]string{
-		`{"carrier": "UPS", "to": {"carrier": "DHL"}}`: "UPS",
-		`{"carrier": 7}`:                       "7",
-		`{"carrier": true}`:                    "true",
-		`{"carrier": null}`:                    "",
-		`{"carrier": ["UPS"]}`:                 "",
-		`{"carrier": {"id": 1}}`:               "",
-		`{"carrier": "{a}"}`:                   "{a}", // as the database has it
-		` {"carrier": "[a]"}`:                  "[a]",
-		`{"to": {"carrier": "DHL"}}`:           "",
-		`["carrier"]`:                          "",
-		`"carrier"`:                            "",
-		`{"carr\u0069er": "U\u0050S"}`:         "UPS",
-		`{"Carrier": "UPS"}`:                   "",
-		`{"carrier": "DHL", "carrier": "UPS"}`: "UPS",
-		`{"carrier": "UPS", "carrier": null}`:  "",
-		``:                                     "",
-	} {
-		if got := classOf(json.RawMessage(payload), "carrier"); got != want {
-			t.Errorf("%s is of class %q, want %q", payload, got, want)
-		}
 	}
 }

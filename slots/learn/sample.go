@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -123,7 +122,7 @@ const (
 const maxClasses = 50
 
 // curves makes the curves of a job of its rows: that of all, first, and those of its largest classes.
-func curves(job string, rows []row, now time.Time) []*Curve {
+func curves(job string, rows []row) []*Curve {
 	all := []interval{}
 	classes := map[string][]interval{}
 	for _, r := range rows {
@@ -151,10 +150,16 @@ func curves(job string, rows []row, now time.Time) []*Curve {
 		}
 	}
 	for _, c := range list {
-		c.Job, c.ComputedAt = job, now.UTC()
+		c.Job = job
 	}
 	return list
 }
 
-// errEnough keeps a transaction from being committed that has nothing to write.
-var errEnough = errors.New("nothing to do")
+// group returns rows by job.
+func group(rows []row) map[string][]row {
+	of := map[string][]row{}
+	for _, r := range rows {
+		of[r.job] = append(of[r.job], r)
+	}
+	return of
+}

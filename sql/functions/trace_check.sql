@@ -1,7 +1,7 @@
 -- Of a check that asked for another: its slot in seconds since 1970, the place of its runner among those of the slot, how late it
 -- was in milliseconds, and how long it took in microseconds. Null for a line of a trace that is none. The short form is base64 of 9 bytes:
 -- 4 are the slot, one the place, two the lateness, two the duration, of both 4 bits for how many bits were left out and 12 for the
--- others. After it stands what was learned, if anything was. The long form is that of trace_entry, and has no place but the name.
+-- others. The long form is that of trace_entry, and has no place but the name.
 create or replace function prescient.trace_check(line text)
 returns bigint[]
 language sql
@@ -18,7 +18,7 @@ as $$
                 (get_byte(b, 5) % 16 * 256 + get_byte(b, 6))::bigint << get_byte(b, 5) / 16,
                 (get_byte(b, 7) % 16 * 256 + get_byte(b, 8))::bigint << get_byte(b, 7) / 16
             ]
-            from decode(left(line, 12), 'base64') as b
+            from decode(line, 'base64') as b
         )
     end
 $$;

@@ -2,9 +2,8 @@
 -- not end it, and for each change. Somebody's change is an object: what (rescheduled, pushed_back, kept, width, retried, moved,
 -- cancelled, replaced), at in milliseconds, slot (the one that the row was in) in seconds since 1970, by, app and actor; of moved, the stores from
 -- and to. What a run did is an array, which is shorter: what (next, retry, deferred), slot, run, and of a check how late it was in
--- milliseconds, how long it took in microseconds, and its error; of what was not checked, when; and where the next slot was chosen
--- by what was learned, that slot, the one that the check had asked for, how many of a hundred rows like it have ended by the former, and
--- the class that it is of. What a check without an error leaves that asked for another is 12 characters, and what was learned: see trace_check.
+-- milliseconds, how long it took in microseconds, and its error; of what was not checked, when. A check without an error that asked for
+-- another leaves 12 characters instead: see trace_check.
 create or replace function prescient.trace_entry(what text, slot timestamptz)
 returns text
 language sql

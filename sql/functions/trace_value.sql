@@ -11,7 +11,7 @@ as $$
                 select r.names [c.value [2]]
                 from prescient.slot_run r
                 where r.slot = to_timestamp(c.value [1])
-            ), c.value [3], c.value [4]) || case when length(line) > 12 then jsonb_build_array(null, null, substr(line, 13)::jsonb) else '[]' end
+            ), c.value [3], c.value [4])
             from (select prescient.trace_check(line) as value) as c
         )
     end

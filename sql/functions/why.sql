@@ -7,8 +7,7 @@
 -- window after it in which any slot would have done.
 -- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
 -- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
--- left open), straggler (it came after its slot was closed). learned: of a check whose next slot was chosen by what was learned:
--- next, latest (the slot that it had asked for), percent (of the rows like it that have ended by next), class (empty: all rows of the job).
+-- left open), straggler (it came after its slot was closed).
 -- moved_from, moved_to: the stores, of moved.
 create or replace function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
 returns table (
@@ -31,7 +30,6 @@ returns table (
     closed_at  timestamptz,
     hindrance  text,
     within     interval,
-    learned    jsonb,
     moved_from text,
     moved_to   text
 )
@@ -83,7 +81,7 @@ begin
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
             coalesce(s.asked_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
             null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
-            s.asked_within, null::jsonb as learned, null::text as moved_from, null::text as moved_to
+            s.asked_within, null::text as moved_from, null::text as moved_to
         from story s
         union all
         select
@@ -96,10 +94,7 @@ begin
             coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), null,
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
             (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null, null,
-            case when e.value -> 7 is not null then jsonb_build_object(
-                'next', to_timestamp((e.value -> 7 ->> 0)::bigint), 'latest', to_timestamp((e.value -> 7 ->> 1)::bigint),
-                'percent', e.value -> 7 -> 2, 'class', e.value -> 7 -> 3
-            ) end, e.value ->> 'from', e.value ->> 'to'
+            e.value ->> 'from', e.value ->> 'to'
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select prescient.trace_value(t.line) as value offset 0) as e
@@ -108,7 +103,7 @@ begin
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
-            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null, null, null
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null, null
         from story s
         left join lateral (
             select last.value
@@ -129,7 +124,6 @@ begin
             when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
         end,
         e.asked_within * interval '1 second',
-        e.learned,
         e.moved_from,
         e.moved_to
     from entry e

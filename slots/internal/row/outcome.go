@@ -31,12 +31,11 @@ type mark struct {
 	next               time.Time
 	ran                bool
 	lateness, duration time.Duration
-	learned            string
 }
 
 // mark returns the mark of an outcome; ok is false when it has what no other row has.
 func (o *Outcome) mark() (m mark, ok bool) {
-	m = mark{o.Verdict.Outcome, o.Untraced, o.Verdict.Move, o.Verdict.Next, o.Ran, o.Lateness, o.Duration, o.Verdict.Learned}
+	m = mark{o.Verdict.Outcome, o.Untraced, o.Verdict.Move, o.Verdict.Next, o.Ran, o.Lateness, o.Duration}
 	return m, o.Verdict.Error == "" && o.Verdict.Payload == nil
 }
 
