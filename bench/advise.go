@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/learn"
+	"github.com/prescient-go/prescient/slots/advise"
 )
 
 // advised measures how long advise takes out of more and more history.
@@ -45,7 +45,7 @@ func (b *bench) advise(ctx context.Context, s *store, size int) error {
 	var read int64
 	for range b.rounds {
 		started := clock()
-		list, n, err := learn.Advise(ctx, s.db, "", learn.Question{Bounds: learn.Bounds{Time: time.Minute}}, s.grid.Width())
+		list, n, err := advise.Advise(ctx, s.db, "", advise.Question{Bounds: advise.Bounds{Time: time.Minute}}, s.grid.Width())
 		if err != nil {
 			return err
 		}

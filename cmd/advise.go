@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/slots/learn"
+	"github.com/prescient-go/prescient/slots/advise"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -41,16 +41,16 @@ The command changes nothing: return the interval that you choose from the job's 
 			if o.by != "" && o.job == "" {
 				return usagef("--by tells the rows of one job apart: give --job, too")
 			}
-			return a.over(c.Context(), func(ctx context.Context, a *App) error { return advise(ctx, a, o) })
+			return a.over(c.Context(), func(ctx context.Context, a *App) error { return giveAdvice(ctx, a, o) })
 		},
 	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload by which its rows are told apart, such as carrier")
-	countVar(c.Flags(), &o.rows, "rows", learn.DefaultRows, "number of rows of history that are read at the most, the newest")
+	countVar(c.Flags(), &o.rows, "rows", advise.DefaultRows, "number of rows of history that are read at the most, the newest")
 	return c
 }
 
-// adviceView is learn.Advice as JSON.
+// adviceView is advise.Advice as JSON.
 type adviceView struct {
 	JobExec      string         `json:"job_exec"`
 	Class        string         `json:"class"`
@@ -65,7 +65,7 @@ type adviceView struct {
 	Points       []pointView    `json:"points"`
 }
 
-// planView is learn.Plan as JSON.
+// planView is advise.Plan as JSON.
 type planView struct {
 	First  duration.Text   `json:"first"`
 	Next   []duration.Text `json:"next"`
@@ -73,7 +73,7 @@ type planView struct {
 	Delay  duration.Text   `json:"delay"`
 }
 
-// pointView is learn.Point as JSON.
+// pointView is advise.Point as JSON.
 type pointView struct {
 	Age  duration.Text `json:"age"`
 	Open float64       `json:"open"`
@@ -85,7 +85,7 @@ type advisedView struct {
 	Jobs []adviceView `json:"jobs"`
 }
 
-func newPlanView(p *learn.Plan) *planView {
+func newPlanView(p *advise.Plan) *planView {
 	if p == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func newPlanView(p *learn.Plan) *planView {
 	return v
 }
 
-func newAdviceView(a *learn.Advice) adviceView {
+func newAdviceView(a *advise.Advice) adviceView {
 	by := func(open float64) *duration.Text {
 		age, ok := a.At(open)
 		if !ok {
@@ -115,7 +115,7 @@ func newAdviceView(a *learn.Advice) adviceView {
 	return v
 }
 
-func advise(ctx context.Context, a *App, o adviseOptions) error {
+func giveAdvice(ctx context.Context, a *App, o adviseOptions) error {
 	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) error {
 		c, err := a.client(ctx, db)
 		if err == nil {
@@ -125,13 +125,13 @@ func advise(ctx context.Context, a *App, o adviseOptions) error {
 			return err
 		}
 		var view advisedView
-		bounds := learn.Bounds{Rows: int64(o.rows), Time: time.Minute}
-		list, read, err := learn.Advise(ctx, db, a.schema(), learn.Question{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
+		bounds := advise.Bounds{Rows: int64(o.rows), Time: time.Minute}
+		list, read, err := advise.Advise(ctx, db, a.schema(), advise.Question{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
 		if err != nil {
 			return err
 		}
-		if o.by != "" && !slices.ContainsFunc(list, func(l learn.Advice) bool { return l.Class != "" }) {
-			a.log.WarnContext(ctx, "no class has enough rows: is the name of the field right?", "job", o.job, "by", o.by, "rows", learn.MinRows)
+		if o.by != "" && !slices.ContainsFunc(list, func(l advise.Advice) bool { return l.Class != "" }) {
+			a.log.WarnContext(ctx, "no class has enough rows: is the name of the field right?", "job", o.job, "by", o.by, "rows", advise.MinRows)
 		}
 		view.Read, view.Jobs = read, []adviceView{}
 		for i := range list {
@@ -141,7 +141,7 @@ func advise(ctx context.Context, a *App, o adviseOptions) error {
 	})
 }
 
-func printAdvice(a *App, told advisedView, list []learn.Advice) error {
+func printAdvice(a *App, told advisedView, list []advise.Advice) error {
 	rows := []table.Row{}
 	for i, v := range told.Jobs {
 		rows = append(rows, table.Row{
@@ -184,7 +184,7 @@ const (
 
 // plot is a bar for what is still open, at ages from 0 to that at which hardly anything is. None where no
 // check found nothing, or too little is known.
-func plot(a *learn.Advice) (lines []string) {
+func plot(a *advise.Advice) (lines []string) {
 	if len(a.Points) == 0 || a.FoundNothing == 0 {
 		return nil
 	}

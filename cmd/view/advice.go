@@ -5,18 +5,18 @@ import (
 	"strings"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/slots/learn"
+	"github.com/prescient-go/prescient/slots/advise"
 )
 
 // Advice says what the checks of a job have cost, and which interval would halve them.
-func Advice(a *learn.Advice) string {
+func Advice(a *advise.Advice) string {
 	name := a.Job
 	if a.Class != "" {
 		name += " of " + a.Class
 	}
 	switch {
 	case len(a.Points) == 0:
-		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name, learn.MinRows)
+		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name, advise.MinRows)
 	case a.Checks == 0:
 		return name + ": its rows were ended before their first check."
 	case a.Halved == nil:
@@ -38,6 +38,6 @@ func Advice(a *learn.Advice) string {
 }
 
 // cost says how many checks a row has, and when the last one comes.
-func cost(p *learn.Plan) string {
+func cost(p *advise.Plan) string {
 	return fmt.Sprintf("%.1f checks a row, the last one %s after", p.Checks, spoken.Duration(p.Delay))
 }

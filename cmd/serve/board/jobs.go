@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
-	"github.com/prescient-go/prescient/slots/learn"
+	"github.com/prescient-go/prescient/slots/advise"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -108,8 +108,8 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 		if len(lines) == 0 {
 			return v, notFound("job " + name)
 		}
-		q := learn.Question{Job: name, Bounds: learn.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
-		list, read, err := learn.AdviseTx(ctx, r, r.schema, q, r.grid().Width())
+		q := advise.Question{Job: name, Bounds: advise.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
+		list, read, err := advise.AdviseTx(ctx, r, r.schema, q, r.grid().Width())
 		v.JobExec, v.Read, v.Advice = name, read, []string{}
 		for i := range list {
 			v.Advice = append(v.Advice, view.Advice(&list[i]))

@@ -1,4 +1,4 @@
-package learn_test
+package advise_test
 
 import (
 	"os"

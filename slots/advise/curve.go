@@ -1,4 +1,4 @@
-package learn
+package advise
 
 import (
 	"cmp"

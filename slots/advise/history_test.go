@@ -1,4 +1,4 @@
-package learn_test
+package advise_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/slots/learn"
+	"github.com/prescient-go/prescient/slots/advise"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -35,9 +35,9 @@ func past(t *testing.T, db *sqlx.DB, n int, days ...int) {
 }
 
 // about returns the advice about the job that past puts into history.
-func about(t *testing.T, db *sqlx.DB, b learn.Bounds) (a learn.Advice, read int64) {
+func about(t *testing.T, db *sqlx.DB, b advise.Bounds) (a advise.Advice, read int64) {
 	t.Helper()
-	list, read, err := learn.Advise(t.Context(), db, "", learn.Question{Bounds: b}, 15*time.Minute)
+	list, read, err := advise.Advise(t.Context(), db, "", advise.Question{Bounds: b}, 15*time.Minute)
 	if err != nil || len(list) != 1 || list[0].Job != "ship" {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -45,7 +45,7 @@ func about(t *testing.T, db *sqlx.DB, b learn.Bounds) (a learn.Advice, read int6
 }
 
 // open fails the test unless that part of the rows is open at an age, to 2 %.
-func open(t *testing.T, a learn.Advice, age time.Duration, want float64) {
+func open(t *testing.T, a advise.Advice, age time.Duration, want float64) {
 	t.Helper()
 	if got := a.OpenAt(age); got < want-0.02 || got > want+0.02 {
 		t.Errorf("%.2f are open after %s, want %.2f", got, age, want)
@@ -56,7 +56,7 @@ func TestAdviceSaysWhichPartOfTheRowsIsOpenAtAnAge(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	past(t, db, 600, 3, 4, 5, 6, 7, 8)
-	a, _ := about(t, db, learn.Bounds{})
+	a, _ := about(t, db, advise.Bounds{})
 	for after, want := range map[time.Duration]float64{2 * day: 1, 4 * day: 4. / 6, 7 * day: 1. / 6, 8 * day: 0} {
 		open(t, a, after, want)
 	}
@@ -74,7 +74,7 @@ func TestAdviceFollowsAChange(t *testing.T) {
 	db := pgtest.New(t)
 	past(t, db, 1000, 2)
 	past(t, db, 1000, 6) // half of what is known, and most of what is recent
-	a, _ := about(t, db, learn.Bounds{})
+	a, _ := about(t, db, advise.Bounds{})
 	if got := a.OpenAt(3 * day); got < 0.6 {
 		t.Errorf("%.2f are open after 3 days: newer rows do not weigh more", got)
 	}
@@ -91,7 +91,7 @@ func TestAdviceIsFromTheNewestRowsOfHistoryHoweverTheyEnded(t *testing.T) {
 		from (select id, finished_at - interval '20 days' as at from prescient.future_job_history offset 0) as e -- offset: Citus refuses it otherwise
 		where e.id = h.id`)
 	past(t, db, 1000, 8)
-	a, read := about(t, db, learn.Bounds{Rows: 1000})
+	a, read := about(t, db, advise.Bounds{Rows: 1000})
 	if read < 500 || read > 1000 {
 		t.Errorf("%d rows were read", read)
 	}

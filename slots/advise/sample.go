@@ -1,4 +1,4 @@
-package learn
+package advise
 
 import (
 	"cmp"
@@ -74,7 +74,7 @@ func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by [
 		args[1], args[2] = pq.StringArray(jobs), pq.StringArray(by)
 	}
 	var sample pgsql.Message
-	sample.Add(pgsql.LearnSample.In(schema), args, func(line *sql.Rows) error {
+	sample.Add(pgsql.AdviseSample.In(schema), args, func(line *sql.Rows) error {
 		var r row
 		var waited sql.NullInt64
 		err := line.Scan(&r.job, &r.class, &r.open, &r.finished, &waited, &r.checks, &r.vain, &taken)
@@ -95,7 +95,7 @@ func newest(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, rows int
 	age = beyond
 	for range maxCounts {
 		var n int64
-		if err := pgsql.One(ctx, tx, pgsql.LearnSince.In(schema), []any{age, rows + 1}, &n); err != nil {
+		if err := pgsql.One(ctx, tx, pgsql.AdviseSince.In(schema), []any{age, rows + 1}, &n); err != nil {
 			return 0, err
 		}
 		switch {

@@ -1,4 +1,4 @@
-// Package learn tells from history how many checks found nothing, when rows were really finished, and which first check and
+// Package advise tells from history how many checks found nothing, when rows were really finished, and which first check and
 // which interval would need fewer checks. It changes nothing: a team registers or returns the interval that it chooses.
 //
 // What is known of a row is an interval: at the last check that found nothing it was not finished, at the one that ended it it
@@ -10,4 +10,4 @@
 //
 // Reading is bounded: about so many of the newest rows of history, whoever's they are, are read, and of each job so many are
 // used. A job that is rare among many others has therefore few, or no curve.
-package learn
+package advise
