@@ -18,6 +18,6 @@ func Example() {
 	app := cmd.New(registry)
 	app.Run(context.Background(), []string{"jobs", "registered"})
 	// Output:
-	// NAME             MAX CHECKS  TIMEOUT  HORIZON  RETRY  DEADLINE  SLA   WITHIN  CONCURRENCY  MISFIRE  FROM
-	// order.unshipped           5  5s       43800h       5  2 days    none  none              0  run      go
+	// NAME             MAX CHECKS  TIMEOUT  HORIZON  RETRY  DEADLINE  SLA   WITHIN  CONCURRENCY  MISFIRE  FROM  OPTIONS
+	// order.unshipped           5  5s       43800h       5  2 days    none  none              0  run      go    -
 }
