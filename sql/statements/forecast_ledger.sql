@@ -12,7 +12,7 @@ join prescient.slot_run r on r.slot >= part.from_at and r.slot < part.to_at
 left join lateral (
     select
         array_agg(coalesce(j.name, '#' || s.job)) as names,
-        max(coalesce(s.last_at, r.opened_at)) as last_at,
+        max(coalesce(s.last_at, case when s.finished + s.rescheduled + s.failed > 0 then r.finished_at else r.opened_at end)) as last_at,
         array_agg(s.finished + s.rescheduled + s.failed) as rows,
         array_agg((extract(epoch from s.spent) * 1000000)::bigint) as spent
     from prescient.slot_job s
