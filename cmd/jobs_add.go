@@ -43,7 +43,10 @@ unless --on-conflict says otherwise:
   keep       leave the waiting check
   replace    end it as "replaced" and put this one in its place
   push-back  move it to this slot when that is later, but no later than --cap after its first check
-  error      fail`,
+  error      fail
+
+A check whose slot has begun stays where it is. What is asked for is then recorded on it, and done when its outcome is
+recorded.`,
 		Example: `  prescient jobs add order.unshipped order 42 --in 48h
   prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'

@@ -10,10 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -45,8 +43,12 @@ func countOf(action jobs.Action) jobs.Counts {
 		return jobs.Counts{Replaced: 1}
 	case jobs.PushedBack:
 		return jobs.Counts{PushedBack: 1}
+	case jobs.Recorded:
+		return jobs.Counts{Recorded: 1}
+	case jobs.Inserted:
+		return jobs.Counts{Inserted: 1}
 	}
-	return jobs.Counts{Inserted: 1}
+	return jobs.Counts{}
 }
 
 // due is a world in which order 1 waits for slot 2, which has begun, and may have been opened and claimed by a runner.
@@ -65,20 +67,6 @@ func due(t *testing.T, opened, claimed bool) (*world, jobs.Enqueued) {
 	return w, row
 }
 
-// record records that the check of a row is done, as the runner that has claimed it does, and returns whether it was there.
-func (w *world) record(id int64) bool {
-	w.t.Helper()
-	var finished, rescheduled, failed int
-	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
-		args := []any{slot(2), 2, 1, pq.Int64Array{w.number()}, id, id, pq.Int64Array{id}, "done", 0, 0, "me", pq.StringArray{"remind"}}
-		return tx.QueryRowContext(w.t.Context(), pgsql.RowsFinishAlike.In(""), args...).Scan(&finished, &rescheduled, &failed)
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return finished == 1
-}
-
 // number is that of the job.
 func (w *world) number() (n int64) {
 	w.t.Helper()
@@ -86,78 +74,6 @@ func (w *world) number() (n int64) {
 		w.t.Fatal(err)
 	}
 	return n
-}
-
-// The check sees nothing of a transaction that is not committed, and ends the row: who asks would be left with nothing.
-func TestARowThatARunnerHasClaimedIsNotKept(t *testing.T) {
-	t.Parallel()
-	for way, ask := range ways {
-		for name, test := range map[string]struct {
-			on   jobs.Conflict
-			want jobs.Counts
-		}{
-			"Keep":              {jobs.Keep, jobs.Counts{Replaced: 1}},
-			"the zero Conflict": {jobs.Conflict{}, jobs.Counts{Replaced: 1}},
-			"Replace":           {jobs.Replace, jobs.Counts{Replaced: 1}},
-			"FailOnConflict":    {jobs.FailOnConflict, jobs.Counts{Replaced: 1}},
-			"PushBack":          {jobs.PushBack(0), jobs.Counts{PushedBack: 1}},
-		} {
-			t.Run(way+" "+name, func(t *testing.T) {
-				t.Parallel()
-				w, row := due(t, true, true)
-				tx := w.db.MustBegin()
-				defer func() { _ = tx.Rollback() }()
-				if got, err := ask(w, tx, slot(8), test.on); err != nil || got != test.want {
-					t.Errorf("%+v, %v, want %+v", got, err, test.want)
-				}
-				if err := tx.Commit(); err != nil {
-					t.Fatal(err)
-				}
-				if w.record(row.ID) {
-					t.Error("the check that had begun ended the row")
-				}
-				list, err := w.client.Show(t.Context(), w.db, "order", "1")
-				if err != nil || len(list) != 1 || !list[0].NextCheckAt().Equal(slot(8)) {
-					t.Errorf("waiting: %+v, %v", list, err)
-				}
-				if n := w.outcomes(); n[jobs.Replaced] != int(test.want.Replaced) || n[jobs.Done] != 0 {
-					t.Errorf("history: %v", n)
-				}
-			})
-		}
-	}
-}
-
-func TestARowWhoseSlotHasBegunIsKeptForTheNextOne(t *testing.T) {
-	t.Parallel()
-	for way, ask := range ways {
-		for name, opened := range map[string]bool{"a slot that nobody has opened": false, "a slot whose row nobody has claimed": true} {
-			t.Run(way+" "+name, func(t *testing.T) {
-				t.Parallel()
-				w, row := due(t, opened, false)
-				if got, err := ask(w, w.db, slot(8), jobs.Keep); err != nil || got != (jobs.Counts{Kept: 1}) {
-					t.Errorf("%+v, %v", got, err)
-				}
-				list, err := w.client.Show(t.Context(), w.db, "order", "1")
-				if err != nil || len(list) != 1 || list[0].ID != row.ID || !list[0].NextCheckAt().Equal(slot(3)) || !list[0].FirstCheckAt().Equal(slot(2)) {
-					t.Errorf("waiting: %+v, %v", list, err)
-				}
-				if _, err := ask(w, w.db, slot(8), jobs.FailOnConflict); !errors.Is(err, jobs.ErrExists) {
-					t.Errorf("FailOnConflict: %v", err)
-				}
-			})
-		}
-	}
-}
-
-func TestARowThatWasLeftBehindIsKeptForTheNextSlot(t *testing.T) {
-	t.Parallel()
-	w, row := due(t, true, true)
-	w.exec("delete from prescient.slot_claim")
-	w.exec("update prescient.slot_run set state = 'done', finished_at = now()")
-	if e := w.enqueue(check("1", slot(8)), jobs.Keep); e.Action != jobs.Kept || e.ID != row.ID || !e.Slot.Equal(slot(3)) {
-		t.Errorf("%+v", e)
-	}
 }
 
 // A check with a transaction of its own locks its row first.
@@ -176,7 +92,7 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 			_, err := tx.Exec("update prescient.future_job set next_check_at = $1", slot(5))
 			return errors.Join(err, tx.Commit())
 		}, jobs.Kept, slot(5)},
-		"it is undone": {func(tx *sqlx.Tx) error { return tx.Rollback() }, jobs.ReplacedOther, slot(8)},
+		"it is undone": {func(tx *sqlx.Tx) error { return tx.Rollback() }, jobs.Recorded, slot(2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,37 +116,6 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 				t.Errorf("%+v, want %s in slot %s", got, test.want, test.waits)
 			}
 		})
-	}
-}
-
-func TestAPushBackWhoseLimitHasPassedGoesToTheNextSlot(t *testing.T) {
-	t.Parallel()
-	for _, claimed := range []bool{false, true} {
-		calls := map[string]func(w *world) error{
-			"Client.PushBack": func(w *world) error {
-				_, _, err := w.client.PushBack(w.t.Context(), w.db, keyOf("1"), slot(40), time.Nanosecond)
-				return err
-			},
-		}
-		for way, ask := range ways {
-			calls[way] = func(w *world) error {
-				_, err := ask(w, w.db, slot(40), jobs.PushBack(time.Nanosecond))
-				return err
-			}
-		}
-		for name, call := range calls {
-			t.Run(fmt.Sprint(name, ", claimed ", claimed), func(t *testing.T) {
-				t.Parallel()
-				w, row := due(t, claimed, claimed)
-				if err := call(w); err != nil {
-					t.Error(err)
-				}
-				list, err := w.client.Show(t.Context(), w.db, "order", "1")
-				if err != nil || len(list) != 1 || list[0].ID != row.ID || !list[0].NextCheckAt().Equal(slot(3)) {
-					t.Errorf("waiting: %+v, %v", list, err)
-				}
-			})
-		}
 	}
 }
 
@@ -293,7 +178,11 @@ func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) 
 	}
 	wg.Wait()
 	for key := range calls {
-		if !moved[key].After(released) {
+		if key != "Reschedule" {
+			if !moved[key].Equal(waits) { // it was due by then, so the call is recorded on it
+				t.Errorf("%s: moved into slot %s at %s", key, moved[key], released)
+			}
+		} else if !moved[key].After(released) {
 			t.Errorf("%s: moved into slot %s at %s", key, moved[key], released)
 		}
 		if list, err := w.client.Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 || !list[0].NextCheckAt().Equal(moved[key]) {

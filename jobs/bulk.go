@@ -160,7 +160,7 @@ func (w *writer) finish() (Counts, error) {
 // writeChunk writes rows that have been validated.
 func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
 	var n Counts
-	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack)
+	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack, &n.Recorded)
 	return n, on.explain(err)
 }
 
@@ -184,5 +184,7 @@ func atomically(ctx context.Context, tx DB, fn func() error) error {
 }
 
 func (n Counts) plus(m Counts) Counts {
-	return Counts{n.Inserted + m.Inserted, n.Kept + m.Kept, n.Replaced + m.Replaced, n.PushedBack + m.PushedBack}
+	return Counts{
+		n.Inserted + m.Inserted, n.Kept + m.Kept, n.Replaced + m.Replaced, n.PushedBack + m.PushedBack, n.Recorded + m.Recorded,
+	}
 }

@@ -25,9 +25,11 @@ const (
 	Kept          Action = "kept"
 	ReplacedOther Action = "replaced"
 	PushedBack    Action = "pushed_back"
+	// Recorded means that the waiting row is due. See Conflict.
+	Recorded Action = "recorded"
 )
 
-// Enqueued is the row that now waits.
+// Enqueued is the row that now waits. With Recorded it is the row that is due, in the slot that has begun.
 type Enqueued struct {
 	ID     int64
 	Slot   time.Time // UTC
@@ -40,31 +42,40 @@ type Counts struct {
 	Kept       int64
 	Replaced   int64
 	PushedBack int64
+	Recorded   int64
 }
 
 // Conflict says what happens to a key that waits already. Anonymous rows never conflict.
 //
-// A row whose slot has begun is not safe to leave: its check may see nothing of this transaction, and end it. Once a
-// runner has claimed it, it counts as gone: Keep and FailOnConflict do as Replace. Before that, Keep moves it to the next
-// slot, to be checked after this transaction, and calls that Kept. PushBack moves it in any case. What has begun is
-// decided by the call, so a transaction that is long should enqueue late.
+// A row whose slot has begun is due, and no enqueue moves it, so a key is checked however often it is asked for. But its
+// check may have begun already, and may see nothing of this transaction. So Keep, Replace and PushBack record a request
+// on the row, and return Recorded. The transaction that records the outcome of the check honours the request:
+//
+//   - If the row has ended, a new row waits for the instant that was asked for, with the payload that was given.
+//   - If the row waits for a later slot, Keep drops the request, Replace puts the new row in its place, and PushBack
+//     moves the row.
+//
+// A row has one request at most. To a further request it is what a waiting row is to an enqueue: Keep leaves it, Replace
+// takes its place, and PushBack moves its instant later. Cancel ends the row and its request. FailOnConflict records
+// nothing and returns ErrExists.
+//
+// The call decides whether the slot has begun, so a long transaction should enqueue late.
 type Conflict struct {
 	policy string
 	cap    time.Duration
 }
 
 var (
-	// Keep leaves the waiting row as it is, unless its slot has begun. It is also the zero Conflict.
+	// Keep leaves the waiting row as it is. It is also the zero Conflict.
 	Keep = Conflict{policy: "keep"}
 	// Replace ends the waiting row as Replaced and puts the new one in its place.
 	Replace = Conflict{policy: "replace"}
-	// FailOnConflict returns ErrExists, unless a runner has claimed the waiting row.
+	// FailOnConflict returns ErrExists.
 	FailOnConflict = Conflict{policy: "error"}
 )
 
 // PushBack moves the waiting row to the new row's slot when that is later, but no later than maxDelay after the slot
-// of its first check; 0 is no limit. One that lands in the same slot writes nothing. A row whose slot has begun goes to
-// the next slot at the least, whatever maxDelay.
+// of its first check, where it is checked; 0 is no limit. One that lands in the same slot writes nothing.
 func PushBack(maxDelay time.Duration) Conflict {
 	return Conflict{policy: "push_back", cap: maxDelay}
 }
@@ -87,7 +98,7 @@ func (c Conflict) args() (policy string, capMicros any) {
 }
 
 // Enqueue asks for one check. A bad job gets FieldErrors and nothing is written. Once the transaction is committed, a
-// check of the key waits for the slot asked for or, where one waited already, for the slot that on gives it; see Conflict.
+// check of the key waits for the slot asked for or, if one waited already, for the slot that on gives it; see Conflict.
 // A trigger on future_job that suppresses the row or changes its key is an error, of SQLSTATE 27000.
 func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict) (Enqueued, error) {
 	if err := errors.Join(c.validate(job), on.validate()); err != nil {

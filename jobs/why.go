@@ -18,13 +18,13 @@ type Event struct {
 	Anonymous bool
 
 	// What: "enqueued"; "next" and "retry" (a check that asked for another, or failed), "deferred" (by catch-up, unchecked);
-	// "rescheduled", "pushed_back", "kept" (moved to the next slot, since an enqueue came when its slot had begun), "width"
-	// (the grid was changed), "retried" (put back from history), "moved" (from another store); an Outcome; "waiting"; or "arriving" (on its way here
+	// "rescheduled", "pushed_back", "recorded" (an enqueue came when its slot had begun; see Conflict), "honoured" (the row came
+	// of such a request, on a row of this slot), "width" (the grid was changed), "retried" (put back from history), "moved" (from another store); an Outcome; "waiting"; or "arriving" (on its way here
 	// from another store).
 	What string
 	At   time.Time // when; zero: it waits, or began before times were kept
 	Slot time.Time // the slot the row was in; of enqueued, its first
-	For  time.Time // of enqueued: the instant that was asked for; zero: one before the year 1, which SQL may ask for
+	For  time.Time // of enqueued and recorded: the instant that was asked for; zero: one before the year 1, which SQL may ask for
 	// Of enqueued: the window after For in which any slot would have done; see FutureJob.Within.
 	Within time.Duration
 

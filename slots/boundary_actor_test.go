@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -157,14 +158,21 @@ func wasCancelled(r row, found bool) func(now []place) error {
 	}
 }
 
-// enqueues asks for another check of a key, at slot 3 or, where that has begun, the next one. Whatever the policy, once
-// that is committed a check waits for a slot that has not begun.
+// request is another check that was asked for, of a key that waited when the trial began, at slot 3.
+type request struct {
+	row row
+	on  jobs.Conflict
+	got jobs.Enqueued
+}
+
+// enqueues asks for another check of a key, at slot 3 or, if that has begun, the next one. A row that is due takes it as a request.
 func enqueues(on jobs.Conflict) actor {
 	return func(c *trial, r row) deed {
-		j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
-		j.SetCheckAt(grid.Default, slot(3))
-		e, err := c.client.Enqueue(context.Background(), c.db, j, on)
+		e, err := c.ask(r, on)
 		c.blame(err)
+		if e.Action == jobs.Recorded {
+			return deed{} // see requestsAreHonoured
+		}
 		if !e.Slot.After(c.clock.Now()) {
 			c.complain("%s of %s: it is to wait for %s, which has begun", c.hazard.name, r.natural(), e.Slot)
 		}
@@ -175,4 +183,73 @@ func enqueues(on jobs.Conflict) actor {
 			return nil
 		}}
 	}
+}
+
+// ask asks for another check of a key, and notes that.
+func (c *trial) ask(r row, on jobs.Conflict) (jobs.Enqueued, error) {
+	j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
+	j.SetCheckAt(grid.Default, slot(3))
+	e, err := c.client.Enqueue(context.Background(), c.db, j, on)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.requests = append(c.requests, request{r, on, e})
+	}
+	return e, err
+}
+
+// askForAll asks for another check of each row that is due, by each policy in turn.
+func askForAll(c *trial) {
+	for i, r := range c.rows {
+		on := []jobs.Conflict{jobs.Keep, jobs.Replace, jobs.PushBack(0)}[i%3]
+		if e, err := c.ask(r, on); err != nil || e.Action != jobs.Recorded || e.ID != r.id {
+			c.t.Fatal(e, err)
+		}
+	}
+}
+
+// requestsAreHonoured looks whether a check waits of each key that was asked for while it was due.
+func (c *trial) requestsAreHonoured(now []place) {
+	c.mu.Lock()
+	list := slices.Clone(c.requests)
+	c.mu.Unlock()
+	for _, q := range list {
+		if q.got.Action != jobs.Recorded {
+			continue
+		}
+		asked := slot(3)
+		if next := grid.Default.Next(c.clock.Now()); asked.Before(next) {
+			asked = next
+		}
+		var waits []place
+		for _, p := range now {
+			if p.outcome == "" && p.key == fmt.Sprintf("%s %s %s ", q.row.job, q.row.entity, q.row.key) {
+				waits = append(waits, p)
+			}
+		}
+		p := placeOf(now, q.row.id)
+		switch {
+		case q.got.ID != q.row.id || !q.got.Slot.Equal(q.row.slot):
+			c.complain("what was asked for of row %d (%s) was recorded on %+v", q.row.id, q.row.natural(), q.got)
+		case len(waits) != 1:
+			c.rowComplaint(q, p, waits)
+		case p.outcome == "" && (q.on == jobs.Replace || q.on != jobs.Keep && p.slot.Before(asked)):
+			c.rowComplaint(q, p, waits)
+		case p.outcome == jobs.Replaced && q.on == jobs.Keep:
+			c.rowComplaint(q, p, waits)
+		case p.outcome != "" && !waits[0].slot.Equal(asked):
+			c.rowComplaint(q, p, waits)
+		}
+	}
+}
+
+// isChangedByRequest tells whether a request changes a row that waits again after its check.
+func (c *trial) isChangedByRequest(id int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.requests, func(q request) bool { return q.got.ID == id && q.on != jobs.Keep })
+}
+
+func (c *trial) rowComplaint(q request, p place, waits []place) {
+	c.complain("row %d (%s) was asked for again (%+v) while it was due, and is %+v; of its key waits %+v", q.row.id, q.row.natural(), q.on, p, waits)
 }

@@ -88,6 +88,7 @@ func (c *trial) judge() {
 		c.eventsAreThoseOfTheRows(now)
 	}
 	c.childrenAreThoseOfTheChecks(now)
+	c.requestsAreHonoured(now)
 	c.ledgerIsRight(counts)
 	c.resultsAreRight()
 	c.nothingIsLeft()
@@ -166,7 +167,7 @@ func (b *bounds) add(low, high int) { b.low, b.high = b.low+low, b.high+high }
 // rowIsAsItShouldBe compares a row with its fates, its checks and its effects, and counts what was recorded of it.
 func (c *trial) rowIsAsItShouldBe(r row, p place, effects int, counts map[count]*bounds) {
 	name := fmt.Sprintf("row %d (%s)", r.id, r.natural())
-	owned := slices.Contains(c.deed.ids, r.id)
+	owned := slices.Contains(c.deed.ids, r.id) || c.isChangedByRequest(r.id)
 	fates := c.scenario.fates(c, r)
 	got := fate{p.outcome, p.slot, p.checks, p.errors, effects}
 	if !owned && !slices.Contains(fates, got) {

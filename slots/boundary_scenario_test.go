@@ -30,6 +30,7 @@ type scenario struct {
 	heal      func(ctx context.Context, p *process) error // default: run slot 1 and catch up
 	fates     func(c *trial, r row) []fate                // default: that of the row's key
 	events    bool                                        // the rows are schedules
+	asks      bool                                        // the rows are asked for before A begins
 
 	pool         pgtest.Pool // of A
 	fromTheStart bool        // the making of the runner counts
@@ -137,6 +138,8 @@ func scenarios() []*scenario {
 				)...)
 			},
 		},
+		{name: "rows that are asked for again", seed: seedAskedAgain, before: askForAll, asks: true, completes: true},
+		{name: "many rows that are asked for again", seed: seedMany, configure: widely, before: askForAll, asks: true, completes: true},
 		{name: "many rows", seed: seedMany, configure: widely, completes: true},
 		{name: "many rows of which somebody has locked some", seed: seedMany, configure: widely, beside: lockRows, completes: true},
 		{name: "rows that are committed while the slot is open", seed: seedMixed, beside: commitLate, completes: true},
@@ -245,6 +248,20 @@ func seedMixed(c *trial) {
 			{job: "right", entity: "order", key: "move 5", group: "g", slot: slot(1)},
 		},
 		rowsOf("skip", slot(1), "finish 6"), // a slot that is run is not missed, whoever helps
+	)...)
+}
+
+// seedAskedAgain is rows of each shape.
+func seedAskedAgain(c *trial) {
+	c.enqueue(c.db, slices.Concat(
+		rowsOf("plain", slot(1), "finish 1", "finish 2", "finish 3", "move 1", "move 2", "move 3", "fail 1", "giveup 1"),
+		rowsOf("tx", slot(1), "finish 1", "move 2", "fail 3", "finish 4"),
+		rowsOf("each", slot(1), "finish 1", "finish 2", "move 3"),
+		rowsOf("batchtx", slot(1), "finish 1", "move 2", "giveup 3"),
+		[]row{
+			{job: "left", entity: "order", key: "finish 5", group: "g", slot: slot(1)},
+			{job: "right", entity: "order", key: "move 5", group: "g", slot: slot(1)},
+		},
 	)...)
 }
 

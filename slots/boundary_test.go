@@ -60,7 +60,7 @@ func hazards(sc *scenario) []hazard {
 	}
 	for _, name := range slices.Sorted(maps.Keys(deeds)) {
 		ofRows := strings.HasPrefix(name, "enqueue") || strings.Contains(name, "cancel") || name == "reschedule"
-		if ofRows && sc.events || name == "delete schedule" && !sc.events {
+		if ofRows && (sc.events || sc.asks) || name == "delete schedule" && !sc.events {
 			continue // schedules are changed by their own commands
 		}
 		fault := pgtest.Fault{Kind: pgtest.SomebodyFirst, Pause: 200 * time.Millisecond}

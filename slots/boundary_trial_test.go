@@ -57,6 +57,7 @@ type trial struct {
 
 	mu        sync.Mutex
 	processes []*process
+	requests  []request
 	complaint []string
 }
 

@@ -93,7 +93,7 @@ func (r *run) recordAlike(m *pgsql.Message, c *claim, batch []row.Outcome, n *ro
 	case r.setting.Citus:
 		r.finishRows(m, c, batch, n)
 	default:
-		args := append(r.which(c, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), r.cfg.Name, r.namesOf(batch))
+		args := append(r.which(c, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), r.cfg.Name, r.namesOf(batch), r.clock())
 		m.Add(pgsql.RowsFinishAlike.In(r.schema), args, counts(n))
 	}
 }
@@ -108,7 +108,7 @@ func (r *run) finishRows(m *pgsql.Message, c *claim, batch []row.Outcome, n *row
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, latenessOf)),
 		pq.Array(column(batch, durationOf)),
-		r.cfg.Name, r.namesOf(batch))
+		r.cfg.Name, r.namesOf(batch), r.clock())
 	finish := pgsql.RowsFinish
 	if r.setting.Citus {
 		finish = pgsql.RowsFinishApart

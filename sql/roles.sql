@@ -112,13 +112,13 @@ begin
             ]),
             ('prescient_runner', array[
                 'wait_for_locks', 'job_number', 'slot_target', 'lock_slot', 'look_into_slot', 'slot_is_claimable', 'end_sessions', 'open_slot',
-                'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike',
+                'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
                 'finish_rows_apart', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'trace_entry',
                 'trace_in', 'take_places', 'take_pace'
             ]),
             ('prescient_operator', array[
                 'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows',
-                'record_action', 'end_action'
+                'record_action', 'end_action', 'record_request'
             ])
         ) as g (role, names)
         join pg_proc p on p.proname = any (g.names) and p.oid = any (own_routines)

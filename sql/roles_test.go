@@ -45,10 +45,10 @@ var mayCall = map[pgsql.Role]string{
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `ended_before jobs_in_slot newest_events number_of read_events rows_in_slot slot_index_only trace_abroad trace_check trace_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence finish_rows_apart job_number lateness_bucket lock_slot look_into_slot make_history_month
-		make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
+		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
 		trace_entry trace_in traced wait_for_locks`,
-	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action retry_failed set_width settle_rows`,
-	pgsql.Owner:    `end_by_key raise_suppressed require_schedules place place_count place_hash place_key within_seconds`,
+	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retry_failed set_width settle_rows`,
+	pgsql.Owner:    `end_by_key make_request raise_suppressed require_schedules place place_count place_hash place_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{

@@ -158,36 +158,31 @@ func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
 	}
 }
 
-// A check that has begun sees nothing of a transaction that is not committed yet, and ends the row.
-func TestPlainSQLKeepsNoRowThatIsBeingChecked(t *testing.T) {
+// A row that is due is not moved: its check may have begun, or else it would never be checked.
+func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	begun := get[string](t, db, "select "+utc("prescient.slot_floor(now(), '15 minutes')")) + "Z"
-	for name, test := range map[string]struct {
-		claim string
-		want  map[string]string
-	}{
-		"claimed": {
-			"select prescient.claim_rows(slot, 'run', 2, 'me', '1 hour', array[prescient.number_of('remind')], 10) from prescient.slot_run",
-			map[string]string{"keep": "replaced", "replace": "replaced", "error": "replaced", "push_back": "pushed_back"},
-		},
-		"not claimed": {"select", map[string]string{"keep": "kept", "replace": "replaced", "push_back": "pushed_back"}},
+	for name, claim := range map[string]string{
+		"claimed":     "select prescient.claim_rows(slot, 'run', 2, 'me', '1 hour', array[prescient.number_of('remind')], 10) from prescient.slot_run",
+		"not claimed": "select",
 	} {
-		for policy, want := range test.want {
+		for _, policy := range []string{"keep", "replace", "push_back"} {
 			for function, query := range map[string]string{
 				"enqueue": "select action from prescient.enqueue('remind', 'order', '1', now() + interval '1 day', on_conflict => $1)",
-				"enqueue_many": `select case when inserted > 0 then 'inserted' when kept > 0 then 'kept' when replaced > 0 then 'replaced' else 'pushed_back' end
+				"enqueue_many": `select case when recorded > 0 then 'recorded' end
 					from prescient.enqueue_many('{remind}', '{order}', '{1}', array[now() + interval '1 day'], '{null}', '{""}', '{null}', $1)`,
+				"push_back": "select case when prescient.push_back('remind', 'order', '1', now() + interval '1 day') < now() and $1 <> '' then 'recorded' end",
 			} {
 				tx := begin(t, db)
 				exec(t, tx, plainInsert, "remind", "order", "1", "", nil, begun, begun)
 				exec(t, tx, "select prescient.open_slot($1, 'run', 1, 'me', '1 hour')", begun)
-				exec(t, tx, test.claim)
-				if got := get[string](t, tx, query, policy); got != want {
-					t.Errorf("%s, %s, %s: %s, want %s", name, function, policy, got, want)
+				exec(t, tx, claim)
+				if got := get[string](t, tx, query, policy); got != "recorded" {
+					t.Errorf("%s, %s, %s: %s", name, function, policy, got)
 				}
-				if n := get[int](t, tx, "select count(*) from prescient.future_job where next_check_at > clock_timestamp()"); n != 1 {
-					t.Errorf("%s, %s, %s: %d rows wait", name, function, policy, n)
+				if n := get[int](t, tx, "select count(*) from prescient.future_job where next_check_at = $1 and (request).check_at > now()", begun); n != 1 {
+					t.Errorf("%s, %s, %s: %d rows have the request", name, function, policy, n)
 				}
 				if err := tx.Rollback(); err != nil {
 					t.Fatal(err)

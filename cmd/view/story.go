@@ -33,8 +33,10 @@ func Sentence(e jobs.Event, now time.Time, self string) string {
 		return fmt.Sprintf("moved out of slot %s unchecked, by %s", slot, e.Runner)
 	case "rescheduled", "pushed_back":
 		return fmt.Sprintf("%s out of slot %s%s", strings.ReplaceAll(e.What, "_", " "), slot, who(e))
-	case "kept":
-		return fmt.Sprintf("asked for again%s, when slot %s had begun: moved to the next", who(e), slot)
+	case "recorded":
+		return fmt.Sprintf("asked for again%s, for %s, while due in slot %s: recorded until that check has ended", who(e), e.For.Format(time.RFC3339), slot)
+	case "honoured":
+		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":
 		return fmt.Sprintf("moved out of %s onto a grid of another width%s", slot, who(e))
 	case "retried":

@@ -87,7 +87,7 @@ func parseEntry(line string) (e entry, moved bool) {
 			return e, false
 		}
 		switch change.What {
-		case "rescheduled", "pushed_back", "kept", "width", "retried":
+		case "rescheduled", "pushed_back", "width", "retried":
 		default:
 			return e, false
 		}

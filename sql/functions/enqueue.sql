@@ -1,7 +1,7 @@
 -- Enqueues one check. A null item_key makes it anonymous. On a key that waits already, on_conflict decides:
 -- keep (the waiting row stays as it is), replace (it goes to history, the new one takes its place),
 -- push_back (see there; cap is for it alone) or error (unique_violation).
--- action tells what was done: inserted, kept, replaced or pushed_back.
+-- action tells what was done: inserted, kept, replaced, pushed_back or recorded.
 --
 -- within: any slot will do from the first one at or after check_at that is before check_at + within, in whole seconds; a
 -- day has 24 hours. Which it is follows from job_exec, entity_name, entity_key and item_key alone; see place. It is fixed
@@ -9,9 +9,10 @@
 --
 -- A trigger on future_job that suppresses the change, or changes the key, makes it end with triggered_data_change_violation.
 --
--- A row whose slot has begun is no longer safe to keep. When it has been claimed its check may have begun, and see
--- nothing of this transaction: it is replaced, whatever on_conflict says but push_back, which moves it. When it has not,
--- keep moves it to the next slot, to be checked after this transaction.
+-- A row whose slot has begun is due, and stays so: a key that is asked for again and again is checked. But its check may have begun
+-- already, and see nothing of this transaction. So the call is recorded on the row, as a request; see record_request. The transaction
+-- that records the check's outcome honours it; see honour. That is action recorded; id and slot are those of the row that is due.
+-- error refuses a row that is due, too. A schedule's row belongs to the schedule: who changes that holds its lock, and may replace it.
 create or replace function prescient.enqueue(
     job_exec    text,
     entity_name text,
@@ -37,7 +38,6 @@ declare
     number  bigint;
     target  timestamptz;
     waiting record;
-    claimed boolean;
     done    text := 'inserted';
     seconds integer;
     key     text;
@@ -104,36 +104,29 @@ begin
             and f.job = number
             and f.item_key = enqueue.item_key;
         continue when not found;
-        claimed := false;
-        if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
-            -- A check with a transaction of its own holds this lock, and ends first.
+        -- Whether the row is due is decided when it is locked. A check in a transaction has locked a row that is due, and may end it.
+        if on_conflict in ('replace', 'push_back') or on_conflict = 'error' and waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
             perform
             from prescient.future_job f
             where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
             for update;
             continue when not found;
-            claimed := exists (
-                select
-                from prescient.slot_run r
-                join prescient.slot_job s on s.slot = r.slot
-                where r.slot = waiting.next_check_at and r.state = 'open' and s.job = number and s.cursor >= waiting.id
+        end if;
+        if waiting.next_check_at <= coalesce(clock, clock_timestamp())
+            and on_conflict <> 'error'
+            and enqueue.job_exec <> 'schedule'
+        then
+            continue when not prescient.record_request(
+                waiting.next_check_at, number, waiting.id,
+                prescient.make_request(check_at, seconds, enqueue.payload, enqueue.group_key, on_conflict, cap)
             );
-            if on_conflict = 'keep' and not claimed then
-                target := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-                update prescient.future_job f
-                set next_check_at = target,
-                    trace = prescient.traced(f.trace, prescient.trace_entry('kept', waiting.next_check_at))
-                where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
-                returning f.id, f.next_check_at, 'kept'
-                into enqueue.id, enqueue.slot, enqueue.action;
-                if not found then
-                    perform prescient.raise_suppressed('the update of the waiting row');
-                end if;
-                return;
-            end if;
+            enqueue.id := waiting.id;
+            enqueue.slot := waiting.next_check_at;
+            enqueue.action := 'recorded';
+            return;
         end if;
 
-        if on_conflict = 'replace' or claimed and on_conflict <> 'push_back' then
+        if on_conflict = 'replace' then
             if prescient.end_by_key('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key) > 0 then
                 done := 'replaced';
             end if;

@@ -16,7 +16,8 @@ create or replace function prescient.enqueue_many(
     out inserted    bigint,
     out kept        bigint,
     out replaced    bigint,
-    out pushed_back bigint
+    out pushed_back bigint,
+    out recorded    bigint
 )
 language plpgsql
 security definer
@@ -55,6 +56,7 @@ begin
     perform from prescient.future_job where false;
     replaced := 0;
     pushed_back := 0;
+    recorded := 0;
     -- keep, the default, asks nothing of a row whose slot has not begun: one statement, and the others one by one.
     if on_conflict = 'keep' then
         perform prescient.job_number(name)
@@ -160,8 +162,8 @@ begin
                     'keep', null, enqueue_many.clock, begun.within
                 ) as e
             )
-                when 'replaced' then
-                    replaced := replaced + 1;
+                when 'recorded' then
+                    recorded := recorded + 1;
                     kept := kept - 1;
                 when 'inserted' then -- its check has ended meanwhile
                     inserted := inserted + 1;
@@ -176,8 +178,9 @@ begin
         count(*) filter (where e.action = 'inserted'),
         count(*) filter (where e.action = 'kept'),
         count(*) filter (where e.action = 'replaced'),
-        count(*) filter (where e.action = 'pushed_back')
-    into inserted, kept, replaced, pushed_back
+        count(*) filter (where e.action = 'pushed_back'),
+        count(*) filter (where e.action = 'recorded')
+    into inserted, kept, replaced, pushed_back, recorded
     from (
         select *
         from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality

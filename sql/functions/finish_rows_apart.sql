@@ -14,6 +14,7 @@ create or replace function prescient.finish_rows_apart(
     durations  bigint[],
     runner     text,
     names      text[],
+    clock      timestamptz,
     out finished    bigint,
     out rescheduled bigint,
     out failed      bigint
@@ -42,7 +43,7 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome, lateness, duration, runner
         )
         select
             g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
@@ -50,16 +51,21 @@ begin
             case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(g.error, g.last_error),
             g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, g.outcome,
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request, g.trace, g.outcome,
             g.lateness::double precision * interval '1 microsecond',
             g.duration::double precision * interval '1 microsecond',
             finish_rows_apart.runner
         from gone g
         join unnest(numbers, names) as j (job, name) on j.job = g.job
-        returning id, job_exec
+        returning id, job_exec, entity_name, entity_key, item_key, request
     loop
         gone_ids := gone_ids || entry.id;
         gone_names := gone_names || entry.job_exec;
+        if (entry.request).check_at is not null then
+            perform prescient.honour(
+                numbers[array_position(names, entry.job_exec)], entry.entity_name, entry.entity_key, entry.item_key, at, entry.request, clock
+            );
+        end if;
     end loop;
     insert into prescient.slot_tally (slot, token, part, job, bucket, finished, failed, late, error, spent)
     select

@@ -28,6 +28,7 @@ as $$
 #variable_conflict use_column
 declare
     tally    record;
+    asked    boolean := false;
     earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 begin
     finished := 0;
@@ -52,22 +53,27 @@ begin
                 and f.job = any (numbers)
                 and f.id between first_id and last_id
                 and f.id = o.id
-            returning f.job, o.kind, o.error, o.duration, o.lateness
+            returning f.job, (f.request).check_at as asked_at, o.kind, o.error, o.duration, o.lateness
         )
-        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, failed, late, error, spent)
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, failed, requests, late, error, spent)
         select
             at, own, this, m.job, prescient.lateness_bucket(m.lateness) as bucket,
             count(*) filter (where m.kind <> 'retry'), count(*) filter (where m.kind = 'retry'),
+            count(m.asked_at),
             count(*) filter (where m.lateness::double precision * interval '1 microsecond' > j.sla),
             min(m.error) filter (where m.kind = 'retry'),
             coalesce(sum(m.duration), 0)::double precision * interval '1 microsecond'
         from moved m
         left join prescient.job j on j.job = m.job
         group by m.job, bucket
-        returning rescheduled, failed
+        returning rescheduled, failed, requests
     loop
         rescheduled := rescheduled + tally.rescheduled;
+        asked := asked or tally.requests > 0;
         failed := failed + tally.failed;
     end loop;
+    if asked then
+        perform prescient.honour_moved(at, numbers, ids, array(select greatest(a, earliest) from unnest(check_ats) as a), clock);
+    end if;
 end
 $$;

@@ -23,6 +23,7 @@ as $$
 #variable_conflict use_column
 declare
     tally    record;
+    asked    boolean := false;
     earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 begin
     finished := 0;
@@ -40,18 +41,22 @@ begin
                 and f.job = any (numbers)
                 and f.id between first_id and last_id
                 and f.id + 0 = any (ids)
-            returning f.job
+            returning f.job, (f.request).check_at as asked_at
         )
-        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, late, spent)
+        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, requests, late, spent)
         select
-            at, own, this, m.job, prescient.lateness_bucket(lateness), m.n,
+            at, own, this, m.job, prescient.lateness_bucket(lateness), m.n, m.requests,
             case when lateness::double precision * interval '1 microsecond' > j.sla then m.n else 0 end,
             m.n * coalesce(duration, 0)::double precision * interval '1 microsecond'
-        from (select job, count(*) as n from moved group by job) as m
+        from (select job, count(*) as n, count(asked_at) as requests from moved group by job) as m
         left join prescient.job j on j.job = m.job
-        returning rescheduled
+        returning rescheduled, requests
     loop
         rescheduled := rescheduled + tally.rescheduled;
+        asked := asked or tally.requests > 0;
     end loop;
+    if asked then
+        perform prescient.honour_moved(at, numbers, ids, array[greatest(check_at, earliest)], clock);
+    end if;
 end
 $$;

@@ -1,7 +1,7 @@
 -- "It happened again": moves a waiting check later, never earlier, and with a cap no later than that long after
--- its first slot (days and months of a cap are those of UTC). One that lands in the slot it is in writes nothing.
--- A check whose slot has begun goes to the next slot at the least, whatever the cap. within: see enqueue.
--- Returns the slot; null: no such check.
+-- its first slot (days and months of a cap are those of UTC). One that lands in the slot it is in writes nothing, and at the cap
+-- it is checked. A check whose slot has begun stays there: the call is recorded on it, with its own payload, as enqueue does.
+-- within: see enqueue. Returns the slot that the check waits for; null: no such check.
 create or replace function prescient.push_back(
     job_exec    text,
     entity_name text,
@@ -19,9 +19,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    waiting  record;
-    earliest timestamptz;
-    target   timestamptz;
+    waiting record;
+    target  timestamptz;
+    seconds integer := prescient.within_seconds(within);
 begin
     if push_back.job_exec = 'schedule' then
         perform prescient.require_schedules();
@@ -29,13 +29,13 @@ begin
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
-    if prescient.within_seconds(within) not between 1 and 31622400 then
+    if seconds not between 1 and 31622400 then
         raise exception 'within is %; it must be from 0 to 366 days', within
             using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
     end if;
     perform from prescient.future_job where false;
     select
-        f.next_check_at, f.job, f.id,
+        f.next_check_at, f.job, f.id, f.payload, f.group_key,
         prescient.slot_floor((f.first_check_at at time zone 'UTC' + cap) at time zone 'UTC', s.width) as latest
     into waiting
     from prescient.future_job f, prescient.setting s
@@ -48,15 +48,22 @@ begin
         return null;
     end if;
     -- Asked for when the row is locked: its lock may have been waited for over a boundary.
-    earliest := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-    target := least(
-        prescient.slot_target(check_at, clock, prescient.within_seconds(within), prescient.place_key(job_exec, entity_name, entity_key, item_key)),
-        waiting.latest
-    );
-    if waiting.next_check_at >= greatest(target, earliest) then
+    if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
+        if push_back.job_exec <> 'schedule' then -- the publication of that is what the slot is for
+            perform prescient.record_request(
+                waiting.next_check_at, waiting.job, waiting.id,
+                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', cap)
+            );
+        end if;
         return waiting.next_check_at;
     end if;
-    target := greatest(target, earliest);
+    target := least(
+        prescient.slot_target(check_at, clock, seconds, prescient.place_key(job_exec, entity_name, entity_key, item_key)),
+        waiting.latest
+    );
+    if waiting.next_check_at >= target then
+        return waiting.next_check_at;
+    end if;
     update prescient.future_job f
     set next_check_at = target,
         trace = prescient.traced(f.trace, prescient.trace_entry('pushed_back', waiting.next_check_at))

@@ -11,6 +11,7 @@ declare
     target   timestamptz;
     failed   boolean := o.outcome is not distinct from 'failed' or o.outcome is null and o.move = 'retry';
     there    boolean;
+    was      record;
 begin
     if o.transaction is not null then
         settings := set_config('application_name', o.session, true) || set_config('lock_timeout', o.lock_timeout, true)
@@ -31,7 +32,8 @@ begin
             payload = coalesce(o.payload, f.payload),
             spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
             trace = prescient.traced(f.trace, o.entry)
-        where f.next_check_at = o.slot and f.job = o.job and f.id = o.id;
+        where f.next_check_at = o.slot and f.job = o.job and f.id = o.id
+        returning f.entity_name::text, f.entity_key::text, f.item_key::text, f.request into was;
     else
         with gone as (
             delete from prescient.future_job f
@@ -40,7 +42,7 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome, lateness, duration, runner
         )
         select
             g.id, o.job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
@@ -49,13 +51,17 @@ begin
             case when o.outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(o.error, g.last_error),
             g.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, o.outcome,
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request, g.trace, o.outcome,
             o.lateness::double precision * interval '1 microsecond',
             o.duration::double precision * interval '1 microsecond',
             o.runner
-        from gone g;
+        from gone g
+        returning entity_name::text, entity_key::text, item_key::text, request into was;
     end if;
     there := found;
+    if (was.request).check_at is not null then
+        perform prescient.honour(o.job, was.entity_name, was.entity_key, was.item_key, o.slot, was.request, o.clock);
+    end if;
     if o.transaction is not null then
         perform from prescient.slot_claim c where c.token = o.token for key share;
         if not found then

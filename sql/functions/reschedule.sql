@@ -1,4 +1,5 @@
--- Moves a waiting check to the slot of another instant, earlier or later. Returns the slot; null: no such check.
+-- Moves a waiting check to the slot of another instant, earlier or later, also one that is due. A request that it has by then is not
+-- for another instant than this one: it is honoured at once. Returns the slot; null: no such check.
 create or replace function prescient.reschedule(
     job_exec    text,
     entity_name text,
@@ -16,6 +17,7 @@ as $$
 declare
     waiting record;
     target  timestamptz;
+    asked   prescient.request;
 begin
     if reschedule.job_exec = 'schedule' then
         perform prescient.require_schedules();
@@ -24,7 +26,7 @@ begin
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
     perform from prescient.future_job where false;
-    select f.next_check_at, f.job, f.id
+    select f.next_check_at, f.job, f.id, f.request
     into waiting
     from prescient.future_job f
     where f.entity_name = reschedule.entity_name
@@ -45,6 +47,14 @@ begin
         and f.id = waiting.id;
     if not found then -- it is locked
         perform prescient.raise_suppressed('the update of the waiting row');
+    end if;
+    asked := waiting.request;
+    if asked.check_at is not null then
+        asked.check_at := reschedule.check_at;
+        asked.within := null;
+        perform prescient.honour(
+            waiting.job, reschedule.entity_name, reschedule.entity_key, reschedule.item_key, waiting.next_check_at, asked, clock
+        );
     end if;
     return target;
 end

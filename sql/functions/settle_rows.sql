@@ -1,6 +1,6 @@
 -- Lets the rows of a batch wait that were given, with numbers of this store, and drops the copies of the others. A row keeps its slot,
 -- or waits for the next one where that is none here or has begun. It ends in history where it was cancelled on its way, and
--- as replaced where its key waits here already, which is the later word, and takes the place of one that is being checked; a schedule that is here already likewise keeps its own row.
+-- as replaced where its key waits here already, which is the later word; one that is due here takes it as a request. A schedule that is here already likewise keeps its own row.
 -- Once more it finds nothing of the batch.
 create or replace function prescient.settle_rows(
     source      text,
@@ -19,6 +19,8 @@ as $$
 #variable_conflict use_column
 declare
     grid  interval;
+    begun timestamptz;
+    due   record;
     first timestamptz;
     fresh text[];
     moved text;
@@ -39,47 +41,36 @@ begin
         order by name
     ) as names;
 
-    -- As for an enqueue: a row here that was claimed is no later word. Its check may have begun before whoever asked for the one
-    -- that arrives. One with a transaction of its own holds this lock, and ends first.
-    with claimed as (
-        select f.place
-        from prescient.store_in i
-        cross join lateral (
-            select f.ctid as place
-            from prescient.future_job f
-            where f.entity_name = i.entity_name
+    -- As for an enqueue: the check of a row that is due here may have begun before the row that arrives was asked for. So that one is
+    -- recorded as a request. A check in a transaction holds the lock, and ends first.
+    begun := coalesce(clock, clock_timestamp());
+    if exists (select from prescient.future_job f where f.next_check_at <= begun) then
+        for due in
+            select
+                f.next_check_at, f.job, f.id,
+                row(
+                    r.next_check_at, null, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end,
+                    r.group_key, 'keep', null, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor, r.enqueued_trace
+                )::prescient.request as request
+            from prescient.store_in i
+            cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
+            join prescient.future_job f
+                on f.entity_name = i.entity_name
                 and f.entity_key = i.entity_key
                 and f.job = prescient.number_of(i.job_exec)
                 and f.item_key = i.item_key
-                and exists (
-                    select
-                    from prescient.slot_run r
-                    join prescient.slot_job s on s.slot = r.slot
-                    where r.slot = f.next_check_at and r.state = 'open' and s.job = f.job and s.cursor >= f.id
-                    offset 0 -- no slot is read for it
-                )
-            limit 1
-            for update
-        ) as f
-        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.outcome is null and i.schedule is null
-            and exists (select from prescient.slot_run r where r.state = 'open') -- else nothing is claimed
-    ), gone as (
-        delete from prescient.future_job f
-        using claimed c
-        where f.ctid = c.place
-        returning f.*
-    )
-    insert into prescient.future_job_history (
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
-    )
-    select
-        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name, g.entity_key, g.item_key, g.group_key,
-        g.first_check_at, g.next_check_at, g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by,
-        g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within,
-        prescient.traced(g.trace, prescient.trace_entry('replaced', g.next_check_at)), 'replaced'
-    from gone g;
-    -- Asked for when the checks of those have ended: that may have taken over a boundary.
+            where i.source = settle_rows.source
+                and i.batch = this
+                and i.nth = any (given)
+                and i.outcome is null
+                and i.schedule is null
+                and f.next_check_at <= begun
+            order by f.id
+        loop
+            perform prescient.record_request(due.next_check_at, due.job, due.id, due.request);
+        end loop;
+    end if;
+    -- Asked for when those are locked: that may have taken over a boundary.
     first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 
     with arriving as (
@@ -122,11 +113,13 @@ begin
     ), waiting as (
         insert into prescient.future_job (
             job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count, last_error,
-            spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_trace, asked_for, asked_within
+            spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_trace, asked_for, asked_within,
+            request
         )
         select
             a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count, a.error_count, a.last_error,
-            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within
+            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within,
+            a.request
         from arriving a
         where a.outcome is null and a.may_wait
         order by a.entity_name, a.entity_key, a.name, a.item_key
@@ -145,12 +138,12 @@ begin
     ), kept as (
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome
         )
         select
             e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
             e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
-            e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within,
+            e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within, e.request,
             prescient.traced(e.traced, coalesce(prescient.trace_in(e.told, e.next_check_at), prescient.trace_entry('replaced', e.target))), e.ends
         from ended e
         returning outcome

@@ -2,8 +2,8 @@
 -- entry of its trace, and how it ended or what it waits for. A null job_exec takes every job, a null item_key every item;
 -- anonymous rows are found once they have ended.
 --
--- what: enqueued; next, retry, deferred, rescheduled, pushed_back, kept, width, retried, moved (see trace_entry); an outcome, see
--- future_job_history; waiting; or arriving, of one that is on its way here from another store. slot: the one that the row was in; target: of enqueued, the instant that was asked for; within: the
+-- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width, retried, moved (see trace_entry); an outcome, see
+-- future_job_history; waiting; or arriving, of one that is on its way here from another store. slot: the one that the row was in; target: of enqueued and recorded, the instant that was asked for; within: the
 -- window after it in which any slot would have done.
 -- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
 -- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
@@ -91,7 +91,7 @@ begin
                 to_timestamp((e.value ->> 6)::bigint / 1000.0),
                 to_timestamp((e.value ->> 1)::bigint) + (e.value ->> 3)::bigint::double precision * interval '1 millisecond'
             ),
-            coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), null,
+            coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), to_timestamp((e.value ->> 'for')::bigint),
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
             (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond', e.value ->> 5, null, null,
             e.value ->> 'from', e.value ->> 'to'

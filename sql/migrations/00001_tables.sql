@@ -100,6 +100,22 @@ create domain prescient.counter as integer constraint future_job_counts check (v
 create domain prescient.payload as jsonb constraint payload_size check (octet_length(value::text) <= 1048576);
 create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
 
+-- What an enqueue asked for on a row whose slot had begun. Its domains check the values now, since the row that comes of it is written
+-- by a run.
+create type prescient.request as (
+    check_at       prescient.instant,
+    within         prescient.seconds_within,
+    payload        prescient.payload,
+    group_key      prescient.group_key,
+    on_conflict    text,
+    cap            interval,
+    enqueued_at    timestamptz,
+    enqueued_by    prescient.label,
+    enqueued_app   prescient.label,
+    enqueued_actor prescient.label,
+    enqueued_trace prescient.label
+);
+
 create table prescient.future_job (
     id             bigint                not null generated always as identity,
     job            bigint                not null,
@@ -124,6 +140,8 @@ create table prescient.future_job (
     enqueued_trace prescient.label                default left(nullif(current_setting('prescient_trace.parent', true), ''), 500),
     asked_for      timestamptz,
     asked_within   prescient.seconds_within,
+    -- Null in nearly every row, and then it takes no byte.
+    request        prescient.request,
 
     -- The slot index: a run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
     -- id has no index of its own; each further index costs 30-100 % of the write rate.
@@ -146,6 +164,8 @@ comment on column prescient.future_job.enqueued_app is 'the application_name of 
 comment on column prescient.future_job.enqueued_trace is 'the trace that it was enqueued in, as a W3C traceparent: the setting prescient_trace.parent, 500 characters of it at the most';
 comment on column prescient.future_job.asked_for is 'the instant that was asked for; null: first_check_at';
 comment on column prescient.future_job.asked_within is 'seconds from the instant that was asked for in which any slot would have done; null: there was no choice';
+comment on column prescient.future_job.request is
+    'what an enqueue asked for while the row was due: the record of its check honours it; null: nothing';
 comment on column prescient.future_job.trace is 'what has happened to it, see function trace_entry; null: nothing';
 comment on column prescient.future_job.spent is 'run time of all checks so far';
 
@@ -190,11 +210,14 @@ create table prescient.future_job_history (
     lateness       interval,
     duration       interval,
     runner         prescient.label,
-    asked_within   integer
+    asked_within   integer,
+    request        prescient.request
 )
 partition by range (finished_at);
 
 comment on column prescient.future_job_history.slot is 'the slot the row was in when it ended';
+comment on column prescient.future_job_history.request is
+    'the request that the row had when it ended. If the row was cancelled, so was the request; else another row came of it';
 comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null when none ran';
 comment on column prescient.future_job_history.duration is 'run time of the last check; null when none ran';
 
@@ -318,6 +341,7 @@ create table prescient.slot_tally (
     finished    bigint      not null default 0,
     rescheduled bigint      not null default 0,
     failed      bigint      not null default 0,
+    requests    bigint      not null default 0,
     spent       interval    not null default '0',
     late        bigint      not null default 0,
     error       prescient.error_text,
@@ -326,6 +350,7 @@ create table prescient.slot_tally (
     constraint slot_tally_pkey primary key (slot, token, part, job, bucket)
 );
 
+comment on column prescient.slot_tally.requests is 'moved rows that had a request, see honour_moved';
 comment on column prescient.slot_tally.bucket is 'of their lateness, see lateness_bucket; -1: they were not checked';
 
 -- How late the checks of a job began, for its percentiles and histograms.

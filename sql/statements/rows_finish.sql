@@ -1,4 +1,4 @@
--- Moves finished rows of a claim to history, and counts them for the claim ($2) by job; $13: the names of the jobs ($4). Rows that are no longer in the slot
+-- Moves finished rows of a claim to history, and counts them for the claim ($2) by job; $13: the names of the jobs ($4); $14: the clock. Rows that are no longer in the slot
 -- are their owner's again. The bounds on job and id keep a plan made for a slot that the statistics have not seen from
 -- reading all of the slot.
 with outcome as (
@@ -16,7 +16,7 @@ with outcome as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
@@ -24,7 +24,7 @@ with outcome as (
         case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
         coalesce(g.error, g.last_error),
         g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
-        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, g.outcome,
+        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request, g.trace, g.outcome,
         g.lateness::double precision * interval '1 microsecond',
         g.duration::double precision * interval '1 microsecond',
         $12::text
@@ -46,4 +46,8 @@ select
     count(*) filter (where outcome <> 'failed') as finished,
     0::bigint as rescheduled,
     count(*) filter (where outcome = 'failed') as failed
-from gone
+from (
+    -- Volatile, so that it is called for each of them.
+    select g.outcome, case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $14) end
+    from gone g
+) as g

@@ -11,7 +11,7 @@ with gone as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace, outcome, lateness, duration, runner
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
@@ -19,7 +19,7 @@ with gone as (
         g.error_count,
         g.last_error,
         g.spent + coalesce($10::bigint, 0)::double precision * interval '1 microsecond',
-        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.trace, $8,
+        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request, g.trace, $8,
         $9::bigint::double precision * interval '1 microsecond',
         $10::double precision * interval '1 microsecond',
         $11::text
@@ -35,4 +35,8 @@ with gone as (
     left join prescient.job j on j.job = g.job
 )
 select count(*) as finished, 0::bigint as rescheduled, 0::bigint as failed
-from gone
+from (
+    -- Volatile, so that it is called for each of them.
+    select case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $13) end
+    from gone g
+) as g

@@ -1,0 +1,169 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// A key that is asked for more often than runs start late is due in every slot, and is checked in every one.
+func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
+	t.Parallel()
+	ask := func(on jobs.Conflict) func(w *world) error {
+		return func(w *world) error {
+			j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
+			j.SetCheckAt(grid.Default, w.clock.Now())
+			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
+			return err
+		}
+	}
+	for name, again := range map[string]func(w *world) error{
+		"keep":                 ask(jobs.Keep),
+		"replace":              ask(jobs.Replace),
+		"push back":            ask(jobs.PushBack(0)),
+		"push back with a cap": ask(jobs.PushBack(time.Hour)),
+		"SQL": func(w *world) error {
+			_, err := w.db.ExecContext(w.t.Context(), `select prescient.enqueue('job', 'order', '0', $1, clock => $1)`, w.clock.Now())
+			return err
+		},
+		"SQL, many": func(w *world) error {
+			_, err := w.db.ExecContext(w.t.Context(),
+				`select prescient.enqueue_many('{job}', '{order}', '{0}', array[$1::timestamptz], '{null}', '{""}', '{null}', clock => $1)`, w.clock.Now())
+			return err
+		},
+		"push back by the key": func(w *world) error {
+			_, _, err := w.client.PushBack(w.t.Context(), w.db, jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "0"}, w.clock.Now(), 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			checks := 0
+			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				checks++
+				return nil, nil
+			})
+			w.enqueue("job", slot(1), 1)
+			for n := range 10 {
+				at := slot(n + 1)
+				for i := range 5 { // the run begins five seconds late
+					w.clock.Set(at.Add(time.Duration(i) * time.Second))
+					if err := again(w); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := w.runner().Run(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+				if checks != n+1 {
+					t.Fatalf("%d checks in %d slots", checks, n+1)
+				}
+			}
+		})
+	}
+}
+
+// TestARequestIsHonouredByEveryRecordOfAnOutcome asks for each row again before it is checked, in every shape of a job, and with as
+// many rows as are recorded one by one, by statements for many, and by such for rows that are alike.
+func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
+	t.Parallel()
+	result := func(kind string, at time.Time) (*time.Time, error) {
+		switch kind {
+		case "next":
+			return new(slotGrid.Next(at)), nil
+		case "retry", "failed":
+			return nil, errors.New("told to")
+		}
+		return nil, nil
+	}
+	shapes := map[string]func(r *jobs.Registry, kind string, options ...jobs.Option){
+		"Register": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.Register("job", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }, options...)
+		},
+		"RegisterTx": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.RegisterTx("job", func(_ context.Context, _ *sqlx.Tx, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }, options...)
+		},
+		"RegisterEach": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.RegisterEach("job", func(_ context.Context, _ *sqlx.Tx, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }, options...)
+		},
+		"RegisterBatch": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.RegisterBatch("job", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+				return results(rows, kind, result), nil
+			}, options...)
+		},
+		"RegisterBatchTx": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+				return results(rows, kind, result), nil
+			}, options...)
+		},
+		"RegisterGroup": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.RegisterGroup("group", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+				return results(rows, kind, result), nil
+			}, options...)
+		},
+	}
+	kinds := map[string]struct {
+		keep, replace int // the slot in which a row waits that was asked for by each
+		options       []jobs.Option
+	}{
+		"done":   {5, 5, nil},
+		"next":   {2, 5, nil},
+		"retry":  {2, 5, nil},
+		"failed": {5, 5, []jobs.Option{jobs.Retry(0)}},
+	}
+	for shape, register := range shapes {
+		for kind, test := range kinds {
+			for _, n := range []int{2, 20} {
+				t.Run(fmt.Sprint(shape, " ", kind, " ", n), func(t *testing.T) {
+					t.Parallel()
+					w := setup(t)
+					register(w.registry, kind, test.options...)
+					w.enqueue("job", slot(1), n)
+					w.clock.Set(slot(1))
+					for i, on := range []jobs.Conflict{jobs.Keep, jobs.Replace} {
+						var list []jobs.FutureJob
+						for k := i; k < n; k += 2 {
+							j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k)}
+							j.SetCheckAt(slotGrid, slot(5))
+							list = append(list, j)
+						}
+						if c, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil || c != (jobs.Counts{Recorded: int64(n / 2)}) {
+							t.Fatal(c, err)
+						}
+					}
+					w.run(slot(1))
+					at := map[string]time.Time{}
+					for _, j := range w.waiting() {
+						at[j.EntityKey] = j.NextCheckAt()
+					}
+					if len(at) != n {
+						t.Errorf("%d rows wait", len(at))
+					}
+					for k := range n {
+						want := slot([]int{test.keep, test.replace}[k%2])
+						if got := at[fmt.Sprint(k)]; !got.Equal(want) {
+							t.Fatalf("row %d waits for %s, want %s; history: %v", k, got, want, w.outcomes())
+						}
+					}
+					w.run(slot(2))
+				})
+			}
+		}
+	}
+}
+
+func results(rows []jobs.FutureJob, kind string, result func(kind string, at time.Time) (*time.Time, error)) []jobs.Result {
+	list := make([]jobs.Result, len(rows))
+	for i, r := range rows {
+		list[i].Next, list[i].Err = result(kind, r.Slot)
+	}
+	return list
+}

@@ -1,0 +1,62 @@
+-- Does what an enqueue asked for while its row was due (request), now that the check of the row is recorded. If the row has ended, it
+-- waits anew for the instant that was asked for. If it waits for a later slot, on_conflict decides as it does in enqueue: keep drops
+-- the request. slot: the one that the row was in.
+-- Called by everything that records an outcome, in the same transaction: record_row, rows_finish, rows_finish_alike, finish_rows_apart,
+-- honour_moved; and by reschedule.
+create or replace function prescient.honour(
+    number      bigint,
+    entity_name text,
+    entity_key  text,
+    item_key    text,
+    slot        timestamptz,
+    request     prescient.request,
+    clock       timestamptz
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    name   text := (select j.name from prescient.job j where j.job = number);
+    entry  text := prescient.trace_entry('honoured', slot);
+    target timestamptz;
+begin
+    loop
+        target := prescient.slot_target(
+            request.check_at, clock, request.within,
+            case when request.within is not null then prescient.place_key(name, honour.entity_name, honour.entity_key, honour.item_key) end
+        );
+        insert into prescient.future_job as f (
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, trace,
+            enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_trace, asked_for, asked_within
+        )
+        values (
+            number, honour.entity_name, honour.entity_key, honour.item_key, request.group_key, target, target, request.payload, entry,
+            request.enqueued_at, request.enqueued_by, request.enqueued_app, request.enqueued_actor, request.enqueued_trace,
+            nullif(request.check_at, target), request.within
+        )
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing;
+        exit when found;
+        update prescient.future_job f
+        set request = null
+        where f.entity_name = honour.entity_name
+            and f.entity_key = honour.entity_key
+            and f.job = number
+            and f.item_key = honour.item_key;
+        if not found then
+            perform prescient.raise_suppressed('the insert of the row that was asked for, or the update of the one that waits');
+        end if;
+        if request.on_conflict = 'push_back' then
+            perform prescient.push_back(
+                name, honour.entity_name, honour.entity_key, request.check_at, request.cap, honour.item_key, clock,
+                request.within * interval '1 second'
+            );
+        end if;
+        exit when request.on_conflict <> 'replace';
+        perform prescient.end_by_key('replaced', honour.entity_name, honour.entity_key, name, honour.item_key);
+    end loop;
+end
+$$;
+revoke all on function prescient.honour(bigint, text, text, text, timestamptz, prescient.request, timestamptz) from public;

@@ -1,0 +1,21 @@
+-- What a caller asks for, and who it is. Called by enqueue and push_back.
+create or replace function prescient.make_request(
+    check_at    timestamptz,
+    within      integer,
+    payload     jsonb,
+    group_key   text,
+    on_conflict text,
+    cap         interval
+)
+returns prescient.request
+language sql
+as $$
+    select row(
+        check_at, within, payload, group_key, on_conflict, cap, clock_timestamp(),
+        -- The caller's role, also in a function that runs with the owner's rights.
+        coalesce(nullif(current_setting('role'), 'none'), session_user),
+        nullif(current_setting('application_name'), ''),
+        left(nullif(current_setting('prescient_trace.actor', true), ''), 500),
+        left(nullif(current_setting('prescient_trace.parent', true), ''), 500)
+    )::prescient.request
+$$;
