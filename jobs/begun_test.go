@@ -67,15 +67,6 @@ func due(t *testing.T, opened, claimed bool) (*world, jobs.Enqueued) {
 	return w, row
 }
 
-// number is that of the job.
-func (w *world) number() (n int64) {
-	w.t.Helper()
-	if err := w.db.GetContext(w.t.Context(), &n, "select prescient.number_of('remind')"); err != nil {
-		w.t.Fatal(err)
-	}
-	return n
-}
-
 // A check with a transaction of its own locks its row first.
 func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing.T) {
 	t.Parallel()

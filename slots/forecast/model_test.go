@@ -211,10 +211,10 @@ func TestTheVisitsOfARowFollowFromItsTrace(t *testing.T) {
 			},
 			[]visit{{slot: at(hour), arrived: at(0)}, {slot: at(3 * hour), arrived: at(hour + time.Second), exact: true}},
 		},
-		"it is moved, kept and deferred": {
+		"it is moved, pushed back and deferred": {
 			life{
 				enqueuedAt: at(0), firstSlot: at(5 * hour), slot: at(8 * hour), endedAt: at(8 * hour),
-				trace: change("rescheduled", 5*hour, hour) + "\n" + change("kept", 6*hour, 6*hour+time.Minute) + "\n" +
+				trace: change("rescheduled", 5*hour, hour) + "\n" + change("pushed_back", 6*hour, 6*hour+time.Minute) + "\n" +
 					entry("deferred", 6*hour+15*time.Minute, fmt.Sprintf(",null,null,null,%d", at(7*hour).UnixMilli())),
 			},
 			[]visit{
