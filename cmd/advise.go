@@ -160,7 +160,7 @@ func printAdvice(a *App, told advisedView, list []advise.Advice) error {
 		lines = append(lines, "", strings.Map(plain.Printable, view.Advice(&list[i])))
 		lines = append(lines, plot(&list[i])...)
 	}
-	return a.lines(append(lines, "", fmt.Sprintf("%d rows of history were read.", told.Read))...)
+	return a.lines(append(lines, "", spoken.Count(told.Read, "row", "rows")+" of history read.")...)
 }
 
 func partOf(part, of int64) string {

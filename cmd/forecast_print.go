@@ -119,14 +119,7 @@ func (a *App) printBars(f forecast.Forecast) error {
 	}
 	header := table.Row{"SLOT", "ROWS", optional("WAITING"), "TAKES", "", optional("JOBS")}
 	return errors.Join(a.table(header, rows...), a.lines(""), a.sentence(fmt.Sprintf(
-		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.", len(rows), len(f.Slots), f.Runners, f.Workers, pastSlots(f.Learned))))
-}
-
-func pastSlots(n int) string {
-	if n == 1 {
-		return "1 slot"
-	}
-	return fmt.Sprintf("%d slots", n)
+		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.", len(rows), len(f.Slots), f.Runners, f.Workers, spoken.Count(f.Learned, "slot", "slots"))))
 }
 
 // bar is a bar of rows, dark as far as they wait already.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -102,7 +103,7 @@ func (v definitionView) options() string {
 		each = " for each key"
 	}
 	add(v.Group != "", "group %s", v.Group)
-	add(v.MaxBackOff != jobs.DefaultMaxBackOff, "back-off up to %d slots", v.MaxBackOff)
+	add(v.MaxBackOff != jobs.DefaultMaxBackOff, "back-off up to %s", spoken.Count(v.MaxBackOff, "slot", "slots"))
 	add(v.BatchSize > 0, "batches of %d", v.BatchSize)
 	add(v.AtMost > 0, "at most %d%s", v.AtMost, each)
 	add(v.PerSecond > 0, "%d per second%s", v.PerSecond, each)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -131,9 +132,9 @@ func printStatus(a *App, v view.Status) error {
 		table.Row{"next slot", v.NextSlot},
 		table.Row{"width", v.Width.String()},
 		table.Row{"ledger since", v.Since},
-		table.Row{"missed", slotCount(v.Missed)},
-		table.Row{"left open", slotCount(v.LeftOpen)},
-		table.Row{"stragglers", slotCount(v.Stragglers)},
+		table.Row{"missed", spoken.Count(len(v.Missed), "slot", "slots")},
+		table.Row{"left open", spoken.Count(len(v.LeftOpen), "slot", "slots")},
+		table.Row{"stragglers", spoken.Count(len(v.Stragglers), "slot", "slots")},
 		table.Row{"overdue rows", overdue(v)},
 		table.Row{"paused jobs", len(v.Paused)},
 		table.Row{"claims", fmt.Sprintf("%d live, %d expired", v.ClaimsLive, v.ClaimsExpired)},
@@ -149,13 +150,6 @@ func printStatus(a *App, v view.Status) error {
 		}))
 	}
 	return err
-}
-
-func slotCount(list []view.Trouble) string {
-	if len(list) == 1 {
-		return "1 slot"
-	}
-	return fmt.Sprintf("%d slots", len(list))
 }
 
 // overdue is the number of overdue rows, each job of a slot counted so far alone.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -119,7 +120,8 @@ func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
 			down = append(down, fmt.Sprintf("store %s: %s", v.Name, v.Error))
 		}
 		if v.Leaving > 0 {
-			left = append(left, fmt.Sprintf("%d rows are on their way from store %s: where no move goes on, finish it with %s stores move --from %[2]s", v.Leaving, v.Name, a.self()))
+			left = append(left, fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move --from %[2]s",
+				spoken.Count(v.Leaving, "row is", "rows are"), v.Name, a.self()))
 		}
 	}
 	err := a.print(list, func() error {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -29,11 +30,11 @@ func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Co
 		return Counts{}, &bad
 	}
 	if err := on.validate(); err != nil {
-		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
+		return Counts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
 	n, err := c.writeChunk(ctx, db, list, on)
 	if err != nil {
-		return Counts{}, fmt.Errorf("enqueue %d jobs: %w", len(list), err)
+		return Counts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
 	return n, nil
 }

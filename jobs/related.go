@@ -6,6 +6,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -26,7 +27,7 @@ func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob
 // how many there were: one that has moved or ended since is left alone. It takes the rights of a runner.
 func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...FutureJob) (int64, error) {
 	if outcome != Done && outcome != Cancelled {
-		return 0, fmt.Errorf("end %d jobs: outcome is %q; it must be %s or %s", len(rows), outcome, Done, Cancelled)
+		return 0, fmt.Errorf("end %s: outcome is %q; it must be %s or %s", spoken.Count(len(rows), "job", "jobs"), outcome, Done, Cancelled)
 	}
 	var slots array
 	var names []string
@@ -38,7 +39,7 @@ func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...Future
 	}
 	var n int64
 	if err := c.row(ctx, db, pgsql.JobEnd, []any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome}, &n); err != nil {
-		return 0, fmt.Errorf("end %d jobs: %w", len(rows), err)
+		return 0, fmt.Errorf("end %s: %w", spoken.Count(len(rows), "job", "jobs"), err)
 	}
 	return n, nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // CheckFunc does one check. It returns when to look again, rounded up to a slot, or nil when the row is finished.
@@ -92,7 +94,8 @@ func (d *Definition) Grouped() bool { return d.Group != "" }
 func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
 	results, err := d.within(ctx, d.around, tx, rows)
 	if err == nil && len(results) != len(rows) {
-		return nil, fmt.Errorf("the batch function returned %d results for %d rows", len(results), len(rows))
+		return nil, fmt.Errorf("the batch function returned %s for %s",
+			spoken.Count(len(results), "result", "results"), spoken.Count(len(rows), "row", "rows"))
 	}
 	for i := range results {
 		results[i].Err = sound(results[i].Err)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -55,7 +55,7 @@ func (t *teller) outage(ctx context.Context) error {
 	t.printf("\n  At %s %s finds it, and with --check exits 3:\n", after.Format("15:04"), t.paint(bold, "prescient status"))
 	for _, trouble := range status.Trouble {
 		t.facts.Missed = append(t.facts.Missed, trouble.Slot)
-		t.printf("  %s  %s  %s\n", day(trouble.Slot), t.paint(red, string(trouble.State)), count(trouble.Waiting, "check")+" overdue")
+		t.printf("  %s  %s  %s\n", day(trouble.Slot), t.paint(red, string(trouble.State)), spoken.Count(trouble.Waiting, "check", "checks")+" overdue")
 	}
 	return nil
 }
@@ -70,10 +70,10 @@ func (t *teller) catchUp(ctx context.Context) error {
 	}
 	for _, r := range caught.Results {
 		t.facts.Caught += r.Checked
-		t.printf("  %s  %s  %s\n", day(r.Slot), t.paint(green, "caught up"), count(r.Checked, "check"))
+		t.printf("  %s  %s  %s\n", day(r.Slot), t.paint(green, "caught up"), spoken.Count(r.Checked, "check", "checks"))
 	}
 	if caught.Empty > 0 {
-		t.printf("  and %s that had nothing to do\n", count(caught.Empty, "slot"))
+		t.printf("  and %s that had nothing to do\n", spoken.Count(caught.Empty, "slot", "slots"))
 	}
 	if err := t.printAlerts(ctx); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (t *teller) printAlerts(ctx context.Context) error {
 		}
 	}
 	if more := len(alerts) - listed; more > 0 {
-		t.printf("  %s\n", t.paint(dim, fmt.Sprintf("... and %s", count(int64(more), "more alert"))))
+		t.printf("  %s\n", t.paint(dim, fmt.Sprintf("... and %s", spoken.Count(int64(more), "more alert", "more alerts"))))
 	}
 	return nil
 }
@@ -176,10 +176,3 @@ func (t *teller) next(name string) {
 }
 
 func hours(d time.Duration) string { return fmt.Sprintf("%.0f hours", d.Hours()) }
-
-func count(n int64, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", n, noun))
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -69,7 +70,8 @@ func connections(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 		return nil, err
 	}
 	return []Finding{action(
-		fmt.Sprintf("%s has room for %d more connections, and a run takes up to %d (run.connections + 5)", limit.Name, max(limit.Room+1, 0), need),
+		fmt.Sprintf("%s has room for %s, and a run takes up to %d (run.connections + 5)", limit.Name,
+			spoken.Count(max(limit.Room+1, 0), "more connection", "more connections"), need),
 		"lower run.connections, raise the limit, or put a pooler in between")}, nil
 }
 

@@ -100,7 +100,7 @@ func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 			found = append(found, action(fmt.Sprintf("%s has %d dead rows beside %d: autovacuum does not keep up, or something holds it back", name, t.Dead, t.Live),
 				"vacuum (verbose, analyze) %s", name))
 		default:
-			found = append(found, note(fmt.Sprintf("%s takes %d MB for %d rows", name, t.Bytes>>20, t.Live),
+			found = append(found, note(fmt.Sprintf("%s takes %d MB for %s", name, t.Bytes>>20, spoken.Count(t.Live, "row", "rows")),
 				"vacuum full %s  -- locks it: between two slots, or with pg_repack", name))
 		}
 	}

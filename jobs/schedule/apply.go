@@ -11,6 +11,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -50,7 +51,8 @@ type PruneError struct {
 
 // Error names both numbers.
 func (e *PruneError) Error() string {
-	return fmt.Sprintf("%d schedules are not given and would be deleted, more than the %d that may be", e.Deletes, e.MaxDeletes)
+	return fmt.Sprintf("%s not given and would be deleted, more than the %d that may be",
+		spoken.Count(e.Deletes, "schedule is", "schedules are"), e.MaxDeletes)
 }
 
 // Apply makes schedules of the database equal to those that are given: it creates and updates, and leaves alone those that

@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -160,7 +161,7 @@ func (s *Store) prepare(spec *Spec, known waiting, now time.Time) (*jobs.FutureJ
 	case !ok:
 		return nil, neverFires(*spec, now)
 	case spec.MaxRuns > 0 && known.Runs >= int64(spec.MaxRuns):
-		return nil, &jobs.FieldError{Field: "max_runs", Rule: fmt.Sprintf("it would never fire: it has published %d events already", known.Runs)}
+		return nil, &jobs.FieldError{Field: "max_runs", Rule: fmt.Sprintf("it would never fire: it has published %s already", spoken.Count(known.Runs, "event", "events"))}
 	case spec.Paused:
 		return nil, nil
 	}
@@ -189,7 +190,8 @@ func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.FutureJob, 
 	}
 	counts, err := s.client.EnqueueMany(ctx, tx, rows, on)
 	if err == nil && counts.Kept > 0 {
-		return fmt.Errorf("%d checks of job %q wait that belong to no schedule: cancel them first, with jobs cancel %s ID", counts.Kept, JobExec, EntityName)
+		return fmt.Errorf("%s that belong to no schedule in job %q: cancel them first, with jobs cancel %s ID",
+			spoken.Count(counts.Kept, "check waits", "checks wait"), JobExec, EntityName)
 	}
 	return err
 }

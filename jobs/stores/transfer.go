@@ -11,6 +11,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -126,7 +127,7 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 		return err
 	})
 	if err != nil && len(given) > 0 {
-		return fmt.Errorf("%d rows are on their way, and the next move from %s finishes it: %w", len(given), m.source.Name, err)
+		return fmt.Errorf("%s on the way, and the next move from %s finishes it: %w", spoken.Count(len(given), "row is", "rows are"), m.source.Name, err)
 	}
 	if err != nil || len(given) == 0 {
 		return err
@@ -189,9 +190,10 @@ func (m *mover) finish(ctx context.Context) error {
 // unreachable is the error of rows on their way to a store that has not told which it is.
 func (m *mover) unreachable(l left) error {
 	if target, err := named(m.stores, l.targetName); err == nil && target.Err != nil {
-		return fmt.Errorf("%d rows are on their way to store %s: repeat when it answers: %w", len(l.given), target.Name, target.Err)
+		return fmt.Errorf("%s on the way to store %s: repeat when it answers: %w", spoken.Count(len(l.given), "row is", "rows are"), target.Name, target.Err)
 	}
-	return fmt.Errorf("%d rows are on their way to store %s, which is none of these stores: name it, and repeat", len(l.given), l.targetName)
+	return fmt.Errorf("%s on the way to store %s, which is none of these stores: name it, and repeat",
+		spoken.Count(len(l.given), "row is", "rows are"), l.targetName)
 }
 
 // findCopies lists the batches of which there are copies before this move may take rows away. Who wrote them can give none of them once it may, and

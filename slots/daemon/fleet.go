@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 )
 
@@ -188,7 +189,7 @@ func (f *Fleet) tell(ctx context.Context) {
 		if h := f.health(ctx, false); len(h.Problems) > 0 {
 			f.unit.status(strings.Join(h.Problems, "; "))
 		} else {
-			f.unit.status(fmt.Sprintf("well, %d stores", len(h.Stores)))
+			f.unit.status("well, " + spoken.Count(len(h.Stores), "store", "stores"))
 		}
 		select {
 		case <-ticker.C:

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
@@ -74,10 +75,11 @@ func (d *daemon) problems() []string {
 	}
 	note(!d.ready && d.down == nil, "the database has not answered yet")
 	note(d.down != nil, "the database cannot be used: %v", d.down)
-	note(!d.late.IsZero(), "slot %s waits for the run of another: %d slots are being run, which is the most at once",
-		d.late.Format(time.RFC3339), len(d.running))
+	note(!d.late.IsZero(), "slot %s waits for the run of another: %s being run, which is the most at once",
+		d.late.Format(time.RFC3339), spoken.Count(len(d.running), "slot is", "slots are"))
 	note(d.lastErr != nil, "the last run failed: %v", d.lastErr)
-	note(d.catchUp.missed > 0, "%d slots began without a run here and are not caught up on yet", d.catchUp.missed)
+	note(d.catchUp.missed > 0, "%s without a run here, and catch-up has yet to come to %s",
+		spoken.Count(d.catchUp.missed, "slot began", "slots began"), spoken.Noun(d.catchUp.missed, "it", "them"))
 	note(d.catchUp.err != nil && !errors.Is(d.catchUp.err, slots.ErrStopped), "catch-up failed: %v", d.catchUp.err)
 	return list
 }

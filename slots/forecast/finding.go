@@ -67,8 +67,8 @@ func (j *judge) violations(s Slot) (list []violation) {
 	if s.Ends() > width {
 		list = append(list, violation{Finding{
 			Slot: s.Slot, Condition: TooLong,
-			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %d rows take %s",
-				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), s.Rows, spoken.About(s.Took)) + j.begun(width),
+			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %s %s",
+				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), spoken.Count(s.Rows, "row takes", "rows take"), spoken.About(s.Took)) + j.begun(width),
 			Help: j.help(rows, j.heaviest(rows), width, j.cost.took),
 		}, s.Ends().Seconds() / width.Seconds()})
 	}
@@ -87,8 +87,8 @@ func (j *judge) violations(s Slot) (list []violation) {
 func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limit time.Duration, what string) violation {
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
-		Text: fmt.Sprintf("in slot %s the last of %d rows of %s is reached %s after it began; %s %s",
-			clock(s.Slot), job.Expected, job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)) + j.begun(limit),
+		Text: fmt.Sprintf("in slot %s the last of %s of %s is reached %s after it began; %s %s",
+			clock(s.Slot), spoken.Count(job.Expected, "row", "rows"), job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)) + j.begun(limit),
 		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by crew) float64 { return j.cost.done(rows, job.JobExec, by) }),
 	}, job.Done.Seconds() / limit.Seconds()}
 }

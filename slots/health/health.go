@@ -116,7 +116,7 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 
 func missed(r *Report, limit float64) []Finding {
 	n, rows, first := r.inState(slots.StateMissed)
-	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s", plural(n, "slot was", "slots were")+" missed", clock(first), plural(rows, "row waits", "rows wait"), them(n))
+	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s", spoken.Count(n, "slot was", "slots were")+" missed", clock(first), spoken.Count(rows, "row waits", "rows wait"), them(n))
 }
 
 func ahead(r *Report, limit float64) []Finding {
@@ -127,7 +127,7 @@ func consumers(r *Report, limit float64) (list []Finding) {
 	if n := len(r.consumers); n > 0 {
 		list = r.found(float64(n) > limit, "events ack --forget --consumer "+spoken.Word(r.consumers[0]),
 			"%s no events: %s. The position of each is another server's, as after a restore from a dump. Forget each consumer; it then begins with the oldest event",
-			plural(int64(n), "consumer of the outbox gets", "consumers of the outbox get"), spoken.List(r.consumers))
+			spoken.Count(int64(n), "consumer of the outbox gets", "consumers of the outbox get"), spoken.List(r.consumers))
 	}
 	return list
 }
@@ -139,10 +139,10 @@ func AheadText(a slots.Ahead) string {
 		parts = append(parts, fmt.Sprintf("the ledger begins at %s, which lies beyond the clock: no slot before it is found missed", clock(a.Since)))
 	}
 	if !a.Last.IsZero() {
-		parts = append(parts, fmt.Sprintf("%s beyond the clock, the last %s: when they begin, runs find them done", plural(a.Slots, "slot of the ledger lies", "slots of the ledger lie"), clock(a.Last)))
+		parts = append(parts, fmt.Sprintf("%s beyond the clock, the last %s: when they begin, runs find them done", spoken.Count(a.Slots, "slot of the ledger lies", "slots of the ledger lie"), clock(a.Last)))
 	}
 	if a.Schedules > 0 {
-		parts = append(parts, plural(a.Schedules, "check of schedules was", "checks of schedules were")+" among them: the schedules are silent until then")
+		parts = append(parts, spoken.Count(a.Schedules, "check of schedules was", "checks of schedules were")+" among them: the schedules are silent until then")
 	}
 	return "the clock was ahead while something was written: " + strings.Join(parts, "; ")
 }
@@ -158,13 +158,13 @@ func stranded(r *Report, limit float64) []Finding {
 		}
 	}
 	if n == 0 && expired > 0 { // in a slot that is being run, which catch-up leaves to its runners
-		return r.found(float64(expired) > limit, "run --slot "+clock(of), "%s by runners that have died", plural(expired, "claim is held", "claims are held"))
+		return r.found(float64(expired) > limit, "run --slot "+clock(of), "%s by runners that have died", spoken.Count(expired, "claim is held", "claims are held"))
 	}
 	if rows == 0 {
-		return r.found(float64(n) > limit, "catch-up", "%s left open since %s, and no row of a job that is not paused waits in %s", plural(n, "slot was", "slots were"), clock(first), them(n))
+		return r.found(float64(n) > limit, "catch-up", "%s left open since %s, and no row of a job that is not paused waits in %s", spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
 	}
 	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool { return t.State != slots.StateMissed }))
-	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", plural(rows, "row is", "rows are"), plural(n, "slot", "slots"), clock(first))
+	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // which catch-up leaves
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"
@@ -217,7 +217,7 @@ func overdue(r *Report, limit float64) []Finding {
 	case len(left) > 0:
 		remedy = "catch-up"
 	}
-	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s", plural(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
+	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s", spoken.Count(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
 }
 
 // keep returns the slots that a test accepts.
@@ -238,7 +238,7 @@ func gaveUp(r *Report, limit float64) (list []Finding) {
 			names = append(names, fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, short(j.Error)))
 		}
 	}
-	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s", plural(n, "row was given", "rows were given"), spoken.List(names))
+	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s", spoken.Count(n, "row was given", "rows were given"), spoken.List(names))
 }
 
 func failing(r *Report, limit float64) []Finding {
@@ -303,7 +303,7 @@ func betweenStores(r *Report, limit float64) (list []Finding) {
 	}
 	first := r.leaving[0]
 	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move --from "+first.From, "%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
-		plural(rows, "row is", "rows are"), first.To, clock(first.Since))
+		spoken.Count(rows, "row is", "rows are"), first.To, clock(first.Since))
 }
 
 // found is a list of one finding, or of none.
@@ -312,13 +312,6 @@ func (r *Report) found(is bool, remedy, format string, args ...any) []Finding {
 		return nil
 	}
 	return []Finding{{Text: fmt.Sprintf(format, args...), Remedy: remedy}}
-}
-
-func plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func them(n int64) string {

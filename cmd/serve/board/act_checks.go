@@ -82,7 +82,7 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		return plan, p.ofSchedule(c.EntityKey)
 	}
 	plan.Rows, plan.Nothing = w.Rows, w.Rows == 0
-	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled", plural(plan.Rows, "waiting check", "waiting checks"), c.target())
+	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled", spoken.Count(plan.Rows, "waiting check", "waiting checks"), c.target())
 	if plan.Rows == 1 {
 		plan.Text += ": " + w.job + " in slot " + clock(w.First)
 	}
@@ -105,7 +105,7 @@ func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 			n = 1
 		}
 	}
-	return plural(n, "check was", "checks were") + " cancelled", err
+	return spoken.Count(n, "check was", "checks were") + " cancelled", err
 }
 
 func (m Reschedule) name() string   { return "reschedule" }
@@ -208,9 +208,9 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	}
 	plan.Rows, plan.Nothing = found-waits, found == waits
 	to := grid.Later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
-	plan.Text = fmt.Sprintf("It puts %s%s back into slot %s, with a clean error count", plural(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
+	plan.Text = fmt.Sprintf("It puts %s%s back into slot %s, with a clean error count", spoken.Count(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
 	if waits > 0 {
-		plan.Warnings = append(plan.Warnings, plural(waits, "failed check stays", "failed checks stay")+" in history, since the key waits already.")
+		plan.Warnings = append(plan.Warnings, spoken.Count(waits, "failed check stays", "failed checks stay")+" in history, since the key waits already.")
 	}
 	if found == int64(f.Limit) {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))
@@ -221,7 +221,7 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 
 func (a Retry) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 	retried, waiting, err := t.client.Retry(ctx, tx, a.filter(), a.At)
-	text := plural(retried, "check was", "checks were") + " put back"
+	text := spoken.Count(retried, "check was", "checks were") + " put back"
 	if waiting > 0 {
 		text += fmt.Sprintf(", and %d stayed in history, since their keys wait already", waiting)
 	}

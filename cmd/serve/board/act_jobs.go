@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -54,7 +55,7 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		}
 	}
 	plan.Text = fmt.Sprintf("It lets the checks of %s wait until the job is resumed: %d%s in %s of the next day", a.JobExec, n, more,
-		plural(int64(len(ahead)), "slot", "slots"))
+		spoken.Count(int64(len(ahead)), "slot", "slots"))
 	plan.Warnings = []string{"What a run has claimed is finished."}
 	return plan, nil
 }
@@ -153,7 +154,7 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	}
 	plan.Nothing = plan.Slots == 0
 	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does, c.howMany(plan.Rows, w.more && plan.Rows == w.rows),
-		plural(w.slots, "slot", "slots"), plural(caught.Empty, "missed slot", "missed slots"))
+		spoken.Count(w.slots, "slot", "slots"), spoken.Count(caught.Empty, "missed slot", "missed slots"))
 	plan.Warnings = w.warnings(c)
 	plan.bound = []any{w.slots, caught.Empty, w.foreign}
 	return plan, nil
@@ -201,7 +202,7 @@ func (w left) warnings(c CatchUp) (list []string) {
 			". Run catch-up with a binary that has them.")
 	}
 	if w.live > 0 {
-		list = append(list, plural(w.live, "slot is", "slots are")+" left to the run that is at it.")
+		list = append(list, spoken.Count(w.live, "slot is", "slots are")+" left to the run that is at it.")
 	}
 	if c.Mode == slots.ModeExpire && w.rows > 0 {
 		list = append(list, "The number of rows is an upper bound: it is of all that are late, and only those past their deadline are archived.")
@@ -225,7 +226,7 @@ func atLeast(rows int64, more bool) string {
 	if more {
 		return fmt.Sprintf("%d rows or more", rows)
 	}
-	return plural(rows, "row", "rows")
+	return spoken.Count(rows, "row", "rows")
 }
 
 func (c CatchUp) run(ctx context.Context, b *Board, _ *tools) (string, error) {
@@ -243,10 +244,10 @@ func (c CatchUp) run(ctx context.Context, b *Board, _ *tools) (string, error) {
 			open++
 		}
 	}
-	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed", plural(int64(len(caught.Results)), "slot was", "slots were"),
-		caught.Empty, plural(checked, "row", "rows"), moved, failed)
+	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed", spoken.Count(int64(len(caught.Results)), "slot was", "slots were"),
+		caught.Empty, spoken.Count(checked, "row", "rows"), moved, failed)
 	if open > 0 {
-		text += fmt.Sprintf("; %s open", plural(open, "slot was left", "slots were left"))
+		text += fmt.Sprintf("; %s open", spoken.Count(open, "slot was left", "slots were left"))
 	}
 	if err != nil && !errors.Is(err, slots.ErrStopped) {
 		text += ": " + err.Error()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -58,7 +59,7 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 		}
 	}
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
-	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", plural(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
+	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
 	plan.Warnings = []string{"Those that the outbox has are left out. Elsewhere, and where it was pruned, they are published again, with the same ids."}
 	plan.bound = s.Version
 	return plan, nil
@@ -66,7 +67,7 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 
 func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools) (string, error) {
 	done, err := t.store.Backfill(ctx, b.cfg.DB, b.cfg.Publishing, a.ID, a.From, a.To)
-	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already", plural(done.Published, "event was", "events were"), clock(done.Until), done.Present)
+	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already", spoken.Count(done.Published, "event was", "events were"), clock(done.Until), done.Present)
 	if err != nil {
 		text += ": " + err.Error()
 	}

@@ -252,11 +252,4 @@ func cut(text string) string {
 	return text
 }
 
-func plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

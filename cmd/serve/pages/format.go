@@ -77,10 +77,7 @@ func num[N int | int64](n N) string {
 }
 
 func plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return num(n) + " " + many
+	return num(n) + " " + spoken.Noun(n, one, many)
 }
 
 func dur(of any) string {

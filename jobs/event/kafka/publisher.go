@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
@@ -27,7 +28,7 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	}
 	client, err := p.clients.take(ctx)
 	if err != nil {
-		return fmt.Errorf("publish %d events: %w", len(events), err)
+		return fmt.Errorf("publish %s: %w", spoken.Count(len(events), "event", "events"), err)
 	}
 	stop := context.AfterFunc(ctx, client.Close)
 	defer func() { p.clients.give(client, stop()) }()
