@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
@@ -106,10 +107,10 @@ func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results
 			return err
 		}
 		if len(news) > 0 {
-			a.log.Log(ctx, left.level, left.text, "jobs", news, "slots", len(slotsOf))
+			a.log.Log(ctx, left.level, left.text, "jobs", spoken.Some(news), "slots", len(slotsOf))
 		}
 		if len(known) > 0 {
-			a.done(true).InfoContext(ctx, left.text, "jobs", known, "slots", len(slotsOf))
+			a.done(true).InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", len(slotsOf))
 		}
 	}
 	if len(nowhere) > 0 || a.broken {

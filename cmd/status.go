@@ -132,7 +132,7 @@ func printStatus(a *App, v view.Status) error {
 		table.Row{"next slot", v.NextSlot},
 		table.Row{"width", v.Width.String()},
 		table.Row{"ledger since", v.Since},
-		table.Row{"missed", spoken.Count(len(v.Missed), "slot", "slots")},
+		table.Row{"missed", spoken.Count(len(v.Missed)+int(v.MoreMissed), "slot", "slots")},
 		table.Row{"left open", spoken.Count(len(v.LeftOpen), "slot", "slots")},
 		table.Row{"stragglers", spoken.Count(len(v.Stragglers), "slot", "slots")},
 		table.Row{"overdue rows", overdue(v)},
@@ -166,8 +166,13 @@ func overdue(v view.Status) string {
 
 // printFew is printTable for people, who do not want to read all of a long list.
 func printFew[T any](a *App, list []T, header table.Row, row func(T) table.Row) error {
+	return printFewOf(a, len(list), list, header, row)
+}
+
+// printFewOf is printFew for a list that is the beginning of one of n elements.
+func printFewOf[T any](a *App, n int, list []T, header table.Row, row func(T) table.Row) error {
 	err := printTable(a, list[:min(len(list), shown)], header, row)
-	if n := len(list) - shown; n > 0 {
+	if n -= shown; n > 0 {
 		err = errors.Join(err, a.lines(fmt.Sprintf("and %d more", n)))
 	}
 	return err

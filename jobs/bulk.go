@@ -13,14 +13,17 @@ import (
 )
 
 const (
-	// chunk is how many rows of a stream are written by one statement. Between two of them the server waits.
+	// chunk is how many rows one statement writes at most. Between two statements the server waits.
 	chunk = 10_000
+	// chunkBytes is how many bytes of text these rows have at most, unless it is one row. A statement needs some ten times as much.
+	chunkBytes = 4 << 20
 	// maxBadRows bounds what EnqueueAll keeps of a stream that is all wrong.
 	maxBadRows = 1000
 )
 
-// EnqueueMany asks for many checks in one statement. When any is bad nothing is written, and a *BulkError lists
-// every bad one. A key given twice counts as two calls, in order.
+// EnqueueMany asks for many checks in one transaction. When any is bad nothing is written, and a *BulkError lists
+// every bad one. A key given twice counts as two calls, in order. One statement writes up to 10,000 jobs with up to 4 MiB of
+// text. Two calls that need several statements may deadlock as two of EnqueueAll do.
 func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
 	var bad BulkError
 	for i, job := range list {
@@ -32,11 +35,44 @@ func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Co
 	if err := on.validate(); err != nil {
 		return Counts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
-	n, err := c.writeChunk(ctx, db, list, on)
+	var total Counts
+	err := tx.In(ctx, db, func(db tx.DB) error {
+		total = Counts{}
+		for part := range parts(list) {
+			n, err := c.writeChunk(ctx, db, part, on)
+			if err != nil {
+				return err
+			}
+			total = total.plus(n)
+		}
+		return nil
+	})
 	if err != nil {
 		return Counts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
-	return n, nil
+	return total, nil
+}
+
+// parts cuts a list into what one statement writes. An empty list is one part.
+func parts(list []FutureJob) iter.Seq[[]FutureJob] {
+	return func(yield func([]FutureJob) bool) {
+		first, size := 0, 0
+		for i, job := range list {
+			if i > first && (i-first == chunk || size+job.size() > chunkBytes) {
+				if !yield(list[first:i]) {
+					return
+				}
+				first, size = i, 0
+			}
+			size += job.size()
+		}
+		yield(list[first:])
+	}
+}
+
+// size is how many bytes of text a job has.
+func (j FutureJob) size() int {
+	return len(j.JobExec) + len(j.EntityName) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.Payload)
 }
 
 // EnqueueStatement is EnqueueMany with Keep for those who send it in a message with other statements: it has the parameters
@@ -86,8 +122,8 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 	defer func() { _, _ = w.finish() }() // when the iterator panics, too
 
 	var bad BulkError
-	rows := make([]FutureJob, 0, chunk)
-	index := 0
+	var rows []FutureJob
+	index, size := 0, 0
 	for job := range all {
 		bad.add(index, c.validate(job))
 		index++
@@ -97,12 +133,13 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 			}
 			continue
 		}
-		if rows = append(rows, job); len(rows) == chunk {
+		if len(rows) == chunk || len(rows) > 0 && size+job.size() > chunkBytes {
 			if !w.send(rows) {
 				break
 			}
-			rows = make([]FutureJob, 0, chunk)
+			rows, size = make([]FutureJob, 0, len(rows)), 0
 		}
+		rows, size = append(rows, job), size+job.size()
 	}
 	if len(bad.Rows) == 0 && len(rows) > 0 {
 		w.send(rows)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
@@ -91,7 +92,7 @@ func (r Result) LogValue() slog.Value {
 		slog.Duration("took", r.Took),
 	}
 	if len(r.Unknown) > 0 {
-		attrs = append(attrs, slog.Any("unknown", r.Unknown))
+		attrs = append(attrs, slog.Any("unknown", spoken.Some(r.Unknown)))
 	}
 	return slog.GroupValue(attrs...)
 }

@@ -370,3 +370,21 @@ func TestAClockThatIsOffIsFound(t *testing.T) {
 		}
 	}
 }
+
+// A job whose name has the number of an order in it is one more job with each order.
+func TestTheFirstOfManyUnknownJobsHaveAFindingEach(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`select prescient.enqueue('order.' || n, 'order', '1', '2099-01-01') from generate_series(1, 1000) as n`)
+	size, named := 0, 0
+	found := w.look()
+	for _, f := range found {
+		size += len(f.What) + len(f.Do)
+		if f.Name == "jobs" {
+			named++
+		}
+	}
+	if named != 21 || size > 20_000 || !has(found, "jobs", Action, "rows of 980 more such jobs wait") {
+		t.Errorf("%d findings of %d bytes", named, size)
+	}
+}

@@ -134,17 +134,29 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 // jumps is how many slots and jobs are looked at: a second or two.
 const jumps = 20_000
 
+// mostJobs is how many jobs have a finding of their own.
+const mostJobs = 20
+
 func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	all, err := list[struct {
 		Name string
 		Slot time.Time
 	}](ctx, tx, c, pgsql.DoctorJobs, jumps)
+	more := 0
 	for _, job := range all {
-		if !c.Knows(job.Name) {
+		switch {
+		case c.Knows(job.Name):
+		case len(found) == mostJobs:
+			more++
+		default:
 			found = append(found, action(
 				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days knew it, and this binary does not have it", job.Name, job.Slot.UTC().Format(time.RFC3339)),
 				"run a binary that has it, or see them with: %s jobs list --job %s", c.Name, spoken.Word(job.Name)))
 		}
+	}
+	if more > 0 {
+		found = append(found, action(fmt.Sprintf("rows of %d more such jobs wait", more),
+			"run a binary that has them, or see their rows with: %s jobs list", c.Name))
 	}
 	return found, err
 }

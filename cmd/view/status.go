@@ -26,6 +26,7 @@ type Status struct {
 	NextSlot      time.Time     `json:"next_slot"`
 	Overdue       int64         `json:"overdue"`
 	Missed        []Trouble     `json:"missed"`
+	MoreMissed    int64         `json:"more_missed"` // missed slots without rows, beside the first 1,000 in missed
 	LeftOpen      []Trouble     `json:"left_open"`
 	Stragglers    []Trouble     `json:"stragglers"`
 	Running       []Trouble     `json:"running"`
@@ -56,8 +57,8 @@ func NewStatus(s health.Report, paused []jobs.Paused, self string, has func(job 
 	v := Status{
 		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
 		CurrentSlot: s.Current.Slot, CurrentState: s.Current.State, NextSlot: s.Grid.Next(s.Now),
-		Overdue: s.Overdue(),
-		Missed:  inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
+		Overdue: s.Overdue(), MoreMissed: s.MoreMissed,
+		Missed: inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
 		Stragglers: inState(trouble, slots.StateDone), Running: inState(newTrouble(s.Running, has), slots.StateOpen),
 		Paused: []Paused{}, Claims: NewClaims(s.Claims), NotRegistered: notRegistered(trouble), Trouble: trouble,
 	}

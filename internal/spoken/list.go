@@ -2,6 +2,7 @@ package spoken
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,4 +16,12 @@ func List(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
 	return strings.Join(names, ", ")
+}
+
+// Some returns the names that List has, as a list whose last element says how many more there are.
+func Some(names []string) []string {
+	if more := len(names) - most; more > 0 {
+		return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", more))
+	}
+	return names
 }

@@ -1,6 +1,7 @@
 package spoken
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -19,5 +20,16 @@ func TestDurationsAreSaidAsPeopleSayThem(t *testing.T) {
 		if got := Duration(d); got != want {
 			t.Errorf("%s is %s, want %s", text, got, want)
 		}
+	}
+}
+
+func TestSomeNamesTheFirstOfMany(t *testing.T) {
+	t.Parallel()
+	names := slices.Repeat([]string{"order"}, 20_000)
+	if got := Some(names); len(got) != 21 || got[20] != "and 19980 more" {
+		t.Errorf("%d, the last %q", len(got), got[len(got)-1])
+	}
+	if got := Some(names[:20]); len(got) != 20 || got[19] != "order" {
+		t.Errorf("%d, the last %q", len(got), got[len(got)-1])
 	}
 }

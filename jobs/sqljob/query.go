@@ -22,6 +22,12 @@ type answer struct {
 	err   error // the query contradicts itself
 }
 
+// mostAnswers is how many bytes of keys and events a page of answers has at most. To publish them takes some ten times as much.
+const mostAnswers = 16 << 20
+
+// errTooLarge is the error of a page whose answers are larger than that.
+var errTooLarge = errors.New("the answer is too large")
+
 // ask runs the query for keys. Keys that need nothing are not in what it returns.
 func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]answer, err error) {
 	asked := make(map[string]bool, len(keys))
@@ -64,6 +70,7 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 	if err != nil {
 		return err
 	}
+	size := 0
 	for rows.Next() {
 		key, a, err := cols.scan(rows)
 		if err != nil {
@@ -74,6 +81,9 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 		}
 		if _, twice := answers[key]; twice {
 			a = answer{err: fmt.Errorf("the query returned entity_key %q more than once", key)}
+		}
+		if size += len(key) + len(a.event); size > mostAnswers {
+			return errTooLarge
 		}
 		answers[key] = a
 	}

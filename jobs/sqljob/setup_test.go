@@ -149,6 +149,7 @@ func (w *world) state() map[string]string {
 type recorder struct {
 	mu     sync.Mutex
 	events []event.Event
+	most   int // bytes of data at once
 	refuse func(event.Event) error
 }
 
@@ -156,8 +157,10 @@ func (r *recorder) Publish(_ context.Context, events []event.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	errs := make([]error, len(events))
-	failed := false
+	failed, size := false, 0
 	for i, e := range events {
+		size += len(e.Data)
+		r.most = max(r.most, size)
 		if r.refuse != nil {
 			errs[i] = r.refuse(e)
 		}

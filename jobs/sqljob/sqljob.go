@@ -88,9 +88,23 @@ func withDefaults(cfg Config) Config {
 // binding is a job and its query.
 type binding struct{ Config }
 
-// check is the job's function: it asks the query about a page, and publishes what it says.
+// check is the job's function: it asks the query about a page, and publishes what it says. If the answer is too large, it asks about
+// each half of the page by itself.
 func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish func([]event.Event) error) ([]jobs.Result, error) {
 	answers, err := b.ask(ctx, keys(batch))
+	if errors.Is(err, errTooLarge) && len(batch) > 1 {
+		half := len(batch) / 2
+		first, err := b.check(ctx, batch[:half], publish)
+		if err != nil {
+			return nil, err
+		}
+		second, err := b.check(ctx, batch[half:], publish)
+		return append(first, second...), err
+	}
+	if errors.Is(err, errTooLarge) {
+		return []jobs.Result{{Err: fmt.Errorf("query of job %q: the event for entity_key %q has more than %d MiB. Select what its consumers need, "+
+			"or where they find it", b.Name, batch[0].EntityKey, mostAnswers>>20)}}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("query of job %q: %w", b.Name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -345,5 +346,30 @@ func TestAQueryRunsOnAHotStandby(t *testing.T) {
 	w.due(slot(1), "1")
 	if result := w.run(slot(1), cfg); result.Finished != 1 || len(w.publisher.events) != 1 {
 		t.Errorf("%+v, %v", result, w.publisher.events)
+	}
+}
+
+// A page of events is held several times while it is published.
+func TestALargeAnswerIsAskedForInParts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var keys []string
+	for i := range 40 {
+		keys = append(keys, strconv.Itoa(i))
+	}
+	w.due(slot(1), keys...)
+	w.run(slot(1), w.config(`select k as entity_key, to_jsonb(repeat('x', case k when '7' then 17 else 1 end << 20)) as event from unnest($1::text[]) as k`))
+	state := w.state()
+	if why := state["7"]; !strings.Contains(why, `query of job "unshipped": the event for entity_key "7" has more than 16 MiB. Select what its consumers need`) {
+		t.Errorf("the large one: %s", why)
+	}
+	delete(state, "7")
+	for key, was := range state {
+		if was != "done" {
+			t.Errorf("%s: %s", key, was)
+		}
+	}
+	if n := len(w.publisher.published()); n != 39 || w.publisher.most > 16<<20 {
+		t.Errorf("%d events were published, up to %d bytes of them at once", n, w.publisher.most)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -223,9 +225,10 @@ func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 	}
 	d.mu.Lock()
 	now := monotonic()
+	maps.DeleteFunc(d.warned, func(_ string, at time.Time) bool { return now.Sub(at) >= warnAgain })
 	names := slices.DeleteFunc(slices.Clone(result.Unknown), func(job string) bool {
-		at, warned := d.warned[job]
-		return warned && now.Sub(at) < warnAgain
+		_, warned := d.warned[job]
+		return warned
 	})
 	for _, job := range names {
 		d.warned[job] = now
@@ -233,7 +236,7 @@ func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 	d.mu.Unlock()
 	if len(names) > 0 {
 		d.log.WarnContext(ctx, "rows are left, and their slot open, since their jobs are not registered here: "+
-			"run it with a binary that has them, or cancel the rows where a name is wrong", "slot", result.Slot, "jobs", names)
+			"run it with a binary that has them, or cancel the rows where a name is wrong", "slot", result.Slot, "jobs", spoken.Some(names))
 	}
 }
 

@@ -111,6 +111,9 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 			rows += t.Waiting
 		}
 	}
+	if slices.Contains(states, slots.StateMissed) {
+		n += r.MoreMissed
+	}
 	return n, rows, first
 }
 

@@ -1,7 +1,8 @@
 -- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with
 -- rows in them that are not of paused jobs, each found by equality on the slot. waiting: those rows, counted up to 10,000
 -- a job. live: runners that are at it. Of a year of slots few are looked into. One probe looks for rows before the ledger: of the
--- slots there, the first with rows is found.
+-- slots there, the first with rows is found. Of the missed slots without rows the answer has the first $3; more says how many
+-- others there are.
 with suspect as materialized (
     select s.slot, r.state, probe.has_rows
     from (
@@ -26,6 +27,16 @@ with suspect as materialized (
     ) as early
     left join prescient.slot_run r on r.slot = early.slot
     where early.slot is not null
+), empty as materialized (
+    select slot
+    from suspect
+    where state is null and has_rows is null
+), listed as (
+    select slot, state, has_rows
+    from suspect
+    where state is not null or has_rows
+    union all
+    (select slot, null, null from empty limit $3)
 )
 select
     s.slot,
@@ -37,8 +48,9 @@ select
         select count(distinct c.runner)
         from prescient.slot_claim c
         where c.slot = s.slot and c.allocated_until >= clock_timestamp()
-    ) as live
-from suspect s
+    ) as live,
+    greatest(0, (select count(*) from empty) - $3::bigint) as more
+from listed s
 left join lateral (
     select sum(few.n)::bigint as waiting, array_agg(few.name order by few.name) as jobs, array_agg(few.n order by few.name) as counts
     from (

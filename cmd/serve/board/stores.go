@@ -98,7 +98,7 @@ func (s *StoreStatus) wrong() int {
 
 // add adds what the overview of the store has.
 func (s *StoreStatus) add(o Overview) {
-	s.OK, s.Findings, s.Missed, s.Overdue, s.Age = o.OK, o.Findings, len(o.Missed), o.Overdue, o.Age
+	s.OK, s.Findings, s.Missed, s.Overdue, s.Age = o.OK, o.Findings, len(o.Missed)+int(o.MoreMissed), o.Overdue, o.Age
 	s.CurrentSlot = &o.CurrentSlot
 	for _, j := range o.Jobs {
 		if j.LastFailed > 0 {

@@ -119,7 +119,7 @@ func newOverviewPage(o board.Overview) overviewPage {
 		v.Findings = append(v.Findings, finding{f, leads(f)})
 	}
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
-	v.MoreTrouble = len(o.Trouble) - len(v.Trouble)
+	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed)
 	v.Listed = o.Jobs[:min(shownJobs, len(o.Jobs))]
 	v.MoreJobs = len(o.Jobs) - len(v.Listed)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
@@ -188,7 +188,7 @@ func (v overviewPage) figures() []figure {
 	}
 	list := []figure{
 		{Name: "Overdue", Value: num(v.Overdue), Note: "rows", Mark: "bad"},
-		{Name: "Missed", Value: num(len(v.Missed)), Note: "slots no run has opened", Mark: "bad"},
+		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots no run has opened", Mark: "bad"},
 		{Name: "Stranded", Value: num(len(v.LeftOpen) + len(v.Stragglers)), Note: "slots with rows left in them", Mark: "bad"},
 		{Name: "Failing", Value: num(failing), Note: "jobs, in their last slot", Mark: "bad"},
 		{Name: "Given up", Value: num(gaveUp), Note: "rows, in 24 hours", Mark: "bad"},

@@ -19,6 +19,8 @@ const (
 	// bulkRows and bulkBytes are how many changes are read before they are made in one transaction.
 	bulkRows  = 1000
 	bulkBytes = 4 << 20
+	// maxChanges is how many changes a request has at most. One by one, as wrong changes are made, they take a minute.
+	maxChanges = 10_000
 	// bulkTime is what a client gets to send so many, and to take the answer.
 	bulkTime = 30 * time.Second
 	// maxFailures is how many of the changes that failed are told.
@@ -99,6 +101,9 @@ func (b *bulk) readAll() error {
 		return err
 	}
 	for dec.More() {
+		if b.read == maxChanges {
+			return web.NewProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has at most %d changes: send the others in further requests", maxChanges))
+		}
 		body.left = body.most
 		var text json.RawMessage
 		err := dec.Decode(&text)

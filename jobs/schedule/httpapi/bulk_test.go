@@ -181,3 +181,18 @@ func (w *world) count() (n int) {
 	}
 	return n
 }
+
+// One by one, as they are made when each is wrong, a million changes would take an hour.
+func TestARequestHasABoundedNumberOfChanges(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	changes := strings.Repeat(`{"action": "create", "schedule": {"id": 7}},`, 10_000)
+	v := w.want(413, "POST", "/changes", `{"changes": [`+changes+`{"action": "create", "schedule": {"id": "a", "crontab": "@daily"}}]}`)
+	const want = "a request has at most 10000 changes: send the others in further requests; of the changes before it 0 were made and 10000 failed"
+	if detail, _ := v["detail"].(string); !strings.Contains(detail, want) {
+		t.Errorf("%q, want %q", detail, want)
+	}
+	if w.count() != 0 {
+		t.Error("a change beyond the bound was made")
+	}
+}
