@@ -76,6 +76,18 @@ func (u *unit) size() int64 {
 	return int64(len(u.rows))
 }
 
+// bytes is about how many bytes the unit takes while it waits.
+func (u *unit) bytes() int64 {
+	bytes := int64(unitSize + 8*len(u.members))
+	for i := range u.rows {
+		bytes += sizeOf(&u.rows[i])
+	}
+	return bytes
+}
+
+// unitSize is about how many bytes a unit takes without its rows.
+const unitSize = 1000
+
 // isGroup tells whether the unit is a group that is to be checked.
 func (u *unit) isGroup() bool { return u.group != groupKey{} }
 

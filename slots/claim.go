@@ -36,6 +36,7 @@ type claim struct {
 	undone bool // rows were not checked, and are others' to check
 	kept   int64
 	bytes  int64          // of them
+	held   int64          // bytes of again and locked, but for units that wait for a place
 	read   time.Time      // local monotonic instant at which they were read
 	left   map[int64]bool // rows that stay in the slot for the time being though they were read
 	locked []row.Outcome  // of rows that somebody else has locked

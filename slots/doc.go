@@ -37,7 +37,9 @@
 // record of its last row ends a claim, and the end of the last claim closes the slot. A job that is paused, is not
 // registered here or is at its limit is one whose cursor is not moved.
 //
-// What somebody else has locked waits outside of every bound, and is taken up once a second. Only what a function did, or
+// Rows that another transaction has locked wait outside of the bounds on checks, and the run tries them once a second. In
+// memory they may take 64 MiB beside the 80 MiB of rows that the run works on; beyond that it claims nothing until some
+// are free. Only what a function did, or
 // did not survive, is an error of its row; what the database cannot do is repeated for as long as a lease, and then
 // ends the run.
 //

@@ -38,11 +38,11 @@ func (l *load) now() turn.Load {
 
 // memory is what a run keeps, as its goroutines count it; see turn.Memory.
 type memory struct {
-	rows, bytes, taken atomic.Int64
+	rows, bytes, held, taken atomic.Int64
 }
 
 func (m *memory) now() turn.Memory {
-	return turn.Memory{Rows: m.rows.Load(), Bytes: m.bytes.Load(), Taken: m.taken.Load()}
+	return turn.Memory{Rows: m.rows.Load(), Bytes: m.bytes.Load(), Held: m.held.Load(), Taken: m.taken.Load()}
 }
 
 // slotJob is a job of the slot that is registered here, and selected.

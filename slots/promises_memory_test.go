@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -54,5 +56,37 @@ func TestLargeRowsTakeNoMoreMemoryThanSmallOnes(t *testing.T) {
 		case <-time.After(2 * time.Millisecond):
 			look()
 		}
+	}
+}
+
+// Not parallel: it measures the memory of the process.
+func TestRowsThatAnotherTransactionHasLockedTakeABoundedPartOfTheMemory(t *testing.T) {
+	w := setup(t)
+	network := w.network()
+	db := network.open()
+	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	const rows, size, limit = 1000, 300_000, 160 << 20
+	w.enqueue("job", slot(1), rows)
+	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
+	release := w.hold(rows)
+	w.clock.Set(slot(1))
+	finished := w.background(slot(1), func(c *slots.Config) { c.DB = db; c.Page = 0; c.Lease = time.Minute })
+
+	// The rows are locked until the run has read all that it will.
+	for received, still := int64(0), time.Now(); received == 0 || time.Since(still) < time.Second; time.Sleep(2 * time.Millisecond) {
+		if now := network.received.Load(); now > received+size/2 {
+			received, still = now, time.Now()
+		}
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	t.Logf("the heap has %d MB", m.HeapAlloc>>20)
+	if m.HeapAlloc > limit {
+		t.Errorf("the heap has %d MB, want %d MB at most", m.HeapAlloc>>20, limit>>20)
+	}
+	release()
+	if result := <-finished; result.Finished != rows || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
 	}
 }

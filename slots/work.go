@@ -12,19 +12,21 @@ import (
 // Rows that somebody else has locked are taken up again after againFirst, and then, in doubling steps, once in againEvery.
 const againFirst, againEvery = 10 * time.Millisecond, time.Second
 
-// workOn is the way of a claim: its rows are read, checked and recorded, and then it is done. Rows that somebody else has
-// locked wait outside of every bound, and are taken up once a second.
+// workOn is the way of a claim: its rows are read, checked and recorded, and then it is done. Rows that another transaction
+// has locked wait outside of the bounds on what the run works on, up to a bound of their own, and are tried once a second.
 func (r *run) workOn(c *claim) {
 	defer r.drop(c)
 	units, more, err := r.read(c)
 	for err == nil {
-		if err = r.process(c, units, more); err != nil || c.over() {
+		err = r.process(c, units, more)
+		r.hold(c, c.waiting()-c.held)
+		if err != nil || c.over() {
 			break
 		}
 		switch {
-		case more:
+		case more && !r.memory.now().Full():
 			units, more, err = r.read(c)
-		case len(c.again)+len(c.locked) == 0:
+		case !more && len(c.again)+len(c.locked) == 0:
 			if err = r.end(c); err == nil {
 				return
 			}
@@ -50,6 +52,7 @@ func (r *run) drop(c *claim) {
 	c.end(context.Cause(c.ctx))
 	c.Release()
 	r.land(c, c.kept)
+	r.hold(c, -c.held)
 	r.enqueue(c, -c.queued.Load())
 	if c.done {
 		r.leases.Remove(c.Lease)
@@ -57,8 +60,8 @@ func (r *run) drop(c *claim) {
 	r.giveUp(c)
 }
 
-// pause waits for those who have locked rows of a claim, or places for its checks. What is locked is no longer counted as in
-// memory, and takes no place of anybody's.
+// pause waits for those who have locked rows of a claim, or places for its checks. What is locked no longer counts as rows
+// that the run works on, and takes no place of anybody's.
 func (r *run) pause(c *claim) {
 	r.land(c, c.kept)
 	r.giveUp(c)
@@ -83,6 +86,34 @@ func (r *run) land(c *claim, rows int64) {
 		r.keep(c, -rows, -c.bytes*rows/c.kept)
 		r.changed()
 	}
+}
+
+// hold counts bytes of rows of a claim that other transactions have locked.
+func (r *run) hold(c *claim, bytes int64) {
+	c.held += bytes
+	r.memory.held.Add(bytes)
+	if bytes < 0 {
+		r.changed()
+	}
+}
+
+// waiting is about how many bytes the rows of a claim take that other transactions have locked.
+func (c *claim) waiting() int64 {
+	bytes := bytesOf(c.locked)
+	for _, u := range c.again {
+		if u.waited { // else it waits for a place
+			bytes += u.bytes()
+		}
+	}
+	return bytes
+}
+
+// bytesOf is about how many bytes outcomes take.
+func bytesOf(outcomes []row.Outcome) (bytes int64) {
+	for i := range outcomes {
+		bytes += outcomes[i].Size()
+	}
+	return bytes
 }
 
 // batchKey tells batches apart.
@@ -171,6 +202,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 		c.undone = c.undone || last && rd.wasCut()
 		for _, u := range rd.yielded() {
 			c.postpone(u)
+			r.hold(c, u.bytes())
 		}
 		ends := last && !more && !c.undone && len(c.again)+len(c.locked) == 0
 		locked, err := r.record(c, batch, ends)
@@ -181,6 +213,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 			c.leave(o.ID)
 		}
 		c.locked = append(c.locked, locked...)
+		r.hold(c, bytesOf(locked))
 		r.land(c, settled)
 	}
 	c.lane.adapt(time.Since(rd.begun), r.cfg.Page)

@@ -20,6 +20,16 @@ type Outcome struct {
 	Duration time.Duration
 }
 
+// Size returns about how many bytes the outcome takes.
+func (o *Outcome) Size() int64 {
+	const own = 250 // without its texts
+	bytes := own + len(o.Verdict.Error) + len(o.Verdict.Payload)
+	for i := range o.Verdict.Enqueue {
+		bytes += 2*own + len(o.Verdict.Enqueue[i].Payload)
+	}
+	return int64(bytes)
+}
+
 // minAlike is how many rows make a statement of their own worth while, unless they are all there are.
 const minAlike = 50
 

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// pagesInFlight and bytesInFlight bound what a run keeps in memory.
+// pagesInFlight and bytesInFlight bound the rows in memory that a run works on. bytesHeld bounds, apart from these, the
+// rows that other transactions have locked.
 const (
 	pagesInFlight = 4
 	bytesInFlight = 64 << 20
+	bytesHeld     = 64 << 20
 )
 
 // Order is the lanes of a run, in the order of their turns.
@@ -25,8 +27,12 @@ type Order struct {
 type Memory struct {
 	Rows  int64 // without those of lanes with a limit of their own
 	Bytes int64 // of all rows
+	Held  int64 // bytes of rows that other transactions have locked
 	Taken int64 // rows since the run began
 }
+
+// Full tells whether the run may keep no more rows that other transactions have locked.
+func (m Memory) Full() bool { return m.Held > bytesHeld }
 
 // NewOrder returns an order without lanes, for claims of at most page rows. most bounds the rows that the run takes; 0: no
 // limit.
@@ -77,7 +83,7 @@ func (o *Order) isHeldUp(l *Lane, now time.Time) bool {
 
 // hasRoom tells whether a lane is about to run out of rows, and there is memory for more.
 func (o *Order) hasRoom(l *Lane, now time.Time) bool {
-	if l.Load.Queued > l.Load.Size/2 || o.Memory.Bytes > bytesInFlight || l.resting(now) {
+	if l.Load.Queued > l.Load.Size/2 || o.Memory.Bytes > bytesInFlight || o.Memory.Full() || l.resting(now) {
 		return false
 	}
 	if l.Own {

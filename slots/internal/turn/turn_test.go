@@ -74,6 +74,10 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 			plain(o, 2, 7)
 			plain(o, 3, -1)
 		}, []int64{2, 2, 2}},
+		"no lane while locked rows fill the memory for them": {0, func(o *Order) {
+			plain(o, 1, 0)
+			o.Memory.Held = bytesHeld + 1
+		}, []int64{0}},
 		"a lane without room holds up those that share its workers": {0, func(o *Order) {
 			plain(o, 1, 0)
 			plain(o, 2, 7).Load.Queued = page
