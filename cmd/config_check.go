@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/doctor"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/jobs/egress"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -22,8 +23,8 @@ func newConfigCheck(a *App) *cobra.Command {
 		Use:   "check",
 		Short: "Check that the settings fit the database, and that the queries of sql_jobs can run",
 		Long: `Check that the settings are right, that slots.width is what the database says, that the directory of a file in events.to
-exists, and that the queries of sql_jobs can run: the server understands them, the role may be taken, the columns are
-those that are known. No query is run. Exits 3 when something is wrong.`,
+exists, that events.allow has the private addresses of events.to and http_jobs, and that the queries of sql_jobs can run:
+the server understands them, the role may be taken, the columns are those that are known. No query is run. Exits 3 when something is wrong.`,
 		Example: `  prescient config check --config /etc/prescient/prescient.yaml`,
 		Args:    exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -38,8 +39,10 @@ those that are known. No query is run. Exits 3 when something is wrong.`,
 // checkedView is the settings that were tried, as JSON.
 type checkedView struct {
 	Width   string      `json:"width"`  // what is wrong with slots.width; empty: nothing, or there is no database to ask
-	Events  string      `json:"events"` // what is wrong with the directory of the file in events.to; empty: nothing
+	Events  string      `json:"events"` // what is wrong with the directory or the address in events.to; empty: nothing
 	Queries []queryView `json:"queries"`
+	// Services has a text for each URL of http_jobs whose address events.allow forbids.
+	Services []string `json:"services"`
 }
 
 // queryView is a query that was checked, as JSON.
@@ -50,12 +53,12 @@ type queryView struct {
 }
 
 func checkConfig(ctx context.Context, a *App) error {
-	view := checkedView{Events: a.eventsProblem(), Queries: a.triedQueries(ctx)}
+	view := checkedView{Events: a.eventsProblem(), Queries: a.triedQueries(ctx), Services: a.forbiddenServices()}
 	if err := a.tryWidth(ctx); err != nil {
 		view.Width = err.Error()
 	}
 	var found error
-	if view.Width != "" || view.Events != "" || len(broken(view.Queries)) > 0 {
+	if view.Width != "" || view.Events != "" || len(broken(view.Queries)) > 0 || len(view.Services) > 0 {
 		found = &ExitError{Code: Found}
 	}
 	return cmp.Or(a.print(view, func() error { return printChecked(a, view) }), found)
@@ -81,9 +84,12 @@ func (a *App) tryWidth(ctx context.Context) error {
 	return a.checkWidth(setting)
 }
 
-// eventsProblem returns what is wrong with the directory of the file that events go to; empty: nothing, or they go elsewhere.
+// eventsProblem returns what is wrong with the file's directory or the address that events go to; empty: nothing, or they go elsewhere.
 func (a *App) eventsProblem() string {
 	to, err := url.Parse(a.Config().Events.To.Reveal())
+	if err == nil && (to.Scheme == "http" || to.Scheme == "https") {
+		return a.forbidden(fmt.Sprintf("events.to (%s)", a.origin("events.to")), to)
+	}
 	if err != nil || to.Scheme != "file" {
 		return ""
 	}
@@ -95,13 +101,37 @@ func (a *App) eventsProblem() string {
 	return ""
 }
 
-// examineEvents finds a missing directory of events.to, for doctor.
+// forbidden says that events.allow forbids the address of a URL; empty: it does not, or the host is a name.
+func (a *App) forbidden(what string, to *url.URL) string {
+	if egress.CheckHost(to, a.Config().Events.Allow) == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s is at %s, a private or special address that events.allow does not have: nothing is sent there. Add the address to events.allow",
+		what, to.Hostname())
+}
+
+// forbiddenServices has a text for each URL of http_jobs whose address events.allow forbids.
+func (a *App) forbiddenServices() []string {
+	texts := []string{}
+	for _, job := range a.Config().HTTPJobs {
+		to, err := url.Parse(job.URL.Reveal())
+		if err != nil {
+			continue // which the settings are refused for
+		}
+		if text := a.forbidden("the service of job "+job.Name, to); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// examineEvents finds a missing directory or a forbidden address of events.to, for doctor.
 func (a *App) examineEvents() []doctor.Finding {
 	problem := a.eventsProblem()
 	if problem == "" {
 		return nil
 	}
-	return []doctor.Finding{{Name: "events", Severity: doctor.Action, What: problem, Do: "create the directory, or correct events.to"}}
+	return []doctor.Finding{{Name: "events", Severity: doctor.Action, What: problem, Do: "create the directory, allow the address, or correct events.to"}}
 }
 
 // triedQueries tells of each query of sql_jobs whether it can run.
@@ -160,7 +190,10 @@ func printChecked(a *App, view checkedView) error {
 	for _, q := range view.Queries {
 		err = errors.Join(err, a.sentence(q.String()))
 	}
-	if view.Width == "" && view.Events == "" && len(view.Queries) == 0 {
+	for _, text := range view.Services {
+		err = errors.Join(err, a.sentence(text))
+	}
+	if view.Width == "" && view.Events == "" && len(view.Queries) == 0 && len(view.Services) == 0 {
 		said := "the settings are right"
 		if len(a.config.Warnings) > 0 {
 			said = "the settings can be used, but look at the warnings of the log"

@@ -32,6 +32,20 @@ func newTransport(cfg Config) *http.Transport {
 	}
 }
 
+// CheckHost returns ErrAddress for a URL whose host is an address that allow forbids. It resolves no name: only the address that a
+// connection is made to counts.
+func CheckHost(to *url.URL, allow []netip.Prefix) error {
+	address, err := netip.ParseAddr(to.Hostname())
+	if err != nil {
+		return nil
+	}
+	network := "tcp6"
+	if address.Is4() {
+		network = "tcp4"
+	}
+	return control(allow)(network, netip.AddrPortFrom(address, 443).String(), nil)
+}
+
 // control refuses a connection by the address that was resolved, before it is made.
 func control(allow []netip.Prefix) func(network, address string, _ syscall.RawConn) error {
 	var v4, v6 []netip.Prefix

@@ -127,10 +127,10 @@ func ahead(r *Report, limit float64) []Finding {
 }
 
 func consumers(r *Report, limit float64) (list []Finding) {
-	if n := len(r.consumers); n > 0 {
-		list = r.found(float64(n) > limit, "events ack --forget --consumer "+spoken.Word(r.consumers[0]),
-			"%s no events: %s. The position of each is another server's, as after a restore from a dump. Forget each consumer; it then begins with the oldest event",
-			spoken.Count(int64(n), "consumer of the outbox gets", "consumers of the outbox get"), spoken.List(r.consumers))
+	for _, name := range r.consumers {
+		list = append(list, r.found(float64(len(r.consumers)) > limit, "events ack --forget --consumer "+spoken.Word(name),
+			"consumer %s of the outbox gets no events: its position is another server's, as after a restore from a dump. "+
+				"Forget the consumer; it then begins with the oldest event", spoken.Word(name))...)
 	}
 	return list
 }

@@ -20,8 +20,8 @@ import (
 // ErrReader is returned to those who may only read.
 var ErrReader = errors.New("this needs the token of an operator, one of serve.token")
 
-// NoRights is what to tell who has asked for something that the database has refused the server.
-const NoRights = "the database role of this server may not do that: actions need the role of an operator, which prescient migrate roles makes"
+// NoRights is the answer to a request that the database has refused the server.
+const NoRights = "the database role of this server may not do that: actions need the role of an operator, which the command migrate roles makes"
 
 // ErrCatchingUp is returned where a catch-up goes on already.
 var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
