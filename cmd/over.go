@@ -287,7 +287,7 @@ func (a *App) hasPart(store string) bool {
 	}
 	i, err := strconv.ParseInt(number, 10, 64) // config has checked it
 	n, wrong := strconv.ParseInt(of, 10, 64)
-	return err == nil && wrong == nil && grid.Hash(store)%n == i%n
+	return err == nil && wrong == nil && grid.Hash(store)%n == i
 }
 
 // schemas returns those that a pattern stands for.

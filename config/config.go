@@ -61,8 +61,7 @@ type Run struct {
 	// Connections, which, like Workers, bounds all stores together. Default: 4.
 	Stores int `mapstructure:"stores"`
 
-	// Part is which of the stores are this process's: I/N for part I, from 0 on, of N alike, where I may be any number, such as
-	// the index of a pod. Default: empty, all of them.
+	// Part is which of the stores are this process's: I/N for part I of N, with I from 0 to N-1. Default: empty, all stores.
 	Part string `mapstructure:"part"`
 
 	// Page is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.

@@ -45,7 +45,7 @@ func RunFlags(fs *pflag.FlagSet) {
 	duration.Var(fs, new(time.Duration), "claim-delay", d.ClaimDelay,
 		"postpones each claim in proportion to the host's load, by this much when all cores are in use, "+
 			"so that a busy machine leaves rows to idle ones")
-	fs.String("part", d.Part, "of the stores, those of part `I/N`, from 0 on: N processes have them between them; default: all")
+	fs.String("part", d.Part, "run only part `I/N` of the stores, with I from 0 to N-1: N processes share the stores; default: all")
 	fs.String("job-name", d.JobName, "`NAME` of the Kubernetes Job, whose suffix gives the slot; default: the clock gives it")
 	for _, name := range []string{"workers", "connections", "page", "lease", "grace", "early", "claim-delay", "part", "job-name"} {
 		bind(fs, name, "run."+strings.ReplaceAll(name, "-", "_"))

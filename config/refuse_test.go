@@ -21,7 +21,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"run.early":            {"-1s", "5"},
 		"run.claim_delay":      {"-1s", "2", "busy"},
 		"run.stores":           {"0", "-1", "2.5", "many"},
-		"run.part":             {"1", "1/0", "-1/2", "a/b", "1/2/3"},
+		"run.part":             {"1", "1/0", "2/2", "3/2", "-1/2", "a/b", "1/2/3"},
 		"jobs.horizon":         {"0", "5y", "-1d"},
 		"jobs.max_payload":     {"0", "64k", "-5"},
 		"events.to":            {"orders", "https://app:s3#cret@db", "http://%zz"},

@@ -75,8 +75,8 @@ var rules = map[string]rule[Config]{
 		func(c Config) bool { return c.Run.Stores >= 1 },
 	},
 	"run.part": {
-		"empty, or I/N for part I of N, such as 0/4",
-		func(c Config) bool { return partOf.MatchString(c.Run.Part) },
+		"empty, or I/N for part I of N with I from 0 to N-1, such as 0/4",
+		func(c Config) bool { return isPart(c.Run.Part) },
 	},
 	"run.page": {
 		"a whole number of rows from 1 to 10000",
@@ -208,4 +208,15 @@ func areSigningSecrets(secrets Secret) bool {
 		}
 	}
 	return true
+}
+
+// isPart reports whether a text is empty or I/N with I below N.
+func isPart(text string) bool {
+	index, count, divided := strings.Cut(text, "/")
+	if !divided || !partOf.MatchString(text) {
+		return text == ""
+	}
+	i, err := strconv.Atoi(index)
+	n, wrong := strconv.Atoi(count)
+	return err == nil && wrong == nil && i < n
 }
