@@ -19,8 +19,6 @@ type forecastOptions struct {
 	ahead  time.Duration
 	check  bool
 	whatIf whatIf
-	past   time.Duration
-	lead   time.Duration
 }
 
 func newForecast(a *App) *cobra.Command {
@@ -36,39 +34,22 @@ from the past: which part of a job's rows comes late, and how many rows slots of
 schedules count with every instant to come. Run times follow from what slots of the past took. It reads at the
 most 2,000 slots, and a sample of history.
 
-With --backtest it tells how good that is: for each slot of that time it says what would have been told --lead before
-it, from what was known then, and compares it with what happened.
-
-With --check the exit code is 3 when a slot will not end in time, or break an SLA or a deadline, what is wrong is all that
-is printed, and where nothing is nothing is.`,
+With --check, prints only problems. The exit code is 3 when a slot will not end in time, or will break an SLA or a
+deadline.`,
 		Example: `  prescient forecast
   prescient forecast --for 7d --what-if runners=4,width=5m
-  prescient forecast --check
-  prescient forecast --backtest 7d --lead 24h`,
+  prescient forecast --check`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			look, past := lookAhead, c.Flags().Changed("backtest")
-			switch {
-			case !past && c.Flags().Changed("lead"):
-				return usagef("--lead is for a backtest: give --backtest, too")
-			case past && o.past == 0:
-				return usagef("--backtest 0s: must be positive")
-			case past:
-				look = backtest
-			case o.ahead == 0:
+			if o.ahead == 0 {
 				return usagef("--for 0s: must be positive")
 			}
-			return a.over(c.Context(), func(ctx context.Context, a *App) error { return look(ctx, a, &o) })
+			return a.over(c.Context(), func(ctx context.Context, a *App) error { return lookAhead(ctx, a, &o) })
 		},
 	}))
 	duration.Var(c.Flags(), &o.ahead, "for", 24*time.Hour, "how far ahead to look")
 	c.Flags().BoolVar(&o.check, "check", false, "print only what is wrong, and exit with 3 when something is")
 	c.Flags().Var(&o.whatIf, "what-if", "what slots are run with: runners=N, workers=N of each, width=DURATION, with commas between")
-	duration.Var(c.Flags(), &o.past, "backtest", 0, "look at the slots of that long ago until now")
-	duration.Var(c.Flags(), &o.lead, "lead", time.Hour, "how long before its slot a backtest forecasts it")
-	c.MarkFlagsMutuallyExclusive("backtest", "for")
-	c.MarkFlagsMutuallyExclusive("backtest", "check")
-	c.MarkFlagsMutuallyExclusive("backtest", "what-if")
 	return c
 }
 

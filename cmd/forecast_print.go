@@ -1,20 +1,17 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/forecast"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // forecastView is forecast.Forecast as JSON.
@@ -162,84 +159,3 @@ func (a *App) printForecastFindings(v forecastView) error {
 	}
 	return err
 }
-
-// testedView is forecast.Tested as JSON.
-type testedView struct {
-	From  time.Time        `json:"from"`
-	To    time.Time        `json:"to"`
-	Lead  duration.Text    `json:"lead"`
-	Rows  errorsView       `json:"rows"`
-	Took  errorsView       `json:"takes"`
-	Jobs  []jobErrorsView  `json:"jobs"`
-	Slots []testedSlotView `json:"slots"`
-	Notes []string         `json:"notes"`
-}
-
-// errorsView is forecast.Errors as JSON.
-type errorsView struct {
-	Slots  int     `json:"slots"`
-	Median float64 `json:"median_error"`
-	P90    float64 `json:"p90_error"`
-	Sum    float64 `json:"error_of_sum"`
-}
-
-type jobErrorsView struct {
-	JobExec string `json:"job_exec"`
-	errorsView
-}
-
-type testedSlotView struct {
-	Slot         time.Time     `json:"slot"`
-	Rows         int64         `json:"rows"`
-	ExpectedRows int64         `json:"expected_rows"`
-	Took         duration.Text `json:"took"` // 0s: not known
-	ExpectedTook duration.Text `json:"expected_took"`
-}
-
-func backtest(ctx context.Context, a *App, o *forecastOptions) error {
-	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
-		t, err := forecast.Backtest(ctx, forecast.Config{DB: db, Schema: a.Config().Database.Schema}, o.past, o.lead)
-		if err != nil {
-			return err
-		}
-		v := testedView{
-			From: t.From, To: t.To, Lead: duration.Text(t.Lead), Rows: errorsView(t.Rows), Took: errorsView(t.Took),
-			Jobs: []jobErrorsView{}, Slots: []testedSlotView{}, Notes: append([]string{}, t.Notes...),
-		}
-		for _, j := range t.Jobs {
-			v.Jobs = append(v.Jobs, jobErrorsView{j.JobExec, errorsView(j.Errors)})
-		}
-		for _, s := range t.Slots {
-			v.Slots = append(v.Slots, testedSlotView{s.Slot, s.Rows, s.ExpectedRows, duration.Text(s.Took), duration.Text(s.ExpectedTook)})
-		}
-		return a.print(v, func() error { return a.printTested(v) })
-	})
-}
-
-func (a *App) printTested(v testedView) error {
-	var rows []table.Row
-	add := func(what string, e errorsView) {
-		if e.Slots > 0 {
-			rows = append(rows, table.Row{what, e.Slots, percent(e.Median), percent(e.P90), percent(e.Sum)})
-		}
-	}
-	for _, j := range v.Jobs {
-		add("rows of "+j.JobExec, j.errorsView)
-	}
-	add("rows of a slot", v.Rows)
-	add("run time of a slot", v.Took)
-	var err error
-	if len(v.Slots) > 0 {
-		err = a.sentence(fmt.Sprintf("Slots from %s to %s, as they would have been forecast %s before:",
-			v.From.Format(time.RFC3339), v.To.Format(time.RFC3339), duration.Text(v.Lead)))
-	}
-	if len(rows) > 0 {
-		err = errors.Join(err, a.lines(""), a.table(table.Row{"", "SLOTS", "MEDIAN ERROR", "9 OF 10 BELOW", "ERROR OF THE SUM"}, rows...))
-	}
-	for _, note := range v.Notes {
-		err = errors.Join(err, a.sentence(note))
-	}
-	return err
-}
-
-func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }

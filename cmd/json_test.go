@@ -26,7 +26,7 @@ var printing = []string{
 	"version", "config show", "config check", "db status", "db url",
 	"migrate up", "migrate status", "migrate print", "slots set-width 15m", "slots rewind",
 	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs show order 1", "jobs reschedule ok order 1 --in 2h",
-	"jobs pause ok", "status", "forecast", "forecast --backtest 7d", "jobs resume ok", "jobs cancel order 1", "jobs retry --all",
+	"jobs pause ok", "status", "forecast", "jobs resume ok", "jobs cancel order 1", "jobs retry --all",
 	"run", "catch-up", "why order 1", "advise", "doctor", "crontab", "systemd --binary /usr/local/bin/shop", "kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",
 	"history list", "history show order 1", "history stats", "history prune --keep 90d",
 	"schedules create report --crontab @daily", "schedules list", "schedules show report",
@@ -71,9 +71,6 @@ func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 			page.check(t, path, described, printed)
 		}
 	})
-	for _, other := range []string{"forecast --backtest"} {
-		page.check(t, other, page.commands[other], types[other])
-	}
 	for name := range page.objects {
 		if !page.used[name] {
 			t.Errorf("docs/json.md describes %q, which nothing prints", name)
@@ -103,11 +100,6 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(c.CommandPath(), a.Name+" ")
-		for _, flag := range []string{" --backtest"} { // with which it prints something else
-			if strings.Contains(line, flag) {
-				name += flag
-			}
-		}
 		a.printed = func(v any) { types[name] = reflect.TypeOf(v) }
 		if code := a.Run(t.Context(), append(args, "--output", "json", "--database-url", url)); code != Done && code != Found {
 			t.Fatalf("%s: exit code %d: %s", line, code, &log)
