@@ -160,7 +160,7 @@ func printAdvice(a *App, told advisedView, list []advise.Advice) error {
 		lines = append(lines, "", strings.Map(plain.Printable, view.Advice(&list[i])))
 		lines = append(lines, plot(&list[i])...)
 	}
-	return a.lines(append(lines, "", spoken.Count(told.Read, "row", "rows")+" of history read.")...)
+	return a.lines(append(lines, "", spoken.Count(told.Read, "row", "rows")+" of history "+spoken.Noun(told.Read, "was", "were")+" read.")...)
 }
 
 func partOf(part, of int64) string {

@@ -103,6 +103,7 @@ class Schedule(TypedDict):
     dropped: int
     error_count: int
     last_error: str
+    publishing_paused_at: str | None
     created_at: str
     updated_at: str
 

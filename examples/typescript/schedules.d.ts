@@ -93,7 +93,7 @@ export interface paths {
         put?: never;
         /**
          * Create, update and delete many schedules
-         * @description Changes are made as they come, up to 1000 in one transaction, so the list may have any length up to 1 GiB. One that is wrong fails alone, and is told in the answer; the others are made. After an error of the whole, its detail says how many were made.
+         * @description Changes are made as they come, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes; more are refused with 413 when those before were made, and belong into further requests. One that is wrong fails alone, and is told in the answer; the others are made. After an error of the whole, its detail says how many were made.
          */
         post: operations["changeSchedules"];
         delete?: never;
@@ -238,6 +238,11 @@ export interface components {
             /** @description The slots in a row in which publishing has failed. */
             error_count: number;
             last_error: string;
+            /**
+             * Format: date-time
+             * @description When job schedule was paused, and with it the publishing of all schedules; null: it is not paused.
+             */
+            publishing_paused_at: string | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
