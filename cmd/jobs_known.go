@@ -107,10 +107,10 @@ func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results
 			return err
 		}
 		if len(news) > 0 {
-			a.log.Log(ctx, left.level, left.text, "jobs", spoken.Some(news), "slots", len(slotsOf))
+			a.log.Log(ctx, left.level, left.text, "jobs", spoken.Some(news), "slots", len(slotsOf)) //nolint:sloglint // one of the two constant texts above
 		}
 		if len(known) > 0 {
-			a.done(true).InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", len(slotsOf))
+			a.done(true).InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", len(slotsOf)) //nolint:sloglint // likewise
 		}
 	}
 	if len(nowhere) > 0 || a.broken {

@@ -215,7 +215,7 @@ func notJSON(node *yaml.Node, depth int) error {
 // sameNumber refuses a number that YAML reads as another one.
 func sameNumber(node *yaml.Node) error {
 	if value, changed := plainyaml.Changed(node); changed {
-		return fmt.Errorf("line %d: the number %s would become %s: write it in quotes, or the schedule in JSON", node.Line, node.Value, value)
+		return fmt.Errorf("line %d: the number %s would become %s: write it in decimal digits, or in quotes if it is a text", node.Line, node.Value, value)
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func sameValues(content []byte) error {
 	var walk func(node *yaml.Node) error
 	walk = func(node *yaml.Node) error {
 		if _, changed := plainyaml.Changed(node); changed {
-			return fmt.Errorf("line %d: YAML reads this number as another one, as it reads 0123 as 83 and 1_000 as 1000: write it in quotes", node.Line)
+			return fmt.Errorf("line %d: YAML reads this number as another one, as it reads 0123 as 83 and 1_000 as 1000: write it in decimal digits, or in quotes if it is a text", node.Line)
 		}
 		if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
 			return fmt.Errorf("line %d: YAML reads this text as a timestamp: write it in quotes", node.Line)

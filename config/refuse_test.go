@@ -168,7 +168,7 @@ func TestWhatYAMLReadsAsAnotherValueIsRefused(t *testing.T) {
 		path := writeFile(t, isolate(t), "octal.yaml", "# tokens\ndaemon:\n  token: "+text+"\n")
 		_, err := load(parse(t, "--config", path), nil)
 		want := "line 3: YAML reads " + kind
-		contains(t, err, path, want, "write it in quotes")
+		contains(t, err, path, want, "in quotes")
 		shown := strings.ReplaceAll(err.Error(), "as it reads 0123 as 83 and 1_000 as 1000", "")
 		if strings.Contains(strings.ReplaceAll(shown, path, ""), text) {
 			t.Errorf("the value, which may be a secret, is shown: %v", err)

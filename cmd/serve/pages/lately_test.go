@@ -17,14 +17,14 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 	page := func(n int64) (v overviewPage) {
 		v.Status = view.Status{NextSlot: noon.Add(16 * time.Minute)}
 		v.Overview.Axis = []board.Cell{
-			{Slot: noon, Slots: n, State: slots.StateDone, Checked: 78, Failed: 42, Took: duration.Text(69 * time.Second), TooLong: true},
+			{Slot: noon, Slots: n, Done: min(n, 14), State: slots.StateDone, Forecast: &board.Forecast{}, Checked: 78, Failed: 42, Took: duration.Text(69 * time.Second), TooLong: true},
 			{Slot: noon.Add(30 * time.Minute), Slots: n, State: board.StateAhead, Forecast: &board.Forecast{Rows: 98, Took: duration.Text(3 * time.Second)}},
 		}
 		return v
 	}
 	for n, want := range map[int64]string{
 		1: "Slot 12:00 was run: 78 rows, 42 failed, took 1m9s, longer than the width. The next is 12:30: about 98 rows to come, in about 3s.",
-		15: "The 15 slots from 12:00 on were run: 78 rows, 42 failed, the longest took 1m9s, longer than the width. " +
+		15: "14 of 15 slots from 12:00 on were run: 78 rows, 42 failed, the longest took 1m9s, longer than the width. " +
 			"The next is 12:16. The 15 slots from 12:30 on: about 98 rows to come, the longest in about 3s.",
 	} {
 		if got := page(n).lately(); got != want {

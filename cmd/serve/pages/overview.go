@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -154,29 +155,42 @@ func (v overviewPage) lately() string {
 	}
 	var said []string
 	if last != nil {
-		was := "Slot " + last.Slot.Format("15:04") + " was run: "
-		if last.Slots > 1 {
-			was = "The " + several(*last) + " were run: "
+		run := *last
+		run.Forecast = nil // of its slots that have not begun
+		was := "Slot " + v.clock(run.Slot) + " was run: "
+		if run.Slots > 1 {
+			was = num(run.Done) + " of " + v.several(run) + " " + spoken.Noun(run.Done, "was", "were") + " run: "
+			if run.Done == run.Slots {
+				was = "The " + v.several(run) + " were run: "
+			}
 		}
-		said = append(said, was+strings.TrimPrefix(says(*last), "run, ")+".")
+		said = append(said, was+strings.TrimPrefix(says(run), "run, ")+".")
 	}
 	for _, c := range v.Running {
-		said = append(said, "Slot "+c.Slot.Format("15:04")+" is being run; "+plural(c.Waiting, "row waits", "rows wait")+" in it.")
+		said = append(said, "Slot "+v.clock(c.Slot)+" is being run; "+plural(c.Waiting, "row waits", "rows wait")+" in it.")
 	}
 	switch {
 	case next == nil || next.Forecast == nil:
-		said = append(said, "The next is "+v.NextSlot.Format("15:04")+".")
+		said = append(said, "The next is "+v.clock(v.NextSlot)+".")
 	case next.Slots > 1:
-		said = append(said, "The next is "+v.NextSlot.Format("15:04")+".", "The "+several(*next)+": "+says(*next)+".")
+		said = append(said, "The next is "+v.clock(v.NextSlot)+".", "The "+v.several(*next)+": "+says(*next)+".")
 	default:
-		said = append(said, "The next is "+next.Slot.Format("15:04")+": "+says(*next)+".")
+		said = append(said, "The next is "+v.clock(next.Slot)+": "+says(*next)+".")
 	}
 	return strings.Join(said, " ")
 }
 
 // several is what a cell of narrow slots stands for.
-func several(c board.Cell) string {
-	return num(c.Slots) + " slots from " + c.Slot.Format("15:04") + " on"
+func (v overviewPage) several(c board.Cell) string {
+	return num(c.Slots) + " slots from " + v.clock(c.Slot) + " on"
+}
+
+// clock is the time of day of a slot, with seconds if slots are narrower than a minute.
+func (v overviewPage) clock(slot time.Time) string {
+	if w := time.Duration(v.Width); 0 < w && w < time.Minute {
+		return slot.Format("15:04:05")
+	}
+	return slot.Format("15:04")
 }
 
 // figures are the numbers below the axis.
