@@ -73,14 +73,14 @@ func (a *Advice) At(open float64) (time.Duration, bool) {
 // many rows of history it has read for it. width is that of the slots.
 func Advise(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
-		list, taken, err = AdviseTx(ctx, tx, schema, q, width)
+		list, taken, err = InTx(ctx, tx, schema, q, width)
 		return err
 	})
 	return list, taken, err
 }
 
-// AdviseTx is Advise in a transaction, whose settings it changes.
-func AdviseTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
+// InTx is Advise in a transaction, whose settings it changes.
+func InTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
 	var names, by []string
 	if q.Job != "" {
 		names, by = []string{q.Job}, []string{q.By}

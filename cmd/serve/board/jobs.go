@@ -109,7 +109,7 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 			return v, notFound("job " + name)
 		}
 		q := advise.Question{Job: name, Bounds: advise.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
-		list, read, err := advise.AdviseTx(ctx, r, r.schema, q, r.grid().Width())
+		list, read, err := advise.InTx(ctx, r, r.schema, q, r.grid().Width())
 		v.JobExec, v.Read, v.Advice = name, read, []string{}
 		for i := range list {
 			v.Advice = append(v.Advice, view.Advice(&list[i]))

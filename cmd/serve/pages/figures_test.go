@@ -273,8 +273,8 @@ func TestFiguresAreThoseOfTheDatabaseAtEachWidth(t *testing.T) {
 			t.Parallel()
 			f := newFigures(t, width)
 			for _, test := range figureTests {
-				place, what, sql := f.names.Replace(test.place), f.names.Replace(test.what), f.names.Replace(test.sql)
-				sql = f.instants.Replace(test.sql)
+				place, what := f.names.Replace(test.place), f.names.Replace(test.what)
+				sql := f.instants.Replace(test.sql)
 				var want float64
 				f.must(f.DB.Get(&want, sql))
 				if want == 0 {
