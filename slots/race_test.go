@@ -37,7 +37,7 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 	})
 	w.enqueue("job", slot(1), 5)
 	result := w.run(slot(1))
-	if result.Rescheduled != 2 || result.Yielded != 3 || result.State != slots.StateDone {
+	if result.Rescheduled != 3 || result.Yielded != 2 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}
 	got := map[string]string{}
