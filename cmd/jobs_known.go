@@ -76,9 +76,12 @@ func (a *App) warnNoSuchJob(ctx context.Context, db *sqlx.DB, c *jobs.Client, jo
 // knownFor is how long a job counts as known after a run that has registered it, as with status --check.
 const knownFor = 7 * 24 * time.Hour
 
-// cannotRun names the jobs whose rows have left slots open. It returns an error without words and with the code Found if no run has
-// registered one of these jobs, or if a query cannot run. Jobs that are no news are named where success is told of.
-func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results []resultView, isNews func(job string) (bool, error)) error {
+// isNews reports whether the rows of a job that a run has left are news to the reader of its log.
+type isNews func(c *jobs.Client, job string) (bool, error)
+
+// cannotRun names the jobs whose rows have left slots open. It returns an error without words and with the code Found if no run
+// has registered one of these jobs, or if a query cannot run. Jobs that are no news are logged as successes are.
+func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results []resultView, news isNews) error {
 	var names []string
 	slotsOf := map[time.Time]bool{}
 	for _, r := range results {
@@ -87,10 +90,34 @@ func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results
 			slotsOf[r.Slot] = true
 		}
 	}
-	slices.Sort(names)
-	elsewhere, nowhere, err := a.registeredElsewhere(ctx, db, now, slices.Compact(names))
+	if len(names) > 0 {
+		slices.Sort(names)
+		nowhere, err := a.logLeft(ctx, db, now, slices.Compact(names), len(slotsOf), news)
+		if err != nil {
+			return err
+		}
+		if nowhere {
+			return &ExitError{Code: Found}
+		}
+	}
+	if a.broken {
+		return &ExitError{Code: Found}
+	}
+	return nil
+}
+
+// logLeft logs the jobs of rows that are left in slots. It returns whether no run has registered one of them.
+func (a *App) logLeft(ctx context.Context, db *sqlx.DB, now time.Time, names []string, count int, news isNews) (nowhere bool, err error) {
+	c, err := a.client(ctx, db)
 	if err != nil {
-		return err
+		return false, err
+	}
+	elsewhere, unregistered, err := splitBy(names, func(job string) (bool, error) {
+		at, err := c.RegisteredAt(ctx, db, job)
+		return now.Sub(at) < knownFor, err
+	})
+	if err != nil {
+		return false, err
 	}
 	for _, left := range []struct {
 		jobs  []string
@@ -99,33 +126,33 @@ func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results
 	}{
 		{elsewhere, slog.LevelWarn, "rows are left, and their slots open, since their jobs are not registered here: " +
 			"run these with a binary that has them"},
-		{nowhere, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has registered their jobs: " +
+		{unregistered, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has registered their jobs: " +
 			"run these with a binary that has them, or cancel the rows where a name is wrong"},
 	} {
-		news, known, err := splitBy(left.jobs, isNews)
+		fresh, known, err := splitBy(left.jobs, func(job string) (bool, error) { return news(c, job) })
 		if err != nil {
-			return err
+			return false, err
 		}
-		if len(news) > 0 {
-			a.log.Log(ctx, left.level, left.text, "jobs", spoken.Some(news), "slots", len(slotsOf)) //nolint:sloglint // one of the two constant texts above
+		if len(fresh) > 0 {
+			//nolint:sloglint // one of the two constant texts above
+			a.log.Log(ctx, left.level, left.text, "jobs", spoken.Some(fresh), "slots", count)
 		}
 		if len(known) > 0 {
-			a.done(true).InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", len(slotsOf)) //nolint:sloglint // likewise
+			//nolint:sloglint // likewise
+			a.done(true).InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", count)
 		}
 	}
-	if len(nowhere) > 0 || a.broken {
-		return &ExitError{Code: Found}
-	}
-	return nil
+	return len(unregistered) > 0, nil
 }
 
-func splitBy(names []string, by func(name string) (bool, error)) (with, without []string, err error) {
+// splitBy returns the names for which is returns true, and the other names.
+func splitBy(names []string, is func(name string) (bool, error)) (with, without []string, err error) {
 	for _, name := range names {
-		is, err := by(name)
+		yes, err := is(name)
 		if err != nil {
 			return nil, nil, err
 		}
-		if is {
+		if yes {
 			with = append(with, name)
 		} else {
 			without = append(without, name)
@@ -134,12 +161,12 @@ func splitBy(names []string, by func(name string) (bool, error)) (with, without 
 	return with, without, nil
 }
 
-// allNews is for a command that a person types.
-func allNews(string) (bool, error) { return true, nil }
+// allNews is isNews of a command that an operator types.
+func allNews(*jobs.Client, string) (bool, error) { return true, nil }
 
-// news tells which jobs of rows that are left are news to who reads the log of run. Cron would mail the same rows in every slot. News are
-// jobs whose first slot with rows was not left open before. In the first slot of a day all are.
-func (a *App) news(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) func(job string) (bool, error) {
+// newsOfRun is isNews of run, whose log cron mails: the same rows would be mailed in every slot. A job is news if its first slot
+// with rows was not left open before. In the first slot of a UTC day each job is.
+func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) isNews {
 	if slot.Equal(slot.Truncate(24 * time.Hour)) {
 		return allNews
 	}
@@ -149,35 +176,8 @@ func (a *App) news(ctx context.Context, db *sqlx.DB, slot time.Time, view runVie
 			leftNow[s.Slot.Unix()] = leftNow[s.Slot.Unix()] || s.Was != slots.StateOpen
 		}
 	}
-	return func(job string) (bool, error) {
-		c, err := a.client(ctx, db)
-		if err != nil {
-			return false, err
-		}
+	return func(c *jobs.Client, job string) (bool, error) {
 		first, err := c.List(ctx, db, jobs.Filter{JobExec: job, Limit: 1})
 		return len(first) > 0 && leftNow[first[0].NextCheckAt().Unix()], err
 	}
-}
-
-// registeredElsewhere tells the jobs that runs of other binaries have registered from those that none has.
-func (a *App) registeredElsewhere(ctx context.Context, db *sqlx.DB, now time.Time, names []string) (elsewhere, nowhere []string, err error) {
-	if len(names) == 0 {
-		return nil, nil, nil
-	}
-	c, err := a.client(ctx, db)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, job := range names {
-		at, err := c.RegisteredAt(ctx, db, job)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case now.Sub(at) < knownFor:
-			elsewhere = append(elsewhere, job)
-		default:
-			nowhere = append(nowhere, job)
-		}
-	}
-	return elsewhere, nowhere, nil
 }

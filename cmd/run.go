@@ -95,7 +95,7 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		if result.State == "" && view.CatchUp == nil {
 			return err
 		}
-		found := a.cannotRun(ctx, db, runner.Now(), results, a.news(ctx, db, slot, view))
+		found := a.cannotRun(ctx, db, runner.Now(), results, newsOfRun(ctx, db, slot, view))
 		return cmp.Or(errors.Join(err, a.print(view, func() error { return nil })), found)
 	})
 }
