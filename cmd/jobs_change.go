@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -46,12 +45,12 @@ func (a *App) errOfSchedule(key jobs.Key) error {
 
 // errOfFailedSchedule refuses to put failed checks of schedules back. They could publish an event a second time.
 func (a *App) errOfFailedSchedule(id string) error {
+	word := "ID"
 	if id != "" {
-		id = spoken.Word(id)
+		word = spoken.Word(id)
 	}
-	id = cmp.Or(id, "ID")
 	return fmt.Errorf("nothing was put back: the checks of job %q belong to schedules; give a schedule a new check with: %s schedules resume %s, "+
-		"and publish what it has missed with: %[2]s schedules backfill %[3]s", schedule.JobExec, a.self(), id)
+		"and publish what it has missed with: %[2]s schedules backfill %[3]s", schedule.JobExec, a.self(), word)
 }
 
 func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
