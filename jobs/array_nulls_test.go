@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
-	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // With array_nulls = off the server reads NULL in the text of an array as that text.
@@ -24,20 +22,11 @@ func TestManyRowsAreEnqueuedAlikeWhateverArrayNullsIs(t *testing.T) {
 	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace} {
 		var rows [2][]string
 		for i, value := range []string{"on", "off"} {
-			db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Param("array_nulls", value))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = db.Close() })
-			client, err := jobs.NewClient(t.Context(), db, jobs.Config{Now: func() time.Time { return now }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := &world{t: t, db: db, client: client}
-			if _, err := client.EnqueueMany(t.Context(), db, list, on); err != nil {
+			w := setupWith(t, "array_nulls", value)
+			if _, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil {
 				t.Fatalf("array_nulls = %s: %v", value, err)
 			}
-			if _, err := client.EnqueueAll(t.Context(), db, slices.Values(list), on); err != nil {
+			if _, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values(list), on); err != nil {
 				t.Fatalf("array_nulls = %s: %v", value, err)
 			}
 			for _, j := range w.waiting() {

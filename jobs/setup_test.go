@@ -10,6 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -29,7 +30,23 @@ type world struct {
 
 func setup(t *testing.T, change ...func(*jobs.Config)) *world {
 	t.Helper()
-	w := &world{t: t, db: pgtest.New(t)}
+	return setupOn(t, pgtest.New(t), change...)
+}
+
+// setupWith is setup on a pool whose sessions have a setting.
+func setupWith(t *testing.T, setting, value string) *world {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Param(setting, value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return setupOn(t, db)
+}
+
+func setupOn(t *testing.T, db *sqlx.DB, change ...func(*jobs.Config)) *world {
+	t.Helper()
+	w := &world{t: t, db: db}
 	cfg := jobs.Config{Now: func() time.Time { return now }}
 	for _, c := range change {
 		c(&cfg)

@@ -3,29 +3,18 @@ package jobs_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
-	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // ignoring is a world in which a trigger suppresses an operation on the row of order 13.
 func ignoring(t *testing.T, operation, then string) *world {
 	t.Helper()
 	// A statement that never ends fails the test.
-	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Param("statement_timeout", "30s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	client, err := jobs.NewClient(t.Context(), db, jobs.Config{Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, db: db, client: client}
+	w := setupWith(t, "statement_timeout", "30s")
 	if operation != "insert" {
 		w.enqueue(check("13", now.AddDate(0, 0, 1)), jobs.Keep)
 	}

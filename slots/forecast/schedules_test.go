@@ -15,9 +15,9 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A forecast is asked for at any time, as when a slot begins, by the daemon that runs it.
-func TestSchedulesAreForecastBeforeAndAfterTheRunOfTheSlotThatHasBegun(t *testing.T) {
-	t.Parallel()
+// setupSchedules is setup with schedules that publish to the outbox.
+func setupSchedules(t *testing.T) (*world, *schedule.Store) {
+	t.Helper()
 	registry := jobs.NewRegistry()
 	var to schedule.Publishing
 	schedule.Register(registry, &to)
@@ -27,6 +27,13 @@ func TestSchedulesAreForecastBeforeAndAfterTheRunOfTheSlotThatHasBegun(t *testin
 	if err != nil {
 		t.Fatal(err)
 	}
+	return w, store
+}
+
+// A forecast is asked for at any time, as when a slot begins, by the daemon that runs it.
+func TestSchedulesAreForecastBeforeAndAfterTheRunOfTheSlotThatHasBegun(t *testing.T) {
+	t.Parallel()
+	w, store := setupSchedules(t)
 	for i := range 6 {
 		crontab := []string{"*/15 * * * *", "*/30 * * * *"}[i%2]
 		if _, err := store.Create(t.Context(), w.db, schedule.Spec{ID: fmt.Sprint(i), Crontab: crontab}); err != nil {
@@ -96,15 +103,7 @@ func TestAScheduleIsForecastOnceASlotFromItsCreationOn(t *testing.T) {
 
 func TestAScheduleIsForecastUntilMaxRunsEndsIt(t *testing.T) {
 	t.Parallel()
-	registry := jobs.NewRegistry()
-	var to schedule.Publishing
-	schedule.Register(registry, &to)
-	w := setup(t, registry)
-	to.Publisher = outbox.New(w.db, "")
-	store, err := schedule.NewStore(t.Context(), w.db, schedule.Config{Now: w.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, store := setupSchedules(t)
 	for _, spec := range []schedule.Spec{
 		{ID: "always", Crontab: "*/15 * * * *"},
 		{ID: "four", Crontab: "*/15 * * * *", MaxRuns: 4},
