@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
@@ -157,6 +158,32 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return nil, errors.New("told to")
+	}, jobs.Retry(0))
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	again := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
+	again.SetCheckAt(slotGrid, slot(5))
+	if e, err := w.client.Enqueue(t.Context(), w.db, again, jobs.Keep); err != nil || e.Action != jobs.Recorded {
+		t.Fatal(e, err)
+	}
+	w.run(slot(1))
+	retried, waiting, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, slot(3))
+	if err != nil || retried != 0 || waiting != 1 {
+		t.Errorf("%d were put back, %d wait already, %v", retried, waiting, err)
+	}
+	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt().Equal(slot(5)) {
+		t.Errorf("%+v", list)
+	}
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Failed: 1}, w.outcomes()); diff != "" {
+		t.Error(diff)
 	}
 }
 
