@@ -61,7 +61,8 @@ func (b *bench) advise(ctx context.Context, s *store, size int) error {
 	return nil
 }
 
-// ended adds rows from one number to another of all to history, oldest first, with the traces of three checks that found nothing.
+// ended adds rows from one number to another of all to history, oldest first, with the traces of three checks that
+// found nothing.
 func (s *store) ended(ctx context.Context, from, to, all int) error {
 	for month := range 4 {
 		if err := s.exec(ctx, fmt.Sprintf("select prescient.make_history_month(now() - interval '%d months')", month)); err != nil {

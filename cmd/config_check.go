@@ -38,8 +38,8 @@ the server understands them, the role may be taken, the columns are those that a
 
 // checkedView is the settings that were tried, as JSON.
 type checkedView struct {
-	Width   string      `json:"width"`  // what is wrong with slots.width; empty: nothing, or there is no database to ask
-	Events  string      `json:"events"` // what is wrong with the directory or the address in events.to; empty: nothing
+	Width   string      `json:"width"`  // the problem with slots.width; empty: none, or there is no database to ask
+	Events  string      `json:"events"` // the problem with the directory or the address in events.to; empty: none
 	Queries []queryView `json:"queries"`
 	// Services has a text for each URL of http_jobs whose address events.allow forbids.
 	Services []string `json:"services"`
@@ -84,7 +84,8 @@ func (a *App) tryWidth(ctx context.Context) error {
 	return a.checkWidth(setting)
 }
 
-// eventsProblem returns what is wrong with the file's directory or the address that events go to; empty: nothing, or they go elsewhere.
+// eventsProblem returns the problem with the file's directory or the address that events go to; empty: none, or they go
+// elsewhere.
 func (a *App) eventsProblem() string {
 	to, err := url.Parse(a.Config().Events.To.Reveal())
 	if err == nil && (to.Scheme == "http" || to.Scheme == "https") {

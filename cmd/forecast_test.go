@@ -41,7 +41,7 @@ const rush = `
 	select prescient.number_of('invoice.remind'), 'invoice', n::text, '2026-03-02 09:00Z', '2026-03-02 09:00Z'
 	from generate_series(1, 9000) as n`
 
-// The picture of docs/forecast.md is what the command prints.
+// The command prints the picture of docs/forecast.md.
 func TestThePictureOfAForecastIsWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it takes no rows that call functions for each of a series")

@@ -79,8 +79,9 @@ const knownFor = 7 * 24 * time.Hour
 // isNews reports whether the rows of a job that a run has left are news to the reader of its log.
 type isNews func(c *jobs.Client, job string) (bool, error)
 
-// cannotRun names the jobs whose rows have left slots open. It returns an error without words and with the code Found if no run
-// has registered one of these jobs, or if a query cannot run. Jobs that are no news are logged as successes are.
+// cannotRun names the jobs whose rows have left slots open. It returns an error without words and with the code Found
+// if no run has registered one of these jobs, or if a query cannot run. Jobs that are no news are logged as successes
+// are.
 func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results []resultView, news isNews) error {
 	var names []string
 	slotsOf := map[time.Time]bool{}
@@ -164,8 +165,8 @@ func splitBy(names []string, is func(name string) (bool, error)) (with, without 
 // allNews is isNews of a command that an operator types.
 func allNews(*jobs.Client, string) (bool, error) { return true, nil }
 
-// newsOfRun is isNews of run, whose log cron mails: the same rows would be mailed in every slot. A job is news if its first slot
-// with rows was not left open before. In the first slot of a UTC day each job is.
+// newsOfRun is isNews of run, whose log cron mails: the same rows would be mailed in every slot. A job is news if its
+// first slot with rows was not left open before. In the first slot of a UTC day each job is.
 func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) isNews {
 	if slot.Equal(slot.Truncate(24 * time.Hour)) {
 		return allNews

@@ -194,7 +194,7 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		`{"schedules": [{"id": "a", "end": 2027}]}`:          "schedule 1 of the file: end: want a string, not number",
 		`{"id": "a", "crontab": "x", "crontab": "y"}`:        "schedule 1 of the file: it has crontab twice",
 
-		// Longer texts stand apart: the alignment of the others does not depend on them.
+		// Longer texts stand apart, so that the lines above keep their alignment.
 		`{"schedules": [{"id": "a", "crontab": "@daily"} , {"id": "b", "id": "c"}]}`:                              "schedule 2 of the file: it has id twice",
 		strings.Repeat(`{"id": "a", "crontab": "@daily"}`+"\n", 999) + `{"id": "a", "payload": {"x": 1, "x": 2}}`: "schedule 1000 of the file: payload has x twice",
 		`{"id": "a", "crontab": "x", "Crontab": "y"}`:                                                             `schedule 1 of the file: it has the unknown field "Crontab": want "crontab"`,

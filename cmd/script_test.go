@@ -100,8 +100,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// setup gives a script a migrated database of its own, and the midnights around now by the database's clock: slots
-// of every width. NOON, ONE, TWO and THREE are o'clock of yesterday. VERSION is the schema's, and NEWER one that is newer.
+// setup gives a script a migrated database of its own, and the midnights around now by the database's clock: slots of
+// every width. NOON, ONE, TWO and THREE are o'clock of yesterday. VERSION is the schema's, and NEWER one that is newer.
 func setup(env *testscript.Env) error {
 	t := env.T().(testing.TB)
 	url := pgtest.URL(t)

@@ -61,7 +61,8 @@ type Run struct {
 	// Connections, which, like Workers, bounds all stores together. Default: 4.
 	Stores int `mapstructure:"stores"`
 
-	// Part is which of the stores are this process's: I/N for part I of N, with I from 0 to N-1. Default: empty, all stores.
+	// Part is which of the stores are this process's: I/N for part I of N, with I from 0 to N-1. Default: empty, all
+	// stores.
 	Part string `mapstructure:"part"`
 
 	// Page is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.

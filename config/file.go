@@ -166,8 +166,8 @@ func oneDocument(content []byte) error {
 	return nil
 }
 
-// sameValues refuses what YAML reads as another value than the text says, such as 0123 as 83. It does not show the text, which may be
-// that of a secret.
+// sameValues refuses what YAML reads as another value than the text says, such as 0123 as 83. It does not show the
+// text, which may be that of a secret.
 func sameValues(content []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(content, &document); err != nil {

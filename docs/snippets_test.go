@@ -25,7 +25,7 @@ type block struct {
 	text     string
 }
 
-// pages are what is in docs, and the pages at the top.
+// pages returns the pages of docs and those at the top.
 func pages(t *testing.T) []string {
 	t.Helper()
 	list, err := filepath.Glob("*.md")

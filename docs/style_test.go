@@ -86,7 +86,7 @@ var (
 	sentences  = regexp.MustCompile(`[.!?:;](\s|\*|$)`)
 )
 
-// faultsOf returns what is wrong with the words and lines of a page, each with its line.
+// faultsOf returns the faults of words and lines of a page, each with its line.
 func faultsOf(text string) (faults []string) {
 	found := func(line int, format string, args ...any) {
 		faults = append(faults, fmt.Sprintf("%d: ", line)+fmt.Sprintf(format, args...))

@@ -15,14 +15,15 @@ import (
 const (
 	// chunk is how many rows one statement writes at most. Between two statements the server waits.
 	chunk = 10_000
-	// chunkBytes is how many bytes of text these rows have at most, unless it is one row. A statement needs some ten times as much.
+	// chunkBytes is how many bytes of text these rows have at most, unless it is one row. A statement needs some ten
+	// times as much.
 	chunkBytes = 4 << 20
 	// maxBadRows bounds what EnqueueAll keeps of a stream that is all wrong.
 	maxBadRows = 1000
 )
 
-// EnqueueMany asks for many checks in one transaction. When any is bad nothing is written, and a *BulkError lists
-// every bad one. A key given twice counts as two calls, in order. One statement writes up to 10,000 jobs with up to 4 MiB of
+// EnqueueMany asks for many checks in one transaction. When any is bad nothing is written, and a *BulkError lists every
+// bad one. A key given twice counts as two calls, in order. One statement writes up to 10,000 jobs with up to 4 MiB of
 // text. Two calls that need several statements may deadlock as two of EnqueueAll do.
 func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
 	var bad BulkError

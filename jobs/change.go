@@ -11,10 +11,9 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Cancel ends the waiting check of a key as Cancelled, with the request that an enqueue may have recorded on it, and tells
-// whether there was one. A check that is running at
-// that moment, or that begins within seconds, runs on, but nothing of what it returns is recorded. One with a transaction does not
-// begin.
+// Cancel ends the waiting check of a key as Cancelled, with the request that an enqueue may have recorded on it, and
+// tells whether there was one. A check that is running at that moment, or that begins within seconds, runs on, but
+// nothing of what it returns is recorded. One with a transaction does not begin.
 func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
 	var found bool
 	if err := key.validate(); err != nil {
@@ -39,8 +38,8 @@ func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey 
 	return n, nil
 }
 
-// Reschedule moves the waiting check of a key to the first slot at or after at, earlier or later. It returns the
-// slot (UTC), and whether there was such a check. What Cancel says of checks that run holds here, too. It moves a row that
+// Reschedule moves the waiting check of a key to the first slot at or after at, earlier or later. It returns the slot
+// (UTC), and whether there was such a check. What Cancel says of checks that run holds here, too. It moves a row that
 // is due, too. A request that an enqueue has recorded on the row is then for this instant; see Conflict.
 func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (slot time.Time, found bool, err error) {
 	if err := c.validateChange(key, at); err != nil {
@@ -52,8 +51,8 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 
 // PushBack moves the waiting check of a key later, never earlier: "it happened again, look an hour from now, but no
 // later than a day after the first". maxDelay counts from the slot of the first check; 0 is no limit. It returns the
-// slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing. On a
-// row whose slot has begun the call is recorded as a request with the row's own payload; see Conflict.
+// slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing.
+// On a row whose slot has begun the call is recorded as a request with the row's own payload; see Conflict.
 func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxDelay time.Duration) (slot time.Time, found bool, err error) {
 	on := PushBack(maxDelay)
 	if err := errors.Join(c.validateChange(key, at), on.validate()); err != nil {

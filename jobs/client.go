@@ -56,8 +56,9 @@ type DB interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// NewClient reads the grid and the clock from the database, through any driver for PostgreSQL. It returns pgsql.ErrNotMigrated where the schema is
-// missing. After a change of the width, a client made before rounds to the old grid and the database to the new one.
+// NewClient reads the grid and the clock from the database, through any driver for PostgreSQL. It returns
+// pgsql.ErrNotMigrated where the schema is missing. After a change of the width, a client made before rounds to the old
+// grid and the database to the new one.
 func NewClient(ctx context.Context, db *sqlx.DB, cfg Config) (*Client, error) {
 	schema, err := pgsql.ParseSchema(cfg.Schema)
 	if err != nil {

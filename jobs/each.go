@@ -13,22 +13,22 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// DefaultEachSize is how many rows RegisterEach puts into one transaction, unless BatchSize says otherwise. A session of
-// PostgreSQL caches 64 subtransactions; with more, every snapshot of the server costs more.
+// DefaultEachSize is how many rows RegisterEach puts into one transaction, unless BatchSize says otherwise. A session
+// of PostgreSQL caches 64 subtransactions; with more, every snapshot of the server costs more.
 const DefaultEachSize = 50
 
-// ErrDivide is for the error of a BatchFunc or a TxBatchFunc. An error that wraps it says that the call failed as a whole: the runner rolls
-// back its transaction, and calls the function again with each half of its rows, down to the single row, which then owns the error.
-// Any other error that the function returns belongs to every row of the call.
+// ErrDivide is for the error of a BatchFunc or a TxBatchFunc. An error that wraps it says that the call failed as a
+// whole: the runner rolls back its transaction, and calls the function again with each half of its rows, down to the
+// single row, which then owns the error. Any other error that the function returns belongs to every row of the call.
 var ErrDivide = errors.New("the call failed as a whole")
 
-// RegisterEach adds a job like RegisterTx, and lets up to 50 rows share a transaction, or as many as BatchSize says: fn is
-// called for one row after the other, with a savepoint around each. That is several times the rate of RegisterTx for short
-// functions that only speak to the database. It gains nothing for a function that takes 20 milliseconds.
+// RegisterEach adds a job like RegisterTx, and lets up to 50 rows share a transaction, or as many as BatchSize says: fn
+// is called for one row after the other, with a savepoint around each. That is several times the rate of RegisterTx for
+// short functions that only speak to the database. It gains nothing for a function that takes 20 milliseconds.
 //
-// An error, a panic and an SQL error belong to their row: what it wrote is rolled back, and the others go on. If the call
-// fails as a whole, it is divided into halves, see ErrDivide. Causes are a timeout, a connection that breaks, a deadlock, and
-// a deferred constraint at the commit.
+// An error, a panic and an SQL error belong to their row: what it wrote is rolled back, and the others go on. If the
+// call fails as a whole, it is divided into halves, see ErrDivide. Causes are a timeout, a connection that breaks, a
+// deadlock, and a deferred constraint at the commit.
 //
 // What differs from RegisterTx, because the rows share a transaction:
 //   - Locks are held until the last row of the call is done. A check that waits for something outside its transaction, which
@@ -60,7 +60,8 @@ func each(fn TxCheckFunc) TxBatchFunc {
 	}
 }
 
-// checkOne calls fn between a savepoint and its end. It returns an error, which wraps ErrDivide, if the transaction cannot go on.
+// checkOne calls fn between a savepoint and its end. It returns an error, which wraps ErrDivide, if the transaction
+// cannot go on.
 func checkOne(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job FutureJob) (result Result, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_each"); err != nil {
 		return result, divide(err)

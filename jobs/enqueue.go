@@ -47,17 +47,17 @@ type Counts struct {
 
 // Conflict says what happens to a key that waits already. Anonymous rows never conflict.
 //
-// A row whose slot has begun is due, and no enqueue moves it, so a key is checked however often it is asked for. But its
-// check may have begun already, and may see nothing of this transaction. So Keep, Replace and PushBack record a request
-// on the row, and return Recorded. The transaction that records the outcome of the check honours the request:
+// A row whose slot has begun is due, and no enqueue moves it, so a key is checked however often it is asked for. But
+// its check may have begun already, and may see nothing of this transaction. So Keep, Replace and PushBack record a
+// request on the row, and return Recorded. The transaction that records the outcome of the check honours the request:
 //
 //   - If the row has ended, a new row waits for the instant that was asked for, with the payload that was given.
 //   - If the row waits for a later slot, Keep drops the request, Replace puts the new row in its place, and PushBack
 //     moves the row.
 //
-// A row has one request at most. To a further request it is what a waiting row is to an enqueue: Keep leaves it, Replace
-// takes its place, and PushBack moves its instant later. Cancel ends the row and its request. FailOnConflict records
-// nothing and returns ErrExists.
+// A row has at most one request. A further request treats it as an enqueue treats a waiting row: Keep leaves it,
+// Replace takes its place, and PushBack moves its instant later. Cancel ends the row and its request. FailOnConflict
+// records nothing and returns ErrExists.
 //
 // The call decides whether the slot has begun, so a long transaction should enqueue late.
 type Conflict struct {

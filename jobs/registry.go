@@ -119,8 +119,9 @@ func Concurrency(n int) Option {
 	}
 }
 
-// BatchSize limits how many rows one call of a batch function gets, and with RegisterEach how many rows share a transaction.
-// Smaller calls hold locks for less time. The default is as many rows as the runner reads at once, or 50 with RegisterEach.
+// BatchSize limits how many rows one call of a batch function gets, and with RegisterEach how many rows share a
+// transaction. Smaller calls hold locks for less time. The default is as many rows as the runner reads at once, or 50
+// with RegisterEach.
 func BatchSize(n int) Option {
 	return func(d *Definition) {
 		d.must(n >= 1, "BatchSize(%d): must be at least 1", n)
@@ -176,9 +177,9 @@ func SLA(limit time.Duration) Option {
 // and what ends a row are kept all the same.
 func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
 
-// Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are claimed already
-// are not waited for. A job that waits for connections lets jobs without a transaction pass, unless a run has as few workers. A
-// job that is at a limit of its own lets all others pass. Default 0.
+// Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are
+// claimed already are not waited for. A job that waits for connections lets jobs without a transaction pass, unless a
+// run has as few workers. A job that is at a limit of its own lets all others pass. Default 0.
 func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 
 // Through has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver

@@ -94,13 +94,14 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 	}
 }
 
-// ended is what is left of a key: its row that waits, and the outcomes of those that have ended, in order.
+// ended describes a key: the slot of its waiting row, and the outcomes of its ended rows, in order.
 type ended struct {
 	Waiting string
 	History []jobs.Outcome
 }
 
-// TestWhatComesOfARequestOnARowThatIsDue has a row that is due in slot 2 asked for, and its check end it or ask for slot 5.
+// TestWhatComesOfARequestOnARowThatIsDue has a row that is due in slot 2 asked for, and its check end it or ask for
+// slot 5.
 func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 	t.Parallel()
 	enqueue := func(payload string, at int, on jobs.Conflict) func(w *world) error {

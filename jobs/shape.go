@@ -50,11 +50,11 @@ func (r *Result) validate() error {
 	return err
 }
 
-// BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by
-// one query. It returns a result for each row, in their order. With an error, and for any other number of results,
-// every row has failed. After a panic, a timeout, runtime.Goexit, or an error that wraps ErrDivide, the runner calls it
-// again with each half of the rows. The rules of CheckFunc hold for the batch as a whole; of lost leases, only rows are dropped
-// whose lease it was, and ctx ends when none is left.
+// BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by one
+// query. It returns a result for each row, in their order. With an error, and for any other number of results, every
+// row has failed. After a panic, a timeout, runtime.Goexit, or an error that wraps ErrDivide, the runner calls it again
+// with each half of the rows. The rules of CheckFunc hold for the batch as a whole; of lost leases, only rows are
+// dropped whose lease it was, and ctx ends when none is left.
 type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 
 // TxBatchFunc is a BatchFunc that writes through a transaction: what it writes and the outcomes of all its rows
@@ -106,8 +106,8 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 	return results, sound(err)
 }
 
-// sound returns err, or another error in its place if a method of err panics. A nil pointer that became an error does so:
-// errors.Is would panic in the runner, outside the function that returned it.
+// sound returns err, or another error in its place if a method of err panics. The methods of a nil pointer that became
+// an error may do so: errors.Is would then panic in the runner, outside the function that returned the error.
 func sound(err error) (safe error) {
 	defer func() {
 		if recover() != nil {
@@ -120,7 +120,7 @@ func sound(err error) (safe error) {
 	return err
 }
 
-// errNone is an error that no function returns: who looks for it walks the whole chain of an error.
+// errNone is an error that no function returns. errors.Is with it calls the methods of the whole chain of an error.
 var errNone = errors.New("no error")
 
 // within calls the function inside what is left of its middleware.

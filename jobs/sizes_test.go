@@ -19,7 +19,8 @@ func payloadOf(bytes int) json.RawMessage {
 	return json.RawMessage(`"` + strings.Repeat("x", bytes-2) + `"`)
 }
 
-// Ten thousand permitted payloads are 655 MB, of which a statement made 6 GB. Not parallel, since it measures the memory of the process.
+// Ten thousand permitted payloads are 655 MB, of which a statement made 6 GB. Not parallel, since it measures the
+// memory of the process.
 func TestAStreamHoldsFewMegabytesWhateverItsPayloads(t *testing.T) {
 	for name, on := range map[string]jobs.Conflict{"copied": jobs.Keep, "replaced": jobs.Replace} {
 		s := setup(t)

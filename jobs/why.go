@@ -17,10 +17,11 @@ type Event struct {
 	ItemKey   string
 	Anonymous bool
 
-	// What: "enqueued"; "next" and "retry" (a check that asked for another, or failed), "deferred" (by catch-up, unchecked);
-	// "rescheduled", "pushed_back", "recorded" (an enqueue came when its slot had begun; see Conflict), "honoured" (the row came
-	// of such a request, on a row of this slot), "width" (the grid was changed), "retried" (put back from history), "moved" (from another store); an Outcome; "waiting"; or "arriving" (on its way here
-	// from another store).
+	// What: "enqueued"; "next" and "retry" (a check that asked for another, or failed), "deferred" (by catch-up,
+	// unchecked); "rescheduled", "pushed_back", "recorded" (an enqueue came when its slot had begun; see Conflict),
+	// "honoured" (the row came of such a request, on a row of this slot), "width" (the grid was changed), "retried"
+	// (put back from history), "moved" (from another store); an Outcome; "waiting"; or "arriving" (on its way here from
+	// another store).
 	What string
 	At   time.Time // when; zero: it waits, or began before times were kept
 	Slot time.Time // the slot the row was in; of enqueued, its first

@@ -8,7 +8,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/permit"
 )
 
-// admit divides units by what they are subject to. Those for which there is no place are to be taken up again.
+// admit divides units by the limits that they are subject to. Units without a permit are postponed.
 func (r *run) admit(c *claim, units []*unit) (queues []*queue, err error) {
 	if len(c.lanes) == 1 {
 		return r.admitTo(c, c.lane, units)
@@ -83,8 +83,9 @@ func (l *lane) door(stop context.Context, share *permit.Share) *permit.Door {
 	return permit.NewDoor(stop, l.gates, share)
 }
 
-// makeRoom gets a place before anything is claimed, where all rows of the claim will need the same: what is claimed nobody else
-// can check. Where there is none the lane rests for a while. Rows that are only moved or ended need none.
+// makeRoom obtains a permit before anything is claimed, if all rows of the claim will need the same: no other run can
+// check the rows that this one has claimed. Without a permit the lane rests for a while. Rows that are only moved or
+// ended need none.
 func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	l := c.lane
 	if l.limit == nil || l.job.LimitBy != nil {

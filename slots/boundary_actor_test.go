@@ -165,7 +165,8 @@ type request struct {
 	got jobs.Enqueued
 }
 
-// enqueues asks for another check of a key, at slot 3 or, if that has begun, the next one. A row that is due takes it as a request.
+// enqueues asks for another check of a key, at slot 3 or, if that has begun, the next one. A row that is due takes it
+// as a request.
 func enqueues(on jobs.Conflict) actor {
 	return func(c *trial, r row) deed {
 		e, err := c.ask(r, on)

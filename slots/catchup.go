@@ -34,11 +34,11 @@ type CatchUp struct {
 	Mode Mode // default ModeRun
 	// Since and Until bound the slots: from Since up to but not including Until. Zero: no bound.
 	Since, Until time.Time
-	// Job takes the rows of this job alone. A slot with rows of others stays open. The call for a group gets only the rows
-	// of this job.
+	// Job takes the rows of this job alone. A slot with rows of others stays open. The call for a group gets only the
+	// rows of this job.
 	Job string
-	// Limit is how many rows to take at the most; 0: no limit. The group of a row that is taken is checked whole, so more
-	// rows than that may be checked.
+	// Limit is how many rows to take at the most; 0: no limit. The group of a row that is taken is checked whole, so
+	// more rows than that may be checked.
 	Limit int64
 	// Spread is over how many slots ModeDefer spreads the rows, from the next on, as jobs.Key.Place does. Default 1.
 	Spread int

@@ -377,7 +377,8 @@ func TestACatchUpThatDefersNeverMovesARowToAnEarlierSlot(t *testing.T) {
 	}
 }
 
-// The slot stays open until the rows of a job that no run knows are cancelled. More workers would not have ended it earlier.
+// The slot stays open until the rows of a job that no run knows are cancelled. More workers would not have ended it
+// earlier.
 func TestASlotThatWaitedForAnUnknownJobDidNotTakeLong(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]int{"beside others": 3, "alone": 0} {

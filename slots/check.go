@@ -314,9 +314,9 @@ func (rd *round) yield(u *unit) bool {
 // divisible tells whether the function may be called with each half of the rows instead.
 func (u *unit) divisible() bool { return u.def.Batched() && !u.def.Grouped() && len(u.rows) > 1 }
 
-// failedAsAWhole tells whether a call of several rows failed for a reason that one of its rows may have brought about: a timeout,
-// a panic, the commit. An error that the function returned for all rows is not divided: a service that is down would be called
-// once for each row.
+// failedAsAWhole tells whether a call of several rows failed for a reason that one of its rows may have brought about:
+// a timeout, a panic, the commit. An error that the function returned for all rows is not divided: a service that is
+// down would be called once for each row.
 func (u *unit) failedAsAWhole(err error) bool {
 	return err != nil && u.divisible() && (!u.own || errors.Is(err, jobs.ErrDivide))
 }
@@ -327,8 +327,8 @@ type division struct {
 	most     int64 // timeouts after which a call that times out is not divided any more
 }
 
-// slowRows is how many rows that time out are told from the others of their call. With more of them it is the service that
-// hangs: dividing each call would wait for it once for each row.
+// slowRows is how many rows that time out a division finds among the rows of a call. If more rows time out, the service
+// itself hangs, and dividing each call would wait for it once for each row.
 const slowRows = 3
 
 // hangs counts a timeout of a call, and tells whether there were too many to divide it.
@@ -339,8 +339,8 @@ func (u *unit) hangs() bool {
 	return u.division.timeouts.Add(1) > u.division.most
 }
 
-// parts divides a batch whose call failed as a whole, or that was not recorded for want of a lock: a key that one of its rows asks for
-// may belong to a transaction that has not committed, and the other rows need not wait for it.
+// parts divides a batch whose call failed as a whole, or that was not recorded for want of a lock: a key that one of
+// its rows asks for may belong to a transaction that has not committed, and the other rows need not wait for it.
 func (u *unit) parts() []*unit {
 	if u.isGroup() { // without the rows that its call read
 		u.rows, u.numbers, u.rest = u.one[:], nil, nil

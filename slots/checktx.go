@@ -85,7 +85,7 @@ func (rd *round) checkTx(ctx *call.Context, u *unit) ([]jobs.Result, error) {
 		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function makes of a connection that broke
 			return nil, u.broke(err)
 		case u.divisible() && (pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err)):
-			u.split = true // so that the others do not wait, too
+			u.split = true // so that the other rows do not wait, too
 			return nil, rd.postpone(ctx, u, err)
 		case pgsql.IsRetryable(err) && !u.conflictsFor(rd.run.cfg.Lease) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)

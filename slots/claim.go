@@ -39,9 +39,9 @@ type claim struct {
 	held   int64          // bytes of again and locked, but for units that wait for a place
 	read   time.Time      // local monotonic instant at which they were read
 	left   map[int64]bool // rows that stay in the slot for the time being though they were read
-	locked []row.Outcome  // of rows that somebody else has locked
-	part   int            // how many of these may be recorded at once, where somebody else has keys that they ask for; 0: not known
-	again  []*unit        // to be checked when somebody else's lock is gone, or a place is free
+	locked []row.Outcome  // of rows that another transaction has locked
+	part   int            // how many of these may be recorded at once, if other transactions hold keys that they ask for; 0: not known
+	again  []*unit        // to be checked when another transaction's lock is gone, or a permit is free
 	shares permit.Holding // that it uses
 	waits  time.Duration  // for locks, the last time
 

@@ -37,11 +37,10 @@
 // record of its last row ends a claim, and the end of the last claim closes the slot. A job that is paused, is not
 // registered here or is at its limit is one whose cursor is not moved.
 //
-// Rows that another transaction has locked wait outside of the bounds on checks, and the run tries them once a second. In
-// memory they may take 64 MiB beside the 80 MiB of rows that the run works on; beyond that it claims nothing until some
-// are free. Only what a function did, or
-// did not survive, is an error of its row; what the database cannot do is repeated for as long as a lease, and then
-// ends the run.
+// Rows that another transaction has locked wait outside of the bounds on checks, and the run tries them once a second.
+// In memory they may take 64 MiB beside the 80 MiB of rows that the run works on; beyond that it claims nothing until
+// some are free. Only what a function did, or did not survive, is an error of its row; what the database cannot do is
+// repeated for as long as a lease, and then ends the run.
 //
 // Rows come late where a transaction that began before the slot commits while it runs: whoever enqueues takes the
 // number of its transaction before it chooses the slot, and whoever opens the slot takes a number after it has begun. So
@@ -51,7 +50,8 @@
 // The slot's instant is a parameter everywhere. Leases use the database's clock, always; everything that compares
 // with slots uses Config.Now, or the database's clock where that is nil.
 //
-// The parts below internal know nothing of what uses them. Each may import what stands behind it, and the linter holds that:
+// The parts below internal know nothing of what uses them. Each may import what stands behind it, and the linter holds
+// that:
 //
 //	turn            nothing              numbers alone; pure
 //	row             internal/guard, jobs values that travel

@@ -27,7 +27,7 @@ type lane struct {
 	load  load
 }
 
-// load is what a run has of a lane just now, as its goroutines count it; see turn.Load.
+// load is turn.Load as the goroutines of a run count it.
 type load struct {
 	size, fits, queued, kept atomic.Int64
 }
@@ -36,7 +36,7 @@ func (l *load) now() turn.Load {
 	return turn.Load{Size: l.size.Load(), Fits: l.fits.Load(), Queued: l.queued.Load(), Kept: l.kept.Load()}
 }
 
-// memory is what a run keeps, as its goroutines count it; see turn.Memory.
+// memory is turn.Memory as the goroutines of a run count it.
 type memory struct {
 	rows, bytes, held, taken atomic.Int64
 }
@@ -123,7 +123,7 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 	return l
 }
 
-// scarce are the bounds that the checks of a job come to first. It is none where that is a limit of the job's own.
+// scarce returns the bounds that the checks of a job reach first: none if that is a limit of the job's own.
 func (r *run) scarce(d *jobs.Definition) (scarce turn.Bound) {
 	if d.Limited() {
 		return 0

@@ -59,8 +59,8 @@ type Status struct {
 	Grid    grid.Grid
 	Since   time.Time // first slot the ledger must have
 	Current SlotRun   // the slot that has begun last; its State is empty when no run has opened it yet
-	// Trouble is the slots in the past that are missed, left open, or have stragglers, oldest first. Of missed slots without rows it
-	// has the oldest MostMissed; MoreMissed is how many others there are.
+	// Trouble is the slots in the past that are missed, left open, or have stragglers, oldest first. Of missed slots
+	// without rows it has the oldest MostMissed; MoreMissed is how many others there are.
 	Trouble    []Trouble
 	MoreMissed int64
 	// Running slots are open and somebody is at them.
@@ -69,7 +69,8 @@ type Status struct {
 	Claims []Claim
 }
 
-// MostMissed is how many missed slots without rows Status.Trouble has: sixty days of slots of a second are five million.
+// MostMissed is how many missed slots without rows Status.Trouble has: sixty days of slots of a second are five
+// million.
 const MostMissed = 1000
 
 // How far the rows of a job in a slot are counted: counting must not cost what running costs. That many stands for as many

@@ -53,8 +53,8 @@ func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 	return found[0], nil
 }
 
-// ConsumersAhead lists the consumers of the outbox whose position is another server's, as after a restore from a dump. They
-// get no events until they are forgotten.
+// ConsumersAhead lists the consumers of the outbox whose position is another server's, as after a restore from a dump.
+// They get no events until they are forgotten.
 func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 	var names []string
 	_, err := list(ctx, l, pgsql.EventConsumers, []any{nil}, func(row *sql.Rows, name *string) error {

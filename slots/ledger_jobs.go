@@ -90,9 +90,9 @@ func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]L
 	return slots, nil
 }
 
-// Took returns which slot took longest, and how long. It looks at the newest four slots since an instant that have the present
-// width and were run in their time. A slot that is done took until its last outcome, one that is being run until now. Took
-// returns the zero time if there is no such slot.
+// Took returns which slot took longest, and how long. It looks at the newest four slots since an instant that have the
+// present width and were run in their time. A slot that is done took until its last outcome, one that is being run
+// until now. Took returns the zero time if there is no such slot.
 func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
 	_, err = list(ctx, l, pgsql.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
 		var micros sql.NullInt64

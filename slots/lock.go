@@ -146,7 +146,7 @@ func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 	return nil
 }
 
-// readGroup locks and reads the due rows of a group, up to readAtOnce bytes of them; more tells that there are others.
+// readGroup locks and reads the due rows of a group, up to readAtOnce bytes of them; more reports that rows are left.
 func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
 	r := rd.run
 	var family pq.Int64Array

@@ -134,7 +134,7 @@ func (r *run) lockFree(tx *sqlx.Tx, batch []row.Outcome, wait time.Duration) (fr
 	if wait > server.LockTimeout {
 		m.Do(r.server.WaitForLocks(wait))
 		m.Add(pgsql.RowWait.In(r.schema), []any{r.slot, batch[0].Number, batch[0].ID}, server.Nothing)
-		m.Do(r.server.WaitForLocks(server.LockTimeout)) // now others may wait for him
+		m.Do(r.server.WaitForLocks(server.LockTimeout)) // other runs may wait for this transaction now
 	}
 	return r.lockRows(r.work, tx, &m, numbersOf(batch), idsOf(batch))
 }

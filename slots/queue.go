@@ -22,8 +22,8 @@ type door interface {
 	IsLimited() bool
 }
 
-// isNeeded tells whether there are more units than those who wait for room will take: an instant of a limit that is waited for is
-// nobody else's.
+// isNeeded reports whether there are more units than goroutines that wait for room. A goroutine that waits for an
+// instant of a rate keeps that instant from other checks.
 func (rd *round) isNeeded(q *queue) bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()

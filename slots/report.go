@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/session"
 )
 
-// report is what a run tells of itself: its result, its progress, what was recorded, and panics of functions.
+// report collects the result of a run, and passes on progress, recorded outcomes and panics of functions.
 type report struct {
 	cfg      *Config
 	ctx      context.Context // of log lines
@@ -125,7 +125,8 @@ func (r *report) logPanic(ctx context.Context, job *jobs.Definition, rows string
 }
 
 // panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
-// debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its error.
+// debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its
+// error.
 func (r *report) panicLevel(function string) slog.Level {
 	if _, told := r.panicked.LoadOrStore(function, true); told {
 		return slog.LevelDebug

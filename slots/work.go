@@ -12,8 +12,9 @@ import (
 // Rows that somebody else has locked are taken up again after againFirst, and then, in doubling steps, once in againEvery.
 const againFirst, againEvery = 10 * time.Millisecond, time.Second
 
-// workOn is the way of a claim: its rows are read, checked and recorded, and then it is done. Rows that another transaction
-// has locked wait outside of the bounds on what the run works on, up to a bound of their own, and are tried once a second.
+// workOn is the way of a claim: its rows are read, checked and recorded, and then it is done. Rows that another
+// transaction has locked wait outside of the bounds on what the run works on, up to a bound of their own, and are tried
+// once a second.
 func (r *run) workOn(c *claim) {
 	defer r.drop(c)
 	units, more, err := r.read(c)
@@ -60,8 +61,8 @@ func (r *run) drop(c *claim) {
 	r.giveUp(c)
 }
 
-// pause waits for those who have locked rows of a claim, or places for its checks. What is locked no longer counts as rows
-// that the run works on, and takes no place of anybody's.
+// pause waits for those who have locked rows of a claim, or places for its checks. What is locked no longer counts as
+// rows that the run works on, and takes no place of anybody's.
 func (r *run) pause(c *claim) {
 	r.land(c, c.kept)
 	r.giveUp(c)

@@ -101,8 +101,8 @@ func (m *Message) commitEach(ctx context.Context, db *sqlx.DB, settings string) 
 	})
 }
 
-// Read sends a message that only reads. Where the driver sends one statement at a time, a transaction holds them together, and
-// a statement may be sent anew, with all before it.
+// Read sends a message that only reads. Where the driver sends one statement at a time, a transaction holds them
+// together, and a statement may be sent anew, with all before it.
 func (m *Message) Read(ctx context.Context, db *sqlx.DB) error {
 	if Several(db) {
 		return m.Send(ctx, db)
@@ -110,8 +110,9 @@ func (m *Message) Read(ctx context.Context, db *sqlx.DB) error {
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error { return m.SendEach(ctx, tx) })
 }
 
-// Several reports whether the driver of a pool sends several statements in one message: lib/pq does, and so does a driver
-// with a method SendsSeveral. Every other driver is taken for one that does not, as pgx's adapter for database/sql does not.
+// Several reports whether the driver of a pool sends several statements in one message: lib/pq does, and so does a
+// driver with a method SendsSeveral. Every other driver is taken for one that does not, as pgx's adapter for
+// database/sql does not.
 func Several(db *sqlx.DB) bool {
 	switch db.Driver().(type) {
 	case lazyDriver, *pq.Driver, pq.Driver, interface{ SendsSeveral() }:

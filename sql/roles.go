@@ -124,8 +124,9 @@ func keepRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
 // ErrDropRole is returned for a role that still has something, or that the login may not drop.
 var ErrDropRole = errors.New("the role cannot be dropped")
 
-// DropRoles takes from the five roles what they may do in the schema, and drops them. The tables must be gone: see MigrateDown.
-// Returns ErrDropRole, and drops none, if a role has anything else in this database or another. Idempotent.
+// DropRoles takes from the five roles what they may do in the schema, and drops them. The tables must be gone: see
+// MigrateDown. Returns ErrDropRole, and drops none, if a role has anything else in this database or another.
+// Idempotent.
 //
 // It never uses drop owned: an application's objects may belong to a role, too.
 func DropRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {

@@ -542,7 +542,8 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	}
 }
 
-// The audit trail is written by functions alone: an operator ends the actions of the own role, and changes nothing else.
+// The audit trail is written by functions alone: an operator ends the actions of the own role, and changes nothing
+// else.
 func TestAnOperatorCannotRewriteActions(t *testing.T) {
 	t.Parallel()
 	const schema = "audited"

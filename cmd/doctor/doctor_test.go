@@ -147,7 +147,8 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 				t.Fatalf("it is not found: %+v", found)
 			}
 			remedy, _, _ := strings.Cut(found[i].Do, "  -- ")
-			// Vacuum keeps rows that a transaction which began before may still see, such as one of a server's own workers.
+			// Vacuum keeps rows that a transaction which began before may still see, such as one of a server's own
+			// workers.
 			deadline := time.Now().Add(20 * time.Second)
 			for {
 				w.exec(cmp.Or(test.mend, remedy))

@@ -62,7 +62,8 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	return found, nil
 }
 
-// signatures returns functions of prescient with the types of their parameters: an application may have functions of the same names.
+// signatures returns functions of prescient with the types of their parameters: an application may have functions of
+// the same names.
 func signatures(names ...string) (list []string) {
 	for _, routine := range pgsql.Routines() {
 		if name, _, _ := strings.Cut(routine, "("); slices.Contains(names, name) {

@@ -90,7 +90,7 @@ func (s *shop) list(query string) (values []string) {
 	return values
 }
 
-// lock takes a lock of a table, which blocks whoever writes to it. unlock ends that.
+// lock takes a lock that blocks writes to a table. unlock releases it.
 func (s *shop) lock(table string) (unlock func()) {
 	s.Helper()
 	tx, err := s.db.BeginTxx(context.WithoutCancel(s.Context()), nil)

@@ -11,11 +11,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decimal matches numbers that every reader takes for the same: 01234 is 668 for YAML 1.1, and 1_000 is a text for JSON.
+// decimal matches numbers that every reader takes for the same: 01234 is 668 for YAML 1.1, and 1_000 is a text for
+// JSON.
 var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
 
-// Changed reports whether an unquoted number has a value that its digits do not say, and returns that value: an octal, hexadecimal
-// or binary number, one with underscores or leading zeros, and one of more digits than the decoder keeps.
+// Changed reports whether an unquoted number has a value that its digits do not say, and returns that value: an octal,
+// hexadecimal or binary number, one with underscores or leading zeros, and one of more digits than the decoder keeps.
 func Changed(node *yaml.Node) (value string, changed bool) {
 	tag := node.ShortTag()
 	if node.Kind != yaml.ScalarNode || tag != "!!int" && tag != "!!float" {

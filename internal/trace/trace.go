@@ -1,6 +1,6 @@
-// Package trace has the short form in which a row remembers a check that asked for another check. It is 12 characters long,
-// since a row that is checked every quarter of an hour is written again with its whole trace each time. The functions
-// prescient.trace_check and prescient.trace_value read it, too.
+// Package trace has the short form in which a row remembers a check that asked for another check. It is 12 characters
+// long, since a row that is checked every quarter of an hour is written again with its whole trace each time. The
+// functions prescient.trace_check and prescient.trace_value read it, too.
 package trace
 
 import (

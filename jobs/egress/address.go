@@ -32,8 +32,8 @@ func newTransport(cfg Config) *http.Transport {
 	}
 }
 
-// CheckHost returns ErrAddress for a URL whose host is an address that allow forbids. It resolves no name: only the address that a
-// connection is made to counts.
+// CheckHost returns ErrAddress for a URL whose host is an address that allow forbids. It resolves no name: only the
+// address that a connection is made to counts.
 func CheckHost(to *url.URL, allow []netip.Prefix) error {
 	address, err := netip.ParseAddr(to.Hostname())
 	if err != nil {

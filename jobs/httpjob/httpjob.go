@@ -53,7 +53,8 @@ const (
 )
 
 // Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and jobs.Concurrency. It
-// connects nowhere. It returns an error that names the setting where one is wrong, and panics as jobs.Registry.Register does.
+// connects nowhere. It returns an error that names the setting where one is wrong, and panics as jobs.Registry.Register
+// does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, DefaultBatchSize)

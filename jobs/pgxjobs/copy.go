@@ -18,7 +18,8 @@ type copier interface {
 
 var copyText = regexp.MustCompile(`(?m)^copy (\S+)\.(\S+) \(([^)]*)\)\s+from stdin`)
 
-// copyRows does a statement "copy ... from stdin", of a table whose name is qualified. It returns how many rows the server wrote.
+// copyRows does a statement "copy ... from stdin", of a table whose name is qualified. It returns how many rows the
+// server wrote.
 func copyRows(ctx context.Context, on copier, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	m := copyText.FindStringSubmatch(query)
 	table := pgx.Identifier{strings.Trim(m[1], `"`), m[2]}

@@ -83,9 +83,9 @@ func (c connector) SendsSeveral() {}
 func (c connector) Open(string) (driver.Conn, error) { return c(context.Background()) }
 
 // InTx makes a function whose transaction is one of pgx into one that jobs.Registry.RegisterTx takes, or RegisterEach,
-// RegisterBatchTx or RegisterGroup. The job needs jobs.Through with a pool of Open, which is of the database that the runner works on, as a
-// role with the rights of a runner. Each of the checks with a transaction that a runner does at once (run.connections)
-// takes a connection of it.
+// RegisterBatchTx or RegisterGroup. The job needs jobs.Through with a pool of Open, which is of the database that the
+// runner works on, as a role with the rights of a runner. Each of the checks with a transaction that a runner does at
+// once (run.connections) takes a connection of it.
 func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, error)) func(ctx context.Context, tx *sqlx.Tx, in In) (Out, error) {
 	if fn == nil {
 		return nil

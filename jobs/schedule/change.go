@@ -256,8 +256,8 @@ type changes struct {
 	past   pasts            // what those rows had, and the instants that are dropped
 }
 
-// plan adds what turns a schedule into another. If the instants stay the same, so does the row that waits. A schedule that is
-// the same but has lost its row gets a new one.
+// plan adds what turns a schedule into another. If the instants stay the same, so does the row that waits. A schedule
+// that is the same but has lost its row gets a new one.
 func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 	lost := lostRow(was, now)
 	if spec.same(was.Spec) && !lost {

@@ -38,8 +38,9 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 	return list, share, nil
 }
 
-// Remaining returns the Spec of what an active schedule has yet to publish before until. MaxRuns becomes its End: the moment
-// after the last instant that MaxRuns permits. Remaining counts up to 10,000 instants, and goes by their rate from there.
+// Remaining returns the Spec of what an active schedule has yet to publish before until. MaxRuns becomes its End: the
+// moment after the last instant that MaxRuns permits. Remaining counts up to 10,000 instants, and goes by their rate
+// from there.
 func (s Schedule) Remaining(until time.Time) Spec {
 	c, err := s.instants()
 	if s.MaxRuns == 0 || s.Next.IsZero() || err != nil {

@@ -110,8 +110,8 @@ type Schedule struct {
 	// ErrorCount is the number of slots in a row in which publishing has failed, and LastError what it failed with last.
 	ErrorCount int
 	LastError  string
-	// PublishingPausedAt is when job "schedule" was paused, in UTC. Until that job is resumed, no schedule publishes. Zero: it is not
-	// paused.
+	// PublishingPausedAt is when job "schedule" was paused, in UTC. Until that job is resumed, no schedule publishes.
+	// Zero: it is not paused.
 	PublishingPausedAt time.Time
 	// CreatedAt and UpdatedAt are by the database's clock, in UTC.
 	CreatedAt, UpdatedAt time.Time

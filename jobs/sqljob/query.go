@@ -22,7 +22,8 @@ type answer struct {
 	err   error // the query contradicts itself
 }
 
-// mostAnswers is how many bytes of keys and events a page of answers has at most. To publish them takes some ten times as much.
+// mostAnswers is how many bytes of keys and events a page of answers has at most. To publish them takes some ten times
+// as much.
 const mostAnswers = 16 << 20
 
 // errTooLarge is the error of a page whose answers are larger than that.

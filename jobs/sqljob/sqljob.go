@@ -54,8 +54,8 @@ const mostTimeout = math.MaxInt32 * time.Millisecond
 // publishTime is what a page gets beside its query, to have its events published.
 const publishTime = 30 * time.Second
 
-// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and jobs.Concurrency. It does
-// not touch the database: see Check. It returns an error that names the field where one is missing, and panics as
+// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and jobs.Concurrency. It
+// does not touch the database: see Check. It returns an error that names the field where one is missing, and panics as
 // jobs.Registry.Register does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 || cfg.BatchSize < 0 {
@@ -88,8 +88,8 @@ func withDefaults(cfg Config) Config {
 // binding is a job and its query.
 type binding struct{ Config }
 
-// check is the job's function: it asks the query about a page, and publishes what it says. If the answer is too large, it asks about
-// each half of the page by itself.
+// check is the job's function: it asks the query about a page, and publishes what it says. If the answer is too large,
+// it asks about each half of the page by itself.
 func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish func([]event.Event) error) ([]jobs.Result, error) {
 	answers, err := b.ask(ctx, keys(batch))
 	if errors.Is(err, errTooLarge) && len(batch) > 1 {

@@ -17,8 +17,8 @@ import (
 type Question struct {
 	// Job is the only job, by its job_exec. Empty: all of them.
 	Job string
-	// By names a field at the top level of the payload: a text, a number or a boolean. Rows of Job with different values get
-	// advice of their own, for the 50 values with the most rows. Empty: all rows of Job together.
+	// By names a field at the top level of the payload: a text, a number or a boolean. Rows of Job with different
+	// values get advice of their own, for the 50 values with the most rows. Empty: all rows of Job together.
 	By string
 	// Bounds are those of what is read.
 	Bounds Bounds

@@ -1,5 +1,6 @@
-// Package advise tells from history how many checks found nothing, when rows were really finished, and which first check and
-// which interval would need fewer checks. It changes nothing: a team registers or returns the interval that it chooses.
+// Package advise tells from history how many checks found nothing, when rows were really finished, and which first
+// check and which interval would need fewer checks. It changes nothing: a team registers or returns the interval that
+// it chooses.
 //
 // What is known of a row is an interval: at the last check that found nothing it was not finished, at the one that ended it it
 // was. Rows that ended otherwise, and were never found finished, were open at their last check, and no more is known of them. A

@@ -7,12 +7,14 @@
 -- day has 24 hours. Which it is follows from job_exec, entity_name, entity_key and item_key alone; see place. It is fixed
 -- with that. Where no slot is in there, it is the first one at or after check_at, as without within.
 --
--- A trigger on future_job that suppresses the change, or changes the key, makes it end with triggered_data_change_violation.
+-- A trigger on future_job that suppresses the change, or changes the key, makes it end with
+-- triggered_data_change_violation.
 --
--- A row whose slot has begun is due, and stays so: a key that is asked for again and again is checked. But its check may have begun
--- already, and see nothing of this transaction. So the call is recorded on the row, as a request; see record_request. The transaction
--- that records the check's outcome honours it; see honour. That is action recorded; id and slot are those of the row that is due.
--- error refuses a row that is due, too. A schedule's row belongs to the schedule: who changes that holds its lock, and may replace it.
+-- A row whose slot has begun is due, and stays so: a key that is asked for again and again is checked. But its check
+-- may have begun already, and see nothing of this transaction. So the call is recorded on the row, as a request; see
+-- record_request. The transaction that records the check's outcome honours it; see honour. That is action recorded; id
+-- and slot are those of the row that is due. error refuses a row that is due, too. A schedule's row belongs to the
+-- schedule: who changes that holds its lock, and may replace it.
 create or replace function prescient.enqueue(
     job_exec    text,
     entity_name text,
@@ -65,8 +67,8 @@ begin
         end if;
         key := prescient.place_key(job_exec, entity_name, entity_key, item_key);
     end if;
-    -- A turn either ends the call or finds that another session has ended the conflicting row between two statements. That does
-    -- not happen a hundred times: then it is a trigger.
+    -- A turn either ends the call or finds that another session has ended the conflicting row between two statements.
+    -- That does not happen a hundred times: then it is a trigger.
     for turn in 1 .. 100 loop
         target := prescient.slot_target(check_at, clock, seconds, key);
         insert into prescient.future_job as f (
@@ -104,7 +106,8 @@ begin
             and f.job = number
             and f.item_key = enqueue.item_key;
         continue when not found;
-        -- Whether the row is due is decided when it is locked. A check in a transaction has locked a row that is due, and may end it.
+        -- Whether the row is due is decided when it is locked. A check in a transaction has locked a row that is due,
+        -- and may end it.
         if on_conflict in ('replace', 'push_back') or on_conflict = 'error' and waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
             perform
             from prescient.future_job f

@@ -1,6 +1,6 @@
--- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their
--- keys, so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order.
--- withins are the within of each; null: none has one. A trigger that suppresses a row ends it with an error, as enqueue does.
+-- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their keys,
+-- so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order. withins are
+-- the within of each; null: none has one. A trigger that suppresses a row ends it with an error, as enqueue does.
 create or replace function prescient.enqueue_many(
     job_execs    text[],
     entity_names text[],
@@ -143,7 +143,8 @@ begin
         from unnest(job_execs, entity_names, entity_keys, item_keys) with ordinality as g (job_exec, entity_name, entity_key, item_key, nth)
         join prescient.future_job f
             on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key;
-        -- A key that neither was written nor waits has ended meanwhile, or a trigger suppresses it: enqueue tells which.
+        -- A key that neither was written nor waits has ended meanwhile, or a trigger suppresses it: enqueue tells
+        -- which.
         for begun in
             select g.*
             from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality

@@ -1,8 +1,8 @@
--- Does what an enqueue asked for while its row was due (request), now that the check of the row is recorded. If the row has ended, it
--- waits anew for the instant that was asked for. If it waits for a later slot, on_conflict decides as it does in enqueue: keep drops
--- the request. slot: the one that the row was in.
--- Called by everything that records an outcome, in the same transaction: record_row, rows_finish, rows_finish_alike, finish_rows_apart,
--- honour_moved; and by reschedule.
+-- Does what an enqueue asked for while its row was due (request), now that the check of the row is recorded. If the row
+-- has ended, it waits anew for the instant that was asked for. If it waits for a later slot, on_conflict decides as it
+-- does in enqueue: keep drops the request. slot: the one that the row was in.
+-- Called by everything that records an outcome, in the same transaction: record_row, rows_finish, rows_finish_alike,
+-- finish_rows_apart, honour_moved; and by reschedule.
 create or replace function prescient.honour(
     number      bigint,
     entity_name text,

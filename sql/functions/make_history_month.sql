@@ -1,7 +1,8 @@
--- Makes the partition of the month (UTC) that holds an instant, and moves the month's rows there from the default partition. Returns
--- its name, or null if the partition exists or another session is making one. A relation of that name that is no partition of
--- history is left alone: the function warns and returns null. It never waits for sessions that read history, since every session that
--- ends a row would wait behind it: lock_not_available says to try again later.
+-- Makes the partition of the month (UTC) that holds an instant, and moves the month's rows there from the default
+-- partition. Returns its name, or null if the partition exists or another session is making one. A relation of that
+-- name that is no partition of history is left alone: the function warns and returns null. It never waits for sessions
+-- that read history, since every session that ends a row would wait behind it: lock_not_available says to try again
+-- later.
 create or replace function prescient.make_history_month(at timestamptz)
 returns text
 language plpgsql

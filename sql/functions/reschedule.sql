@@ -1,5 +1,5 @@
--- Moves a waiting check to the slot of another instant, earlier or later, also one that is due. A request that it has by then is not
--- for another instant than this one: it is honoured at once. Returns the slot; null: no such check.
+-- Moves a waiting check to the slot of another instant, earlier or later, also one that is due. A request that it has
+-- by then is not for another instant than this one: it is honoured at once. Returns the slot; null: no such check.
 create or replace function prescient.reschedule(
     job_exec    text,
     entity_name text,

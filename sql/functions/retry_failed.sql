@@ -1,6 +1,7 @@
 -- Puts failed checks that ended since an instant, at most so many, back into the slot for another instant, with a clean
--- error count; they leave history and keep their id. A key that waits already stays as it is, and so does its failed row.
--- Null takes every job, entity_name or entity_key. Checks of job "schedule" stay: they belong to schedules, and could publish an event again.
+-- error count; they leave history and keep their id. A key that waits already stays as it is, and so does its failed
+-- row. Null takes every job, entity_name or entity_key. Checks of job "schedule" stay: they belong to schedules, and
+-- could publish an event again.
 create or replace function prescient.retry_failed(
     job_exec    text,
     entity_name text,

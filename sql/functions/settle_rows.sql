@@ -1,7 +1,8 @@
--- Lets the rows of a batch wait that were given, with numbers of this store, and drops the copies of the others. A row keeps its slot,
--- or waits for the next one where that is none here or has begun. It ends in history where it was cancelled on its way, and
--- as replaced where its key waits here already, which is the later word; one that is due here takes it as a request. A schedule that is here already likewise keeps its own row.
--- Once more it finds nothing of the batch.
+-- Lets the rows of a batch wait that were given, with numbers of this store, and drops the copies of the others. A row
+-- keeps its slot, or waits for the next one where that is none here or has begun. It ends in history where it was
+-- cancelled on its way, and as replaced where its key waits here already, which is the later word; one that is due here
+-- takes it as a request. A schedule that is here already likewise keeps its own row. Once more it finds nothing of the
+-- batch.
 create or replace function prescient.settle_rows(
     source      text,
     this        bigint,
@@ -41,8 +42,8 @@ begin
         order by name
     ) as names;
 
-    -- As for an enqueue: the check of a row that is due here may have begun before the row that arrives was asked for. So that one is
-    -- recorded as a request. A check in a transaction holds the lock, and ends first.
+    -- As for an enqueue: the check of a row that is due here may have begun before the row that arrives was asked for.
+    -- So that one is recorded as a request. A check in a transaction holds the lock, and ends first.
     begun := coalesce(clock, clock_timestamp());
     if exists (select from prescient.future_job f where f.next_check_at <= begun) then
         for due in

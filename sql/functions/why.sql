@@ -2,13 +2,13 @@
 -- entry of its trace, and how it ended or what it waits for. A null job_exec takes every job, a null item_key every item;
 -- anonymous rows are found once they have ended.
 --
--- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width, retried, moved (see trace_entry); an outcome, see
--- future_job_history; waiting; or arriving, of one that is on its way here from another store. slot: the one that the row was in; target: of enqueued and recorded, the instant that was asked for; within: the
--- window after it in which any slot would have done.
--- run, opened_at, closed_at: what the ledger has of the slot, where the run of it is part of the story. hindrance: what stands in the way
--- of a row that waits: paused, unregistered (no run of the last 7 days knows its job), missed, open (its slot is being run, or was
--- left open), straggler (it came after its slot was closed).
--- moved_from, moved_to: the stores, of moved.
+-- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width, retried, moved (see
+-- trace_entry); an outcome, see future_job_history; waiting; or arriving, of one that is on its way here from another
+-- store. slot: the one that the row was in; target: of enqueued and recorded, the instant that was asked for; within:
+-- the window after it in which any slot would have done. run, opened_at, closed_at: what the ledger has of the slot,
+-- where the run of it is part of the story. hindrance: what stands in the way of a row that waits: paused, unregistered
+-- (no run of the last 7 days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
+-- after its slot was closed). moved_from, moved_to: the stores, of moved.
 create or replace function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
 returns table (
     id         bigint,

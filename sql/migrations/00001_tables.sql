@@ -100,8 +100,8 @@ create domain prescient.counter as integer constraint future_job_counts check (v
 create domain prescient.payload as jsonb constraint payload_size check (octet_length(value::text) <= 1048576);
 create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
 
--- What an enqueue asked for on a row whose slot had begun. Its domains check the values now, since the row that comes of it is written
--- by a run.
+-- What an enqueue asked for on a row whose slot had begun. Its domains check the values now, since the row that comes
+-- of it is written by a run.
 create type prescient.request as (
     check_at       prescient.instant,
     within         prescient.seconds_within,

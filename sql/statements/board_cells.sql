@@ -1,6 +1,6 @@
--- The slots from $1 up to but not including $2 that were opened, in cells of $3 seconds, with what the runners of open ones
--- have recorded so far. live: open slots that a runner is at. took: the longest run in its time, up to its last outcome, in
--- microseconds; a slot may have stayed open longer, for rows of a job that no run knew.
+-- The slots from $1 up to but not including $2 that were opened, in cells of $3 seconds, with what the runners of open
+-- ones have recorded so far. live: open slots that a runner is at. took: the longest run in its time, up to its last
+-- outcome, in microseconds; a slot may have stayed open longer, for rows of a job that no run knew.
 select
     date_bin($3 * interval '1 second', r.slot, $1) as cell,
     count(*) as slots,

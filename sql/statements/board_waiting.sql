@@ -1,5 +1,5 @@
--- The waiting checks of an entity, of job $3 and item $4 if these are not null, without those of job "schedule" if $5, in one row: how many, the first slot, a job, and a number that
--- is another where the rows or their slots are others.
+-- The waiting checks of an entity, of job $3 and item $4 if these are not null, without those of job "schedule" if $5,
+-- in one row: how many, the first slot, a job, and a number that is another where the rows or their slots are others.
 select
     count(*), coalesce(min(next_check_at), 'epoch'),
     coalesce((select j.name from prescient.job j where j.job = min(f.job)), '#' || min(f.job), ''),

@@ -1,5 +1,5 @@
--- The months from this one to the next but one that history has no partition for, the relations of other kinds that have the names of
--- these partitions, and the oldest row that has gone to the default partition.
+-- The months from this one to the next but one that history has no partition for, the relations of other kinds that
+-- have the names of these partitions, and the oldest row that has gone to the default partition.
 with month as (
     select
         to_char(at, 'YYYY-MM') as name,

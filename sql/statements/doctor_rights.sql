@@ -1,5 +1,5 @@
--- What the role of this session may do in schema $1: read, run, for which it needs the functions $2; and whether it may do anything. In which schemas of its
--- search_path everybody may create functions.
+-- What the role of this session may do in schema $1: read, run, for which it needs the functions $2; and whether it may
+-- do anything. In which schemas of its search_path everybody may create functions.
 select
     current_user as name,
     r.rolsuper as super,

@@ -1,5 +1,5 @@
--- Moves a consumer forward, never back, and not beyond what can be read. No row: it would be beyond, or the consumer is at a
--- number that this server has given to no transaction yet.
+-- Moves a consumer forward, never back, and not beyond what can be read. No row: it would be beyond, or the consumer is
+-- at a number that this server has given to no transaction yet.
 insert into prescient.event_consumer as c (name, mark, position, acked_at)
 select $1, $2::text::xid8, $3, clock_timestamp()
 where $2::text::xid8 < prescient.ended_before(prepared => false)

@@ -1,8 +1,8 @@
--- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with
--- rows in them that are not of paused jobs, each found by equality on the slot. waiting: those rows, counted up to 10,000
--- a job. live: runners that are at it. Of a year of slots few are looked into. One probe looks for rows before the ledger: of the
--- slots there, the first with rows is found. Of the missed slots without rows the answer has the first $3; more says how many
--- others there are.
+-- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with rows
+-- in them that are not of paused jobs, each found by equality on the slot. waiting: those rows, counted up to 10,000 a
+-- job. live: runners that are at it. Of a year of slots few are looked into. One probe looks for rows before the
+-- ledger: of the slots there, the first with rows is found. Of the missed slots without rows the answer has the first
+-- $3; more says how many others there are.
 with suspect as materialized (
     select s.slot, r.state, probe.has_rows
     from (

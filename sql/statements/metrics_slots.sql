@@ -1,6 +1,6 @@
--- The slots from $1 to $2 that are missed (no ledger row; $2 itself is due), open, or done with rows in them that are not
--- of paused jobs, oldest first: what ledger_trouble finds, without counting rows. One probe looks for rows in slots before these: of
--- the slots there, the first with rows is found.
+-- The slots from $1 to $2 that are missed (no ledger row; $2 itself is due), open, or done with rows in them that are
+-- not of paused jobs, oldest first: what ledger_trouble finds, without counting rows. One probe looks for rows in slots
+-- before these: of the slots there, the first with rows is found.
 select
     s.slot,
     case

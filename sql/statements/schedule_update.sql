@@ -1,4 +1,5 @@
--- Writes schedules anew, given as arrays in which '', 0 and -infinity are null. The exclusions of one are a text of lines.
+-- Writes schedules anew, given as arrays in which '', 0 and -infinity are null. The exclusions of one are a text of
+-- lines.
 update prescient.schedule s
 set crontab = g.crontab,
     timezone = g.timezone,

@@ -24,7 +24,8 @@ type wait struct {
 	Mark  int64     // another where these are others, or in other slots
 }
 
-// waiting returns the check of a key that waits. For a key without a job it returns those of the entity that an operator may end.
+// waiting returns the check of a key that waits. For a key without a job it returns those of the entity that an
+// operator may end.
 func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error) {
 	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return w, err
@@ -32,8 +33,8 @@ func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error)
 	return p.reader.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.JobExec != ""}, key.JobExec == "")
 }
 
-// waiting returns the checks of a key that wait. A key without a job has those of every job, without the checks of schedules if
-// asked so. A null item has those of every item.
+// waiting returns the checks of a key that wait. A key without a job has those of every job, without the checks of
+// schedules if asked so. A null item has those of every item.
 func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString, noSchedules bool) (w wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
 	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema), []any{key.EntityName, key.EntityKey, job, item, noSchedules}, &w.Rows, &w.First, &w.job, &w.Mark)

@@ -174,8 +174,8 @@ type reader struct {
 	statements int
 }
 
-// since returns where the ledger begins, as the transaction sees it. Tools may be older than a history prune that has moved it, whose
-// slots would pass for missed.
+// since returns where the ledger begins, as the transaction sees it. Tools may be older than a history prune that has
+// moved it, whose slots would pass for missed.
 func (r *reader) since(ctx context.Context) (time.Time, error) {
 	var began int64
 	var ignored any

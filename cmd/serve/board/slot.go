@@ -98,8 +98,8 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 	return v, err
 }
 
-// readSlotJobs returns the jobs of a slot, and when the last outcome in it was recorded. A slot may have stayed open longer, for
-// rows of a job that no run knew.
+// readSlotJobs returns the jobs of a slot, and when the last outcome in it was recorded. A slot may have stayed open
+// longer, for rows of a job that no run knew.
 func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, lastOfAll time.Time, err error) {
 	list, err = rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
 		var first, last, ofAll sql.NullTime

@@ -64,8 +64,8 @@ var ways = map[string]way{
 	"sla":          {"/jobs", "Look at the jobs"},
 }
 
-// leads returns where to go from a finding. It returns nil if no page mends it or tells more. Catch-up leaves rows of jobs that
-// the server does not know.
+// leads returns where to go from a finding. It returns nil if no page mends it or tells more. Catch-up leaves rows of
+// jobs that the server does not know.
 func leads(f view.Finding) *way {
 	to, ok := ways[f.Condition]
 	switch {

@@ -66,8 +66,8 @@ func parse() (*set, error) {
 	return s, nil
 }
 
-// shorten pipes everything that a template shows through brief, so that no text is forgotten. It leaves addresses, which lead
-// elsewhere when they are cut, and what the template passes to whole.
+// shorten pipes everything that a template shows through brief, so that no text is forgotten. It leaves addresses,
+// which lead elsewhere when they are cut, and what the template passes to whole.
 func shorten(list *syntax.ListNode) {
 	if list == nil {
 		return

@@ -34,8 +34,8 @@ func openFile(_ context.Context, to *url.URL, _ event.Config) (event.Publisher, 
 		return nil, errors.New("must be file:// and an absolute path, as in file:///var/log/events.jsonl, and nothing else")
 	}
 	f := file(to.Path)
-	// A path that can never be the file is refused now. What an operator can mend, such as a missing directory, fails each
-	// Publish until then, and holds up nothing but events.
+	// A path that can never be the file is refused now. What an operator can mend, such as a missing directory, fails
+	// each Publish until then, and holds up nothing but events.
 	if err := f.append(nil); errors.Is(err, errNoFile) || errors.Is(err, syscall.EISDIR) {
 		return nil, err
 	}

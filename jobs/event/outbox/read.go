@@ -23,8 +23,8 @@ type Stored struct {
 
 // Read returns the events after a position, at most limit of them. To go on, give it the position of the last one.
 // Nothing means that there is nothing yet; see the package documentation for when an event is seen. A *LostError means
-// that some of them were removed; after the zero Position come those that are there. ErrAhead means that the server has not
-// come to the position, which is another server's.
+// that some of them were removed; after the zero Position come those that are there. ErrAhead means that the server has
+// not come to the position, which is another server's.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		args := []any{fmt.Sprint(after.Mark), after.Number, limit}
@@ -82,8 +82,8 @@ type Consumer struct {
 	Name     string
 	Position Position // everything up to here is acknowledged
 	AckedAt  time.Time
-	// Ahead means that Position is another server's, as after a restore from a dump: the consumer gets no event, and cannot
-	// acknowledge one. After Forget it begins with the oldest event that can be read.
+	// Ahead means that Position is another server's, as after a restore from a dump: the consumer gets no event, and
+	// cannot acknowledge one. After Forget it begins with the oldest event that can be read.
 	Ahead bool
 }
 
@@ -97,8 +97,8 @@ var ErrAhead = errors.New("the position lies ahead of what can be read: give one
 // ErrNoConsumer is returned for a consumer that has acknowledged nothing.
 var ErrNoConsumer = errors.New("there is no such consumer")
 
-// Ack records that a consumer has dealt with every event up to and including a position, and returns how far it is.
-// A consumer that is further stays there; one that is not known yet is made. ErrAhead is returned for a position that no
+// Ack records that a consumer has dealt with every event up to and including a position, and returns how far it is. A
+// consumer that is further stays there; one that is not known yet is made. ErrAhead is returned for a position that no
 // reader can have come to, and ErrConsumerAhead for a consumer that is Ahead.
 func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consumer, error) {
 	c := Consumer{Name: consumer}

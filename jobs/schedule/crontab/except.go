@@ -48,8 +48,8 @@ func (w window) first(from int64) (int64, bool) {
 //
 // and is about what the clocks show at the instant: those of zone, unless it names another. An error names the exclusion.
 //
-// If all instants of 80 years are left out, the rest counts as left out: to look further would hold up a run. If instants that
-// are left out alternate with minutes that the crontab leaves free, 45 days of them are enough.
+// If all instants of 80 years are left out, the rest counts as left out: to look further would hold up a run. If
+// instants that are left out alternate with minutes that the crontab leaves free, 45 days of them are enough.
 func (c Crontab) Except(exclusions []string, zone *time.Location) (Crontab, error) {
 	if c.set == nil || len(exclusions) == 0 {
 		return c, nil
@@ -87,7 +87,7 @@ type exclusion struct {
 	first, last int64
 }
 
-// maxExcluded bounds how often what is left is looked for; each time at least a minute is excluded.
+// maxExcluded bounds how often the search looks for a minute that is left; each time at least a minute is excluded.
 const maxExcluded = 1 << 15
 
 func (e *except) first(from int64) (int64, bool) {
@@ -111,8 +111,8 @@ func (e *except) first(from int64) (int64, bool) {
 	return 0, false
 }
 
-// walk goes through what the exclusions of a zone take in, from earlier to later instants. It joins all exclusions once a day:
-// to ask each of them at every minute took seconds.
+// walk goes through what the exclusions of a zone take in, from earlier to later instants. It joins all exclusions once
+// a day: to ask each of them at every minute took seconds.
 type walk struct {
 	*zoned
 	offset, end int64 // of the span that the walk is in
@@ -162,7 +162,8 @@ func (w *walk) read(midnight int64) {
 	}
 }
 
-// free returns the first minute of the day, at or after another, that no exclusion takes in; the end of the day if there is none.
+// free returns the first minute of the day, at or after another, that no exclusion takes in; the end of the day if
+// there is none.
 func (w *walk) free(minute int) int {
 	const everyMinute = 1<<60 - 1
 	rest := ^w.minutes[minute/60] & everyMinute >> (minute % 60) << (minute % 60)

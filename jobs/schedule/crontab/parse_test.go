@@ -183,7 +183,8 @@ func alternating(zone string) (list []string) {
 	return list
 }
 
-// Each look for what is left passes over a whole day: what is excluded minute by minute would end the search after 22 days.
+// Each look for what is left passes over a whole day: what is excluded minute by minute would end the search after 22
+// days.
 func TestExclusionsThatAlternateAreJoined(t *testing.T) {
 	t.Parallel()
 	for name, exclusions := range map[string][]string{

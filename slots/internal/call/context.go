@@ -18,8 +18,8 @@ var (
 	ErrGoexit  = errors.New("the check called runtime.Goexit")
 )
 
-// Context is the context of a check: it ends with its parent, at the job's timeout, and after the check. It sets no timer
-// until the function waits for it: most checks are over by then, and a timer is a third of the cost of a check.
+// Context is the context of a check: it ends with its parent, at the job's timeout, and after the check. It sets no
+// timer until the function waits for it: most checks are over by then, and a timer is a third of the cost of a check.
 type Context struct {
 	parent context.Context
 	at     time.Time

@@ -19,13 +19,13 @@ import (
 // watchEvery is how often a keeper looks for leases that are about to end.
 const watchEvery = 100 * time.Millisecond
 
-// Companion is what a heartbeat renews together with the leases, by the token of the run.
+// Companion holds rights that a heartbeat renews together with the leases, by the token of the run.
 type Companion interface {
-	// Renewed is told the instant before a heartbeat that has arrived.
+	// Renewed is called after a successful heartbeat, with the instant before it was sent.
 	Renewed(asked time.Time)
-	// Tidy is called after a heartbeat, and may give back what is not needed.
+	// Tidy is called after a heartbeat, and may give back rights that are not needed.
 	Tidy(ctx context.Context)
-	// EndsBefore tells whether what was renewed may end before an instant.
+	// EndsBefore reports whether a renewed right may end before an instant.
 	EndsBefore(at time.Time) bool
 }
 
@@ -42,8 +42,8 @@ type Keeper struct {
 	lost       int
 }
 
-// NewKeeper returns the keeper of the leases of a run, which itself has a token. about is in the log lines about a lease that
-// is lost.
+// NewKeeper returns the keeper of the leases of a run, which itself has a token. about is in the log lines about a
+// lease that is lost.
 func NewKeeper(s *server.Server, token int64, about slog.Attr) *Keeper {
 	return &Keeper{server: s, token: token, about: about, soon: make(chan struct{}, 1), held: map[int64]*Lease{}}
 }
@@ -101,9 +101,9 @@ func (k *Keeper) drop(l *Lease) (held bool) {
 	return held
 }
 
-// Beat renews the leases three times in the time that they last, until ctx ends. In between it drops a lease before that can
-// end, and calls Watch of the others. A heartbeat that fails is repeated; one that gets no answer does not keep the next one
-// from being sent.
+// Beat renews the leases three times in the time that they last, until ctx ends. In between it drops a lease before
+// that can end, and calls Watch of the others. A heartbeat that fails is repeated; one that gets no answer does not
+// keep the next one from being sent.
 func (k *Keeper) Beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
@@ -138,8 +138,8 @@ func (k *Keeper) Beat(ctx context.Context) {
 	}
 }
 
-// renew renews the leases once, if the database answers. A lease that another runner has by now is lost. When the database
-// never answers, Expired drops the leases.
+// renew renews the leases once, if the database answers. A lease that another runner has by now is lost. When the
+// database never answers, Expired drops the leases.
 func (k *Keeper) renew(ctx context.Context) bool {
 	leases := k.list()
 	tokens := append(pq.Int64Array{k.token}, tokensOf(leases)...)
@@ -174,8 +174,8 @@ func (k *Keeper) renew(ctx context.Context) bool {
 	return true
 }
 
-// Expired drops a lease before it can end. The time is measured here, on the monotonic clock, so that a lease also ends when
-// the network is dead or the process was stopped for a while.
+// Expired drops a lease before it can end. The time is measured here, on the monotonic clock, so that a lease also ends
+// when the network is dead or the process was stopped for a while.
 func (k *Keeper) Expired(l *Lease) bool {
 	late := l.endsBefore(elapsed.Now().Add(k.server.Lease / 10))
 	if late {

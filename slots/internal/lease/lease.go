@@ -1,6 +1,6 @@
 // Package lease keeps what a run holds its own: it renews the leases three times in the time that they last, ends the
-// context of one that is lost, with ErrLost as the cause, and releases what is not done. It knows tokens alone. What else is
-// to be renewed by the token of the run is a Companion.
+// context of one that is lost, with ErrLost as the cause, and releases what is not done. It knows tokens alone. What
+// else is to be renewed by the token of the run is a Companion.
 package lease
 
 import (
@@ -22,7 +22,8 @@ var ErrLost = errors.New("lease lost")
 // IsLost tells whether the fence of a record has found no lease.
 func IsLost(err error) bool { return pgsql.HasState(err, "PS001") || errors.Is(err, ErrLost) }
 
-// NewToken makes a token that nobody else has: a runner that gets no reply asks for the same claim again.
+// NewToken returns a random token, which no other lease has. A runner that gets no reply asks for the same claim again
+// by it.
 func NewToken() int64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
@@ -42,15 +43,16 @@ type Lease struct {
 	ending atomic.Bool
 }
 
-// New returns a lease under a token of its own. Call Extend before each statement that asks for it, and Begin when it is there.
+// New returns a lease under a token of its own. Call Extend before each statement that asks for it, and Begin when it
+// is there.
 func New() *Lease { return &Lease{Token: NewToken()} }
 
-// Extend notes that the lease is asked for, or renewed, by a statement that is sent after an instant: it cannot end earlier
-// than counted from there.
+// Extend notes that the lease is asked for, or renewed, by a statement that is sent after an instant: it cannot end
+// earlier than counted from there.
 func (l *Lease) Extend(asked time.Time, length time.Duration) { l.until.Store(new(asked.Add(length))) }
 
-// Begin derives the context of the lease, which ends when the lease is lost or released. Without one of the companions that
-// it needs the lease is no good.
+// Begin derives the context of the lease, which ends when the lease is lost or released. Without one of the companions
+// that it needs the lease is no good.
 func (l *Lease) Begin(ctx context.Context, needs ...Companion) context.Context {
 	l.needs = needs
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
@@ -60,14 +62,14 @@ func (l *Lease) Begin(ctx context.Context, needs ...Companion) context.Context {
 // Release ends the context.
 func (l *Lease) Release() { l.cancel(nil) }
 
-// Ending notes whether the record that ends the lease is on its way. A heartbeat that does not find the lease then has not
-// lost it.
+// Ending notes whether the record that ends the lease is on its way. A heartbeat that does not find the lease then has
+// not lost it.
 func (l *Lease) Ending(is bool) { l.ending.Store(is) }
 
 // IsEnding tells whether the record that ends the lease is on its way.
 func (l *Lease) IsEnding() bool { return l.ending.Load() }
 
-// Good tells whether nobody can have taken the lease over yet.
+// Good reports whether no other runner can have taken the lease over yet.
 func (l *Lease) Good() bool { return elapsed.Now().Before(*l.until.Load()) }
 
 // endsBefore tells whether the lease, or what it needs, may end before an instant.

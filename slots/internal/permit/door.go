@@ -12,15 +12,15 @@ type Door struct {
 	share *Share // nil: its checks are subject to no limit
 }
 
-// NewDoor returns a door with gates that are entered in their order, until stop ends. The share is nil for checks that are
-// subject to no limit.
+// NewDoor returns a door with gates that are entered in their order, until stop ends. The share is nil for checks that
+// are subject to no limit.
 func NewDoor(stop context.Context, of []Semaphore, share *Share) *Door { return &Door{stop, of, share} }
 
 // IsLimited tells whether its checks are subject to a limit.
 func (d *Door) IsLimited() bool { return d.share != nil }
 
-// Enter waits for room for a check, and for the instant at which the check may begin; see Await. It returns false when ctx or
-// the run ends first.
+// Enter waits for room for a check, and for the instant at which the check may begin; see Await. It returns false when
+// ctx or the run ends first.
 func (d *Door) Enter(ctx context.Context) (at time.Time, ok bool) {
 	if d.share == nil {
 		return at, d.gates.enter(d.stop, ctx)
@@ -51,7 +51,8 @@ func (d *Door) enterNext(ctx context.Context) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// enterHolding waits for an instant with a worker in hand. Few do so at a time, since others could use it.
+// enterHolding waits for an instant while it occupies a worker. Few checks do so at a time, since other checks could
+// use the worker.
 func (d *Door) enterHolding(ctx context.Context) (at time.Time, ok bool) {
 	holding := d.share.limit.holding
 	if !holding.Enter(d.stop, ctx) {

@@ -27,7 +27,7 @@ type Run struct {
 	Work   context.Context         // of statements
 }
 
-// Rule is what all runs together may do of a job.
+// Rule bounds the checks of a job in all runs together.
 type Rule struct {
 	Job       int64  // its number
 	Name      string // of the job, for the log
@@ -36,7 +36,7 @@ type Rule struct {
 	Places    int    // how many checks of the job this run can do at once
 }
 
-// Limit is what this run may do of a job of which all runs together may do only so much; see jobs.AtMost and jobs.PerSecond.
+// Limit is the part of this run in the Rule of a job; see jobs.AtMost and jobs.PerSecond.
 // Its places are good for as long as its leases are, and are given back when no claim uses them any more.
 type Limit struct {
 	run  Run
@@ -51,7 +51,7 @@ type Limit struct {
 	until  atomic.Pointer[time.Time] // local monotonic instant before which no place ends; nil: there are none
 }
 
-// Share is the run's part in what is allowed for a key.
+// Share holds the permits that the run has for a key.
 type Share struct {
 	limit *Limit
 	key   string
@@ -66,8 +66,8 @@ type Share struct {
 // Holding is the shares that a claim uses.
 type Holding map[*Share]bool
 
-// perHolder is how many of the checks of a second one has that waits for its instant with a worker in hand: so it waits for 20 ms,
-// but where fewer than 50 are allowed.
+// perHolder is how many of the checks of a second one has that waits for its instant with a worker in hand: so it waits
+// for 20 ms, but where fewer than 50 are allowed.
 const perHolder = 50
 
 // leaveTime bounds the statement that gives places back.
@@ -87,8 +87,8 @@ func NewLimit(run Run, rule Rule) *Limit {
 // maxKey is how long a key may be as it is, in bytes: it is in an index.
 const maxKey = 500
 
-// Key returns the key that the database knows a limit's key by. One that the database cannot store, such as a text that was
-// cut within a character, is known by its hash.
+// Key returns the key that the database knows a limit's key by. One that the database cannot store, such as a text that
+// was cut within a character, is known by its hash.
 func Key(key string) string {
 	if len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
@@ -96,8 +96,8 @@ func Key(key string) string {
 	return key
 }
 
-// Obtain returns the shares of keys for a claim, which uses them until Leave: with places for so many checks of each key, as far
-// as the run can use them and there are any. A key without a place is not among them.
+// Obtain returns the shares of keys for a claim, which uses them until Leave: with places for so many checks of each
+// key, as far as the run can use them and there are any. A key without a place is not among them.
 func (l *Limit) Obtain(ctx context.Context, of Holding, checks map[string]int) (map[string]*Share, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

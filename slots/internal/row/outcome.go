@@ -49,8 +49,8 @@ func (o *Outcome) mark() (m mark, ok bool) {
 	return m, o.Verdict.Error == "" && o.Verdict.Payload == nil
 }
 
-// Alike groups outcomes that differ in nothing but their row, and returns the others as the rest. It keeps the order of
-// the outcomes in each.
+// Alike groups outcomes that differ only in their row, and returns the remaining outcomes as the rest. It keeps the
+// order of the outcomes in each.
 func Alike(outcomes []Outcome) (groups [][]Outcome, rest []Outcome) {
 	if len(outcomes) == 0 {
 		return nil, nil

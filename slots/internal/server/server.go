@@ -1,5 +1,5 @@
-// Package server sends the messages of the engine to the database: each as one transaction, with the timeouts of the engine,
-// and again while the database cannot do it. It knows no rows, claims or jobs.
+// Package server sends the messages of the engine to the database: each as one transaction, with the timeouts of the
+// engine, and again while the database cannot do it. It knows no rows, claims or jobs.
 package server
 
 import (
@@ -18,8 +18,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// LockTimeout is how long a run waits for a lock. It is far below the server's deadlock_timeout (1 s): the run yields before
-// the server would end an application's transaction.
+// LockTimeout is how long a run waits for a lock. It is far below the server's deadlock_timeout (1 s): the run yields
+// before the server would end an application's transaction.
 const LockTimeout = 100 * time.Millisecond
 
 // OwnTimeout is how long a run waits for locks that the engine alone takes, each for a moment.
@@ -34,14 +34,15 @@ type Server struct {
 	Logger *slog.Logger
 }
 
-// Settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since this
-// process was stopped in its middle. Arrays may have nulls, whatever the role or database has set.
+// Settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since
+// this process was stopped in its middle. Arrays may have nulls, whatever the role or database has set.
 func (s *Server) Settings(idle, lock time.Duration) string {
 	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0; set local array_nulls = on",
 		s.WaitForLocks(lock), Millis(idle))
 }
 
-// Unhurried adds what is to be set before begin_check and record_row, which set the rest: a statement's timeout holds for those after it.
+// Unhurried adds the settings that must precede begin_check and record_row, which make the other settings themselves: a
+// statement_timeout holds only for the statements after it.
 func (s *Server) Unhurried(m *pgsql.Message, lock time.Duration) {
 	m.Do("set local statement_timeout = 0")
 	if s.Citus {
@@ -67,16 +68,16 @@ func (s *Server) Commit(ctx context.Context, m *pgsql.Message) error {
 	return m.Commit(ctx, s.DB, s.Settings(s.Lease, OwnTimeout)+"; set local jit = off")
 }
 
-// Ask sends a statement that is a transaction of its own, and reads what it returns; again while the database cannot do it,
-// until ctx ends. What was sent goes on until work ends.
+// Ask sends a statement that is a transaction of its own, and reads what it returns; again while the database cannot do
+// it, until ctx ends. What was sent goes on until work ends.
 func (s *Server) Ask(ctx, work context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
 	var m pgsql.Message
 	m.Add(stmt.In(s.Schema), args, scan)
 	return s.Retry(ctx, Passes, func() error { return s.Commit(work, &m) })
 }
 
-// Retry repeats what the database could not do just now: it restarts, is out of connections, somebody has a lock. For
-// as long as a lease at the most, and until ctx ends.
+// Retry repeats fn while the database cannot do it: the server restarts, is out of connections, or another transaction
+// has a lock. Retry gives up after the time of a lease, or when ctx ends.
 func (s *Server) Retry(ctx context.Context, passes func(err error) bool, fn func() error) error {
 	var since time.Time // of the first error: before that fn may have waited for its turn
 	pause := 20 * time.Millisecond

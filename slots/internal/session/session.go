@@ -1,5 +1,5 @@
-// Package session takes part in a slot for a run: it opens the slot, lists its jobs and closes it. It knows no rows and no
-// checks.
+// Package session takes part in a slot for a run: it opens the slot, lists its jobs and closes it. It knows no rows and
+// no checks.
 package session
 
 import (
@@ -11,14 +11,14 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// settleTries and settleEvery are how long a run waits for the transactions from before its slot to end: most are short, and
-// if one goes on, the whole slot has to be looked through for the rows that it may have brought.
+// settleTries and settleEvery are how long a run waits for the transactions from before its slot to end: most are
+// short, and if one goes on, the whole slot has to be looked through for the rows that it may have brought.
 const (
 	settleTries = 10
 	settleEvery = 10 * time.Millisecond
 )
 
-// Session is what a run is in its slot.
+// Session is the part that a run takes in its slot.
 type Session struct {
 	Server *server.Server
 	Slot   time.Time
@@ -29,7 +29,7 @@ type Session struct {
 	Clock  func() any // returns the instant of a replayed clock; nil: the clock of the database counts
 }
 
-// Opened is what the run has found.
+// Opened describes the slot as the run has found it.
 type Opened struct {
 	State   string        // of prescient.open_slot: early, done, busy or open
 	Planned int64         // rows; an estimate when there are many
@@ -47,9 +47,9 @@ type Job struct {
 	Claimable bool
 }
 
-// Open lets the run into the slot, and opens it where no runner has. It repeats what the database cannot do until ctx ends.
-// A slot of more than few rows it opens once its rows are all there, or after a tenth of a second. Its statements go on until
-// work ends.
+// Open lets the run into the slot, and opens it where no runner has. It repeats what the database cannot do until ctx
+// ends. A slot of more than few rows it opens once its rows are all there, or after a tenth of a second. Its statements
+// go on until work ends.
 func (s *Session) Open(ctx, work context.Context, few int64) (o Opened, list []Job, err error) {
 	taken := 0
 	for try := 0; ; try++ {
@@ -99,8 +99,8 @@ func (s *Session) jobs(ctx, work context.Context, m *pgsql.Message) (list []Job,
 	return list, err
 }
 
-// Close closes the slot if nothing of it is left; see prescient.close_slot. leaves tells that the run leaves rows in the slot on
-// purpose.
+// Close closes the slot if nothing of it is left; see prescient.close_slot. leaves tells that the run leaves rows in
+// the slot on purpose.
 func (s *Session) Close(work context.Context, leaves bool) (state string, err error) {
 	err = s.Server.Ask(work, work, pgsql.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error { return row.Scan(&state) })
 	return state, err

@@ -1,4 +1,4 @@
-// Package shape holds the shape of the engine: what is large already only shrinks.
+// Package shape tests the shape of the engine: types that are too large already may only shrink.
 package shape
 
 import (
@@ -16,14 +16,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The shape that the engine has. A package below internal has one concern; a struct is small; a mutex guards its own struct.
+// The shape that the engine has. A package below internal has one concern; a struct is small; a mutex guards its own
+// struct.
 const (
 	maxFields  = 12  // of a struct
 	maxMethods = 25  // of a type
 	maxLines   = 600 // of a package below internal
 )
 
-// tooLarge is what has not that shape yet, with its size. The sizes only shrink, and what fits leaves the table.
+// tooLarge lists the structs and types that are too large, with their sizes. Sizes only shrink; an entry that fits
+// leaves the table.
 var tooLarge = map[string]int{
 	"fields of slots.JobStatus": 18,
 	"fields of slots.claim":     25,

@@ -25,7 +25,7 @@ const (
 	Connections
 )
 
-// Load is what a run has of a lane just now.
+// Load counts the rows of a lane that a run has just now.
 type Load struct {
 	Size   int64 // rows of the next claim
 	Fits   int64 // rows that fit into the bytes of a claim, by those that were read last; 0: not known

@@ -15,7 +15,7 @@ const (
 
 // Order is the lanes of a run, in the order of their turns.
 type Order struct {
-	// Memory is what the run keeps. Set it before Next, Want, Waits and Rests.
+	// Memory is set by the run before Next, Want, Waits and Rests.
 	Memory Memory
 
 	page  int64   // rows of a claim at the most
@@ -23,7 +23,7 @@ type Order struct {
 	lanes []*Lane // the lane whose turn is next first
 }
 
-// Memory is what a run keeps in memory, and what it has taken.
+// Memory counts the rows that a run keeps in memory, and those that it has taken.
 type Memory struct {
 	Rows  int64 // without those of lanes with a limit of their own
 	Bytes int64 // of all rows
@@ -34,8 +34,8 @@ type Memory struct {
 // Full tells whether the run may keep no more rows that other transactions have locked.
 func (m Memory) Full() bool { return m.Held > bytesHeld }
 
-// NewOrder returns an order without lanes, for claims of at most page rows. most bounds the rows that the run takes; 0: no
-// limit.
+// NewOrder returns an order without lanes, for claims of at most page rows. most bounds the rows that the run takes; 0:
+// no limit.
 func NewOrder(page, most int64) *Order { return &Order{page: page, most: most} }
 
 // Add adds a lane.
@@ -55,8 +55,8 @@ func (o *Order) Clear() {
 	}
 }
 
-// Next returns a lane that has rows to be claimed, and room for them, another one each time; nil when there is none. A lane
-// waits for each lane of a higher priority that has room too, or whose checks wait for the same bound.
+// Next returns a lane that has rows to be claimed, and room for them, another one each time; nil when there is none. A
+// lane waits for each lane of a higher priority that has room too, or whose checks wait for the same bound.
 func (o *Order) Next(now time.Time) *Lane {
 	if o.Reached() {
 		return nil
@@ -73,8 +73,8 @@ func (o *Order) Next(now time.Time) *Lane {
 	return next
 }
 
-// isHeldUp tells whether a lane needs a bound that the checks of a lane of higher priority wait for. A lane that rests does
-// not wait for it.
+// isHeldUp tells whether a lane needs a bound that the checks of a lane of higher priority wait for. A lane that rests
+// does not wait for it.
 func (o *Order) isHeldUp(l *Lane, now time.Time) bool {
 	return slices.ContainsFunc(o.lanes, func(higher *Lane) bool {
 		return len(higher.jobs) > 0 && higher.priority() > l.priority() && !higher.resting(now) && higher.Scarce&l.Needs != 0

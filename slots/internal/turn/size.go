@@ -2,8 +2,8 @@ package turn
 
 import "time"
 
-// quick and slow are the times that checking a claim takes for the next claim to be larger, and smaller: a runner that has
-// nothing to do should find something to claim, and a runner that dies should leave little.
+// quick and slow are the times that checking a claim takes for the next claim to be larger, and smaller: a runner that
+// has nothing to do should find something to claim, and a runner that dies should leave little.
 const quick, slow = 250 * time.Millisecond, 2 * time.Second
 
 // FirstSize is how many rows the first claim of a lane has.
