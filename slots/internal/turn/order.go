@@ -38,15 +38,12 @@ func (m Memory) Full() bool { return m.Held > bytesHeld }
 // no limit.
 func NewOrder(page, most int64) *Order { return &Order{page: page, most: most} }
 
-// Add adds a lane.
+// Add adds a lane. Set its Load before Next and Want.
 func (o *Order) Add(spec Spec) *Lane {
 	l := &Lane{Spec: spec}
 	o.lanes = append(o.lanes, l)
 	return l
 }
-
-// Lanes returns the lanes, whose Loads are to be set before Next and Want.
-func (o *Order) Lanes() []*Lane { return o.lanes }
 
 // Clear forgets which jobs may be claimed.
 func (o *Order) Clear() {
