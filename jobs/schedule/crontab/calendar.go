@@ -16,6 +16,8 @@ type calendar struct {
 	oneDay  bool // day and weekday are both restricted: one of them is enough
 	fixed   bool // neither minute nor hour has a wildcard or a step
 	zone    *time.Location
+
+	relative relative // the days beside day and weekday that depend on the month
 }
 
 // longestPause is that of 29 February on one day of the week, when it spans a century without a leap year.
@@ -104,9 +106,14 @@ func (c *calendar) days(year int, month time.Month) uint32 {
 	const weeks = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28 | 1<<35
 	monthsFirst := (int(end.Weekday()) + 36 - end.Day()) % 7 // a day of the week
 	byWeekday := uint32(uint64(c.weekday) * weeks >> monthsFirst << 1)
-	days := c.day & byWeekday
+	byDay := c.day
+	if c.relative != (relative{}) {
+		monthdays, weekdays := c.relative.days(end.Day(), time.Weekday(monthsFirst))
+		byDay, byWeekday = byDay|monthdays, byWeekday|weekdays
+	}
+	days := byDay & byWeekday
 	if c.oneDay {
-		days = c.day | byWeekday
+		days = byDay | byWeekday
 	}
 	return days & (1<<(end.Day()+1) - 2)
 }

@@ -30,6 +30,14 @@
 //	month           1-12, or jan to dec
 //	day of week     0-7, or sun to sat; 0 and 7 are Sunday
 //
+// Two fields take days that depend on the month, as items of a list without ranges and steps:
+//
+//	day of month    L, the last day; L-3, three days before it; LW, the last weekday, Monday to Friday;
+//	                15W, the weekday nearest to the 15th in the same month
+//	day of week     friL or 5L, the last Friday of the month; fri#2, the second one
+//
+// A month that has no 31st or no fifth Friday has no 31W and no fri#5.
+//
 // A day must match the day of the month and the day of the week. Where both are restricted, which is to say that
 // neither contains a *, one of them is enough: "0 0 1,15 * fri" is the 1st, the 15th and every Friday.
 //
@@ -53,10 +61,11 @@
 //   - The five fields and the "one day is enough" are those of crontab in POSIX; names, steps, 7 for Sunday, @daily and
 //     kin, and * as the mark of an unrestricted day, */2 too, of crontab(5) by Paul Vixie; CRON_TZ of cronie.
 //   - N/step, TZ= and @every are those of robfig/cron, and so of Kubernetes. @at is our own.
+//   - L, W and # are those of Quartz, but with the days of the week of crontab(5): 5L is Friday here, and Thursday there.
 //   - Summer time is that of cron(8) by Paul Vixie, for gaps of any length instead of up to 3 hours; counting 8-18/2
 //     among the wildcards is our own.
 //   - Refused, though some crons take them: a range that goes backwards (22-2), and a step longer than its range
-//     (*/90), which is one value there and rarely meant; ?, L, W and #; seconds and years. docs/crontab.md has a table.
+//     (*/90), which is one value there and rarely meant; ?; seconds and years. docs/crontab.md has a table.
 //   - No library parses: what they return does not tell */15 from 0,15,30,45, on which the rule of summer time depends,
 //     nor do their errors say which field is wrong. A test compares with netresearch/go-cron where both mean the same.
 //

@@ -33,9 +33,16 @@ func (f *field) last() int {
 
 func (f *field) isWeekday() bool { return f.max == 7 }
 
-// parse returns the values of a list as bits.
-func (f *field) parse(list string) (values uint64, err error) {
+func (f *field) isMonthday() bool { return f.max == 31 }
+
+// parse returns the values of a list as bits, and adds those of its days that depend on the month to r.
+func (f *field) parse(list string, r *relative) (values uint64, err error) {
 	for item := range strings.SplitSeq(list, ",") {
+		if ok, err := f.relative(item, r); err != nil {
+			return 0, err
+		} else if ok {
+			continue
+		}
 		low, high, step, err := f.item(item)
 		if err != nil {
 			return 0, err
@@ -119,11 +126,11 @@ func quartz(text string) string {
 	case text == "?":
 		return "? is not supported: write *"
 	case strings.Contains(text, "#"):
-		return "# (the nth such day of the month) is not supported"
+		return "# is for a single day of the week, such as fri#2"
 	case strings.HasPrefix(upper, "L"), strings.HasSuffix(upper, "L"):
-		return "L (the last) is not supported"
+		return "L is for a day on its own: L, L-3 or LW as the day of the month, friL as the day of the week"
 	case strings.HasSuffix(upper, "W"):
-		return "W (the nearest weekday) is not supported"
+		return "W is for a single day of the month, such as 15W"
 	}
 	return ""
 }

@@ -259,10 +259,12 @@ func (c *clocks) oracle(e expression) []time.Time {
 
 // expression is five fields as they are written, and the values they stand for.
 type expression struct {
-	texts  [5]string
-	values [5][60]bool
-	fixed  bool // neither minute nor hour has a wildcard or a step
-	either bool // both days are restricted
+	texts    [5]string
+	values   [5][60]bool
+	monthday []func(date time.Time) bool // what L, L-3, LW and 15W stand for
+	weekday  []func(date time.Time) bool // what friL and fri#2 stand for
+	fixed    bool                        // neither minute nor hour has a wildcard or a step
+	either   bool                        // both days are restricted
 }
 
 func (e expression) String() string { return strings.Join(e.texts[:], " ") }
@@ -278,7 +280,9 @@ func (e expression) matcher() func(minute int) bool {
 		known, ok := days[day]
 		if !ok {
 			date := time.Unix(int64(minute)*60, 0).UTC()
-			inMonth, inWeek := e.values[2][date.Day()], e.values[4][int(date.Weekday())]
+			is := func(matches func(date time.Time) bool) bool { return matches(date) }
+			inMonth := e.values[2][date.Day()] || slices.ContainsFunc(e.monthday, is)
+			inWeek := e.values[4][int(date.Weekday())] || slices.ContainsFunc(e.weekday, is)
 			known = e.values[3][int(date.Month())] && (inMonth && inWeek || e.either && (inMonth || inWeek))
 			days[day] = known
 		}
@@ -308,14 +312,92 @@ func anExpression(random *rand.Rand) expression {
 			e.texts[i], e.values[i] = aList(random, f.low, f.high, strings.Fields(f.names))
 		}
 	}
+	if random.IntN(3) == 0 {
+		text, matches := aDayOfItsMonth(random)
+		e.monthday = append(e.monthday, matches)
+		e.texts[2], e.values[2] = beside(random, text, e.texts[2], e.values[2])
+	}
+	if random.IntN(3) == 0 {
+		text, matches := aWeekdayOfItsMonth(random)
+		e.weekday = append(e.weekday, matches)
+		e.texts[4], e.values[4] = beside(random, text, e.texts[4], e.values[4])
+	}
+	if len(e.monthday)+len(e.weekday) > 0 && e.texts[2] != "*" && e.texts[4] != "*" && strings.Contains(e.texts[2]+e.texts[4], "*") {
+		return anExpression(random) // both have to match, which a 15W on a Sunday never does
+	}
 	e.values[4][0] = e.values[4][0] || e.values[4][7]
 	e.fixed = !strings.ContainsAny(e.texts[0]+e.texts[1], "*/")
 	e.either = !strings.Contains(e.texts[2], "*") && !strings.Contains(e.texts[4], "*")
-	if !e.values[2][28] && !e.either {
+	if !e.values[2][28] && !e.either && len(e.monthday) == 0 {
 		e.texts[2] += ",28" // no 30 February
 		e.values[2][28] = true
 	}
 	return e
+}
+
+// beside adds an item to a field, or puts it into the place of the field's others.
+func beside(random *rand.Rand, item, list string, values [60]bool) (string, [60]bool) {
+	switch {
+	case list == "*" || random.IntN(2) == 0:
+		return item, [60]bool{}
+	case random.IntN(2) == 0:
+		return item + "," + list, values
+	}
+	return list + "," + item, values
+}
+
+// aDayOfItsMonth makes up an item whose days only the calendar knows.
+func aDayOfItsMonth(random *rand.Rand) (string, func(date time.Time) bool) {
+	n := 1 + random.IntN(28) // every month has such a day
+	switch random.IntN(4) {
+	case 0:
+		return "L", func(date time.Time) bool { return isLast(date) }
+	case 1:
+		n := 1 + random.IntN(27)
+		return "L-" + strconv.Itoa(n), func(date time.Time) bool { return isLast(date.AddDate(0, 0, n)) && date.AddDate(0, 0, n).Month() == date.Month() }
+	case 2:
+		return "LW", func(date time.Time) bool {
+			for day := date.AddDate(0, 0, 1); day.Month() == date.Month(); day = day.AddDate(0, 0, 1) {
+				if isWorkday(day) {
+					return false
+				}
+			}
+			return isWorkday(date)
+		}
+	}
+	return strconv.Itoa(n) + "W", func(date time.Time) bool {
+		for _, away := range []int{0, -1, 1, -2, 2} {
+			day := time.Date(date.Year(), date.Month(), n+away, 0, 0, 0, 0, time.UTC)
+			if day.Month() == date.Month() && isWorkday(day) {
+				return day.Day() == date.Day()
+			}
+		}
+		return false
+	}
+}
+
+// aWeekdayOfItsMonth makes up an item of the day of the week whose days only the calendar knows.
+func aWeekdayOfItsMonth(random *rand.Rand) (string, func(date time.Time) bool) {
+	day := time.Weekday(random.IntN(7))
+	name := day.String()[:3]
+	if random.IntN(2) == 0 {
+		name = strconv.Itoa(int(day))
+	}
+	if random.IntN(3) == 0 {
+		return name + "L", func(date time.Time) bool {
+			return date.Weekday() == day && date.AddDate(0, 0, 7).Month() != date.Month()
+		}
+	}
+	n := 1 + random.IntN(4) // there is not always a fifth
+	return name + "#" + strconv.Itoa(n), func(date time.Time) bool {
+		return date.Weekday() == day && date.AddDate(0, 0, -7*(n-1)).Month() == date.Month() && date.AddDate(0, 0, -7*n).Month() != date.Month()
+	}
+}
+
+func isLast(date time.Time) bool { return date.AddDate(0, 0, 1).Month() != date.Month() }
+
+func isWorkday(date time.Time) bool {
+	return date.Weekday() != time.Saturday && date.Weekday() != time.Sunday
 }
 
 // aList makes up a field, mostly of one item.

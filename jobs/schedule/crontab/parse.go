@@ -164,8 +164,9 @@ func parseCalendar(expr string, zone *time.Location) (*calendar, error) {
 		return nil, err
 	}
 	var values [len(fields)]uint64
+	var relative relative
 	for i, text := range texts {
-		if values[i], err = fields[i].parse(text); err != nil {
+		if values[i], err = fields[i].parse(text, &relative); err != nil {
 			return nil, fmt.Errorf("%s: %w", fields[i].name, err)
 		}
 	}
@@ -182,8 +183,13 @@ func parseCalendar(expr string, zone *time.Location) (*calendar, error) {
 		oneDay:  !strings.Contains(texts[2], "*") && !strings.Contains(texts[4], "*"),
 		fixed:   !strings.ContainsAny(texts[0], "*/") && !strings.ContainsAny(texts[1], "*/"),
 		zone:    zone,
+
+		relative: relative,
 	}
 	if _, ok := c.match(0); !ok {
+		if !c.oneDay && texts[4] != "*" {
+			return nil, fmt.Errorf("it would never fire: month %q has no day %q that is also %q of the week", texts[3], texts[2], texts[4])
+		}
 		return nil, fmt.Errorf("it would never fire: month %q has no day %q", texts[3], texts[2])
 	}
 	return c, nil

@@ -56,11 +56,26 @@ func TestAMalformedCrontabIsRefusedAndTheErrorSaysWhatToDo(t *testing.T) {
 		"* 8-12/6 * * *":                        `hour: the step of "8-12/6" is longer than 8-12`,
 		"50/15 * * * *":                         `minute: the step of "50/15" is longer than 50-59`,
 		"? * * * *":                             `minute: "?": ? is not supported: write *`,
-		"0 0 L * *":                             `day of month: "L": L (the last) is not supported`,
-		"0 0 15W * *":                           `day of month: "15W": W (the nearest weekday) is not supported`,
-		"0 0 * * fri#2":                         `day of week: "fri#2": # (the nth such day of the month) is not supported`,
-		"0 0 LW * *":                            `day of month: "LW": L (the last) is not supported`,
-		"0 0 * * 5L":                            `day of week: "5L": L (the last) is not supported`,
+		"L * * * *":                             `minute: "L": L is for a day on its own`,
+		"0 15W * * *":                           `hour: "15W": W is for a single day of the month`,
+		"0 0 1 jan#1 *":                         `month: "jan#1": # is for a single day of the week`,
+		"0 0 L/2 * *":                           `day of month: "L": L is for a day on its own`,
+		"0 0 L-31 * *":                          `day of month: "L-31": after L- comes a number of days, 1-30`,
+		"0 0 L-0 * *":                           `day of month: "L-0": after L- comes a number of days, 1-30`,
+		"0 0 L-3W * *":                          `day of month: "L-3W": after L- comes a number of days, 1-30`,
+		"0 0 32W * *":                           `day of month: "32W": before W comes one day of the month, 1-31, or L`,
+		"0 0 15W-20W * *":                       `day of month: "15W-20W": before W comes one day of the month, 1-31, or L`,
+		"0 0 5L * *":                            `day of month: "5L": L is for a day on its own`,
+		"0 0 * * L":                             `day of week: "L": write the day of the week before it: friL or 5L`,
+		"0 0 * * LW":                            `day of week: "LW": L is for a day on its own`,
+		"0 0 * * mon-friL":                      `day of week: "mon-fri" is not one of 0-7`,
+		"0 0 * * fri#6":                         `day of week: "fri#6": after # comes a number from 1 to 5; for the last such day, write friL`,
+		"0 0 * * fri#L":                         `day of week: "fri#L": after # comes a number from 1 to 5; for the last such day, write friL`,
+		"0 0 * * fri#2-4":                       `day of week: "fri#2-4": after # comes a number from 1 to 5`,
+		"0 0 * * 8#1":                           `day of week: "8" is not one of 0-7`,
+		"0 0 30W 2 *":                           `it would never fire: month "2" has no day "30W"`,
+		"0 0 15W * */6":                         `it would never fire: month "*" has no day "15W" that is also "*/6" of the week`,
+		"0 0 L-29 2 *":                          `it would never fire: month "2" has no day "L-29"`,
 		"0 0 * * ?":                             `day of week: "?": ? is not supported`,
 		"0 0 * * */8":                           `day of week: the step of "*/8" is longer than 0-6`,
 		"0 0 * * 7/2":                           `day of week: the step of "7/2" is longer than 7-7: for an interval, see "@every 90m"; for one value, write 7`,
@@ -135,7 +150,9 @@ func TestAnExclusionThatIsNoneIsNamed(t *testing.T) {
 		"TZ=Asia/Tokyo 2026-12-25": "",
 		"sunday":                   `day of week: "sunday" is not one of`,
 		"* * * *":                  "4 of 5 fields",
-		"* * L * *":                "L (the last) is not supported",
+		"* * L/2 * *":              "L is for a day on its own",
+		"* * LW * *":               "",
+		"fri#2":                    "",
 	} {
 		_, err := parse(t, "* * * * *", "").Except([]string{text}, time.UTC)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -229,11 +246,14 @@ func TestTheAnchorOfAnIntervalIsBounded(t *testing.T) {
 // openStep is a step from a value on, such as 1/2.
 var openStep = regexp.MustCompile(`(^|,)\d+/`)
 
+// lastWeekday is the last such day of the month, which go-cron writes fri#L.
+var lastWeekday = regexp.MustCompile(`\b(\d|Sun|Mon|Tue|Wed|Thu|Fri|Sat)L`)
+
 // Where go-cron means the same by an expression, it finds the same instants. It does not for a step on the days beside
 // another restriction, for "1/2" in the day of the week, where it counts Sunday twice, nor around changes of time.
 func TestExpressionsMeanWhatTheyMeanToGoCron(t *testing.T) {
 	t.Parallel()
-	peer, err := cron.TryNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom)
+	peer, err := cron.TryNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Extended)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +264,7 @@ func TestExpressionsMeanWhatTheyMeanToGoCron(t *testing.T) {
 		if e.either != (e.texts[2] != "*" && e.texts[4] != "*") || openStep.MatchString(e.texts[4]) {
 			continue
 		}
-		theirs, err := peer.Parse("CRON_TZ=UTC " + e.String())
+		theirs, err := peer.Parse("CRON_TZ=UTC " + lastWeekday.ReplaceAllString(e.String(), "$1#L"))
 		if err != nil {
 			continue // a step as long as its range
 		}
@@ -266,7 +286,7 @@ func TestExpressionsMeanWhatTheyMeanToGoCron(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, expr := range []string{
-		"*/15 8-18 1,15 jan-jun mon-fri", "59 23 29 2 */7", "0 0 30 2 *", "5/15,7 * * * sun", "CRON_TZ=Asia/Gaza 30 0 * * *",
+		"*/15 8-18 1,15 jan-jun mon-fri", "59 23 29 2 */7", "0 0 30 2 *", "5/15,7 * * * sun", "0 0 L,L-3,LW,15W * friL,5#2", "CRON_TZ=Asia/Gaza 30 0 * * *",
 		"TZ=0", "TZ= @daily", "@every 90m", "@every 9223372036s", "@at 1647067401", "@at 253402214400", "@yearly", "\xff * * * *",
 	} {
 		f.Add(expr, "", int64(1_700_000_000), int64(1_800_000_000))
