@@ -109,7 +109,7 @@ func (e *enqueuing) single(ctx context.Context, rows int) error {
 		return func(ctx context.Context) error {
 			return spread(rows, func(i int) error {
 				return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
-					_, err := e.client.Enqueue(ctx, tx, e.job(i, keyed), jobs.Keep)
+					_, err := e.client.Enqueue(ctx, tx, e.job(i, keyed))
 					return err
 				})
 			})
@@ -169,14 +169,14 @@ func (e *enqueuing) bulk(ctx context.Context, rows int, keyed bool) error {
 		}),
 		e.into("EnqueueMany, 5000 a call", rows, func(ctx context.Context) error {
 			for list := range slices.Chunk(slices.Collect(e.jobs(rows, keyed)), batch) {
-				if _, err := e.client.EnqueueMany(ctx, e.store.db, list, jobs.Keep); err != nil {
+				if _, err := e.client.EnqueueMany(ctx, e.store.db, list); err != nil {
 					return err
 				}
 			}
 			return nil
 		}),
 		e.into("EnqueueAll", rows, func(ctx context.Context) error {
-			_, err := e.client.EnqueueAll(ctx, e.store.db, e.jobs(rows, keyed), jobs.Keep)
+			_, err := e.client.EnqueueAll(ctx, e.store.db, e.jobs(rows, keyed))
 			return err
 		}),
 	}

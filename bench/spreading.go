@@ -94,7 +94,7 @@ func (e *enqueuing) windowsOneByOne(ctx context.Context, rows int) error {
 	}
 	client := func(within time.Duration) func(ctx context.Context, tx *sqlx.Tx, i int) error {
 		return func(ctx context.Context, tx *sqlx.Tx, i int) error {
-			_, err := e.client.Enqueue(ctx, tx, e.windowed(i, within), jobs.Keep)
+			_, err := e.client.Enqueue(ctx, tx, e.windowed(i, within))
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (e *enqueuing) windowsInBulk(ctx context.Context, rows int) error {
 	many := func(within time.Duration) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			for list := range slices.Chunk(slices.Collect(e.windows(rows, within)), batch) {
-				if _, err := e.client.EnqueueMany(ctx, e.store.db, list, jobs.Keep); err != nil {
+				if _, err := e.client.EnqueueMany(ctx, e.store.db, list); err != nil {
 					return err
 				}
 			}
@@ -143,7 +143,7 @@ func (e *enqueuing) windowsInBulk(ctx context.Context, rows int) error {
 	}
 	all := func(within time.Duration) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := e.client.EnqueueAll(ctx, e.store.db, e.windows(rows, within), jobs.Keep)
+			_, err := e.client.EnqueueAll(ctx, e.store.db, e.windows(rows, within))
 			return err
 		}
 	}

@@ -67,13 +67,13 @@ func (b *bench) storyOfEnqueues(ctx context.Context, both []*store) error {
 		e := &enqueuing{bench: b, store: both[i], client: client}
 		single = append(single, e.into(name, few, func(ctx context.Context) error {
 			return spread(few, func(i int) error {
-				_, err := client.Enqueue(ctx, e.store.db, e.job(i, true), jobs.Keep)
+				_, err := client.Enqueue(ctx, e.store.db, e.job(i, true))
 				return err
 			})
 		}))
 		many = append(many, e.into(name, b.rows, func(ctx context.Context) error {
 			for list := range slices.Chunk(slices.Collect(e.jobs(b.rows, true)), 5000) {
-				if _, err := client.EnqueueMany(ctx, e.store.db, list, jobs.Keep); err != nil {
+				if _, err := client.EnqueueMany(ctx, e.store.db, list); err != nil {
 					return err
 				}
 			}

@@ -112,7 +112,7 @@ func enqueueAll(ctx context.Context, t *team, rows int) error {
 				return
 			}
 		}
-	}, jobs.Keep)
+	})
 	if err == nil && n.Inserted != int64(rows) {
 		err = fmt.Errorf("%d of %d rows were written", n.Inserted, rows)
 	}

@@ -35,7 +35,7 @@ func errorsUntilFailed(t *testing.T) (n int) {
 		t.Fatal(err)
 	}
 	check := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "42", CheckAt: midnight.Add(time.Hour)}
-	if _, err := r.Client.Enqueue(ctx, db, check, jobs.Keep); err != nil {
+	if _, err := r.Client.Enqueue(ctx, db, check); err != nil {
 		t.Fatal(err)
 	}
 	for end := midnight.Add(30 * 24 * time.Hour); r.Now().Before(end); {

@@ -95,7 +95,7 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				var err error
-				if got, err = w.client.Enqueue(t.Context(), w.db, check("1", slot(8)), jobs.Keep); err != nil {
+				if got, err = w.client.Enqueue(t.Context(), w.db, check("1", slot(8))); err != nil {
 					t.Error(err)
 				}
 			})
@@ -196,7 +196,7 @@ func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 			}
 			holder := w.db.MustBegin()
 			defer func() { _ = holder.Rollback() }()
-			if _, err := w.client.Enqueue(t.Context(), holder, check("1", slot(8)), jobs.Keep); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), holder, check("1", slot(8))); err != nil {
 				t.Fatal(err)
 			}
 			asked, released := w.overABoundary(holder, func(asked time.Time) error {
@@ -364,7 +364,7 @@ func TestAStreamAsksForTheNumbersOfItsJobsInEveryTransaction(t *testing.T) {
 	w := setup(t)
 	for range 3 {
 		tx := w.db.MustBegin()
-		if _, err := w.client.EnqueueAll(t.Context(), tx, orders(3, nil), jobs.Keep); err != nil {
+		if _, err := w.client.EnqueueAll(t.Context(), tx, orders(3, nil)); err != nil {
 			t.Error(err)
 		}
 		if err := tx.Rollback(); err != nil {
@@ -380,7 +380,7 @@ func TestAStreamAsksForTheNumbersOfItsJobsInEveryTransaction(t *testing.T) {
 				return
 			}
 		}
-	}, jobs.Keep)
+	})
 	if err != nil || n.Inserted != 4 {
 		t.Error(n, err)
 	}

@@ -24,8 +24,12 @@ const (
 
 // EnqueueMany asks for many checks in one transaction. When any is bad nothing is written, and a *BulkError lists every
 // bad one. A key given twice counts as two calls, in order. One statement writes up to 10,000 jobs with up to 4 MiB of
-// text. Two calls that need several statements may deadlock as two of EnqueueAll do.
-func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
+// text. Two calls that need several statements may deadlock as two of EnqueueAll do. on is as with Enqueue.
+func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on ...Conflict) (Counts, error) {
+	return c.enqueueMany(ctx, db, list, lastOf(on))
+}
+
+func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
 	var bad BulkError
 	for i, job := range list {
 		bad.add(i, c.validate(job))
@@ -84,8 +88,12 @@ func EnqueueStatement(list []FutureJob, clock any) (pgsql.Statement, []any) {
 
 // EnqueueAll asks for any number of checks, as they come, in bounded memory and in one transaction: with the same
 // rules as EnqueueMany, except that a *BulkError lists the first 1,000 bad rows at the most. Two streams with the
-// same keys in another order may deadlock, which ends one of them with nothing written.
-func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
+// same keys in another order may deadlock, which ends one of them with nothing written. on is as with Enqueue.
+func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on ...Conflict) (Counts, error) {
+	return c.enqueueAll(ctx, db, all, lastOf(on))
+}
+
+func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
 	if err := on.validate(); err != nil {
 		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}

@@ -34,7 +34,7 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	s := setup(t)
 	for _, n := range []int{0, 1, 9999, 10000, 24001} {
 		tx := s.db.MustBegin()
-		got, err := s.client.EnqueueAll(t.Context(), tx, orders(n, nil), jobs.Keep)
+		got, err := s.client.EnqueueAll(t.Context(), tx, orders(n, nil))
 		if err != nil || got != (jobs.Counts{Inserted: int64(n)}) {
 			t.Errorf("%d rows: %+v, %v", n, got, err)
 		}
@@ -46,10 +46,10 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	if err := s.db.Get(&left, `select count(*) from prescient.future_job`); err != nil || left != 0 {
 		t.Errorf("%d rows left, %v", left, err)
 	}
-	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(12000, nil), jobs.Keep); err != nil || got.Inserted != 12000 {
+	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(12000, nil)); err != nil || got.Inserted != 12000 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(13000, nil), jobs.Keep); err != nil || got != (jobs.Counts{Inserted: 1000, Kept: 12000}) {
+	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(13000, nil)); err != nil || got != (jobs.Counts{Inserted: 1000, Kept: 12000}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -62,7 +62,7 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 			s := setup(t)
 			late := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "13000"}
 			late.SetCheckAt(grid.Default, slot(9))
-			if _, err := s.client.Enqueue(t.Context(), s.db, late, jobs.Keep); err != nil {
+			if _, err := s.client.Enqueue(t.Context(), s.db, late); err != nil {
 				t.Fatal(err)
 			}
 			// One row of the second chunk waits; two of the fourth are given twice, and some have no key.
@@ -91,7 +91,7 @@ func TestAStreamIsWrittenThroughWhateverIsADB(t *testing.T) {
 	tx := s.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	plain := struct{ jobs.DB }{tx} // a wrapper of the application's, without prepared statements
-	if got, err := s.client.EnqueueAll(t.Context(), plain, orders(12000, nil), jobs.Keep); err != nil || got.Inserted != 12000 {
+	if got, err := s.client.EnqueueAll(t.Context(), plain, orders(12000, nil)); err != nil || got.Inserted != 12000 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -154,7 +154,7 @@ func TestAStreamThatIsAllWrongEndsEarly(t *testing.T) {
 func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	if _, err := s.client.EnqueueAll(t.Context(), s.db, orders(1, nil), jobs.Keep); err != nil {
+	if _, err := s.client.EnqueueAll(t.Context(), s.db, orders(1, nil)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(20000, nil), jobs.FailOnConflict)
@@ -170,7 +170,7 @@ func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 func TestAStreamThatIsNilIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil, jobs.Keep); err == nil || err.Error() != "enqueue jobs: there are none: all is nil" {
+	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil); err == nil || err.Error() != "enqueue jobs: there are none: all is nil" {
 		t.Error(err)
 	}
 }

@@ -42,7 +42,7 @@ func TestCancelByEntityEndsItsKeyedRows(t *testing.T) {
 	w := setup(t)
 	item, other := check("1", slot(4)), check("1", slot(4))
 	item.ItemKey, other.JobExec = "item", "alert"
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(4)), item, other, anonymous("1", slot(4)), check("2", slot(4))}, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(4)), item, other, anonymous("1", slot(4)), check("2", slot(4))}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int64{3, 0} {

@@ -45,7 +45,8 @@ type Counts struct {
 	Recorded   int64
 }
 
-// Conflict says what happens to a key that waits already. Anonymous rows never conflict.
+// Conflict is an option of Enqueue, EnqueueMany and EnqueueAll. It says what happens to a key that waits already. Defaults
+// to Keep. If a call is given several, the last one counts. Anonymous rows never conflict.
 //
 // A row whose slot has begun is due, and no enqueue moves it, so a key is checked however often it is asked for. But
 // its check may have begun already, and may see nothing of this transaction. So Keep, Replace and PushBack record a
@@ -66,7 +67,7 @@ type Conflict struct {
 }
 
 var (
-	// Keep leaves the waiting row as it is. It is also the zero Conflict.
+	// Keep leaves the waiting row as it is. It is the default, and the zero Conflict.
 	Keep = Conflict{policy: "keep"}
 	// Replace ends the waiting row as Replaced and puts the new one in its place.
 	Replace = Conflict{policy: "replace"}
@@ -78,6 +79,14 @@ var (
 // of its first check, where it is checked; 0 is no limit. One that lands in the same slot writes nothing.
 func PushBack(maxDelay time.Duration) Conflict {
 	return Conflict{policy: "push_back", cap: maxDelay}
+}
+
+// lastOf returns the policy of a call: the last one that it was given.
+func lastOf(on []Conflict) Conflict {
+	if len(on) == 0 {
+		return Keep
+	}
+	return on[len(on)-1]
 }
 
 func (c Conflict) validate() error {
@@ -97,10 +106,14 @@ func (c Conflict) args() (policy string, capMicros any) {
 	return c.policy, nil
 }
 
-// Enqueue asks for one check. A bad job gets FieldErrors and nothing is written. Once the transaction is committed, a
-// check of the key waits for the slot asked for or, if one waited already, for the slot that on gives it; see Conflict.
-// A trigger on future_job that suppresses the row or changes its key is an error, of SQLSTATE 27000.
-func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on Conflict) (Enqueued, error) {
+// Enqueue asks for one check. A check of the same key that waits already stays as it is, unless on says otherwise; see
+// Conflict. A bad job is refused with a FieldError for each field, and nothing is written. A trigger on future_job that
+// suppresses the row or changes its key is an error of SQLSTATE 27000.
+func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on ...Conflict) (Enqueued, error) {
+	return c.enqueue(ctx, db, job, lastOf(on))
+}
+
+func (c *Client) enqueue(ctx context.Context, db DB, job FutureJob, on Conflict) (Enqueued, error) {
 	if err := errors.Join(c.validate(job), on.validate()); err != nil {
 		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
 	}

@@ -52,7 +52,7 @@ func TestWithoutAClockTheDatabaseSaysWhatIsPast(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := w.enqueue(check("1", clock.Add(-time.Hour)), jobs.Keep)
-	counts, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("2", clock.Add(-time.Hour))}, jobs.Keep)
+	counts, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("2", clock.Add(-time.Hour))})
 	if err != nil || counts.Inserted != 1 {
 		t.Fatal(counts, err)
 	}
@@ -77,7 +77,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	w.enqueue(other, jobs.Keep)
 	bulk := job
 	bulk.EntityKey = "NULL"
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{bulk, other}, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{bulk, other}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -190,6 +190,48 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 	}
 }
 
+func TestAnEnqueueWithoutAPolicyKeepsAndOfSeveralTheLastCounts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	kind := jobs.Kind[int]{Name: "remind"}
+	many, all := []jobs.FutureJob{check("1", slot(8))}, slices.Values([]jobs.FutureJob{check("1", slot(8))})
+	w.enqueue(many[0], jobs.Keep)
+	for name, call := range map[string]func(on ...jobs.Conflict) (jobs.Action, error){
+		"Enqueue": func(on ...jobs.Conflict) (jobs.Action, error) {
+			e, err := w.client.Enqueue(t.Context(), w.db, many[0], on...)
+			return e.Action, err
+		},
+		"Kind.Enqueue": func(on ...jobs.Conflict) (jobs.Action, error) {
+			e, err := kind.Enqueue(t.Context(), w.client, w.db, many[0], 7, on...)
+			return e.Action, err
+		},
+		"EnqueueMany": func(on ...jobs.Conflict) (jobs.Action, error) {
+			return actionOf(w.client.EnqueueMany(t.Context(), w.db, many, on...))
+		},
+		"EnqueueAll": func(on ...jobs.Conflict) (jobs.Action, error) {
+			return actionOf(w.client.EnqueueAll(t.Context(), w.db, all, on...))
+		},
+	} {
+		if action, err := call(); err != nil || action != jobs.Kept {
+			t.Errorf("%s: %s, %v", name, action, err)
+		}
+		if action, err := call(jobs.FailOnConflict, jobs.Replace); err != nil || action != jobs.ReplacedOther {
+			t.Errorf("%s, of two: %s, %v", name, action, err)
+		}
+	}
+}
+
+// actionOf returns what became of the only row of a call.
+func actionOf(n jobs.Counts, err error) (jobs.Action, error) {
+	switch n {
+	case jobs.Counts{Kept: 1}:
+		return jobs.Kept, err
+	case jobs.Counts{Replaced: 1}:
+		return jobs.ReplacedOther, err
+	}
+	return jobs.Action(fmt.Sprintf("%+v", n)), err
+}
+
 func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -262,7 +304,7 @@ func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
 	w := setup(t)
 	calls := map[string]func(db jobs.DB) error{
 		"Enqueue": func(db jobs.DB) error {
-			_, err := w.client.Enqueue(t.Context(), db, check("new", slot(1)), jobs.Keep)
+			_, err := w.client.Enqueue(t.Context(), db, check("new", slot(1)))
 			return err
 		},
 		"EnqueueMany": func(db jobs.DB) error {
@@ -333,7 +375,7 @@ func TestAPoolGivesACallATransactionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for name, db := range map[string]jobs.DB{"sqlx.DB": w.db, "sql.DB": w.db.DB} {
-		if e, err := w.client.Enqueue(t.Context(), db, check(name, slot(1)), jobs.Keep); err != nil || e.Action != jobs.Inserted {
+		if e, err := w.client.Enqueue(t.Context(), db, check(name, slot(1))); err != nil || e.Action != jobs.Inserted {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
@@ -355,7 +397,7 @@ func TestAnotherSchemaHoldsItsOwnChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Enqueue(t.Context(), db, check("1", time.Now().Add(time.Hour)), jobs.Keep); err != nil {
+	if _, err := client.Enqueue(t.Context(), db, check("1", time.Now().Add(time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	var n [2]int
@@ -373,7 +415,7 @@ func TestAJobThatTheRegistryHasNotIsWarnedOfOnceAndEnqueued(t *testing.T) {
 	for key, job := range []string{"known", "unknown", "known", "unknown"} {
 		row := check(strconv.Itoa(key), now)
 		row.JobExec = job
-		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -408,7 +450,7 @@ func TestATransactionThatIsReadOnlyIsToldAsSuch(t *testing.T) {
 	w := setup(t)
 	tx := w.db.MustBeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
 	defer func() { _ = tx.Rollback() }()
-	_, err := w.client.Enqueue(t.Context(), tx, check("1", now), jobs.Keep)
+	_, err := w.client.Enqueue(t.Context(), tx, check("1", now))
 	if !errors.Is(err, pgsql.ErrReadOnly) || !strings.Contains(err.Error(), "or the transaction is read-only: ") {
 		t.Error(err)
 	}
@@ -423,7 +465,7 @@ func TestATraceThatIsRefusedLeavesTheTransactionAsItIs(t *testing.T) {
 		if _, ok := errors.AsType[*jobs.FieldError](jobs.SetTraceParent(t.Context(), tx, bad)); !ok {
 			t.Errorf("%s: is not refused", name)
 		}
-		if _, err := w.client.Enqueue(t.Context(), tx, check(name, now), jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), tx, check(name, now)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := tx.Commit(); err != nil {
@@ -453,8 +495,8 @@ func TestWhatHoldsForTheRestOfATransactionIsRefusedWithoutOne(t *testing.T) {
 func TestACallWithoutADatabaseSaysSo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, enqueue := w.client.Enqueue(t.Context(), nil, check("1", now), jobs.Keep)
-	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.FutureJob{check("1", now)}), jobs.Keep)
+	_, enqueue := w.client.Enqueue(t.Context(), nil, check("1", now))
+	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.FutureJob{check("1", now)}))
 	_, cancel := w.client.Cancel(t.Context(), nil, keyOf("1"))
 	_, list := w.client.List(t.Context(), nil, jobs.Filter{})
 	_, prune := w.client.Prune(t.Context(), nil, now, true)

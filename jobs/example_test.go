@@ -35,7 +35,7 @@ func ExampleNewClient() {
 // In the transaction that places the order, ask for a look at it two days later.
 func ExampleClient_Enqueue() {
 	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: client.After(48 * time.Hour)}
-	enqueued, err := client.Enqueue(ctx, tx, check, jobs.Keep)
+	enqueued, err := client.Enqueue(ctx, tx, check)
 	if err != nil {
 		slog.Error("ask for the check", "error", err)
 		return
@@ -52,7 +52,7 @@ func ExampleClient_EnqueueMany() {
 			CheckAt: placedAt.Add(48 * time.Hour),
 		})
 	}
-	_, err := client.EnqueueMany(ctx, tx, checks, jobs.Keep)
+	_, err := client.EnqueueMany(ctx, tx, checks)
 	if bad, ok := errors.AsType[*jobs.BulkError](err); ok {
 		for _, row := range bad.Rows {
 			slog.Error("a check was refused, so none was written", "order", checks[row.Index].EntityKey, "error", row.Err)
@@ -182,7 +182,7 @@ func ExampleKind() {
 	})
 
 	check := jobs.FutureJob{EntityName: "order", EntityKey: "42", CheckAt: client.After(48 * time.Hour)}
-	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}, jobs.Keep); err != nil {
+	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
 }

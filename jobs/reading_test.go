@@ -62,7 +62,7 @@ func TestListShows100UnlessTold(t *testing.T) {
 	for i := range 120 {
 		list = append(list, anonymous(fmt.Sprint(i), slot(1)))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := w.client.List(t.Context(), w.db, jobs.Filter{}); err != nil || len(got) != 100 || !got[0].Anonymous {
@@ -291,7 +291,7 @@ func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 	for i := range 100 {
 		list = append(list, anonymous(fmt.Sprint(i), slot(1)))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
 	w.fail()
@@ -338,7 +338,7 @@ func TestReadingWithoutASchemaSaysWhatToDo(t *testing.T) {
 	if _, err := w.client.List(t.Context(), empty, jobs.Filter{}); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Error(err)
 	}
-	if _, err := w.client.Enqueue(t.Context(), empty, check("1", slot(1)), jobs.Keep); !errors.Is(err, pgsql.ErrNotMigrated) {
+	if _, err := w.client.Enqueue(t.Context(), empty, check("1", slot(1))); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Error(err)
 	}
 }

@@ -70,7 +70,7 @@ func TestABadJobIsRefusedByFieldAndRule(t *testing.T) {
 	for _, test := range badJobs {
 		job := check("1", slot(1))
 		test.change(&job)
-		_, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Keep)
+		_, err := w.client.Enqueue(t.Context(), w.db, job)
 		var field *jobs.FieldError
 		if !errors.As(err, &field) {
 			t.Errorf("%s: %v", test.name, err)
@@ -91,7 +91,7 @@ func TestABadJobIsRefusedByFieldAndRule(t *testing.T) {
 func TestABadJobIsRefusedForEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, err := w.client.Enqueue(t.Context(), w.db, jobs.FutureJob{GroupKey: "\x00", Payload: json.RawMessage("no")}, jobs.Keep)
+	_, err := w.client.Enqueue(t.Context(), w.db, jobs.FutureJob{GroupKey: "\x00", Payload: json.RawMessage("no")})
 	if got := fieldErrors(err); len(got) != 6 {
 		t.Errorf("%d fields: %v", len(got), got)
 	}
@@ -215,7 +215,7 @@ func TestTheLimitsAreConfigurable(t *testing.T) {
 	w := setup(t, func(c *jobs.Config) { c.Horizon, c.MaxPayload = time.Hour, 10 })
 	job := check("1", now.Add(2*time.Hour))
 	job.Payload = json.RawMessage(`"12345678901"`)
-	_, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Keep)
+	_, err := w.client.Enqueue(t.Context(), w.db, job)
 	if got := fieldErrors(err); !strings.Contains(got["check_at"], "1h from now") || !strings.Contains(got["payload"], "10 bytes, is 13") {
 		t.Error(got)
 	}

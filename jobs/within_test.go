@@ -136,11 +136,11 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 		"a stream":                stream(jobs.Keep),
 		"a stream, replace":       stream(jobs.Replace),
 		"a stream where one waits": func(w *world, list []jobs.FutureJob) error {
-			_, err := w.client.Enqueue(w.t.Context(), w.db, list[0], jobs.Keep)
+			_, err := w.client.Enqueue(w.t.Context(), w.db, list[0])
 			return errors.Join(err, stream(jobs.Keep)(w, list))
 		},
 		"a kind": each(func(w *world, j jobs.FutureJob) error {
-			_, err := jobs.Kind[int]{Name: j.JobExec}.Enqueue(w.t.Context(), w.client, w.db, j, 7, jobs.Keep)
+			_, err := jobs.Kind[int]{Name: j.JobExec}.Enqueue(w.t.Context(), w.client, w.db, j, 7)
 			return err
 		}),
 		"SQL": each(func(w *world, j jobs.FutureJob) error {
@@ -180,11 +180,11 @@ func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
 		w.db.MustExec("do $$ begin execute format(" + pq.QuoteLiteral(set) + ", current_database()); end $$")
 	}
 	w.db.SetMaxIdleConns(0) // what is connected from now on has them
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list[:100], jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list[:100]); err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range list[100:] {
-		if _, err := w.client.Enqueue(t.Context(), w.db, j, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, j); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 	for _, within := range []time.Duration{-1, -time.Hour, time.Millisecond, time.Hour + 1, 366*24*time.Hour + time.Second, 1<<63 - 1} {
 		row := check("1", slot(1))
 		row.Within = within
-		_, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep)
+		_, err := w.client.Enqueue(t.Context(), w.db, row)
 		if diff := cmp.Diff(map[string]string{"within": "must be whole seconds, up to 366 days"}, fieldErrors(err)); diff != "" {
 			t.Errorf("%s: %v", within, err)
 		}
@@ -249,7 +249,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 	for _, at := range []time.Time{now.Add(jobs.DefaultHorizon - time.Hour), grid.Max.Add(-time.Hour)} {
 		row := check("1", at)
 		row.Within = 2 * time.Hour
-		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); fieldErrors(err)["check_at"] == "" {
+		if _, err := w.client.Enqueue(t.Context(), w.db, row); fieldErrors(err)["check_at"] == "" {
 			t.Errorf("a window from %s on that ends beyond the horizon: %v", at, err)
 		}
 	}
@@ -310,7 +310,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 	t.Parallel()
 	w, list := setup(t), windows()
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
 	before := w.placed()
@@ -333,7 +333,7 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 	for i := range 20 {
 		row := check(fmt.Sprint("new ", i), slot(9))
 		row.Within = 6 * time.Hour
-		got, err := client.Enqueue(t.Context(), w.db, row, jobs.Keep)
+		got, err := client.Enqueue(t.Context(), w.db, row)
 		if want := row.Key().Place(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
 			t.Errorf("slot %s, want %s, %v", got.Slot, want, err)
 		}
@@ -366,7 +366,7 @@ func TestAWidthThatIsChangedWhileAStreamBeginsMakesNoRowLate(t *testing.T) {
 		tried++
 	}}
 	list := []jobs.FutureJob{check("1", slot(2).Add(time.Minute))}
-	if _, err := w.client.EnqueueAll(t.Context(), db, slices.Values(list), jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueAll(t.Context(), db, slices.Values(list)); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -390,12 +390,12 @@ func TestAStreamGoesByTheWidthThatTheDatabaseHasNow(t *testing.T) {
 	for i := range list {
 		list[i].CheckAt = list[i].CheckAt.Add(time.Minute)
 	}
-	if _, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values(list), jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values(list)); err != nil {
 		t.Fatal(err)
 	}
 	streamed := w.placed()
 	w.exec("delete from prescient.future_job")
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(w.placed(), streamed); diff != "" {

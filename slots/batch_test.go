@@ -131,7 +131,7 @@ func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 	for i := range 5 {
 		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i), Payload: json.RawMessage(`"old"`)}
 		j.SetCheckAt(grid.Default, slot(1))
-		if _, err := w.client.Enqueue(t.Context(), w.db, j, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, j); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -290,7 +290,7 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	for i := range list {
 		list[i].SetCheckAt(slotGrid, slot(1))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
 	result := w.run(slot(1))
@@ -326,7 +326,7 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 		job.SetCheckAt(slotGrid, slot(1))
 		list = append(list, job)
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
 	w.db.MustExec("update prescient.future_job set payload = to_jsonb(repeat('x', 900000))")

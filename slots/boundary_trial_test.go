@@ -235,7 +235,7 @@ func (c *trial) enqueue(db jobs.DB, rows ...row) {
 		j.SetCheckAt(grid.Default, r.slot)
 		list = append(list, j)
 	}
-	if n, err := c.client.EnqueueMany(c.t.Context(), db, list, jobs.Keep); err != nil || n.Inserted != int64(len(rows)) {
+	if n, err := c.client.EnqueueMany(c.t.Context(), db, list); err != nil || n.Inserted != int64(len(rows)) {
 		c.t.Fatal(n, err)
 	}
 	const counts = `

@@ -56,7 +56,7 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 	for i, at := range []int{4, 2, 5} {
 		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: string(rune('a' + i))}
 		job.SetCheckAt(grid.Default, slot(at))
-		if _, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, job); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "slow to commit"}
 	job.SetCheckAt(grid.Default, slot(1))
-	if _, err := w.client.Enqueue(t.Context(), tx, job, jobs.Keep); err != nil {
+	if _, err := w.client.Enqueue(t.Context(), tx, job); err != nil {
 		t.Fatal(err)
 	}
 	w.run(slot(1))
@@ -184,7 +184,7 @@ func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 	w.enqueue("other", slot(2), 60)
 	for range 120 {
 		row := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "1", Anonymous: true, CheckAt: slot(2)}
-		if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
 			t.Fatal(err)
 		}
 	}

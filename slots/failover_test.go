@@ -253,7 +253,7 @@ func (f *failoverTrial) place() {
 		err := pgsql.InTx(f.t.Context(), f.db, func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(f.t.Context(), `insert into placed values ($1)`, key)
 			if err == nil {
-				_, err = f.client.Enqueue(f.t.Context(), tx, job, jobs.Keep)
+				_, err = f.client.Enqueue(f.t.Context(), tx, job)
 			}
 			return err
 		})

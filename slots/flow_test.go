@@ -153,7 +153,7 @@ func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 			register(w.registry)
 			tx := w.db.MustBegin()
 			defer func() { _ = tx.Rollback() }()
-			if _, err := w.client.Enqueue(t.Context(), tx, child("child", "17", "", slot(2)), jobs.Keep); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), tx, child("child", "17", "", slot(2))); err != nil {
 				t.Fatal(err)
 			}
 			w.enqueue("parent", slot(1), 40)
@@ -185,7 +185,7 @@ func TestChecksThatSomebodyElseAsksForHoldUpNoOtherOutcome(t *testing.T) {
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	for i := range held {
-		if _, err := w.client.Enqueue(t.Context(), tx, child("child", fmt.Sprint(i*rows/held), "", slot(2)), jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), tx, child("child", fmt.Sprint(i*rows/held), "", slot(2))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -223,16 +223,16 @@ func TestOfTwoLastPartsOfAGroupThatEndAtOnceOneAsksForWhatFollows(t *testing.T) 
 				return nil, nil
 			}
 		}
-		_, err = w.client.Enqueue(ctx, tx, child("import.report", part.EntityKey, "", slot(2)), jobs.Keep)
+		_, err = w.client.Enqueue(ctx, tx, child("import.report", part.EntityKey, "", slot(2)))
 		if err == nil {
-			_, err = w.client.Enqueue(ctx, tx, child("asked", part.ItemKey, "", slot(2)), jobs.Keep) // one for each that asks
+			_, err = w.client.Enqueue(ctx, tx, child("asked", part.ItemKey, "", slot(2))) // one for each that asks
 		}
 		return nil, err
 	}, jobs.Retry(0))
 	for _, key := range []string{"customers", "orders"} {
 		part := child("import.load", "seven", "import seven", slot(1))
 		part.ItemKey = key
-		if _, err := w.client.Enqueue(t.Context(), w.db, part, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, part); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 		child("reminder", "7", "bob'", slot(20)),
 	}
 	list[2].Anonymous = true
-	if _, err := w.client.EnqueueMany(ctx, w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(ctx, w.db, list); err != nil {
 		t.Fatal(err)
 	}
 	if result := w.run(slot(1)); result.Finished != 3 {

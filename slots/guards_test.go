@@ -379,7 +379,7 @@ func TestACheckIsGivenTheWholeRow(t *testing.T) {
 		} {
 			row.JobExec, row.EntityName, row.EntityKey = job, "order", fmt.Sprint(i)
 			row.SetCheckAt(slotGrid, slot(1))
-			if _, err := w.client.Enqueue(t.Context(), w.db, row, jobs.Keep); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -415,7 +415,7 @@ func TestTheNextCheckGetsThePayloadThatACheckOfAKindHasChanged(t *testing.T) {
 			})
 		}
 		row := jobs.FutureJob{EntityName: "order", EntityKey: "1", CheckAt: slot(1)}
-		if _, err := kind.Enqueue(t.Context(), w.client, w.db, row, 0, jobs.Keep); err != nil {
+		if _, err := kind.Enqueue(t.Context(), w.client, w.db, row, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -123,7 +123,7 @@ func (w *world) enqueueTenants(job string, n int, tenants ...string) {
 			list = append(list, j)
 		}
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
 		w.t.Fatal(err)
 	}
 }

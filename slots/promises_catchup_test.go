@@ -69,7 +69,7 @@ func TestCatchUpStartsNoRowBeforeItsSlotHoweverTheWidthHasChanged(t *testing.T) 
 			}
 			ahead := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
 			ahead.SetCheckAt(minute, slot(0).Add(9*time.Minute))
-			if _, err := w.client.Enqueue(t.Context(), w.db, ahead, jobs.Keep); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), w.db, ahead); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := before.CatchUp(t.Context(), slots.CatchUp{Mode: mode}); err != nil {

@@ -19,7 +19,7 @@ func (w *world) enqueueList(at time.Time, list ...jobs.FutureJob) {
 	for i := range list {
 		list[i].EntityName, list[i].GroupKey = "order", "one"
 		list[i].SetCheckAt(slotGrid, at)
-		if _, err := w.client.Enqueue(w.t.Context(), w.db, list[i], jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(w.t.Context(), w.db, list[i]); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestARowOfAnotherJobThatIsCommittedLateIsCheckedByTheSameRun(t *testing.T) 
 	for n := range late {
 		job := jobs.FutureJob{JobExec: "late", EntityName: "shipment", EntityKey: fmt.Sprint(n)}
 		job.SetCheckAt(slotGrid, slot(1))
-		if _, err := w.client.Enqueue(t.Context(), business, job, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), business, job); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -171,7 +171,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	w.clock.Set(slot(1))
 	again := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
 	again.SetCheckAt(slotGrid, slot(5))
-	if e, err := w.client.Enqueue(t.Context(), w.db, again, jobs.Keep); err != nil || e.Action != jobs.Recorded {
+	if e, err := w.client.Enqueue(t.Context(), w.db, again); err != nil || e.Action != jobs.Recorded {
 		t.Fatal(e, err)
 	}
 	w.run(slot(1))

@@ -68,12 +68,12 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	}
 	var stream []jobs.FutureJob
 	for _, name := range names {
-		if _, err := client.Enqueue(t.Context(), app, check(name, "1"), jobs.Keep); err != nil {
+		if _, err := client.Enqueue(t.Context(), app, check(name, "1")); err != nil {
 			t.Fatal(err)
 		}
 		stream = append(stream, check(name, "2"))
 	}
-	if n, err := client.EnqueueAll(t.Context(), app, slices.Values(stream), jobs.Keep); n.Inserted != int64(len(names)) || err != nil {
+	if n, err := client.EnqueueAll(t.Context(), app, slices.Values(stream)); n.Inserted != int64(len(names)) || err != nil {
 		t.Fatalf("a stream of an app: %+v, %v", n, err)
 	}
 	if _, _, err := client.Reschedule(t.Context(), app, check("one", "2").Key(), slot(2)); err != nil {

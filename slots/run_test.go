@@ -112,11 +112,11 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 		j.SetCheckAt(slotGrid, slot(1))
 		return j
 	}
-	if _, err := w.client.Enqueue(t.Context(), late, row("late"), jobs.Keep); err != nil {
+	if _, err := w.client.Enqueue(t.Context(), late, row("late")); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		if _, err := w.client.Enqueue(t.Context(), w.db, row(fmt.Sprint(i)), jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, row(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -83,7 +83,7 @@ func (w *world) enqueue(job string, at time.Time, n int) {
 		j.SetCheckAt(grid.Default, at)
 		list = append(list, j)
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -115,7 +115,7 @@ func (k *Kit) Now() time.Time { return k.Clock.Now() }
 func (k *Kit) Enqueue(row jobs.FutureJob, at time.Time) jobs.Enqueued {
 	k.t.Helper()
 	row.SetCheckAt(k.Client.Grid(), at)
-	enqueued, err := k.Client.Enqueue(k.t.Context(), k.DB, row, jobs.Keep)
+	enqueued, err := k.Client.Enqueue(k.t.Context(), k.DB, row)
 	k.must(err)
 	return enqueued
 }

@@ -94,7 +94,7 @@ func (t *teller) place(ctx context.Context, tx *sqlx.Tx, o order) (jobs.Enqueued
 		return jobs.Enqueued{}, err
 	}
 	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: strconv.Itoa(o.id), CheckAt: o.placed.Add(primary)}
-	return t.Client.Enqueue(ctx, tx, job, jobs.Keep)
+	return t.Client.Enqueue(ctx, tx, job)
 }
 
 func (s shop) ship(ctx context.Context, tx *sqlx.Tx, o order) error {

@@ -27,7 +27,7 @@ func openShop(t *testing.T) (*testkit.Kit, jobs.Key) {
 		t.Fatal(err)
 	}
 	err = pgsql.InTx(t.Context(), kit.DB, func(tx *sqlx.Tx) error {
-		_, err := kit.Client.Enqueue(t.Context(), tx, job, jobs.Keep)
+		_, err := kit.Client.Enqueue(t.Context(), tx, job)
 		return errors.Join(err, shop{}.place(t.Context(), tx, []order{o}))
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func place(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, r rule) er
 			return err
 		}
 		for _, job := range slices.Backward(list) { // the first of them last
-			if waiting, err = client.Enqueue(ctx, tx, job, jobs.Keep); err != nil {
+			if waiting, err = client.Enqueue(ctx, tx, job); err != nil {
 				return err
 			}
 		}

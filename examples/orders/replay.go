@@ -126,7 +126,7 @@ func (p *player) apply(ctx context.Context, s step) error {
 			if err := p.shop.place(ctx, tx, s.placed); err != nil {
 				return err
 			}
-			if _, err := p.Client.EnqueueMany(ctx, tx, checks, jobs.Keep); err != nil {
+			if _, err := p.Client.EnqueueMany(ctx, tx, checks); err != nil {
 				return err
 			}
 		}

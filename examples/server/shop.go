@@ -36,7 +36,7 @@ func handler(db *sqlx.DB, client *jobs.Client) http.Handler {
 			check := jobs.FutureJob{
 				JobExec: unshipped, EntityName: "order", EntityKey: id, CheckAt: client.After(48 * time.Hour),
 			}
-			_, err := client.Enqueue(r.Context(), tx, check, jobs.Keep)
+			_, err := client.Enqueue(r.Context(), tx, check)
 			return err
 		})
 		if err != nil {

@@ -109,7 +109,7 @@ func (w *world) due(list ...jobs.FutureJob) {
 	for _, job := range list {
 		job.JobExec, job.EntityName = "overdue", "invoice"
 		job.SetCheckAt(grid.Default, slot(1))
-		if _, err := w.client.Enqueue(w.t.Context(), w.db, job, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(w.t.Context(), w.db, job); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -44,7 +44,7 @@ func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs
 		for i := range rows {
 			check := jobs.FutureJob{JobExec: d.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
 			check.SetCheckAt(grid.Default, noon)
-			if _, err := client.Enqueue(t.Context(), db, check, jobs.Keep); err != nil {
+			if _, err := client.Enqueue(t.Context(), db, check); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -190,17 +190,17 @@ func TestChecksAreLinkedToTheTraceThatEnqueuedThem(t *testing.T) {
 		return check
 	}
 	one := func(tx *sqlx.Tx, key string) error {
-		_, err := client.Enqueue(t.Context(), tx, check(key), jobs.Keep)
+		_, err := client.Enqueue(t.Context(), tx, check(key))
 		return err
 	}
 	ways := map[string]func(tx *sqlx.Tx, key string) error{
 		"one": one,
 		"many": func(tx *sqlx.Tx, key string) error {
-			_, err := client.EnqueueMany(t.Context(), tx, []jobs.FutureJob{check(key), check(key + "'")}, jobs.Keep)
+			_, err := client.EnqueueMany(t.Context(), tx, []jobs.FutureJob{check(key), check(key + "'")})
 			return err
 		},
 		"all": func(tx *sqlx.Tx, key string) error {
-			_, err := client.EnqueueAll(t.Context(), tx, slices.Values([]jobs.FutureJob{check(key)}), jobs.Keep)
+			_, err := client.EnqueueAll(t.Context(), tx, slices.Values([]jobs.FutureJob{check(key)}))
 			return err
 		},
 	}

@@ -8,7 +8,7 @@
 //	}
 //	defer func() { _ = tx.Rollback(ctx) }()
 //	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: placedAt.Add(48 * time.Hour)}
-//	if _, err := client.Enqueue(ctx, pgxjobs.Tx(tx), check, jobs.Keep); err != nil {
+//	if _, err := client.Enqueue(ctx, pgxjobs.Tx(tx), check); err != nil {
 //		return err
 //	}
 //	return tx.Commit(ctx)

@@ -43,7 +43,7 @@ func (w *world) story(db jobs.DB) (all []said) {
 	anonymous.Anonymous = true
 	anonymous.Within, payload.Within = 6*time.Hour, time.Hour
 
-	e, err := c.Enqueue(ctx, db, payload, jobs.Keep)
+	e, err := c.Enqueue(ctx, db, payload)
 	tell("Enqueue", err, e.Slot, e.Action)
 	e, err = c.Enqueue(ctx, db, payload, jobs.Replace)
 	tell("Enqueue, replace", err, e.Slot, e.Action)
@@ -62,7 +62,7 @@ func (w *world) story(db jobs.DB) (all []said) {
 			}
 		}
 	}
-	n, err = c.EnqueueAll(ctx, db, many, jobs.Keep)
+	n, err = c.EnqueueAll(ctx, db, many)
 	tell("EnqueueAll", err, n)
 	n, err = c.EnqueueAll(ctx, db, iter.Seq[jobs.FutureJob](many), jobs.Replace)
 	tell("EnqueueAll, replace", err, n)
@@ -174,7 +174,7 @@ func TestAPoolOrATransactionThatIsNilIsNamed(t *testing.T) {
 	if _, err := jobs.NewClient(t.Context(), pgxjobs.Open(nil), jobs.Config{}); err == nil || !strings.Contains(err.Error(), "there is no pool of pgx: pool is nil") {
 		t.Error(err)
 	}
-	if _, err := w.client.Enqueue(t.Context(), pgxjobs.Tx(nil), check("1", now), jobs.Keep); err == nil || !strings.Contains(err.Error(), "there is no transaction of pgx: tx is nil") {
+	if _, err := w.client.Enqueue(t.Context(), pgxjobs.Tx(nil), check("1", now)); err == nil || !strings.Contains(err.Error(), "there is no transaction of pgx: tx is nil") {
 		t.Error(err)
 	}
 }
@@ -184,7 +184,7 @@ func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
 	w := setup(t)
 	ctx := t.Context()
 	elsewhere := connect(t, pgtest.Empty(t))
-	if _, err := w.client.Enqueue(ctx, w.db, check("1", slot(1)), jobs.Keep); err != nil {
+	if _, err := w.client.Enqueue(ctx, w.db, check("1", slot(1))); err != nil {
 		t.Fatal(err)
 	}
 	one := func(yield func(jobs.FutureJob) bool) { yield(check("1", slot(1))) }
@@ -206,7 +206,7 @@ func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
 			_ = end()
 		}
 		db, end := elsewhere.all()[name]()
-		if _, err := w.client.Enqueue(ctx, db, check("1", slot(1)), jobs.Keep); !errors.Is(err, pgsql.ErrNotMigrated) {
+		if _, err := w.client.Enqueue(ctx, db, check("1", slot(1))); !errors.Is(err, pgsql.ErrNotMigrated) {
 			t.Errorf("%s, where nothing is: %v", name, err)
 		}
 		_ = end()
@@ -237,14 +237,14 @@ func TestAStreamThatCannotBeCopiedLeavesTheTransactionAsItWas(t *testing.T) {
 			}
 		}
 	}
-	_, err := w.client.EnqueueAll(ctx, pgxjobs.Tx(tx), stream(true), jobs.Keep)
+	_, err := w.client.EnqueueAll(ctx, pgxjobs.Tx(tx), stream(true))
 	if _, ok := errors.AsType[*jobs.BulkError](err); !ok {
 		t.Error(err)
 	}
-	if _, err := w.client.Enqueue(ctx, pgxjobs.Tx(tx), check("11999", slot(2)), jobs.Keep); err != nil {
+	if _, err := w.client.Enqueue(ctx, pgxjobs.Tx(tx), check("11999", slot(2))); err != nil {
 		t.Error(err)
 	}
-	n, err := w.client.EnqueueAll(ctx, pgxjobs.Tx(tx), stream(false), jobs.Keep)
+	n, err := w.client.EnqueueAll(ctx, pgxjobs.Tx(tx), stream(false))
 	if want := (jobs.Counts{Inserted: 11_999, Kept: 1}); n != want || err != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -257,7 +257,7 @@ func TestAStreamThatCannotBeCopiedLeavesTheTransactionAsItWas(t *testing.T) {
 	if n := w.count("select count(*) from prescient.future_job"); n != 12_000 {
 		t.Errorf("%d rows are there after the commit", n)
 	}
-	if _, err := w.client.Enqueue(ctx, pgxjobs.Tx(tx), check("late", slot(2)), jobs.Keep); err == nil {
+	if _, err := w.client.Enqueue(ctx, pgxjobs.Tx(tx), check("late", slot(2))); err == nil {
 		t.Error("a transaction that has ended took another row")
 	}
 }

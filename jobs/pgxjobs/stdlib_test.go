@@ -49,12 +49,12 @@ func TestAClientNeedsNoOtherPoolThanOneOfPgxsAdapter(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := client.After(48 * time.Hour)
-			if got, err := client.Enqueue(ctx, db, check("1", at), jobs.Keep); err != nil || got.Action != jobs.Inserted {
+			if got, err := client.Enqueue(ctx, db, check("1", at)); err != nil || got.Action != jobs.Inserted {
 				t.Errorf("Enqueue: %v, %v", got, err)
 			}
 			list := []jobs.FutureJob{check("1", at), check("2", at), check("ö'\\", at)}
 			list[2].Payload = []byte(`{"a": ["ö", "\\", null]}`)
-			if got, err := client.EnqueueMany(ctx, db, list, jobs.Keep); err != nil || got.Inserted != 2 || got.Kept != 1 {
+			if got, err := client.EnqueueMany(ctx, db, list); err != nil || got.Inserted != 2 || got.Kept != 1 {
 				t.Errorf("EnqueueMany: %+v, %v", got, err)
 			}
 			if done, err := client.Cancel(ctx, db, list[1].Key()); err != nil || !done {
@@ -94,7 +94,7 @@ func TestStoresAndSchedulesGoThroughPgxsAdapter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := from.Client.Enqueue(ctx, a, check("1", from.Client.After(48*time.Hour)), jobs.Keep); err != nil {
+			if _, err := from.Client.Enqueue(ctx, a, check("1", from.Client.After(48*time.Hour))); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := set.Drain(ctx, "a", "me"); err != nil {

@@ -94,7 +94,7 @@ func (w *world) enqueue(job jobs.FutureJob, at time.Time) {
 	w.t.Helper()
 	job.JobExec, job.EntityName = "unshipped", "order"
 	job.SetCheckAt(grid.Default, at)
-	if _, err := w.client.Enqueue(w.t.Context(), w.db, job, jobs.Keep); err != nil {
+	if _, err := w.client.Enqueue(w.t.Context(), w.db, job); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -109,7 +109,7 @@ func newTrial(t *testing.T, stage *stage) *trial {
 	for s, list := range map[*stores.Store][]jobs.FutureJob{
 		a: list, b: {numbered(fmt.Sprint("k", both), theirs, 9)}, other: {numbered(fmt.Sprint("k", both), theirs+1, 9)},
 	} {
-		if _, err := s.Client.EnqueueMany(t.Context(), s.DB, list, jobs.Keep); err != nil {
+		if _, err := s.Client.EnqueueMany(t.Context(), s.DB, list); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,7 +5,7 @@
 //	...
 //	store, err := set.ByKey(customer)
 //	...
-//	_, err = store.Client.Enqueue(ctx, tx, check, jobs.Keep) // tx is of store.DB
+//	_, err = store.Client.Enqueue(ctx, tx, check) // tx is of store.DB
 //
 // A check is enqueued in the transaction that gives rise to it, so its store is that of the application's data. Who has a
 // database for each tenant asks for the store by name, with [Set.For]. Who only wants to spread checks lets [Set.ByKey] choose.

@@ -94,7 +94,7 @@ func (p *play) apply(random *rand.Rand, step, first, n int) {
 		key := fmt.Sprint(i)
 		store, err := p.set.ByKey(key)
 		if err == nil {
-			_, err = store.Client.Enqueue(p.t.Context(), store.DB, check(key, slot(step+1+random.IntN(6))), jobs.Keep)
+			_, err = store.Client.Enqueue(p.t.Context(), store.DB, check(key, slot(step+1+random.IntN(6))))
 		}
 		if err != nil {
 			p.t.Errorf("enqueue %s: %v", key, err)

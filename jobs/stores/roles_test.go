@@ -5,7 +5,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -47,7 +46,7 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 	w := &world{t: t, set: app}
 	for i, s := range []*stores.Store{w.store("a"), w.store("b")} {
 		for _, j := range keys(20, 5)[i*5:] { // of which most are in both
-			if _, err := s.Client.Enqueue(t.Context(), s.DB, j, jobs.Keep); err != nil {
+			if _, err := s.Client.Enqueue(t.Context(), s.DB, j); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -74,7 +74,7 @@ func (w *world) store(name string) *stores.Store {
 
 func (w *world) enqueue(s *stores.Store, list ...jobs.FutureJob) {
 	w.t.Helper()
-	if _, err := s.Client.EnqueueMany(w.t.Context(), s.DB, list, jobs.Keep); err != nil {
+	if _, err := s.Client.EnqueueMany(w.t.Context(), s.DB, list); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -42,7 +42,7 @@ func (q *Queue) DelayContext(ctx context.Context, db jobs.DB, readyAt time.Time,
 		return fmt.Errorf("delay item: %w", err)
 	}
 	item.CheckAt = readyAt
-	if _, err := q.client.Enqueue(ctx, db, item, jobs.Keep); err != nil {
+	if _, err := q.client.Enqueue(ctx, db, item); err != nil {
 		return fmt.Errorf("delay item: %w", err)
 	}
 	return nil

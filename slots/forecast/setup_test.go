@@ -68,7 +68,7 @@ func (w *world) check(job, entity string, at time.Time) jobs.FutureJob {
 
 func (w *world) enqueue(list []jobs.FutureJob) {
 	w.t.Helper()
-	if _, err := w.Client.EnqueueMany(w.t.Context(), w.db, list, jobs.Keep); err != nil {
+	if _, err := w.Client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
 		w.t.Fatal(err)
 	}
 }

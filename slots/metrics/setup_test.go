@@ -85,7 +85,7 @@ func (w *world) enqueue(job string, at time.Time, n int) {
 	for i := range n {
 		check := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
 		check.SetCheckAt(grid.Default, at)
-		if _, err := w.client.Enqueue(w.t.Context(), w.db, check, jobs.Keep); err != nil {
+		if _, err := w.client.Enqueue(w.t.Context(), w.db, check); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -236,7 +236,7 @@ func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
 	// An application may have an entity of that name. The count is of what is cancelled.
 	_, err = w.Client.Enqueue(t.Context(), w.DB, jobs.FutureJob{
 		JobExec: "ok", EntityName: "schedule", EntityKey: "report", CheckAt: w.Now().Add(time.Hour),
-	}, jobs.Keep)
+	})
 	w.must(err)
 	done := w.do("cancel", `{"entity_name": "schedule", "entity_key": "report"}`)
 	if done.Rows != 1 || done.Result != "1 check was cancelled" {

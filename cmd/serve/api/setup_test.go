@@ -231,7 +231,7 @@ func (w *world) enqueue(job string, at time.Time, keys ...string) {
 	for _, key := range keys {
 		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key}
 		j.SetCheckAt(w.Ledger.Grid(), at)
-		_, err := w.Client.Enqueue(w.t.Context(), w.DB, j, jobs.Keep)
+		_, err := w.Client.Enqueue(w.t.Context(), w.DB, j)
 		w.must(err)
 	}
 }

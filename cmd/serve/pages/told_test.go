@@ -48,7 +48,7 @@ func (s *shop) enqueueItems(n int, at time.Time) {
 		list[i] = jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: fmt.Sprint(i), CheckAt: at}
 	}
 	for part := range slices.Chunk(list, 1000) {
-		_, err := s.Client.EnqueueMany(s.t.Context(), s.DB, part, jobs.Keep)
+		_, err := s.Client.EnqueueMany(s.t.Context(), s.DB, part)
 		s.must(err)
 	}
 }
@@ -60,7 +60,7 @@ func TestAJobBeyondThoseListedHasItsPage(t *testing.T) {
 	for i := range list {
 		list[i] = jobs.FutureJob{JobExec: fmt.Sprintf("very.many.%03d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
 	}
-	_, err := s.Client.EnqueueMany(t.Context(), s.DB, list, jobs.Keep)
+	_, err := s.Client.EnqueueMany(t.Context(), s.DB, list)
 	s.must(err)
 	b := s.browser().login(story.ReadToken)
 	s.has(b.get("/jobs", http.StatusOK), "These are the first 500 by name. Any other has the page <code>/job?name=</code>")

@@ -25,7 +25,7 @@ func (w *World) Live(hours int) {
 	}
 	for len(list) > 0 {
 		n := min(1000, len(list))
-		_, err := w.Client.EnqueueMany(w.t.Context(), w.DB, list[:n], jobs.Keep)
+		_, err := w.Client.EnqueueMany(w.t.Context(), w.DB, list[:n])
 		w.must(err)
 		list = list[n:]
 	}
