@@ -41,7 +41,7 @@ var ErrDivide = errors.New("the call failed as a whole")
 func (r *Registry) RegisterEach(name string, fn TxCheckFunc, opts ...Option) {
 	d := &Definition{Name: name, BatchSize: DefaultEachSize}
 	if fn != nil {
-		d.shape = shape{batchTx: each(fn)}
+		d.handler = each(fn).handler()
 	}
 	r.add(d, opts)
 }

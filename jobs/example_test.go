@@ -141,6 +141,20 @@ func ExampleRegistry_Register() {
 	// Output: order.unshipped 2 10s
 }
 
+// The parts of an upload are enqueued in the transaction that ends the upload's own row.
+func ExampleRegistry_RegisterResult() {
+	registry := jobs.NewRegistry()
+	registry.RegisterResult("import.split", func(_ context.Context, upload jobs.FutureJob) (result jobs.Result, err error) {
+		for _, part := range []string{"customers", "orders"} {
+			load := jobs.FutureJob{
+				JobExec: "import.load", EntityName: "import", EntityKey: upload.EntityKey, ItemKey: part, CheckAt: upload.Slot,
+			}
+			result.Enqueue = append(result.Enqueue, load)
+		}
+		return result, nil
+	})
+}
+
 // What the check writes and its outcome are committed together, once.
 func ExampleRegistry_RegisterTx() {
 	registry := jobs.NewRegistry()

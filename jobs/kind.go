@@ -95,26 +95,26 @@ func versionOf(payload json.RawMessage) int {
 // Register adds the job to a registry, as Registry.Register does. What fn changes in the payload is there for the next check,
 // when it asks for one; with an error it is not kept.
 func (k Kind[T]) Register(r *Registry, fn func(ctx context.Context, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
-	var s shape
+	var h handler
 	if fn != nil {
-		s.result = k.call(func(ctx context.Context, _ *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error) {
+		h.one = k.call(func(ctx context.Context, _ *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error) {
 			return fn(ctx, job, payload)
 		})
 	}
-	r.add(&Definition{Name: k.Name, shape: s}, opts)
+	r.add(&Definition{Name: k.Name, handler: h}, opts)
 }
 
 // RegisterTx is Register for a job that writes through a transaction, as Registry.RegisterTx does.
 func (k Kind[T]) RegisterTx(r *Registry, fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
-	var s shape
+	var h handler
 	if fn != nil {
-		s.resultTx = k.call(fn)
+		h.one, h.inTx = k.call(fn), true
 	}
-	r.add(&Definition{Name: k.Name, shape: s}, opts)
+	r.add(&Definition{Name: k.Name, handler: h}, opts)
 }
 
 // call gives a function its payload, and takes note of what it changes in it.
-func (k Kind[T]) call(fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error)) resultFunc {
+func (k Kind[T]) call(fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error)) func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
 	return func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
 		payload, err := k.Payload(job)
 		if err != nil {

@@ -35,8 +35,8 @@ type Definition struct {
 	Priority    int
 	DB          *sqlx.DB // where the transactions of its checks are; nil: those of the runner
 
-	shape  shape
-	around []Middleware
+	handler handler
+	around  []Middleware
 }
 
 // Defaults of a job for which an option is not given.
@@ -211,23 +211,29 @@ func (r *Registry) Clone() *Registry {
 // Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a
 // mistake must not start.
 func (r *Registry) Register(name string, fn CheckFunc, opts ...Option) {
-	r.add(&Definition{Name: name, shape: shape{check: fn}}, opts)
+	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
+}
+
+// RegisterResult adds a job like Register, whose function can also change the row's payload and enqueue further checks.
+// It panics like Register.
+func (r *Registry) RegisterResult(name string, fn ResultFunc, opts ...Option) {
+	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
 }
 
 // RegisterTx adds a job that writes through a transaction. It panics like Register.
 func (r *Registry) RegisterTx(name string, fn TxCheckFunc, opts ...Option) {
-	r.add(&Definition{Name: name, shape: shape{checkTx: fn}}, opts)
+	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
 }
 
 // RegisterBatch adds a job that takes up to a page of rows at once. It panics like Register.
 func (r *Registry) RegisterBatch(name string, fn BatchFunc, opts ...Option) {
-	r.add(&Definition{Name: name, shape: shape{batch: fn}}, opts)
+	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
 }
 
 // RegisterBatchTx adds a job that takes up to a page of rows at once and writes through a transaction. It panics like
 // Register.
 func (r *Registry) RegisterBatchTx(name string, fn TxBatchFunc, opts ...Option) {
-	r.add(&Definition{Name: name, shape: shape{batchTx: fn}}, opts)
+	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
 }
 
 // RegisterGroup adds a family of jobs that are checked by group: fn gets all due rows of one group_key, of any of the
@@ -248,7 +254,7 @@ func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, 
 		}
 	}
 	for _, name := range names {
-		r.add(&Definition{Name: name, Group: family, shape: shape{batchTx: fn}}, opts)
+		r.add(&Definition{Name: name, Group: family, handler: fn.handler()}, opts)
 	}
 }
 
@@ -272,7 +278,7 @@ func (r *Registry) All() iter.Seq[*Definition] {
 func (r *Registry) add(d *Definition, opts []Option) {
 	err := checkName("job_exec", d.Name, 1, maxName)
 	d.must(err == nil, "%v", err)
-	d.must(!d.shape.isNil(), "the function is nil")
+	d.must(!d.handler.isNil(), "the function is nil")
 	_, taken := r.jobs[d.Name]
 	d.must(!taken, "the name is registered already")
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun

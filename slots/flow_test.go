@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,12 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 		return results
 	}
 	for name, register := range map[string]func(r *jobs.Registry){
+		"one row": func(r *jobs.Registry) {
+			r.RegisterResult("parent", func(_ context.Context, job jobs.FutureJob) (jobs.Result, error) {
+				result := asks([]jobs.FutureJob{job})[0]
+				return result, result.Err
+			})
+		},
 		"a batch": func(r *jobs.Registry) {
 			r.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return asks(batch), nil })
 		},
@@ -105,25 +112,41 @@ func TestWhatIsAskedForBeyondAllSlotsIsAnErrorOfItsRowAlone(t *testing.T) {
 
 func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	w.registry.RegisterBatch("parent", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
-		results := make([]jobs.Result, len(batch))
-		for i, job := range batch {
-			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
-			if i%2 == 0 {
+	one := func(w *world) jobs.ResultFunc {
+		return func(ctx context.Context, job jobs.FutureJob) (result jobs.Result, err error) {
+			result.Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+			if n, _ := strconv.Atoi(job.EntityKey); n%2 == 0 {
 				if found, err := w.client.Cancel(ctx, w.db, job.Key()); err != nil || !found {
 					t.Errorf("cancelled %t: %v", found, err)
 				}
 			}
+			return result, nil
 		}
-		return results, nil
-	})
-	w.enqueue("parent", slot(1), 40)
-	if result := w.run(slot(1)); result.Finished != 20 || result.Yielded != 20 || result.State != slots.StateDone {
-		t.Errorf("%+v", result)
 	}
-	if n := w.pending("child"); n != 20 {
-		t.Errorf("%d children wait, want those of the 20 parents that were not cancelled", n)
+	for name, register := range map[string]func(w *world){
+		"one row": func(w *world) { w.registry.RegisterResult("parent", one(w)) },
+		"a batch": func(w *world) {
+			w.registry.RegisterBatch("parent", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				results := make([]jobs.Result, len(batch))
+				for i, job := range batch {
+					results[i], _ = one(w)(ctx, job)
+				}
+				return results, nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w)
+			w.enqueue("parent", slot(1), 40)
+			if result := w.run(slot(1)); result.Finished != 20 || result.Yielded != 20 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			if n := w.pending("child"); n != 20 {
+				t.Errorf("%d children wait, want those of the 20 parents that were not cancelled", n)
+			}
+		})
 	}
 }
 

@@ -25,8 +25,12 @@ type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err er
 // together, once. To commit or roll back itself, by a statement too, is an error; with an error everything it wrote is rolled back.
 type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
 
-// Result is what a batch function says about one row: when to look again, or nil when the row is finished, or an
-// error, which is that row's alone.
+// ResultFunc is a CheckFunc that returns a Result, so it can change the row's payload and enqueue further checks. Both
+// are written together with the outcome of the check. An error has the same effect in Result.Err.
+type ResultFunc func(ctx context.Context, job FutureJob) (Result, error)
+
+// Result is what a check returns about one row: when to look again, or nil if the row is finished, or an error. In a
+// batch the error belongs to that row alone.
 type Result struct {
 	Next *time.Time
 	Err  error
@@ -61,30 +65,57 @@ type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 // commit together, once. The error of one row does not undo what was written for it; an error of the whole does.
 type TxBatchFunc func(ctx context.Context, tx *sqlx.Tx, batch []FutureJob) ([]Result, error)
 
-// shape is how a job's function is called; exactly one field is set.
-type shape struct {
-	check   CheckFunc
-	checkTx TxCheckFunc
-	batch   BatchFunc
-	batchTx TxBatchFunc
-
-	result, resultTx resultFunc // of one row
+// handler is how a job's function is called: for one row, or for many. One of both is set. tx is nil unless inTx.
+type handler struct {
+	one  func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error)
+	many TxBatchFunc
+	inTx bool
 }
 
-// resultFunc checks one row; tx is nil for one without a transaction.
-type resultFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error)
+func (h handler) isNil() bool { return h.one == nil && h.many == nil }
 
-func (s shape) isNil() bool {
-	return s.check == nil && s.checkTx == nil && s.batch == nil && s.batchTx == nil && s.result == nil && s.resultTx == nil
+func (fn CheckFunc) handler() (h handler) {
+	if fn != nil {
+		h.one = func(ctx context.Context, _ *sqlx.Tx, job FutureJob) (result Result, err error) {
+			result.Next, err = fn(ctx, job)
+			return result, err
+		}
+	}
+	return h
 }
+
+func (fn TxCheckFunc) handler() (h handler) {
+	if fn != nil {
+		h.inTx = true
+		h.one = func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (result Result, err error) {
+			result.Next, err = fn(ctx, tx, job)
+			return result, err
+		}
+	}
+	return h
+}
+
+func (fn ResultFunc) handler() (h handler) {
+	if fn != nil {
+		h.one = func(ctx context.Context, _ *sqlx.Tx, job FutureJob) (Result, error) { return fn(ctx, job) }
+	}
+	return h
+}
+
+func (fn BatchFunc) handler() (h handler) {
+	if fn != nil {
+		h.many = func(ctx context.Context, _ *sqlx.Tx, batch []FutureJob) ([]Result, error) { return fn(ctx, batch) }
+	}
+	return h
+}
+
+func (fn TxBatchFunc) handler() handler { return handler{many: fn, inTx: true} }
 
 // InTx tells whether the job writes through a transaction.
-func (d *Definition) InTx() bool {
-	return d.shape.checkTx != nil || d.shape.batchTx != nil || d.shape.resultTx != nil
-}
+func (d *Definition) InTx() bool { return d.handler.inTx }
 
 // Batched tells whether the job takes many rows at once.
-func (d *Definition) Batched() bool { return d.shape.batch != nil || d.shape.batchTx != nil }
+func (d *Definition) Batched() bool { return d.handler.many != nil }
 
 // Grouped tells whether the job gets all due rows of a group at once.
 func (d *Definition) Grouped() bool { return d.Group != "" }
@@ -134,21 +165,9 @@ func (d *Definition) within(ctx context.Context, around []Middleware, tx *sqlx.T
 }
 
 func (d *Definition) call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-	var one Result
-	var err error
-	switch s := d.shape; {
-	case s.check != nil:
-		one.Next, err = s.check(ctx, rows[0])
-	case s.checkTx != nil:
-		one.Next, err = s.checkTx(ctx, tx, rows[0])
-	case s.result != nil:
-		one, err = s.result(ctx, nil, rows[0])
-	case s.resultTx != nil:
-		one, err = s.resultTx(ctx, tx, rows[0])
-	case s.batch != nil:
-		return s.batch(ctx, rows)
-	default:
-		return s.batchTx(ctx, tx, rows)
+	if d.handler.many != nil {
+		return d.handler.many(ctx, tx, rows)
 	}
-	return []Result{one}, err
+	result, err := d.handler.one(ctx, tx, rows[0])
+	return []Result{result}, err
 }
