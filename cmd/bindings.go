@@ -152,7 +152,7 @@ type pool struct {
 	db *sqlx.DB
 }
 
-func (p *pool) open(ctx context.Context) (*sqlx.DB, error) {
+func (p *pool) open(ctx context.Context) (pgsql.Pool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.db != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -203,7 +204,7 @@ func TestQueriesOnOneDatabaseShareAPool(t *testing.T) {
 	b.query("three", always).Database = b.config.Config.Database.URL
 	queries, release := b.queries()
 	defer release()
-	var pools [3]*sqlx.DB
+	var pools [3]pgsql.Pool
 	for i, query := range queries {
 		db, err := query.DB(t.Context())
 		if err != nil {
@@ -211,7 +212,7 @@ func TestQueriesOnOneDatabaseShareAPool(t *testing.T) {
 		}
 		pools[i] = db
 	}
-	if pools[0] != pools[1] || pools[0] == pools[2] || pools[0] == b.db {
+	if pools[0] != pools[1] || pools[0] == pools[2] || pools[0] == pgsql.Pool(b.db) {
 		t.Errorf("pools %p %p %p", pools[0], pools[1], pools[2])
 	}
 	if a, b := pools[0].Stats().MaxOpenConnections, pools[2].Stats().MaxOpenConnections; a != 4 || b != 2 {

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -59,7 +57,7 @@ type DB interface {
 // NewClient reads the grid and the clock from the database, through any driver for PostgreSQL. It returns
 // pgsql.ErrNotMigrated where the schema is missing. After a change of the width, a client made before rounds to the old
 // grid and the database to the new one.
-func NewClient(ctx context.Context, db *sqlx.DB, cfg Config) (*Client, error) {
+func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) {
 	schema, err := pgsql.ParseSchema(cfg.Schema)
 	if err != nil {
 		return nil, err

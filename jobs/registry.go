@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Definition is a registered job.
@@ -185,10 +187,10 @@ func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 // Through has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver
 // (see package pgxjobs). It is of the database that the runner works on, and its role has the rights of a runner. Default: the
 // runner's pool.
-func Through(db *sqlx.DB) Option {
+func Through(db pgsql.Pool) Option {
 	return func(d *Definition) {
-		d.must(db != nil, "Through: there is no database: db is nil")
-		d.DB = db
+		d.DB = pgsql.Sqlx(db)
+		d.must(d.DB != nil, "Through: %v", pgsql.ErrNoDatabase)
 	}
 }
 

@@ -48,5 +48,5 @@ func (rd *round) beginTx(ctx context.Context, u *unit) (*pgsql.LazyTx, error) {
 	if u.def.DB != nil {
 		return pgsql.BeginLazy(ctx, u.def.DB)
 	}
-	return pgsql.BeginLazy(ctx, rd.run.cfg.DB, forget, unlock)
+	return pgsql.BeginLazy(ctx, rd.run.server.DB, forget, unlock)
 }

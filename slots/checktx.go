@@ -280,7 +280,7 @@ func (r *run) rollBackPrepared(ctx context.Context, number string) {
 	if number == "" {
 		return
 	}
-	conn, err := r.cfg.DB.Connx(ctx)
+	conn, err := r.server.DB.Connx(ctx)
 	if err != nil {
 		return
 	}

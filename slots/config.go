@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
@@ -24,9 +23,9 @@ import (
 
 // Config of a Runner. DB and Registry must be set; every other zero field means its default.
 type Config struct {
-	// DB needs Connections + OwnConnections connections; with fewer, a warning says so, and checks that use DB themselves may wait for
-	// connections that nobody gives back.
-	DB *sqlx.DB
+	// DB is a *sql.DB or a *sqlx.DB. It needs Connections + OwnConnections connections. With fewer, NewRunner logs a
+	// warning, and checks that use DB themselves may wait for connections that other checks hold.
+	DB pgsql.Pool
 	// Schema holds the tables. Default "prescient".
 	Schema string
 	// Registry holds the jobs. Rows of jobs it does not know are left in their slot; see Result.Unknown.
@@ -156,7 +155,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}
-	r.server = server.Server{DB: cfg.DB, Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger}
+	r.server = server.Server{DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger}
 	if err := r.register(ctx); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type Ledger struct {
 }
 
 // NewLedger reads the grid from the database. now is what slots are compared with; nil is the database's clock.
-func NewLedger(ctx context.Context, db *sqlx.DB, schema string, now func() time.Time) (*Ledger, error) {
+func NewLedger(ctx context.Context, db pgsql.Pool, schema string, now func() time.Time) (*Ledger, error) {
 	name, err := pgsql.ParseSchema(schema)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func NewLedger(ctx context.Context, db *sqlx.DB, schema string, now func() time.
 	if now == nil {
 		now = setting.Now
 	}
-	return &Ledger{db: db, schema: name, setting: setting, now: now}, nil
+	return &Ledger{db: pgsql.Sqlx(db), schema: name, setting: setting, now: now}, nil
 }
 
 // In returns a ledger that reads in a transaction of the caller's, which is to have [pgsql.SlotIndexOnly]. What it changes has

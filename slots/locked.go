@@ -79,7 +79,7 @@ func (r *run) recordFree(c *claim, batch []row.Outcome, wait time.Duration) (loc
 	}
 	err = r.server.Retry(r.work, waits, func() error {
 		sent := lost{part: r.parts.Add(1)}
-		err := pgsql.InTx(r.work, r.cfg.DB, func(tx *sqlx.Tx) (err error) {
+		err := pgsql.InTx(r.work, r.server.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
 			if free, busy, err = r.lockFree(tx, batch, wait); err != nil {
 				return err

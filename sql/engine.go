@@ -29,7 +29,7 @@ func (e *EngineError) Error() string { return e.What() + "; " + EngineRemedy }
 
 // RefuseEngine returns an EngineError for a server of an engine that is known not to keep the promises. It needs no
 // schema, and works on a hot standby.
-func RefuseEngine(ctx context.Context, db *sqlx.DB) error {
+func RefuseEngine(ctx context.Context, db Pool) error {
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		for _, ask := range engineSays {
 			var says string

@@ -56,7 +56,7 @@ const MinMajor = 15
 //
 // Any number of processes may call it concurrently: an advisory lock lets one through at a time. The lock belongs to
 // the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
-func Migrate(ctx context.Context, db *sqlx.DB, schema Schema) error {
+func Migrate(ctx context.Context, db Pool, schema Schema) error {
 	if err := RefuseEngine(ctx, db); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResul
 }
 
 // replaceFunctions applies the functions of this code if the schema has others, and tells whether it has.
-func replaceFunctions(ctx context.Context, db *sqlx.DB, schema Schema) (replaced bool, err error) {
+func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced bool, err error) {
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
 		current, _, err := functionsState(ctx, tx, schema)
 		if replaced = err == nil && !current; replaced {
@@ -123,7 +123,7 @@ func replaceFunctions(ctx context.Context, db *sqlx.DB, schema Schema) (replaced
 
 // MigrateDown drops every table, type and function of prescient in the schema, with every row. It drops the schema too, if nothing
 // else is in it. Returns ErrNewer for a schema of newer code, which alone knows what to drop. Idempotent.
-func MigrateDown(ctx context.Context, db *sqlx.DB, schema Schema) error {
+func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 	if err := refuseNewer(ctx, db, schema); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func MigrateDown(ctx context.Context, db *sqlx.DB, schema Schema) error {
 }
 
 // refuseNewer returns ErrNewer for a schema with steps that this code does not have.
-func refuseNewer(ctx context.Context, db *sqlx.DB, schema Schema) error {
+func refuseNewer(ctx context.Context, db Pool, schema Schema) error {
 	steps, err := Migrations(ctx, db, schema)
 	if err != nil || len(steps) == 0 {
 		return err
@@ -157,7 +157,7 @@ func refuseNewer(ctx context.Context, db *sqlx.DB, schema Schema) error {
 
 // Migrations lists every step, oldest first, and which of them the database has, those of newer code, too.
 // Unlike Migrate it writes nothing, so a schema that does not exist has none.
-func Migrations(ctx context.Context, db *sqlx.DB, schema Schema) ([]Migration, error) {
+func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error) {
 	type version struct {
 		number int64
 		at     time.Time
@@ -222,7 +222,7 @@ func PrintMigrations(w io.Writer, schema Schema) error {
 }
 
 // createSchema is apart from the migrations, since their version table is in the schema.
-func createSchema(ctx context.Context, db *sqlx.DB, schema Schema) error {
+func createSchema(ctx context.Context, db Pool, schema Schema) error {
 	if _, err := ParseSchema(string(schema)); err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func refuseOld(version int) error {
 func versionTable(schema Schema) string { return schema.String() + "." + versionTableName }
 
 // provider applies the migrations with goose, which keeps the version table, and the functions with the last of them.
-func provider(db *sqlx.DB, schema Schema) (*goose.Provider, error) {
+func provider(db Pool, schema Schema) (*goose.Provider, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ func provider(db *sqlx.DB, schema Schema) (*goose.Provider, error) {
 			return applyFunctions(ctx, tx, schema)
 		}}, nil))
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db.DB, nil,
+	p, err := goose.NewProvider(goose.DialectPostgres, Sqlx(db).DB, nil,
 		goose.WithTableName(versionTable(schema)),
 		goose.WithSessionLocker(locker),
 		goose.WithDisableGlobalRegistry(true),

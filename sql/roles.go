@@ -47,7 +47,7 @@ var ErrCreateRole = errors.New("the roles are missing, and making them needs CRE
 // nothing to do. The schema must be there. It returns ErrCreateRole where a role is missing and db's may create none, and
 // ErrNewer for a schema that has more than this code knows to grant.
 // Whoever makes the roles is a member of the owner afterwards.
-func MakeRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
+func MakeRoles(ctx context.Context, db Pool, schema Schema) error {
 	script, err := rolesScript(schema)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func literals(schema Schema, names []string) string {
 }
 
 // keepRoles lets the roles have what a migration has added, where the owner of the schema is the role.
-func keepRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
+func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 	var made bool
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		return tx.GetContext(ctx, &made, RolesMade.In(schema), schema.String(), Owner.In(schema))
@@ -129,7 +129,7 @@ var ErrDropRole = errors.New("the role cannot be dropped")
 // Idempotent.
 //
 // It never uses drop owned: an application's objects may belong to a role, too.
-func DropRoles(ctx context.Context, db *sqlx.DB, schema Schema) error {
+func DropRoles(ctx context.Context, db Pool, schema Schema) error {
 	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
 		for _, role := range []Role{Operator, Runner, Reader, App, Owner} {
 			if err := dropRole(ctx, tx, schema, pq.QuoteIdentifier(role.In(schema))); err != nil {

@@ -44,7 +44,7 @@ func IsLike(name, pattern string) bool {
 }
 
 // Schemas returns the schemas that hold the tables and whose names are like a pattern, in which * stands for any letters, by name.
-func Schemas(ctx context.Context, db *sqlx.DB, pattern string) ([]string, error) {
+func Schemas(ctx context.Context, db Pool, pattern string) ([]string, error) {
 	var names []string
 	like := strings.NewReplacer(`_`, `\_`, `*`, `%`).Replace(pattern)
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {

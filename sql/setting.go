@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -41,9 +39,10 @@ var monotonic = time.Now //nolint:forbidigo // measures
 
 // ReadSetting reads the settings. It returns ErrNotMigrated where the schema is older than this code, and ErrNewer where
 // it is newer and says that code of this version must not use it, and an EngineError as RefuseEngine does.
-func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, error) {
+func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
 	var s Setting
-	if db == nil {
+	pool := Sqlx(db)
+	if pool == nil {
 		return s, ErrNoDatabase
 	}
 	var seconds, since, version, usableFrom, clock int64
@@ -53,7 +52,7 @@ func ReadSetting(ctx context.Context, db *sqlx.DB, schema Schema) (Setting, erro
 	})
 	addEngine(&m)
 	err := Retry(func() error {
-		err := m.Read(ctx, db)
+		err := m.Read(ctx, pool)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})

@@ -24,35 +24,36 @@ var ErrNewer = errors.New("the database was migrated by a newer version of presc
 // ErrReadOnly is returned where something is to be written and the server only reads.
 var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: point database.url at the primary, or begin one that may write")
 
-// ErrNoDatabase is returned where nil is given for a database.
-var ErrNoDatabase = errors.New("there is no database: db is nil")
+// ErrNoDatabase is returned if a call gets neither a *sql.DB nor a *sqlx.DB.
+var ErrNoDatabase = errors.New("there is no database: db is nil, or neither a *sql.DB nor a *sqlx.DB")
 
 // InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
 // transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.
 //
 // Every statement goes through a transaction, reads too: database/sql silently repeats an autocommit statement when
 // the connection drops, and a pooler in transaction mode mixes up the answers of parameterised statements outside one.
-func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+func InTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return inTx(ctx, db, nil, fn)
 }
 
 // SerializableTx is InTx for what is read, judged and then changed: fn sees one moment, and is run anew where somebody has changed
 // a row meanwhile that it changes, or another SerializableTx has written what it has read.
-func SerializableTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+func SerializableTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return inTx(ctx, db, &sql.TxOptions{Isolation: sql.LevelSerializable}, fn)
 }
 
 // ReadTx is InTx for what only reads, on a hot standby too.
-func ReadTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+func ReadTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return inTx(ctx, db, &sql.TxOptions{ReadOnly: true}, fn)
 }
 
-func inTx(ctx context.Context, db *sqlx.DB, opts *sql.TxOptions, fn func(tx *sqlx.Tx) error) error {
-	if db == nil {
+func inTx(ctx context.Context, db Pool, opts *sql.TxOptions, fn func(tx *sqlx.Tx) error) error {
+	pool := Sqlx(db)
+	if pool == nil {
 		return ErrNoDatabase
 	}
 	return Retry(func() error {
-		return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, opts) }, fn)
+		return Commit(func() (*sqlx.Tx, error) { return pool.BeginTxx(ctx, opts) }, fn)
 	})
 }
 

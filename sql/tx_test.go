@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -156,7 +157,8 @@ func TestADatabaseThatIsNilIsNamed(t *testing.T) {
 	t.Parallel()
 	_, read := pgsql.ReadSetting(t.Context(), nil, "")
 	_, schemas := pgsql.Schemas(t.Context(), nil, "*")
-	for name, err := range map[string]error{"ReadSetting": read, "Schemas": schemas, "Migrate": pgsql.Migrate(t.Context(), nil, "")} {
+	_, without := pgsql.ReadSetting(t.Context(), (*sql.DB)(nil), "")
+	for name, err := range map[string]error{"ReadSetting": read, "a nil *sql.DB": without, "Schemas": schemas, "Migrate": pgsql.Migrate(t.Context(), nil, "")} {
 		if err == nil || !strings.Contains(err.Error(), "there is no database: db is nil") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -36,7 +36,7 @@ type Config struct {
 	Width time.Duration
 	// DB is a database that the test has already, for itself; prescient's schema is made in it where it is missing.
 	// Default: a new one, which is dropped at the end of the test.
-	DB *sqlx.DB
+	DB pgsql.Pool
 	// Schema holds the tables of prescient. Default "prescient".
 	Schema string
 }
@@ -64,7 +64,7 @@ type Kit struct {
 // nothing. What runs log goes to the log of the test.
 func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
-	k := &Kit{DB: cfg.DB, t: t}
+	k := &Kit{DB: pgsql.Sqlx(cfg.DB), t: t}
 	if k.DB == nil {
 		k.URL = pgtest.URL(t)
 		var err error

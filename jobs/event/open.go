@@ -14,15 +14,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/jmoiron/sqlx"
-
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Config is what the openers of publishers get beside the URL. Each takes what it needs.
 type Config struct {
 	// DB and Schema are the store of the jobs, for outbox.
-	DB     *sqlx.DB
+	DB     pgsql.Pool
 	Schema pgsql.Schema
 	// Secret signs what webhook sends, as Standard Webhooks has it ("whsec_" and base64). Empty: unsigned.
 	Secret string

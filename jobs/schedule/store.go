@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -44,7 +43,7 @@ type Store struct {
 }
 
 // NewStore returns pgsql.ErrNotMigrated where the schema is missing.
-func NewStore(ctx context.Context, db *sqlx.DB, cfg Config) (*Store, error) {
+func NewStore(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, jobs.DefaultMaxPayload)
 	// A crontab may have its next instant in many years, such as 29 February on a Sunday.
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema, Horizon: math.MaxInt64, Now: cfg.Now})

@@ -71,7 +71,7 @@ func (w *world) exec(query string, args ...any) {
 	}
 }
 
-func (w *world) queries(context.Context) (*sqlx.DB, error) { return w.pool, nil }
+func (w *world) queries(context.Context) (pgsql.Pool, error) { return w.pool, nil }
 
 // config binds the job "unshipped" to a query.
 func (w *world) config(query string, change ...func(*sqljob.Config)) sqljob.Config {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Config says which job is which query. Name, Query, DB, Publisher and Source must be set; every other zero field means
@@ -26,7 +27,7 @@ type Config struct {
 	Query string
 	// DB returns where the query runs, a pool that lives on; while it returns an error, that is every row's. The pool is
 	// not the runner's, even for the same database: a slow query would hold what the runner needs to keep its leases.
-	DB func(ctx context.Context) (*sqlx.DB, error)
+	DB func(ctx context.Context) (pgsql.Pool, error)
 	// Role is what the query runs as; the user of DB must be allowed to take it. Default: that user.
 	Role string
 	// Timeout limits the query, in steps of a millisecond, and to the 24 days that the server knows at the most. Default 30 s.

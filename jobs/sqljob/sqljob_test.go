@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -299,7 +298,7 @@ func TestADatabaseThatCannotBeReachedIsAnErrorUntilItCan(t *testing.T) {
 	w.exec(`insert into orders values (1, 'ada', null, null)`)
 	w.due(slot(1), "1")
 	cfg := w.config(unshipped, func(c *sqljob.Config) {
-		c.DB = func(context.Context) (*sqlx.DB, error) { return nil, errors.New("no route to host") }
+		c.DB = func(context.Context) (pgsql.Pool, error) { return nil, errors.New("no route to host") }
 	})
 	w.run(slot(1), cfg)
 	diff(t, map[string]string{"1": `12:30:00 query of job "unshipped": no route to host`}, w.state())
@@ -339,7 +338,7 @@ func TestAQueryRunsOnAHotStandby(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = standby.Close() })
 	cfg := w.config(`select k as entity_key, 'true'::json as event from unnest($1::text[]) k where pg_is_in_recovery()`,
-		func(c *sqljob.Config) { c.DB = func(context.Context) (*sqlx.DB, error) { return standby, nil } })
+		func(c *sqljob.Config) { c.DB = func(context.Context) (pgsql.Pool, error) { return standby, nil } })
 	if err := sqljob.Check(t.Context(), cfg); err != nil {
 		t.Error(err)
 	}

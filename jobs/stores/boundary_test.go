@@ -212,7 +212,7 @@ func (c *trial) all() (list []found) {
 			select (payload ->> 'n')::integer as n, entity_key as key, '' as outcome, next_check_at as slot from prescient.future_job where entity_name = 'order'
 			union all
 			select (payload ->> 'n')::integer, entity_key, outcome, slot from prescient.future_job_history where entity_name = 'order'`).In(pgsql.Schema(s.Schema))
-		if err := s.DB.SelectContext(c.t.Context(), &part, query); err != nil {
+		if err := pgsql.Sqlx(s.DB).SelectContext(c.t.Context(), &part, query); err != nil {
 			c.t.Fatal(err)
 		}
 		for _, f := range part {

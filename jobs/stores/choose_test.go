@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -175,7 +176,7 @@ func TestAStoreWhoseTablesAreLockedHoldsUpNoneOfTheOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(5)))
-	holder := w.b.DB.MustBegin()
+	holder := pgsql.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.setting in access exclusive mode")
 	moved, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"c"}})
@@ -192,7 +193,7 @@ func TestARefreshThatBeganEarlierAndEndsLaterForgetsNothing(t *testing.T) {
 	w := setup(t)
 	name := get[string](t, w.a, "select current_database()")
 	began := get[time.Time](t, w.c, "select clock_timestamp()")
-	holder := w.b.DB.MustBegin()
+	holder := pgsql.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.setting in access exclusive mode")
 	ended := make(chan struct{})

@@ -16,7 +16,7 @@ func ExampleSet_ByKey() {
 		if err != nil {
 			return err
 		}
-		tx, err := store.DB.BeginTxx(ctx, nil)
+		tx, err := store.DB.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}

@@ -294,7 +294,7 @@ const mostChecks = 2
 func (p *play) read(s *stores.Store, query string, into map[string]int) {
 	p.t.Helper()
 	var texts []string
-	if err := s.DB.SelectContext(p.t.Context(), &texts, pgsql.NewStatement(query).In(pgsql.Schema(s.Schema))); err != nil {
+	if err := pgsql.Sqlx(s.DB).SelectContext(p.t.Context(), &texts, pgsql.NewStatement(query).In(pgsql.Schema(s.Schema))); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, text := range texts {

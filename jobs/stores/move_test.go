@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -366,7 +367,7 @@ func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(5)))
-	opening, err := w.a.DB.BeginTxx(t.Context(), nil)
+	opening, err := pgsql.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,12 +409,12 @@ func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *te
 	exec(t, w.b, `insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data)
 		select 'a', 1, 1, 'remind', 'order', '1', '', (to_jsonb(f) || jsonb_build_object('next_check_at', $1::timestamptz))::json
 		from prescient.future_job f`, asked)
-	holder := w.b.DB.MustBegin()
+	holder := pgsql.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job for update")
 	var moving sync.WaitGroup
 	moving.Go(func() { exec(t, w.b, "select prescient.settle_rows('a', 1, array[1], 'a', 'b')") })
-	for pgtest.Waits(t, w.b.DB) == 0 {
+	for pgtest.Waits(t, pgsql.Sqlx(w.b.DB)) == 0 {
 	}
 	released := asked
 	for !released.After(asked.Add(time.Second)) {

@@ -79,7 +79,7 @@ func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, sca
 			}
 			return err
 		})
-		if !pgsql.Several(s.DB) {
+		if !pgsql.Several(pgsql.Sqlx(s.DB)) {
 			return m.SendEach(ctx, tx)
 		}
 		return m.Send(ctx, tx)

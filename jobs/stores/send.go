@@ -27,7 +27,7 @@ func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, ar
 	var err error
 	settings := s.in(pgsql.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
 	for began := monotonic(); err == nil; {
-		err = m.Commit(ctx, s.DB, settings)
+		err = m.Commit(ctx, pgsql.Sqlx(s.DB), settings)
 		if err == nil {
 			return nil
 		}

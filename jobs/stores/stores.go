@@ -22,8 +22,8 @@ import (
 type Store struct {
 	// Name tells it from the others, and decides which keys it gets: with another name it gets others.
 	Name string
-	// DB is the database, opened by the application, which closes it.
-	DB *sqlx.DB
+	// DB is the database, a *sql.DB or a *sqlx.DB. The application opens and closes it.
+	DB pgsql.Pool
 	// Schema holds the tables. Default "prescient".
 	Schema string
 

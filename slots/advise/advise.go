@@ -71,7 +71,7 @@ func (a *Advice) At(open float64) (time.Duration, bool) {
 
 // Advise returns advice about the jobs of which there is history, in the order of their names, each followed by its classes, and how
 // many rows of history it has read for it. width is that of the slots.
-func Advise(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
+func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
 		list, taken, err = InTx(ctx, tx, schema, q, width)
 		return err

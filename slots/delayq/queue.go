@@ -70,7 +70,7 @@ type Queue struct {
 // needs a role that may create schemas, and a connection to PostgreSQL itself rather than a pooler; where there is
 // none, make it beforehand with `prescient --schema mail migrate up` and `prescient --schema mail slots set-width 1s`.
 // A queue of another width is an error. ctx is that of opening it alone: the queue is open until Close.
-func Open(ctx context.Context, db *sqlx.DB, cfg Config) (*Queue, error) {
+func Open(ctx context.Context, db pgsql.Pool, cfg Config) (*Queue, error) {
 	cfg.Width = cmp.Or(cfg.Width, DefaultWidth)
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func Open(ctx context.Context, db *sqlx.DB, cfg Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Schema, err)
 	}
-	q := &Queue{db: db, cfg: cfg, client: client}
+	q := &Queue{db: pgsql.Sqlx(db), cfg: cfg, client: client}
 	q.open, q.close = context.WithCancel(context.WithoutCancel(ctx))
 	return q, nil
 }
@@ -109,7 +109,7 @@ func (c Config) validate() error {
 }
 
 // ensure makes the schema and sets the width of a new one.
-func ensure(ctx context.Context, db *sqlx.DB, cfg Config) error {
+func ensure(ctx context.Context, db pgsql.Pool, cfg Config) error {
 	ledger, err := slots.NewLedger(ctx, db, cfg.Schema, nil)
 	if errors.Is(err, pgsql.ErrNotMigrated) {
 		if err = pgsql.Migrate(ctx, db, pgsql.Schema(cfg.Schema)); err == nil {
@@ -129,7 +129,7 @@ func ensure(ctx context.Context, db *sqlx.DB, cfg Config) error {
 }
 
 // setWidth sets the width of a queue that was never used, and whose width nobody has set.
-func setWidth(ctx context.Context, db *sqlx.DB, cfg Config, ledger *slots.Ledger) error {
+func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledger) error {
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema})
 	if err != nil {
 		return err

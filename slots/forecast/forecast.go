@@ -3,16 +3,15 @@ package forecast
 import (
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Config of a forecast. DB must be set; every other zero field means its default.
 type Config struct {
 	// DB gives one connection.
-	DB *sqlx.DB
+	DB pgsql.Pool
 	// Schema holds the tables. Default "prescient".
 	Schema string
 	// Now is what slots are compared with, for a replay of the past or the future. Default: the database's clock.

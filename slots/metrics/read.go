@@ -31,7 +31,7 @@ const (
 // Source is the database of the jobs. DB must be set; every other zero field means its default.
 type Source struct {
 	// DB gives one connection for a read.
-	DB *sqlx.DB
+	DB pgsql.Pool
 	// Schema holds the tables. Default "prescient".
 	Schema string
 	// Registry has the jobs of the binary: their counters begin at 0, and those with an SLA have theirs. Default: each when

@@ -45,7 +45,7 @@ type Replay struct {
 
 // Config of a replay in a schema that is there. DB and Registry must be set.
 type Config struct {
-	DB       *sqlx.DB
+	DB       pgsql.Pool
 	Schema   string // migrated, and without a slot in its ledger. Default "prescient"
 	Registry *jobs.Registry
 	Start    time.Time    // where the clock is set to
@@ -56,8 +56,8 @@ type Config struct {
 // are registered later are not run.
 // db serves the replay alone where it can: opened by Connect it is much faster, and loses at the most what can be
 // replayed.
-func Open(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, start time.Time) (*Replay, error) {
-	made := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: db}
+func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start time.Time) (*Replay, error) {
+	made := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: pgsql.Sqlx(db)}
 	if err := pgsql.Migrate(ctx, db, pgsql.Schema(made.Schema)); err != nil {
 		return nil, errors.Join(err, made.Close(ctx))
 	}
@@ -70,7 +70,7 @@ func Open(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, start time.
 
 // New is Open in a schema that is there, for one who has the database to himself and need not Close the replay.
 func New(ctx context.Context, cfg Config) (r *Replay, err error) {
-	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: cfg.DB}
+	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pgsql.Sqlx(cfg.DB)}
 	if r.Ledger, err = slots.NewLedger(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ type Outbox struct {
 var _ event.TxPublisher = (*Outbox)(nil)
 
 // New returns the outbox of a database.
-func New(db *sqlx.DB, schema pgsql.Schema) *Outbox { return &Outbox{db, schema} }
+func New(db pgsql.Pool, schema pgsql.Schema) *Outbox { return &Outbox{pgsql.Sqlx(db), schema} }
 
 // Close does nothing: the database is the caller's.
 func (o *Outbox) Close() error { return nil }

@@ -1,0 +1,69 @@
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func TestAPoolOfDatabaseSQLServesWhereOneOfSqlxDoes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, db := t.Context(), w.db.DB
+	if err := pgsql.Migrate(ctx, db, pgsql.DefaultSchema); err != nil {
+		t.Fatal(err)
+	}
+	client, err := jobs.NewClient(ctx, db, jobs.Config{Now: w.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schedules, err := schedule.NewStore(ctx, db, schedule.Config{Now: w.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := schedules.Create(ctx, db, schedule.Spec{ID: "report", Crontab: "0 6 * * *"}); err != nil {
+		t.Error(err)
+	}
+	ledger, err := slots.NewLedger(ctx, db, "", w.clock.Now)
+	if err != nil || ledger.Grid() != w.ledger.Grid() {
+		t.Error(ledger.Grid(), err)
+	}
+
+	check := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		var is string
+		err := tx.QueryRowContext(ctx, "select $1::text", job.EntityKey).Scan(&is)
+		if err == nil && is != job.EntityKey {
+			err = fmt.Errorf("got %q", is)
+		}
+		return nil, err
+	}
+	w.registry.RegisterTx("runner's pool", check)
+	w.registry.RegisterTx("own pool", check, jobs.Through(db))
+	for _, job := range []string{"runner's pool", "own pool"} {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range 10 {
+			row := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(key), CheckAt: slot(1)}
+			if _, err := client.Enqueue(ctx, tx, row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result := w.run(slot(1), func(c *slots.Config) { c.DB = db })
+	if result.Finished != 20 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
+	}
+}
