@@ -15,7 +15,7 @@ build: ## build bin/prescient
 	go build -o bin/prescient ./cmd/prescient
 
 demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an outage, catch-up
-	@bin/prescient demo
+	@bin/prescient dev-db demo
 
 test: postgres promtool languages browser ## every test, with the race detector, on a PostgreSQL that the tests start themselves
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m ./...

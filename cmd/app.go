@@ -84,7 +84,6 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	a.setLog(config.Default().Log)
 	a.reached = false
 	root := a.root()
-	a.shells(root)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		a.complete(root)
 	}
@@ -148,13 +147,13 @@ func (a *App) root() *cobra.Command {
 	config.Flags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&a.chosen, "store", "", "work on the store of this `NAME` alone, or on those of a pattern; see stores in the configuration file")
 	versionFlag(root)
-	root.InitDefaultHelpFlag() // else what follows --help would be taken for its value
+	root.CompletionOptions.DisableDefaultCmd = true // see install completion
+	root.InitDefaultHelpFlag()                      // else what follows --help would be taken for its value
 	root.AddCommand(
-		newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newStatus(a), newForecast(a), newWhy(a), newAdvise(a),
-		newSlots(a), newJobs(a), newHistory(a), newSchedules(a), newEvents(a), newStores(a),
-		newSpool(a),
-		newMigrate(a), newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a),
-		newDoctor(a), newDB(a), newConfig(a), newDemo(a), newVersion(a), newFlagsTopic(),
+		newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newSpool(a),
+		newStatus(a), newWhy(a), newPlan(a), newDoctor(a),
+		newJobs(a), newSlots(a), newSchedules(a), newEvents(a), newStores(a),
+		newMigrate(a), newInstall(a), newConfig(a), newDevDB(a), newFlagsTopic(),
 	)
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
@@ -350,7 +349,7 @@ func hint(err error) string {
 	case !ok || answer.Code == pqerror.UndefinedFunction: // whose hint is on types, and it is the schema that is missing
 		return ""
 	case answer.Code == pqerror.UndefinedFile && strings.HasPrefix(answer.Message, "could not load library"):
-		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: prescient db stop"
+		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: prescient dev-db stop"
 	case answer.Hint != "":
 		return "; " + answer.Hint
 	}

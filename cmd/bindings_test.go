@@ -241,25 +241,24 @@ func TestADatabaseThatIsDownAtFirstIsOpenedLater(t *testing.T) {
 	}
 }
 
-func TestConfigCheckFindsQueriesThatCannotRun(t *testing.T) {
+func TestDoctorTriesTheQueriesOfSQLJobs(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		query string
-		code  Code
-		want  string
+		query    string
+		want     string
+		findings int
 	}{
-		"good": {always, Done, `^job a.b, on the database of the jobs: its query can run\n$`},
-		"bad":  {"select 1 form x", Found, `^job a.b, on the database of the jobs: query of job "a.b": pq: syntax error at or near "x"`},
+		"good": {always, `^job a.b, on the database of the jobs: its query can run$`, 0},
+		"bad":  {"select 1 form x", `^job a.b, on the database of the jobs: query of job "a.b": pq: syntax error at or near "x"`, 1},
 	} {
 		b := setupBound(t)
-		var out bytes.Buffer
-		b.Out, b.output = &out, outputTable
 		b.query("a.b", test.query)
-		if err := checkConfig(t.Context(), b.App); codeOf(err) != test.code {
-			t.Errorf("%s: %v", name, err)
+		tried := b.triedQueries(t.Context())
+		if len(tried) != 1 || !regexp.MustCompile(test.want).MatchString(tried[0].String()) {
+			t.Errorf("%s: %v does not match %s", name, tried, test.want)
 		}
-		if !regexp.MustCompile(test.want).MatchString(out.String()) {
-			t.Errorf("%s: %q does not match %s", name, out.String(), test.want)
+		if found := b.examineQueries(tried); len(found) != test.findings {
+			t.Errorf("%s: %v", name, found)
 		}
 	}
 }

@@ -34,7 +34,7 @@ type offer func(ctx context.Context, a *App) []string
 // offers has what a shell completes, by what help calls it: an argument, or what a flag takes.
 var offers = map[string]offer{
 	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
-	"LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
+	"SHELL": offerWords(shells...), "LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
 }
 
 // complete lets a shell complete the arguments and flags of a command and those below it.
@@ -62,33 +62,6 @@ func (a *App) complete(c *cobra.Command) {
 	}
 	c.PersistentFlags().VisitAll(complete)
 	c.LocalNonPersistentFlags().VisitAll(complete)
-}
-
-// shells makes three things right of cobra's own command that writes the scripts of shells: one that cannot be written is a
-// failure; a shell that it does not know is refused, instead of writing its help into the file that the shell is to read; and
-// fish, which evaluates what has been typed so far, is to read each word as one. There may be a name from the database among them.
-func (a *App) shells(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	c, _, err := root.Find([]string{"completion"})
-	if err != nil {
-		return
-	}
-	wantOneOf(c, c.Commands())
-	for _, c := range c.Commands() {
-		c.PreRun = func(*cobra.Command, []string) { a.reached = true }
-		if c.Name() != "fish" {
-			continue
-		}
-		c.RunE = func(c *cobra.Command, _ []string) error {
-			var script strings.Builder
-			plain, _ := c.Flags().GetBool("no-descriptions")
-			if err := root.GenFishCompletion(&script, !plain); err != nil {
-				return err
-			}
-			// See https://github.com/spf13/cobra/pull/2095.
-			return a.lines(strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
-		}
-	}
 }
 
 // completion offers what is known of a kind, without a word about what is not.

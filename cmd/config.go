@@ -8,7 +8,7 @@ import (
 )
 
 func newConfig(a *App) *cobra.Command {
-	return group("config", "Show and check the settings", newConfigCheck(a), a.withOutput(&cobra.Command{
+	return group("config", "Show the settings", a.withOutput(&cobra.Command{
 		Use:   "show",
 		Short: "Show every setting, its value and where that comes from",
 		Long: `Show every setting, its value and where that comes from: a flag, else the environment, else the

@@ -67,7 +67,7 @@ func TestTheCrontabOfTheREADMEIsPrinted(t *testing.T) {
 	var out, log bytes.Buffer
 	app := cmd.New(jobs.NewRegistry())
 	app.Name, app.Out, app.Err = "orders", &out, &log
-	args := strings.Fields("crontab --user=orders --width=15m --timezone=Etc/UTC --binary=/usr/local/bin/orders --config=" + config)
+	args := strings.Fields("install crontab --user=orders --width=15m --timezone=Etc/UTC --binary=/usr/local/bin/orders --config=" + config)
 	if code := app.Run(t.Context(), args); code != cmd.Done {
 		t.Fatal(&log)
 	}
@@ -81,17 +81,17 @@ func TestTheCrontabOfTheREADMEIsPrinted(t *testing.T) {
 // script's own: it has a file system of its own over cron's directory.
 const installs = `set -e
 mount -t tmpfs none /var/spool/cron/crontabs
-install="$ORDERS crontab --binary $ORDERS --config $CONFIG --timezone Etc/UTC"
-$install --install
+install="$ORDERS install crontab --binary $ORDERS --config $CONFIG --timezone Etc/UTC"
+$install --apply
 crontab -l | grep -v '^#'
 printf 'MAILTO=""\n7 7 * * *  true # no more than this' > "$DIR/theirs"
 printf '\n' | cat "$DIR/theirs" - | crontab -
-$install --install
+$install --apply
 crontab -l | head -n 2 | cmp - "$DIR/whole"
-$install --install | grep 'nothing to do'
+$install --apply | grep 'nothing to do'
 crontab -l > "$DIR/both"
-if $install --install --width 1m; then exit 1; fi
-if $ORDERS crontab --binary $ORDERS --config "$DIR/missing.yaml" --install --width 1h; then exit 1; fi
+if $install --apply --width 1m; then exit 1; fi
+if $ORDERS install crontab --binary $ORDERS --config "$DIR/missing.yaml" --apply --width 1h; then exit 1; fi
 crontab -l | cmp - "$DIR/both"
 line=$(crontab -l | sed -n 's/^[*]\/15 [*] [*] [*] [*] //p')
 env -i HOME=/ LOGNAME=root SHELL=/bin/sh PATH=/usr/bin:/bin /bin/sh -c "cd /; $line"
@@ -168,7 +168,7 @@ func TestTheCrontabThatIsPrintedRunsItsDatabaseUnderCron(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	db.MustExec(`update prescient.setting set since = $1`, time.Now().UTC().Truncate(time.Minute).Add(-time.Minute))
 
-	table := run("crontab", "--user", "root", "--mailto", "")
+	table := run("install", "crontab", "--user", "root", "--mailto", "")
 	const check, often = "9 * * * *  root  orders status --check\n", "* * * * *  root  orders status --check || touch "
 	if !strings.Contains(table, "PRESCIENT_CONFIG="+config) || !strings.Contains(table, check) {
 		t.Fatal(table)

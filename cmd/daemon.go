@@ -28,7 +28,7 @@ replaced by the others.
 
 A slot that takes longer than the width goes on beside the next one. Each of the two, and catch-up, has --workers and
 --connections of its own, so the daemon needs up to 3 x (--connections + 5) connections. Where history.keep is set it
-also does once a day what "history prune" does.
+also does once a day what "jobs prune" does.
 
 On SIGTERM it finishes what it is checking, within --grace, records it and exits 0. It exits 1 when a check has ignored
 its timeout: only the end of the process ends that, so let it be started again. Without a database it does not

@@ -28,17 +28,24 @@ func newDoctor(a *App) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for what will hurt before it does, and say what mends it",
 		Long: `Look for what will hurt before it does: settings that cron would not see, secrets that everybody can read, a configuration
-file that another user may have written, queries of sql_jobs that cannot run, a missing directory of events.to, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
+file that another user may have written, a slots.width that is not the database's, queries of sql_jobs that cannot run, a
+missing directory of events.to, private addresses that events.allow lacks, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
 that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
 missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
 finds. Each finding comes with the
-command that mends it. The exit code is 3 where one needs action. Nothing is changed.
+command that mends it. The exit code is 3 where one needs action. Nothing is changed, and no
+query of sql_jobs is run: the server only says whether it understands it, and which columns it has.
 
 This command, like every other, says who holds a lock that it has waited for, some seconds long.`,
 		Example: `  prescient doctor
   prescient doctor --output json | jq -r '.findings[].do'`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return a.over(c.Context(), examine) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.checkNames(a.registry); err != nil {
+				return err
+			}
+			return a.over(c.Context(), examine)
+		},
 	}))
 }
 
@@ -47,6 +54,7 @@ type doctorView struct {
 	OK       bool             `json:"ok"` // nothing needs action
 	Settings []settingView    `json:"settings"`
 	Findings []doctor.Finding `json:"findings"`
+	Queries  []queryView      `json:"queries"` // of sql_jobs, as far as they were tried
 }
 
 // settingView is a setting that is not the default.
@@ -66,7 +74,13 @@ func examine(ctx context.Context, a *App) error {
 	}
 	db, err := a.connect(ctx)
 	if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == Usage || err != nil && ctx.Err() != nil {
-		return err
+		if len(view.Findings) == 0 {
+			return err
+		}
+		if found := printDoctor(a, view); codeOf(found) == Failure {
+			return found
+		}
+		return err // which no finding can repeat: without a database the rest is not known
 	}
 	if err != nil {
 		view.Findings = append(view.Findings, doctor.Finding{
@@ -84,7 +98,8 @@ func examine(ctx context.Context, a *App) error {
 		return err
 	}
 	view.Findings = append(view.Findings, found...)
-	view.Findings = append(view.Findings, a.examineQueries(ctx)...)
+	view.Queries = a.triedQueries(ctx)
+	view.Findings = append(view.Findings, a.examineQueries(view.Queries)...)
 	if unread == nil {
 		health, err := a.examineHealth(ctx, db, setting)
 		if err != nil {
@@ -179,6 +194,9 @@ func printDoctor(a *App, view doctorView) error {
 	if view.Findings == nil {
 		view.Findings = []doctor.Finding{}
 	}
+	if view.Queries == nil {
+		view.Queries = []queryView{}
+	}
 	if err := a.print(view, func() error { return printExamined(a, view) }); err != nil || view.OK {
 		return err
 	}
@@ -192,6 +210,11 @@ func printExamined(a *App, view doctorView) error {
 	}
 	if len(view.Findings) == 0 {
 		err = a.lines("nothing is wrong")
+	}
+	for _, q := range view.Queries {
+		if q.Problem == "" {
+			err = errors.Join(err, a.sentence(q.String()))
+		}
 	}
 	if len(view.Settings) == 0 {
 		return err

@@ -30,7 +30,7 @@ const codesHelp = `Exit codes:
   0  done, or nothing to do
   1  failure
   2  unknown command, bad flag or argument, bad configuration
-  3  a check (--check, doctor, config check) found something wrong, or a run a job that cannot run
+  3  a check (--check, doctor) found something wrong, or a run a job that cannot run
   4  stopped by a signal before it was done; the rest of a slot is left to another runner, or to catch-up`
 
 // ExitError gives a command's error another code than Failure. One without Err prints nothing: the command has said

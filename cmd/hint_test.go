@@ -15,7 +15,7 @@ func TestAServerWhoseFilesWereReplacedUnderItIsToBeRestarted(t *testing.T) {
 	err := fmt.Errorf("read the status: %w", &pq.Error{
 		Code: pqerror.UndefinedFile, Message: `could not load library "/usr/lib/postgresql/15/lib/plpgsql.so": undefined symbol: heap_datum_update_type`,
 	})
-	if got := hint(err); !strings.Contains(got, "restart it") || !strings.Contains(got, "prescient db stop") {
+	if got := hint(err); !strings.Contains(got, "restart it") || !strings.Contains(got, "prescient dev-db stop") {
 		t.Errorf("hint %q", got)
 	}
 	missing := &pq.Error{Code: pqerror.UndefinedFile, Message: `could not open file "x": No such file or directory`}

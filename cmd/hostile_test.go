@@ -53,14 +53,14 @@ func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 		{"doctor"},
 		{"jobs", "registered"},
 		{"jobs", "list"},
-		{"jobs", "show", evil, evil},
+		{"jobs", "list", "--entity", evil, "--key", evil},
 		{"why", evil, evil},
-		{"history", "list"},
-		{"history", "show", evil, evil},
-		{"history", "stats"},
+		{"jobs", "history"},
+		{"jobs", "history", "--entity", evil, "--key", evil},
+		{"jobs", "stats"},
 		{"slots", "list"},
-		{"forecast"},
-		{"advise"},
+		{"plan", "forecast"},
+		{"plan", "advise"},
 		{"schedules", "list"},
 		{"schedules", "show", sched},
 		{"schedules", "show", "no" + evil},
@@ -123,7 +123,7 @@ func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"status", "doctor", "jobs registered", "jobs list", "why " + evil, "history list", "schedules list", "events tail", "jobs pause"} {
+	for _, want := range []string{"status", "doctor", "jobs registered", "jobs list", "why " + evil, "jobs history", "schedules list", "events tail", "jobs pause"} {
 		for _, format := range []string{"table", "json"} {
 			if key := "[" + want + "] " + format; !seen[key] {
 				t.Errorf("%q shows nothing of the untrusted text, so it proves nothing", key)

@@ -25,6 +25,11 @@ import (
 // usualConfig is the configuration file of commands that are started with no environment.
 const usualConfig = "/etc/prescient/prescient.yaml"
 
+func newInstall(a *App) *cobra.Command {
+	return group("install", "Print or install what starts this binary: cron, systemd, Kubernetes; manual pages and completion",
+		newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a), newCompletion(a))
+}
+
 const widthHelp = `The width of the slots is that of the database; --width, where that cannot be reached. The first line says which.`
 
 type installOptions struct {

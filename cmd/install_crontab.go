@@ -23,9 +23,9 @@ import (
 
 type crontabOptions struct {
 	installOptions
-	file    string
-	install bool
-	remove  bool
+	file   string
+	apply  bool
+	remove bool
 }
 
 func newCrontab(a *App) *cobra.Command {
@@ -36,7 +36,7 @@ func newCrontab(a *App) *cobra.Command {
 		Long: `Print a crontab that runs this binary at each slot, catches up after it, and tells by mail what is wrong. It names
 the configuration file that this command has read: cron knows nothing of this shell.
 
-  --install     puts the lines into the crontab of the user who runs this command, as a block between two marks. It
+  --apply       puts the lines into the crontab of the user who runs this command, as a block between two marks. It
                 replaces the block of the same binary, configuration file and --store, keeps every other line, and shows
                 what changes. Once more changes nothing.
   --remove      removes that block.
@@ -49,15 +49,15 @@ A command that fails changes nothing.
 Slots are instants in UTC, and cron goes by the zone of the machine. Where the two do not fit, because of summer time or
 because a width divides no hour, the lines start a run more often: one that finds its slot done does nothing. Slots that
 do not begin with a minute are for the daemon.`,
-		Example: `  prescient crontab --install
-  prescient crontab --user orders --write /etc/cron.d/` + a.Name + `
-  prescient crontab --width 15m --timezone Europe/Berlin  # for another machine`,
+		Example: `  prescient install crontab --apply
+  prescient install crontab --user orders --write /etc/cron.d/` + a.Name + `
+  prescient install crontab --width 15m --timezone Europe/Berlin`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(c.Flags().Changed("mailto")); err != nil {
 				return err
 			}
-			if o.install || o.remove {
+			if o.apply || o.remove {
 				return installCrontab(c.Context(), a, &o)
 			}
 			return printCrontab(c.Context(), a, &o)
@@ -71,13 +71,13 @@ do not begin with a minute are for the daemon.`,
 	fs.StringVar(&o.MailTo, "mailto", "root", "`ADDRESS` that gets what the commands of a file in /etc/cron.d print")
 	fs.StringVar(&o.timezone, "timezone", "", "`ZONE` of cron's clock; default: this machine's")
 	fs.StringVar(&o.file, "write", "", "write a new `FILE` of /etc/cron.d instead of printing it")
-	fs.BoolVar(&o.install, "install", false, "put the lines into the crontab of the user who runs this command")
+	fs.BoolVar(&o.apply, "apply", false, "put the lines into the crontab of the user who runs this command")
 	fs.BoolVar(&o.remove, "remove", false, "remove them from it")
 	for _, other := range []string{"write", "user", "mailto"} {
-		c.MarkFlagsMutuallyExclusive("install", other)
+		c.MarkFlagsMutuallyExclusive("apply", other)
 		c.MarkFlagsMutuallyExclusive("remove", other)
 	}
-	c.MarkFlagsMutuallyExclusive("install", "remove")
+	c.MarkFlagsMutuallyExclusive("apply", "remove")
 	return c
 }
 
@@ -134,7 +134,7 @@ func installCrontab(ctx context.Context, a *App, o *crontabOptions) error {
 		return err
 	}
 	block := install.File{Path: "crontab"}
-	if o.install {
+	if o.apply {
 		if block, err = o.lines(ctx, a); err != nil {
 			return err
 		}

@@ -36,10 +36,13 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 ` + widthHelp,
 		Example: `  kubectl create secret generic ` + install.KubernetesName(a.Name) + ` \
     --from-file=/etc/prescient/prescient.yaml
-  prescient kubernetes --image example.com/` + a.Name + `:1 | kubectl apply -f -
-  prescient kubernetes --image example.com/` + a.Name + `:1 --daemon --replicas 3
+  prescient install kubernetes --image example.com/` + a.Name + `:1 |
+    kubectl apply -f -
+  prescient install kubernetes --image example.com/` + a.Name + `:1 \
+    --daemon --replicas 3
 
-  prescient kubernetes --image example.com/` + a.Name + `:1 --helm --write chart
+  prescient install kubernetes --image example.com/` + a.Name + `:1 \
+    --helm --write chart
   helm install ` + install.KubernetesName(a.Name) + ` ./chart`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printKubernetes(c.Context(), a, &o) },

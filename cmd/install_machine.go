@@ -57,10 +57,10 @@ to be seen. Nothing is installed, unless --write says where.
 The configuration file that this command has read is handed to the service by systemd, so it may be root's alone.
 
 ` + widthHelp,
-		Example: `  prescient systemd --write /etc/systemd/system
+		Example: `  prescient install systemd --write /etc/systemd/system
   systemctl daemon-reload && systemctl enable --now ` + a.Name + `-run.timer
 
-  prescient systemd --daemon --write /etc/systemd/system
+  prescient install systemd --daemon --write /etc/systemd/system
   systemctl daemon-reload && systemctl enable --now ` + a.Name + `-daemon`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printSystemd(c.Context(), a, &o) },

@@ -26,12 +26,12 @@ var update = flag.Bool("update", false, "rewrite the files of deploy")
 
 // deployed are the commands that print the files of a directory of deploy.
 var deployed = []struct{ dir, command string }{
-	{"cron.d", "crontab --user prescient --binary /usr/local/bin/prescient --timezone Etc/UTC"},
-	{"systemd", "systemd --binary /usr/local/bin/prescient"},
-	{"systemd", "systemd --binary /usr/local/bin/prescient --daemon"},
-	{"kubernetes", "kubernetes --image registry.example.com/prescient:1"},
-	{"kubernetes", "kubernetes --image registry.example.com/prescient:1 --daemon"},
-	{"helm", "kubernetes --image registry.example.com/prescient:1 --helm"},
+	{"cron.d", "install crontab --user prescient --binary /usr/local/bin/prescient --timezone Etc/UTC"},
+	{"systemd", "install systemd --binary /usr/local/bin/prescient"},
+	{"systemd", "install systemd --binary /usr/local/bin/prescient --daemon"},
+	{"kubernetes", "install kubernetes --image registry.example.com/prescient:1"},
+	{"kubernetes", "install kubernetes --image registry.example.com/prescient:1 --daemon"},
+	{"helm", "install kubernetes --image registry.example.com/prescient:1 --helm"},
 }
 
 func TestTheFilesOfDeployAreWhatTheCommandsPrint(t *testing.T) {

@@ -141,7 +141,7 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 			return err
 		}
 		if !found {
-			return fmt.Errorf("no check %s waits: it has ended or was never asked for; see what became of it with: %s jobs show %s %s",
+			return fmt.Errorf("no check %s waits: it has ended or was never asked for; see what became of it with: %s why %s %s",
 				o.key, a.self(), spoken.Word(o.key.EntityName), spoken.Word(o.key.EntityKey))
 		}
 		view := struct {

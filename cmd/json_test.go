@@ -23,12 +23,12 @@ import (
 // printing is a command line for each command that prints JSON, in an order in which each can succeed. DIR is a
 // directory.
 var printing = []string{
-	"version", "config show", "config check", "db status", "db url",
+	"config show", "dev-db status", "dev-db url",
 	"migrate up", "migrate status", "migrate print", "slots set-width 15m", "slots rewind",
-	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs show order 1", "jobs reschedule ok order 1 --in 2h",
-	"jobs pause ok", "status", "forecast", "jobs resume ok", "jobs cancel order 1", "jobs retry --all",
-	"run", "catch-up", "why order 1", "advise", "doctor", "crontab", "systemd --binary /usr/local/bin/shop", "kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",
-	"history list", "history show order 1", "history stats", "history prune --keep 90d",
+	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs reschedule ok order 1 --in 2h",
+	"jobs pause ok", "status", "plan forecast", "jobs resume ok", "jobs cancel order 1", "jobs retry --all",
+	"run", "catch-up", "why order 1", "plan advise", "doctor", "install crontab", "install systemd --binary /usr/local/bin/shop", "install kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",
+	"jobs history", "jobs stats", "jobs prune --keep 90d",
 	"schedules create report --crontab @daily", "schedules list", "schedules show report",
 	"schedules update report --payload 1", "schedules pause report", "schedules resume report",
 	"schedules preview --crontab @daily --from 2026-03-01 --to 2026-03-02", "schedules trigger report",
@@ -43,7 +43,7 @@ var printing = []string{
 
 // elsewhere is what prints the same as another command, what prints lines, and what makes roles of the whole server: of
 // these two no type is known here.
-var elsewhere = map[string]string{"db start": "db status", "db stop": "db status", "events tail": "", "migrate roles": ""}
+var elsewhere = map[string]string{"dev-db start": "dev-db status", "dev-db stop": "dev-db status", "events tail": "", "migrate roles": ""}
 
 func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 	t.Parallel()

@@ -20,12 +20,12 @@ import (
 // a runner an app and a reader.
 var roleOf = map[string]pgsql.Role{
 	"run": pgsql.Runner, "catch-up": pgsql.Runner, "daemon": pgsql.Runner,
-	"serve": pgsql.Reader, "status": pgsql.Reader, "forecast": pgsql.Reader, "why": pgsql.Reader, "advise": pgsql.Reader, "doctor": pgsql.Reader,
-	"crontab": pgsql.Reader, "systemd": pgsql.Reader, "kubernetes": pgsql.Reader,
+	"serve": pgsql.Reader, "status": pgsql.Reader, "plan forecast": pgsql.Reader, "why": pgsql.Reader, "plan advise": pgsql.Reader, "doctor": pgsql.Reader,
+	"install crontab": pgsql.Reader, "install systemd": pgsql.Reader, "install kubernetes": pgsql.Reader,
 	"slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator, "slots rewind": pgsql.Operator,
-	"jobs list": pgsql.Reader, "jobs show": pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
+	"jobs list": pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
 	"jobs reschedule": pgsql.App, "jobs retry": pgsql.Operator, "jobs pause": pgsql.Operator, "jobs resume": pgsql.Operator,
-	"history list": pgsql.Reader, "history show": pgsql.Reader, "history stats": pgsql.Reader, "history prune": pgsql.Operator,
+	"jobs history": pgsql.Reader, "jobs stats": pgsql.Reader, "jobs prune": pgsql.Operator,
 	"schedules list": pgsql.Reader, "schedules show": pgsql.Reader, "schedules preview": pgsql.Reader,
 	"schedules create": pgsql.Runner, "schedules update": pgsql.Runner, "schedules delete": pgsql.Runner,
 	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,

@@ -55,7 +55,7 @@ func TestTablesAndHelpAreAsWideAsTheTerminal(t *testing.T) {
 		run(t, io.Discard, "jobs", "add", "order.unshipped", "order", key, "--in", "1h", "--database-url", url)
 	}
 	for _, args := range [][]string{
-		{"jobs", "list"}, {"jobs", "show", "order", "4711"}, {"why", "order", "4711"}, {"why", "order", "1"}, {"status"}, {"forecast"}, {"config", "show"}, {"run", "--help"}, {"--help"},
+		{"jobs", "list"}, {"jobs", "list", "--entity", "order", "--key", "4711"}, {"why", "order", "4711"}, {"why", "order", "1"}, {"status"}, {"plan", "forecast"}, {"config", "show"}, {"run", "--help"}, {"--help"},
 	} {
 		args = append(args, "--database-url", url)
 		for columns, most := range map[uint16]int{80: 80, 0: 80, 200: 200} {

@@ -171,7 +171,7 @@ type Spool struct {
 
 // History says what happens to finished rows.
 type History struct {
-	// Keep is how long history prune keeps a finished row. Default: 0, everything is kept.
+	// Keep is how long jobs prune keeps a finished row. Default: 0, everything is kept.
 	Keep time.Duration `mapstructure:"keep"`
 }
 

@@ -19,8 +19,8 @@ var destroys = regexp.MustCompile(`\|\s*(sudo )?(crontab\s+-|tee\s+/)|[^>&=-]>\s
 func TestNothingTellsAnybodyToDestroyWhatIsThereWhenACommandFails(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"orders crontab | crontab -": true, "orders crontab > /etc/cron.d/orders": true,
-		"orders systemd | sudo tee /etc/x": true, "orders crontab >> /etc/crontab": false,
+		"orders install crontab | crontab -": true, "orders install crontab > /etc/cron.d/orders": true,
+		"orders install systemd | sudo tee /etc/x": true, "orders install crontab >> /etc/crontab": false,
 		"orders migrate roles --print > roles.sql": false, "`crontab` | `systemd`": false,
 	} {
 		if destroys.MatchString(text) != want {

@@ -80,7 +80,7 @@ func productNames(t *testing.T) map[string]string {
 		names[name] = "status --check"
 	}
 	for _, c := range []forecast.Condition{forecast.TooLong, forecast.SLA, forecast.Deadline} {
-		names[string(c)] = "forecast --check"
+		names[string(c)] = "plan forecast --check"
 	}
 	for _, o := range jobs.Outcomes {
 		names[string(o)] = "the outcomes"

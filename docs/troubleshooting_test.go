@@ -41,7 +41,7 @@ func TestThePageOfTroublesHasEveryConditionAndEveryFinding(t *testing.T) {
 		}
 	}
 	compare("Conditions of `status --check`", health.Names())
-	compare("Conditions of `forecast --check`", []string{string(forecast.TooLong), string(forecast.SLA), string(forecast.Deadline)})
+	compare("Conditions of `plan forecast --check`", []string{string(forecast.TooLong), string(forecast.SLA), string(forecast.Deadline)})
 	sources, err := filepath.Glob("../cmd/doctor/*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 type Filter struct {
 	JobExec    string
 	EntityName string
+	EntityKey  string
 	From, To   time.Time // slots from From up to but not including To
 	Limit      int       // default 100
 	Skip       int       // so many of them are left out first: a page may end within a slot
@@ -23,7 +24,7 @@ type Filter struct {
 // List returns waiting checks in the order of their slots.
 func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error) {
 	from, to := span(f.From, f.To)
-	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100), f.Skip}
+	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100), f.Skip, nullable(f.EntityKey)}
 	jobs, err := list(ctx, c, db, pgsql.JobList, args, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)

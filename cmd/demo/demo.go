@@ -1,4 +1,4 @@
-// Package demo tells the story of `prescient demo`: two days of a shop in virtual time, on a real database and through
+// Package demo tells the story of `prescient dev-db demo`: two days of a shop in virtual time, on a real database and through
 // the real engine, in a schema of its own that is dropped at the end.
 package demo
 

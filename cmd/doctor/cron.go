@@ -96,7 +96,7 @@ func Width(list []Crontab, width time.Duration, binary string) []Finding {
 		}
 	}
 	where, want := strings.Join(paths, " and "), int(24*time.Hour/width)
-	found := []Finding{{Name: "crontab", Severity: Action, Do: binary + " crontab  -- prints the lines that do"}}
+	found := []Finding{{Name: "crontab", Severity: Action, Do: binary + " install crontab  -- prints the lines that do"}}
 	switch n := len(ran); {
 	case width < time.Minute:
 		found[0].What = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width))

@@ -24,7 +24,7 @@ PRESCIENT_CONFIG = "/etc/orders.yaml"
 @daily /opt/orders run --catch-up --config /etc/night.yaml
 * * * * * orders status --check
 * * * * * borders run
-* * * * * orders jobs show run
+* * * * * orders why run run
 # */5 * * * * orders run
 `
 	want := Crontab{
@@ -59,7 +59,7 @@ func TestACrontabThatDoesNotFitTheSlotsIsFound(t *testing.T) {
 		{[]string{"0,30 * * * *", "15,45 * * * *"}, 15 * time.Minute, "", ""},
 		{[]string{"@hourly"}, time.Hour, "", ""},
 		{[]string{"@hourly"}, 15 * time.Minute, Action, "24 times a day, and there are 96"},
-		{[]string{"@hourly"}, 15 * time.Minute, Action, "do: orders crontab"},
+		{[]string{"@hourly"}, 15 * time.Minute, Action, "do: orders install crontab"},
 		{[]string{"*/15 * * * *"}, 6 * time.Hour, Note, "find nothing to do"},
 		{[]string{"* * * * *"}, time.Second, Action, "orders daemon"},
 		{[]string{"no crontab"}, 24 * time.Hour, Action, "0 times a day"},

@@ -1,4 +1,4 @@
-// Package deploy_test holds what prescient kubernetes prints against the types of Kubernetes and against Helm. It is a
+// Package deploy_test holds what prescient install kubernetes prints against the types of Kubernetes and against Helm. It is a
 // module of its own, so that neither is a dependency of prescient.
 package deploy_test
 

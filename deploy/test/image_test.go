@@ -97,7 +97,7 @@ func TestTheBinaryOfTheImageNeedsNoFilesAndDoesNotTellWhereItWasBuilt(t *testing
 	if err := os.Chmod(filepath.Dir(app), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := alone(app, strings.Fields("crontab --width 30m --timezone Asia/Kathmandu --binary /app")...); err != nil || !strings.Contains(out, "15,45 * * * *  /app run") {
+	if out, err := alone(app, strings.Fields("install crontab --width 30m --timezone Asia/Kathmandu --binary /app")...); err != nil || !strings.Contains(out, "15,45 * * * *  /app run") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -21,7 +21,7 @@ type Config struct {
 	// Default 2.
 	Slots int
 	// Keep is how long history and the ledger are kept: once a day, and at the start, what ended before is dropped, as
-	// `history prune` does. Default 0: everything is kept.
+	// `jobs prune` does. Default 0: everything is kept.
 	Keep time.Duration
 	// Listen is the address of the HTTP server, as host:port. Default: none.
 	Listen string

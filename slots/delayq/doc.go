@@ -29,8 +29,8 @@
 // is in history, with its error and its data, and can be put back.
 //
 //	prescient --schema mail status
-//	prescient --schema mail history list --outcome failed
-//	prescient --schema mail history list --output json | jq -r '.[].payload.data | @base64d'
+//	prescient --schema mail jobs history --outcome failed
+//	prescient --schema mail jobs history --output json | jq -r '.[].payload.data | @base64d'
 //	prescient --schema mail jobs retry --entity item --key ID
 //	prescient --schema mail jobs retry --all
 //

@@ -16,10 +16,10 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 		job  slots.JobStatus
 		want string
 	}{
-		"all gave up":                         {slots.JobStatus{Failed: 3, GaveUp: 3, LastGaveUp: 3}, "history list --outcome failed --job x"},
+		"all gave up":                         {slots.JobStatus{Failed: 3, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
 		"all wait":                            {slots.JobStatus{Failed: 3}, "jobs list --job x"},
 		"more gave up before than wait now":   {slots.JobStatus{Failed: 8, GaveUp: 5}, "jobs list --job x"},
-		"all gave up after they were retried": {slots.JobStatus{Failed: 6, GaveUp: 3, LastGaveUp: 3}, "history list --outcome failed --job x"},
+		"all gave up after they were retried": {slots.JobStatus{Failed: 6, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
 	} {
 		test.job.JobExec, test.job.LastSlot, test.job.LastChecked, test.job.LastFailed = "x", time.Unix(0, 0), 3, 3
 		found := failing(&Report{Jobs: []slots.JobStatus{test.job}}, 50)

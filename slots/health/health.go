@@ -258,7 +258,7 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
 		where := "jobs list"
 		if j.LastGaveUp >= j.LastFailed { // no row waits to be tried again
-			where = "history list --outcome failed"
+			where = "jobs history --outcome failed"
 		}
 		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec), "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
 			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))
@@ -289,7 +289,7 @@ func slow(r *Report, limit float64) []Finding {
 func sla(r *Report, limit float64) (list []Finding) {
 	for _, j := range r.Jobs {
 		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
-		found := r.found(bad, "history stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
+		found := r.found(bad, "jobs stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
 			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked, clock(j.LastSlot), clock(j.LastAt))
 		list = append(list, of(j.JobExec, found)...)
 	}

@@ -221,10 +221,10 @@ comment on column prescient.future_job_history.request is
 comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null when none ran';
 comment on column prescient.future_job_history.duration is 'run time of the last check; null when none ran';
 
--- history list, stats and prune: by time.
+-- jobs history, stats and prune: by time.
 create index future_job_history_finished_at on prescient.future_job_history using brin (finished_at);
 
--- history show, jobs retry: the trace of an entity.
+-- jobs history, jobs retry: the trace of an entity.
 create index future_job_history_entity on prescient.future_job_history (entity_name, entity_key);
 
 -- status: what gave up lately, which is little.
@@ -234,7 +234,7 @@ create index future_job_history_failed on prescient.future_job_history (finished
 create table prescient.future_job_history_rest partition of prescient.future_job_history default;
 
 -- History has no key, which would cost each write. Without a replica identity, a publication for all tables would forbid its updates
--- and deletes: jobs retry, history prune, and a new month. Each partition has its own; see make_history_month.
+-- and deletes: jobs retry, jobs prune, and a new month. Each partition has its own; see make_history_month.
 alter table prescient.future_job_history replica identity full;
 alter table prescient.future_job_history_rest replica identity full;
 

@@ -174,7 +174,7 @@ type reader struct {
 	statements int
 }
 
-// since returns where the ledger begins, as the transaction sees it. Tools may be older than a history prune that has
+// since returns where the ledger begins, as the transaction sees it. Tools may be older than a jobs prune that has
 // moved it, whose slots would pass for missed.
 func (r *reader) since(ctx context.Context) (time.Time, error) {
 	var began int64

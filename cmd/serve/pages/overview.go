@@ -77,7 +77,7 @@ func leads(f view.Finding) *way {
 		to = ways["unregistered"]
 	case f.Condition == "failing":
 		to.Path = link("/waiting", "job", f.Job)
-		if strings.Contains(f.Remedy, " history list ") {
+		if strings.Contains(f.Remedy, " jobs history ") {
 			to.Path = link("/ended", "job", f.Job, "outcome", jobs.Failed)
 		}
 	case f.Condition == "sla":

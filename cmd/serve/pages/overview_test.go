@@ -27,8 +27,8 @@ func TestFailingChecksLeadToTheirRows(t *testing.T) {
 	t.Parallel()
 	for remedy, want := range map[string]string{
 		"prescient jobs list --job 'a b'":                               "/waiting?job=a+b",
-		"prescient history list --outcome failed --job 'a b'":           "/ended?job=a+b&outcome=failed",
-		"prescient --store x history list --outcome failed --job 'a b'": "/ended?job=a+b&outcome=failed",
+		"prescient jobs history --outcome failed --job 'a b'":           "/ended?job=a+b&outcome=failed",
+		"prescient --store x jobs history --outcome failed --job 'a b'": "/ended?job=a+b&outcome=failed",
 	} {
 		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []view.Finding{{Condition: "failing", Remedy: remedy, Job: "a b"}}}})
 		if got := v.Findings[0].Do; got == nil || got.Path != want {

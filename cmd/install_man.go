@@ -16,7 +16,7 @@ func newMan(a *App) *cobra.Command {
 		Short: "Write the manual pages of all commands",
 		Long: `Write the manual pages of all commands of this binary into a directory, where "man" finds them when it is a man1 of
 its path. Pages that are there already are written anew. With SOURCE_DATE_EPOCH set, they are the same every time.`,
-		Example: `  prescient man /usr/local/share/man/man1
+		Example: `  prescient install man /usr/local/share/man/man1
   man ` + a.Name + `-catch-up`,
 		Annotations: map[string]string{needsNoConfig: ""},
 		Args:        exactly("DIR"),

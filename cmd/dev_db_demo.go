@@ -22,7 +22,7 @@ func newDemo(a *App) *cobra.Command {
 		Long: `Tell a story of two days, in some seconds: orders come in, alerts fire as slots pass, three slots are missed in
 an outage, and catch-up repairs it. It is the real engine in virtual time, in a schema of its own that is dropped at the
 end; nothing else in the database is touched. The same seed always tells the same story.`,
-		Example: "  prescient demo",
+		Example: "  prescient dev-db demo",
 		Args:    exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a, seed) },
 	}
@@ -46,7 +46,7 @@ func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
 	}
 	_, err = fmt.Fprintf(a.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
 	if err == nil && a.private() {
-		_, err = fmt.Fprintf(a.Out, "The private PostgreSQL runs on, until: %s db stop\n", a.typed())
+		_, err = fmt.Fprintf(a.Out, "The private PostgreSQL runs on, until: %s dev-db stop\n", a.typed())
 	}
 	return err
 }

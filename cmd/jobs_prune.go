@@ -13,13 +13,13 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-type historyPruneOptions struct {
+type jobsPruneOptions struct {
 	keep   time.Duration
 	dryRun bool
 }
 
-func newHistoryPrune(a *App) *cobra.Command {
-	var o historyPruneOptions
+func newJobsPrune(a *App) *cobra.Command {
+	var o jobsPruneOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "prune",
 		Short: "Drop the months of history, and forget the slots, that are old",
@@ -27,8 +27,8 @@ func newHistoryPrune(a *App) *cobra.Command {
 operators did (table action). Nothing that was missed is forgotten. The numbers of rows in months are those of the table statistics.
 
 It waits for nobody: while a dump or a long query reads history, it gives up after a few seconds, with nothing dropped.`,
-		Example: `  prescient history prune --keep 90d --dry-run
-  prescient history prune  # keeps what history.keep says`,
+		Example: `  prescient jobs prune --keep 90d --dry-run
+  prescient jobs prune  # keeps what history.keep says`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("keep") {
@@ -55,7 +55,7 @@ type partitionView struct {
 	Rows      int64  `json:"rows"`
 }
 
-func pruneHistory(ctx context.Context, a *App, o historyPruneOptions) error {
+func pruneHistory(ctx context.Context, a *App, o jobsPruneOptions) error {
 	view := prunedView{DryRun: o.dryRun, Partitions: []partitionView{}}
 	if o.keep == 0 {
 		a.log.InfoContext(ctx, "history is kept for ever: to prune it set history.keep, such as 90d, or give --keep")

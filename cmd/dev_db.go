@@ -8,23 +8,23 @@ import (
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-func newDB(a *App) *cobra.Command {
-	c := group("db", "Start, stop and find the private PostgreSQL",
-		a.withOutput(dbCommand(a, "start", "Start the private PostgreSQL, making it at the first time", a.start)),
-		a.withOutput(dbCommand(a, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
+func newDevDB(a *App) *cobra.Command {
+	c := group("dev-db", "Start, stop and find the private PostgreSQL, and tell a story on it",
+		a.withOutput(devDBCommand(a, "start", "Start the private PostgreSQL, making it at the first time", a.start)),
+		a.withOutput(devDBCommand(a, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
 			return s.Stop(ctx)
 		})),
-		a.withOutput(dbCommand(a, "status", "Show whether the private PostgreSQL runs, and where it keeps its files", nil)),
-		newDBURL(a))
+		a.withOutput(devDBCommand(a, "status", "Show whether the private PostgreSQL runs, and where it keeps its files", nil)),
+		newDevDBURL(a), newDemo(a))
 	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal those that have none. They
-start it themselves; it runs on until "db stop" or a reboot. Only this user, and root, can reach it: it listens on a unix socket.`
+start it themselves; it runs on until "dev-db stop" or a reboot. Only this user, and root, can reach it: it listens on a unix socket.`
 	return c
 }
 
-// dbCommand acts on the server and shows its status.
-func dbCommand(a *App, name, short string, act func(context.Context, *embedded.Server) error) *cobra.Command {
+// devDBCommand acts on the server and shows its status.
+func devDBCommand(a *App, name, short string, act func(context.Context, *embedded.Server) error) *cobra.Command {
 	return &cobra.Command{
-		Use: name, Short: short, Example: "  prescient db " + name, Args: exactly(),
+		Use: name, Short: short, Example: "  prescient dev-db " + name, Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			server, err := embedded.Open(embedded.Config{})
 			if err != nil {
@@ -47,12 +47,12 @@ func (a *App) warnUnused(ctx context.Context) {
 	}
 }
 
-func newDBURL(a *App) *cobra.Command {
+func newDevDBURL(a *App) *cobra.Command {
 	var superuser bool
 	c := a.withOutput(&cobra.Command{
 		Use: "url", Short: "Print the URL of the private PostgreSQL, and nothing else",
-		Example: `  psql "$(prescient db url)"
-  psql "$(prescient db url --superuser)" -c "create role reports"`,
+		Example: `  psql "$(prescient dev-db url)"
+  psql "$(prescient dev-db url --superuser)" -c "create role reports"`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			server, err := embedded.Open(embedded.Config{})

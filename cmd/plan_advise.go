@@ -34,8 +34,8 @@ which next ones would halve the checks. History is what it goes by: a row was fi
 that found nothing and the one that ended it. DELAY is how long after that the check came, on average.
 
 The command changes nothing: return the interval that you choose from the job's function. docs/advise.md has an example.`,
-		Example: `  prescient advise
-  prescient advise --job order.unshipped --by carrier`,
+		Example: `  prescient plan advise
+  prescient plan advise --job order.unshipped --by carrier`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.by != "" && o.job == "" {

@@ -13,71 +13,48 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-func newHistory(a *App) *cobra.Command {
-	return group("history", "Read what ended, and prune it",
-		newHistoryList(a), newHistoryShow(a), newHistoryStats(a), newHistoryPrune(a))
-}
-
-type historyListOptions struct {
-	job          string
-	outcome      jobs.Outcome
+type jobsHistoryOptions struct {
+	filter       jobs.HistoryFilter
 	since, until instant
 	limit        count
 }
 
-func newHistoryList(a *App) *cobra.Command {
-	var o historyListOptions
+func newJobsHistory(a *App) *cobra.Command {
+	var o jobsHistoryOptions
 	c := a.withOutput(&cobra.Command{
-		Use:   "list",
+		Use:   "history",
 		Short: "List ended checks, the latest first",
-		Example: `  prescient history list --outcome failed --since 24h
-  prescient history list --job order.unshipped --output json |
+		Example: `  prescient jobs history --outcome failed --since 24h
+  prescient jobs history --entity order --key 42
+  prescient jobs history --job order.unshipped --output json |
     jq '.[].last_error'`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return listHistory(c.Context(), a, &o) },
+		RunE: func(c *cobra.Command, _ []string) error { return listEnded(c.Context(), a, &o) },
 	})
-	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
-	c.Flags().Var(choice(&o.outcome, jobs.Outcomes...), "outcome", "only this one: "+orList(jobs.Outcomes))
+	c.Flags().StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
+	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
+	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
+	c.Flags().Var(choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+orList(jobs.Outcomes))
 	sinceVar(c.Flags(), &o.since, "since", "only what ended since")
 	sinceVar(c.Flags(), &o.until, "until", "only what ended before")
 	countVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
 	return c
 }
 
-func listHistory(ctx context.Context, a *App, o *historyListOptions) error {
+func listEnded(ctx context.Context, a *App, o *jobsHistoryOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
 			return err
 		}
-		list, err := c.History(ctx, db, jobs.HistoryFilter{
-			JobExec: o.job, Outcome: o.outcome, From: o.since.from(now), To: o.until.from(now), Limit: int(o.limit),
-		})
+		o.filter.From, o.filter.To, o.filter.Limit = o.since.from(now), o.until.from(now), int(o.limit)
+		list, err := c.History(ctx, db, o.filter)
 		if err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			a.warnNoSuchJob(ctx, db, c, o.job)
+			a.warnNoSuchJob(ctx, db, c, o.filter.JobExec)
 		}
 		return printEnded(a, list)
-	})
-}
-
-func newHistoryShow(a *App) *cobra.Command {
-	return a.withOutput(&cobra.Command{
-		Use:     "show ENTITY KEY",
-		Short:   "Show what ended for one entity, the oldest first",
-		Example: `  prescient history show order 42`,
-		Args:    exactly("ENTITY", "KEY"),
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx := c.Context()
-			return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
-				list, err := c.Trace(ctx, db, args[0], args[1])
-				if err != nil {
-					return err
-				}
-				return printEnded(a, list)
-			})
-		},
 	})
 }
 
@@ -108,27 +85,27 @@ func ofCheck(o jobs.Outcome, d duration.Text) any {
 	return d
 }
 
-type historyStatsOptions struct {
+type jobsStatsOptions struct {
 	since, until instant
 }
 
-func newHistoryStats(a *App) *cobra.Command {
-	var o historyStatsOptions
+func newJobsStats(a *App) *cobra.Command {
+	var o jobsStatsOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "stats",
 		Short: "Count ended checks by job and outcome, with their lateness and run time",
 		Long: `Count ended checks by job and outcome, with the lateness and the run time of their last check. LATE are those
 whose last check began later after its slot than the SLA of the job.`,
-		Example: `  prescient history stats --since 7d`,
+		Example: `  prescient jobs stats --since 7d`,
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return historyStats(c.Context(), a, &o) },
+		RunE:    func(c *cobra.Command, _ []string) error { return jobsStats(c.Context(), a, &o) },
 	})
 	sinceVar(c.Flags(), &o.since, "since", "only what ended since")
 	sinceVar(c.Flags(), &o.until, "until", "only what ended before")
 	return c
 }
 
-func historyStats(ctx context.Context, a *App, o *historyStatsOptions) error {
+func jobsStats(ctx context.Context, a *App, o *jobsStatsOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
 			return err

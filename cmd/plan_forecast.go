@@ -36,9 +36,9 @@ most 2,000 slots, and a sample of history.
 
 With --check, prints only problems. The exit code is 3 when a slot will not end in time, or will break an SLA or a
 deadline.`,
-		Example: `  prescient forecast
-  prescient forecast --for 7d --what-if runners=4,width=5m
-  prescient forecast --check`,
+		Example: `  prescient plan forecast
+  prescient plan forecast --for 7d --what-if runners=4,width=5m
+  prescient plan forecast --check`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.ahead == 0 {

@@ -15,7 +15,7 @@ func TestDemoTellsItsStoryPlainlyInAPipeOnADatabaseWithoutTheSchema(t *testing.T
 	var out, log bytes.Buffer
 	app := New(jobs.NewRegistry())
 	app.Out, app.Err = &out, &log
-	if code := app.Run(t.Context(), []string{"demo"}); code != Done || log.Len() > 0 {
+	if code := app.Run(t.Context(), []string{"dev-db", "demo"}); code != Done || log.Len() > 0 {
 		t.Fatalf("exit code %d\n%s", code, &log)
 	}
 	if regexp.MustCompile(`[^\n -~]`).Match(out.Bytes()) {

@@ -1,0 +1,48 @@
+package cmd
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// shells is the shells that a script of completion can be written for.
+var shells = []string{"bash", "fish", "powershell", "zsh"}
+
+func newCompletion(a *App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Write the script by which bash, fish, powershell or zsh completes this binary's commands",
+		Long: `Write to stdout the script by which a shell completes the commands of this binary, their flags, and the names of jobs,
+schedules, slots and consumers that the database knows. SHELL is bash, fish, powershell or zsh. The script of bash needs
+the package bash-completion.`,
+		Example: `  source <(prescient install completion bash)  # in this shell
+  prescient install completion zsh > "${fpath[1]}/_` + a.Name + `"
+  prescient install completion fish > ~/.config/fish/completions/` + a.Name + `.fish`,
+		Annotations: map[string]string{needsNoConfig: ""},
+		Args:        exactly("SHELL"),
+		RunE:        func(c *cobra.Command, args []string) error { return writeCompletion(c.Root(), a.Out, args[0]) },
+	}
+}
+
+func writeCompletion(root *cobra.Command, w io.Writer, shell string) error {
+	switch shell {
+	case "bash":
+		return root.GenBashCompletionV2(w, true)
+	case "zsh":
+		return root.GenZshCompletion(w)
+	case "powershell":
+		return root.GenPowerShellCompletionWithDesc(w)
+	case "fish":
+		// cobra's script evaluates what was typed so far, which may have a name from the database in it. The script has to
+		// read each word as one: see https://github.com/spf13/cobra/pull/2095.
+		var script strings.Builder
+		if err := root.GenFishCompletion(&script, true); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
+		return err
+	}
+	return usagef("unknown shell %q: want %s", shell, orList(shells))
+}
