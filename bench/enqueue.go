@@ -64,7 +64,7 @@ func (e *enqueuing) job(i int, keyed bool) jobs.FutureJob {
 	j := jobs.FutureJob{
 		JobExec: jobName, EntityName: "order", EntityKey: fmt.Sprint(id), Anonymous: !keyed, Payload: []byte(payloadOf(id)),
 	}
-	j.SetCheckAt(e.store.grid, e.store.slot(i%96))
+	j.CheckAt = e.store.slot(i % 96)
 	return j
 }
 
@@ -225,7 +225,7 @@ func (e *enqueuing) copy(ctx context.Context, rows int, keyed bool) error {
 		if !ok {
 			return nil, nil
 		}
-		return []any{job, j.EntityName, j.EntityKey, item, j.FirstCheckAt(), j.NextCheckAt(), j.Payload}, nil
+		return []any{job, j.EntityName, j.EntityKey, item, j.FirstCheckAt, j.NextCheckAt, j.Payload}, nil
 	}))
 	return err
 }

@@ -179,6 +179,6 @@ func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) i
 	}
 	return func(c *jobs.Client, job string) (bool, error) {
 		first, err := c.List(ctx, db, jobs.Filter{JobExec: job, Limit: 1})
-		return len(first) > 0 && leftNow[first[0].NextCheckAt().Unix()], err
+		return len(first) > 0 && leftNow[first[0].NextCheckAt.Unix()], err
 	}
 }

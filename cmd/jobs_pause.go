@@ -110,7 +110,7 @@ func overdueSince(ctx context.Context, a *App, db *sqlx.DB, c *jobs.Client, job 
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	return new(list[0].NextCheckAt()), nil
+	return new(list[0].NextCheckAt), nil
 }
 
 // paused lists the paused jobs.

@@ -176,7 +176,7 @@ func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) 
 		} else if !moved[key].After(released) {
 			t.Errorf("%s: moved into slot %s at %s", key, moved[key], released)
 		}
-		if list, err := w.client.Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 || !list[0].NextCheckAt().Equal(moved[key]) {
+		if list, err := w.client.Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 || !list[0].NextCheckAt.Equal(moved[key]) {
 			t.Errorf("%s: %+v, %v", key, list, err)
 		}
 	}
@@ -204,11 +204,11 @@ func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 				return err
 			})
 			for _, job := range w.waiting() {
-				if !job.NextCheckAt().After(released) {
-					t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt(), released)
+				if !job.NextCheckAt.After(released) {
+					t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt, released)
 				}
-				if !job.FirstCheckAt().Equal(job.NextCheckAt()) {
-					t.Errorf("order %s has first waited for slot %s, and waits for %s", job.EntityKey, job.FirstCheckAt(), job.NextCheckAt())
+				if !job.FirstCheckAt.Equal(job.NextCheckAt) {
+					t.Errorf("order %s has first waited for slot %s, and waits for %s", job.EntityKey, job.FirstCheckAt, job.NextCheckAt)
 				}
 			}
 			var was time.Time
@@ -240,8 +240,8 @@ func TestARetryThatWaitsForAFailedRowOverABoundaryDoesNotGoIntoThePast(t *testin
 		return err
 	})
 	for _, job := range w.waiting() {
-		if !job.NextCheckAt().After(released) {
-			t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt(), released)
+		if !job.NextCheckAt.After(released) {
+			t.Errorf("order %s was put into slot %s at %s", job.EntityKey, job.NextCheckAt, released)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func (w *world) overABoundary(holder *sqlx.Tx, ask func(asked time.Time) error) 
 // check is one on the grid of the database.
 func (w *world) check(key string, at time.Time) jobs.FutureJob {
 	job := check(key, at)
-	job.SetCheckAt(w.client.Grid(), at)
+	job.CheckAt = at
 	return job
 }
 
@@ -375,7 +375,7 @@ func TestAStreamAsksForTheNumbersOfItsJobsInEveryTransaction(t *testing.T) {
 	n, err := w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.FutureJob) bool) {
 		for job := range several {
 			job.EntityName, job.EntityKey, job.Anonymous = "order", job.JobExec, true
-			job.SetCheckAt(w.client.Grid(), slot(1))
+			job.CheckAt = slot(1)
 			if !yield(job) {
 				return
 			}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // orders yields n checks, each on an order of its own; spoil changes one before it is yielded.
@@ -18,7 +17,7 @@ func orders(n int, spoil func(i int, job *jobs.FutureJob)) iter.Seq[jobs.FutureJ
 	return func(yield func(jobs.FutureJob) bool) {
 		for i := range n {
 			job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
-			job.SetCheckAt(grid.Default, slot(1))
+			job.CheckAt = slot(1)
 			if spoil != nil {
 				spoil(i, &job)
 			}
@@ -61,7 +60,7 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
 			late := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "13000"}
-			late.SetCheckAt(grid.Default, slot(9))
+			late.CheckAt = slot(9)
 			if _, err := s.client.Enqueue(t.Context(), s.db, late); err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +77,7 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
 			kept, err := s.client.Show(t.Context(), s.db, "order", "13000")
-			if err != nil || len(kept) != 1 || !kept[0].NextCheckAt().Equal(slot(9)) {
+			if err != nil || len(kept) != 1 || !kept[0].NextCheckAt.Equal(slot(9)) {
 				t.Errorf("order 13000 has the rows %v, %v", kept, err)
 			}
 		})
@@ -100,7 +99,7 @@ func TestAStreamNeverGoesToASlotThatHasBegun(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(3, func(i int, job *jobs.FutureJob) {
-		job.SetCheckAt(grid.Default, time.Date(2001, time.January, 1+i, 0, 0, 0, 0, time.UTC))
+		job.CheckAt = time.Date(2001, time.January, 1+i, 0, 0, 0, 0, time.UTC)
 	}), jobs.Keep)
 	if err != nil {
 		t.Fatal(err)

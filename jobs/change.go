@@ -73,9 +73,10 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 // CheckInstant returns a FieldError for an instant that no check can be moved to, or put back into: the zero time, and one beyond the
 // horizon.
 func (c *Client) CheckInstant(at time.Time) error {
-	var probe FutureJob
-	probe.SetCheckAt(c.Grid(), at)
-	return errors.Join(validateTime(probe.nextCheckAt, 0), c.validateHorizon(probe.nextCheckAt, 0))
+	if !at.IsZero() {
+		at = c.Grid().Ceil(at)
+	}
+	return errors.Join(validateTime(at, 0), c.validateHorizon(at, 0))
 }
 
 func (c *Client) slot(ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any) (time.Time, bool, error) {

@@ -32,7 +32,7 @@ func TestCancelByKeyEndsOneRowAsCancelled(t *testing.T) {
 	}
 	got := list[0]
 	if got.Outcome != jobs.Cancelled || got.ID != e.ID || got.Key() != job.Key() || got.GroupKey != "group" || string(got.Payload) != "[1, 2]" ||
-		!got.Slot.Equal(slot(4)) || !got.FirstCheckAt().Equal(slot(4)) || !got.NextCheckAt().IsZero() || got.Runner != "" || got.Duration != 0 || got.EndedAt.IsZero() {
+		!got.Slot.Equal(slot(4)) || !got.FirstCheckAt.Equal(slot(4)) || !got.NextCheckAt.IsZero() || got.Runner != "" || got.Duration != 0 || got.EndedAt.IsZero() {
 		t.Errorf("history: %+v", got)
 	}
 }
@@ -87,7 +87,7 @@ func TestRescheduleMovesEarlierAndLaterAndNeverIntoThePast(t *testing.T) {
 			t.Errorf("to %s: %s, %t, %v", test.at, got, found, err)
 		}
 		list := w.waiting()
-		if len(list) != 1 || list[0].ID != e.ID || !list[0].NextCheckAt().Equal(test.want) || !list[0].FirstCheckAt().Equal(slot(4)) {
+		if len(list) != 1 || list[0].ID != e.ID || !list[0].NextCheckAt.Equal(test.want) || !list[0].FirstCheckAt.Equal(slot(4)) {
 			t.Errorf("to %s: %+v", test.at, list)
 		}
 	}
@@ -118,7 +118,7 @@ func TestPushBackMovesLaterOnlyAndUpToItsCap(t *testing.T) {
 			t.Errorf("to %s, no later than %s: %s, %t, %v, want %s", test.at, test.delay, got, found, err, slot(test.want))
 		}
 	}
-	if list := w.waiting(); !list[0].FirstCheckAt().Equal(slot(4)) || !list[0].NextCheckAt().Equal(slot(400)) {
+	if list := w.waiting(); !list[0].FirstCheckAt.Equal(slot(4)) || !list[0].NextCheckAt.Equal(slot(400)) {
 		t.Errorf("%+v", list)
 	}
 }

@@ -57,7 +57,7 @@ func TestWithoutAClockTheDatabaseSaysWhatIsPast(t *testing.T) {
 		t.Fatal(counts, err)
 	}
 	for _, job := range w.waiting() {
-		if next := job.NextCheckAt(); !next.After(clock) || next.After(clock.Add(30*time.Minute)) || !grid.Default.Contains(e.Slot) {
+		if next := job.NextCheckAt; !next.After(clock) || next.After(clock.Add(30*time.Minute)) || !grid.Default.Contains(e.Slot) {
 			t.Errorf("at %s: order %s waits for %s", clock, job.EntityKey, next)
 		}
 	}
@@ -67,7 +67,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	job := jobs.FutureJob{JobExec: "remind", EntityName: "ördér", EntityKey: `4"2',{}\`, ItemKey: "it em", GroupKey: "customer 7"}
-	job.SetCheckAt(grid.Default, slot(3))
+	job.CheckAt = slot(3)
 	if err := job.SetPayload(map[string]any{"total": 1.5, "note": "a \"quoted\" \\ {text}, NULL"}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	}
 	for _, want := range []jobs.FutureJob{job, bulk, other} {
 		j := got[fmt.Sprint(want.EntityKey, want.Anonymous)]
-		if j.Key() != want.Key() || j.GroupKey != want.GroupKey || !j.NextCheckAt().Equal(slot(3)) || !j.FirstCheckAt().Equal(slot(3)) {
+		if j.Key() != want.Key() || j.GroupKey != want.GroupKey || !j.NextCheckAt.Equal(slot(3)) || !j.FirstCheckAt.Equal(slot(3)) {
 			t.Errorf("read %+v, want %+v", j, want)
 		}
 		if j.EnqueuedBy == "" || j.EnqueuedAt.IsZero() || j.CheckCount != 0 || j.ErrorCount != 0 || j.LastError != "" || j.Spent != 0 {
@@ -147,7 +147,7 @@ func TestAKeyThatWaitsIsTreatedByPolicy(t *testing.T) {
 			if (second.ID == first.ID) == (policy.replaced > 0) {
 				t.Errorf("the rows are %d and %d", first.ID, second.ID)
 			}
-			if list := w.waiting(); len(list) != 1 || list[0].ID != second.ID || !list[0].NextCheckAt().Equal(second.Slot) {
+			if list := w.waiting(); len(list) != 1 || list[0].ID != second.ID || !list[0].NextCheckAt.Equal(second.Slot) {
 				t.Errorf("waiting: %+v", list)
 			}
 			if n := w.outcomes(); n[jobs.Replaced] != policy.replaced || len(w.history()) != policy.replaced {
@@ -179,7 +179,7 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 			}
 			for _, key := range []string{"1", "3"} {
 				list, err := w.client.Show(t.Context(), w.db, "order", key)
-				if err != nil || len(list) != 1 || !list[0].NextCheckAt().Equal(slot(policy.waits)) {
+				if err != nil || len(list) != 1 || !list[0].NextCheckAt.Equal(slot(policy.waits)) {
 					t.Errorf("order %s: %+v, %v", key, list, err)
 				}
 			}
@@ -248,7 +248,7 @@ func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, n, err)
 		}
 	}
-	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt().Equal(slot(4)) {
+	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt.Equal(slot(4)) {
 		t.Errorf("waiting: %+v", list)
 	}
 }
@@ -281,7 +281,7 @@ func TestKeysDifferInEachOfTheirParts(t *testing.T) {
 	var list []jobs.FutureJob
 	for _, k := range []jobs.Key{{"a", "b", "c", ""}, {"x", "b", "c", ""}, {"a", "x", "c", ""}, {"a", "b", "x", ""}, {"a", "b", "c", "x"}} {
 		j := jobs.FutureJob{JobExec: k.JobExec, EntityName: k.EntityName, EntityKey: k.EntityKey, ItemKey: k.ItemKey}
-		j.SetCheckAt(grid.Default, slot(1))
+		j.CheckAt = slot(1)
 		list = append(list, j)
 	}
 	if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.FailOnConflict); err != nil || n.Inserted != 5 {
@@ -327,7 +327,7 @@ func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
 	}
 	state := func() (s []string) {
 		for _, j := range w.waiting() {
-			s = append(s, fmt.Sprint(j.ID, j.EntityKey, j.NextCheckAt()))
+			s = append(s, fmt.Sprint(j.ID, j.EntityKey, j.NextCheckAt))
 		}
 		for _, e := range w.history() {
 			s = append(s, fmt.Sprint(e.ID, e.EntityKey, e.Outcome))

@@ -11,7 +11,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // What the examples below are given by their application.
@@ -99,7 +98,7 @@ func ExampleClient_List() {
 		slog.Error("read what waits", "error", err)
 	}
 	for _, job := range waiting {
-		slog.Info("waiting", "check", job.Key().String(), "slot", job.NextCheckAt())
+		slog.Info("waiting", "check", job.Key().String(), "slot", job.NextCheckAt)
 	}
 }
 
@@ -199,13 +198,6 @@ func ExampleKind() {
 	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
-}
-
-func ExampleFutureJob_SetCheckAt() {
-	var job jobs.FutureJob
-	job.SetCheckAt(grid.Default, time.Date(2030, time.March, 1, 13, 5, 0, 0, time.UTC))
-	fmt.Println(job.NextCheckAt().Format(time.TimeOnly))
-	// Output: 13:15:00
 }
 
 // A line in the log for each call that failed, of whatever job.

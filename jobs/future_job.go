@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -22,10 +22,9 @@ type FutureJob struct {
 	// CheckAt is when a job that is to be enqueued is to be checked: at the first slot at or after it, or the next one where
 	// it has passed. See Client.After. It is zero in a row that was read.
 	CheckAt time.Time
-	// Within says that any slot will do from the first one at or after CheckAt that is before CheckAt + Within: one of them is
-	// chosen when the job is enqueued, the same each time for a key; see Key.Place. It is whole seconds, up to 366 days. Where
-	// that has no slot, as up to the width of the grid, it is the first one at or after CheckAt; so it is with 0. It is zero
-	// in a row that was read.
+	// Within spreads checks: any slot from the first one at or after CheckAt, and before CheckAt + Within, will do. Enqueue
+	// chooses one by the key, so it is the same each time for a key, and many keys are spread evenly. Whole seconds, up to
+	// 366 days. If the window has no slot, and for 0, it is the first slot at or after CheckAt. Zero in a row that was read.
 	Within time.Duration
 	// ItemKey tells apart two checks of one job on one entity: up to 500 bytes, usually empty.
 	ItemKey string
@@ -48,6 +47,10 @@ type FutureJob struct {
 	LastError string
 	// Spent is the run time of all checks so far, each counted as Ended.Duration is.
 	Spent time.Duration
+	// FirstCheckAt is the slot of the first check, and NextCheckAt the slot that the row waits for, in UTC. Both are zero in
+	// a job that is to be enqueued.
+	FirstCheckAt time.Time
+	NextCheckAt  time.Time
 	// EnqueuedAt and EnqueuedBy are the instant (UTC) and the database role that wrote the row.
 	EnqueuedAt time.Time
 	EnqueuedBy string
@@ -60,46 +63,14 @@ type FutureJob struct {
 	Lateness time.Duration
 	// CaughtUp tells that the slot was missed and is being run by catch-up.
 	CaughtUp bool
-
-	firstCheckAt time.Time
-	nextCheckAt  time.Time
-}
-
-// SetCheckAt sets CheckAt and finds out the slot of g that it is in, for NextCheckAt and FirstCheckAt. On a stored row it
-// sets the slot alone, since the first check is immutable.
-func (j *FutureJob) SetCheckAt(g grid.Grid, at time.Time) {
-	if at.IsZero() {
-		j.nextCheckAt = time.Time{}
-	} else {
-		j.nextCheckAt = g.Ceil(at)
-	}
-	if j.ID == 0 {
-		j.CheckAt, j.firstCheckAt = at, j.nextCheckAt
-	} else {
-		j.CheckAt = time.Time{}
-	}
 }
 
 // checkAt is the instant that was asked for, as the database keeps it; of a row that was read, its slot.
 func (j FutureJob) checkAt() time.Time {
 	if j.CheckAt.IsZero() {
-		return j.nextCheckAt
+		return j.NextCheckAt
 	}
 	return grid.Micro(j.CheckAt)
-}
-
-// FirstCheckAt returns the slot of the first check, in UTC; zero when SetCheckAt was not called and the row not read.
-func (j FutureJob) FirstCheckAt() time.Time { return j.firstCheckAt }
-
-// NextCheckAt returns the slot the row waits for, in UTC; zero when SetCheckAt was not called and the row not read.
-func (j FutureJob) NextCheckAt() time.Time { return j.nextCheckAt }
-
-// Group returns what the rows of one group have in common: the group_key, or the entity where there is none.
-func (j FutureJob) Group() string {
-	if j.GroupKey != "" {
-		return j.GroupKey
-	}
-	return j.EntityName + "\x1f" + j.EntityKey
 }
 
 // Key returns the natural key.
@@ -139,20 +110,20 @@ func scanJob(row *sql.Rows, j *FutureJob) error { return j.scan(row) }
 func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 	var spent int64
 	dest := []any{
-		&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey, &j.firstCheckAt,
-		&j.nextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt, &j.EnqueuedBy,
+		&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey, &j.FirstCheckAt,
+		&j.NextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt, &j.EnqueuedBy,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return fmt.Errorf("read future job: %w", err)
 	}
-	j.firstCheckAt, j.nextCheckAt, j.EnqueuedAt = j.firstCheckAt.UTC(), j.nextCheckAt.UTC(), j.EnqueuedAt.UTC()
+	j.FirstCheckAt, j.NextCheckAt, j.EnqueuedAt = j.FirstCheckAt.UTC(), j.NextCheckAt.UTC(), j.EnqueuedAt.UTC()
 	j.Spent = time.Duration(spent) * time.Microsecond
 	return nil
 }
 
 // place returns the slot of a job that is to be enqueued, at or after earliest.
 func (j FutureJob) place(g grid.Grid, earliest time.Time) time.Time {
-	return j.Key().Place(g, j.checkAt(), j.Within, earliest)
+	return spread.Key(j.Key()).Place(g, j.checkAt(), j.Within, earliest)
 }
 
 // Key is the natural key of a check: at most one row with it waits at any time.
@@ -161,18 +132,6 @@ type Key struct {
 	EntityName string
 	EntityKey  string
 	ItemKey    string // usually empty
-}
-
-// Place returns the slot, in UTC, of a check of the key for which any slot of g will do from the first one at or after an
-// instant that is before at + within, but none before earliest, which is a slot. It is the one that enqueue chooses for
-// FutureJob.Within: by the SHA-256 of the key, so that it is the same each time and many keys are spread evenly. Of anonymous
-// rows, which have no item, those of one entity and job go to the same slot. See grid.Grid.Place.
-func (k Key) Place(g grid.Grid, at time.Time, within time.Duration, earliest time.Time) time.Time {
-	if within < time.Second {
-		return g.Place(at, 0, earliest, 0)
-	}
-	hash := grid.Hash(strings.Join([]string{k.JobExec, k.EntityName, k.EntityKey, k.ItemKey}, "\x1f"))
-	return g.Place(at, within, earliest, hash)
 }
 
 // String returns the key for messages, such as "order.unshipped on order 42".

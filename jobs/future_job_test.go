@@ -5,12 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 type order struct {
@@ -48,35 +46,6 @@ func TestAPayloadThatIsMissingOrOfAnotherTypeIsAnError(t *testing.T) {
 	before := job.Payload
 	if err := job.SetPayload(func() {}); err == nil || string(job.Payload) != string(before) {
 		t.Errorf("a function is a payload: %v, %s", err, job.Payload)
-	}
-}
-
-func TestSetCheckAtRoundsUpAndSetsTheFirstCheckOfANewRow(t *testing.T) {
-	t.Parallel()
-	var job jobs.FutureJob
-	if !job.FirstCheckAt().IsZero() || !job.NextCheckAt().IsZero() {
-		t.Error("a new row has a time")
-	}
-	for _, at := range []time.Time{slot(1).Add(-time.Second), slot(4).Add(-time.Second), slot(2)} {
-		job.SetCheckAt(grid.Default, at)
-		if want := grid.Default.Ceil(at); !job.FirstCheckAt().Equal(want) || !job.NextCheckAt().Equal(want) {
-			t.Errorf("%s: first %s, next %s", at, job.FirstCheckAt(), job.NextCheckAt())
-		}
-	}
-	job.SetCheckAt(grid.Default, time.Time{})
-	if !job.FirstCheckAt().IsZero() || !job.NextCheckAt().IsZero() {
-		t.Error("the zero time does not unset it")
-	}
-}
-
-func TestSetCheckAtOnAStoredRowKeepsTheFirstCheck(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.enqueue(check("1", slot(4)), jobs.Keep)
-	job := w.waiting()[0]
-	job.SetCheckAt(grid.Default, slot(8).Add(-time.Minute))
-	if !job.FirstCheckAt().Equal(slot(4)) || !job.NextCheckAt().Equal(slot(8)) {
-		t.Errorf("first %s, next %s", job.FirstCheckAt(), job.NextCheckAt())
 	}
 }
 

@@ -45,7 +45,7 @@ type Result struct {
 
 // validate returns what is wrong with what a result wants to be written.
 func (r *Result) validate() error {
-	err := CheckPayload(r.Payload, math.MaxInt)
+	err := validatePayload(r.Payload, math.MaxInt)
 	for i, job := range r.Enqueue {
 		if bad := job.validate(DefaultMaxPayload); bad != nil {
 			err = errors.Join(err, fmt.Errorf("check %d that it asks for: %w", i+1, bad))

@@ -67,9 +67,9 @@ func TestOfManyWhoEnqueueAKeyAtOnceOneRowWaits(t *testing.T) {
 			if total != 16*each {
 				t.Errorf("%d of %d calls have an end: %v, %d refused", total, 16*each, actions, refused)
 			}
-			first := list[0].FirstCheckAt()
-			if want := min(first.Add(3*time.Hour).Unix(), slot(25).Unix()); on == jobs.PushBack(3*time.Hour) && list[0].NextCheckAt().Unix() != want {
-				t.Errorf("pushed back from %s to %s", first, list[0].NextCheckAt())
+			first := list[0].FirstCheckAt
+			if want := min(first.Add(3*time.Hour).Unix(), slot(25).Unix()); on == jobs.PushBack(3*time.Hour) && list[0].NextCheckAt.Unix() != want {
+				t.Errorf("pushed back from %s to %s", first, list[0].NextCheckAt)
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestMovesThatRaceEachOtherKeepOneRow(t *testing.T) {
 			}
 		}
 	})
-	if list := w.waiting(); len(list) != 1 || !list[0].FirstCheckAt().Equal(slot(4)) {
+	if list := w.waiting(); len(list) != 1 || !list[0].FirstCheckAt.Equal(slot(4)) {
 		t.Errorf("%+v", list)
 	}
 }

@@ -102,7 +102,7 @@ func scanEnded(row *sql.Rows, e *Ended) error {
 	for i := range e.Attempts {
 		e.Attempts[i].Slot = e.Attempts[i].Slot.UTC()
 	}
-	e.Slot, e.nextCheckAt = e.nextCheckAt, time.Time{}
+	e.Slot, e.NextCheckAt = e.NextCheckAt, time.Time{}
 	e.EndedAt = e.EndedAt.UTC()
 	e.Lateness, e.Duration = micros(lateness), micros(duration)
 	return err

@@ -33,7 +33,7 @@ func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...Future
 	var names []string
 	var ids []int64
 	for _, row := range rows {
-		slots.addTime(row.nextCheckAt)
+		slots.addTime(row.NextCheckAt)
 		names = append(names, row.JobExec)
 		ids = append(ids, row.ID)
 	}

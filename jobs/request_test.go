@@ -81,7 +81,7 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 					} else {
 						list, failed := w.client.Show(t.Context(), tx, "order", "1")
 						if err != nil || failed != nil || got != want.counts ||
-							len(list) != 1 || !list[0].NextCheckAt().Equal(slot(want.slot)) || (list[0].ID != row.ID) != want.other {
+							len(list) != 1 || !list[0].NextCheckAt.Equal(slot(want.slot)) || (list[0].ID != row.ID) != want.other {
 							t.Errorf("%s: %+v, %v, and waiting is %+v, %v; want %+v", policy, got, err, list, failed, want)
 						}
 					}
@@ -225,7 +225,7 @@ func (w *world) record(id int64, outcome string) {
 func (w *world) ended() (e ended) {
 	w.t.Helper()
 	for _, j := range w.waiting() {
-		n := int(j.NextCheckAt().Sub(slot(0)) / (15 * time.Minute))
+		n := int(j.NextCheckAt.Sub(slot(0)) / (15 * time.Minute))
 		e.Waiting += fmt.Sprintf("%s in slot %d", slices.Concat(j.Payload)[1:len(j.Payload)-1], n)
 	}
 	history := w.history()

@@ -61,7 +61,7 @@ func setupOn(t *testing.T, db *sqlx.DB, change ...func(*jobs.Config)) *world {
 // check is a job that is fit to be enqueued, on the entity "order <key>".
 func check(key string, at time.Time) jobs.FutureJob {
 	j := jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key}
-	j.SetCheckAt(grid.Default, at)
+	j.CheckAt = at
 	return j
 }
 

@@ -1,17 +1,15 @@
 package jobs
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/internal/payload"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -81,7 +79,7 @@ func (c *Client) validate(j FutureJob) error {
 
 // validate returns what the database would refuse of a job that is to be enqueued, and a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt(), min(j.Within, maxWithin)), CheckPayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within))
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within))
 }
 
 func validateAnonymous(j FutureJob) error {
@@ -119,26 +117,9 @@ func (c *Client) validateHorizon(at time.Time, within time.Duration) error {
 	return nil
 }
 
-// maxNesting bounds how deep a payload is nested, so that what has it in it, such as an event or a list, can be written as JSON.
-const maxNesting = 5000
-
-// CheckPayload returns a FieldError for a payload that the database would refuse, that is nested too deep, or that is longer than most bytes.
-func CheckPayload(payload json.RawMessage, most int) error {
-	switch {
-	case payload == nil:
-		return nil
-	case len(payload) > most:
-		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes, is %d", most, len(payload))}
-	case !utf8.Valid(payload):
-		return &FieldError{"payload", "must be valid UTF-8"}
-	case !json.Valid(payload):
-		return &FieldError{"payload", "must be valid JSON"}
-	case strictjson.Deeper(payload, maxNesting):
-		return &FieldError{"payload", fmt.Sprintf("must be nested at most %d levels deep", maxNesting)}
-	case !storableEscapes(payload):
-		return &FieldError{"payload", `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`}
-	case !storableNumbers(payload):
-		return &FieldError{"payload", fmt.Sprintf("must not contain a number of more than %d characters or with an exponent beyond %[1]d", maxNumber)}
+func validatePayload(text json.RawMessage, most int) error {
+	if problem := payload.Problem(text, most); problem != "" {
+		return &FieldError{"payload", problem}
 	}
 	return nil
 }
@@ -168,76 +149,4 @@ func checkName(field, value string, least, most int) error {
 		return &FieldError{field, "must be valid UTF-8"}
 	}
 	return nil
-}
-
-// storableEscapes tells whether the \u escapes of valid JSON stand for text that jsonb can hold.
-func storableEscapes(text []byte) bool {
-	high := false // the escape just before was the first half of a surrogate pair
-	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' {
-			if high {
-				return false
-			}
-			continue
-		}
-		i++
-		if text[i] != 'u' {
-			if high {
-				return false
-			}
-			continue
-		}
-		var unit [2]byte
-		if _, err := hex.Decode(unit[:], text[i+1:i+5]); err != nil {
-			return false
-		}
-		i += 4
-		code := uint16(unit[0])<<8 | uint16(unit[1])
-		low := code >= 0xDC00 && code <= 0xDFFF
-		if code == 0 || low != high {
-			return false
-		}
-		high = code >= 0xD800 && code <= 0xDBFF
-	}
-	return !high
-}
-
-// maxNumber bounds the characters of a number in a payload, and its exponent. jsonb holds every digit of a number:
-// some it refuses, and some of a few bytes it gives back as 100 kB.
-const maxNumber = 1000
-
-// storableNumbers tells whether the numbers of valid JSON are within maxNumber.
-func storableNumbers(text []byte) bool {
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			for i++; text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case c == '-' || c >= '0' && c <= '9':
-			start := i
-			for i < len(text) && strings.IndexByte("+-.eE0123456789", text[i]) >= 0 {
-				i++
-			}
-			if !storableNumber(string(text[start:i])) {
-				return false
-			}
-			i-- // what ends a number may begin a string
-		}
-	}
-	return true
-}
-
-func storableNumber(number string) bool {
-	if len(number) > maxNumber {
-		return false
-	}
-	e := strings.IndexAny(number, "eE")
-	if e < 0 {
-		return true
-	}
-	exponent, err := strconv.Atoi(number[e+1:])
-	return err == nil && -maxNumber <= exponent && exponent <= maxNumber
 }

@@ -32,10 +32,10 @@ var badJobs = []struct {
 	{"item_key of an anonymous row", func(j *jobs.FutureJob) { j.ItemKey, j.Anonymous = "a", true }, "item_key", "anonymous"},
 	{"long group_key", func(j *jobs.FutureJob) { j.GroupKey = strings.Repeat("x", 501) }, "group_key", "at most 500 bytes"},
 	{"NUL in group_key", func(j *jobs.FutureJob) { j.GroupKey = "g\x00" }, "group_key", "NUL"},
-	{"no time", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, time.Time{}) }, "check_at", "must be set"},
-	{"before 1970", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, grid.Min.Add(-time.Hour)) }, "check_at", "1970-01-01"},
-	{"after 9999", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, grid.Max.Add(time.Hour)) }, "check_at", "9999-12-31"},
-	{"beyond the horizon", func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, now.Add(jobs.DefaultHorizon+15*time.Minute)) }, "check_at", "horizon"},
+	{"no time", func(j *jobs.FutureJob) { j.CheckAt = time.Time{} }, "check_at", "must be set"},
+	{"before 1970", func(j *jobs.FutureJob) { j.CheckAt = grid.Min.Add(-time.Hour) }, "check_at", "1970-01-01"},
+	{"after 9999", func(j *jobs.FutureJob) { j.CheckAt = grid.Max.Add(time.Hour) }, "check_at", "9999-12-31"},
+	{"beyond the horizon", func(j *jobs.FutureJob) { j.CheckAt = now.Add(jobs.DefaultHorizon + 15*time.Minute) }, "check_at", "horizon"},
 	{"an empty payload", func(j *jobs.FutureJob) { j.Payload = json.RawMessage{} }, "payload", "valid JSON"},
 	{"a payload that is no JSON", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{a: 1}`) }, "payload", "valid JSON"},
 	{"two payloads", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{} {}`) }, "payload", "valid JSON"},
@@ -59,7 +59,7 @@ var badJobs = []struct {
 		j.Payload = json.RawMessage(strings.Repeat(`[`, 5001) + strings.Repeat("]", 5001))
 	}, "payload", "at most 5000 levels"},
 	{"a window beyond 9999", func(j *jobs.FutureJob) {
-		j.SetCheckAt(grid.Default, grid.Max.Add(-time.Hour))
+		j.CheckAt = grid.Max.Add(-time.Hour)
 		j.Within = 2 * time.Hour
 	}, "check_at", "9999-12-31"},
 }
@@ -134,7 +134,7 @@ func TestWhatIsJustWithinTheRulesIsStored(t *testing.T) {
 			j.JobExec, j.EntityName = strings.Repeat("x", 200), strings.Repeat("ä", 100)
 			j.ItemKey, j.GroupKey = strings.Repeat("\U0001F600", 125), strings.Repeat("g", 500)
 		},
-		"the horizon": func(j *jobs.FutureJob) { j.SetCheckAt(grid.Default, grid.Default.Floor(now.Add(jobs.DefaultHorizon))) },
+		"the horizon": func(j *jobs.FutureJob) { j.CheckAt = grid.Default.Floor(now.Add(jobs.DefaultHorizon)) },
 		"the longest payload": func(j *jobs.FutureJob) {
 			j.Payload = json.RawMessage(`"` + strings.Repeat("x", jobs.DefaultMaxPayload-2) + `"`)
 		},

@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -49,7 +50,7 @@ type placed struct {
 func placesOf(list []jobs.FutureJob) (all []placed) {
 	byKey := func(a, b jobs.FutureJob) int { return strings.Compare(a.EntityKey, b.EntityKey) }
 	for _, j := range slices.SortedFunc(slices.Values(list), byKey) {
-		slot := j.Key().Place(grid.Default, j.CheckAt, j.Within, slot(1))
+		slot := spread.Key(j.Key()).Place(grid.Default, j.CheckAt, j.Within, slot(1))
 		all = append(all, placed{j.EntityKey + j.ItemKey, slot, slot, grid.Micro(j.CheckAt), j.Within})
 	}
 	return all
@@ -221,7 +222,7 @@ func TestAKeyIsPushedBackToItsPlaceInTheLaterWindow(t *testing.T) {
 		row.Within = 4 * time.Hour
 		first := w.enqueue(row, jobs.Keep)
 		row.CheckAt = slot(30)
-		want := row.Key().Place(grid.Default, slot(30), row.Within, slot(1))
+		want := spread.Key(row.Key()).Place(grid.Default, slot(30), row.Within, slot(1))
 		if limit := first.Slot.Add(8 * time.Hour); want.After(limit) {
 			want = limit
 		}
@@ -272,7 +273,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 	w := setup(t)
 	row := check("1", now.Add(time.Hour))
 	row.Within = 90 * time.Minute
-	want := jobs.Event{What: "enqueued", Slot: row.Key().Place(grid.Default, row.CheckAt, row.Within, slot(1)), For: row.CheckAt, Within: row.Within}
+	want := jobs.Event{What: "enqueued", Slot: spread.Key(row.Key()).Place(grid.Default, row.CheckAt, row.Within, slot(1)), For: row.CheckAt, Within: row.Within}
 	w.enqueue(row, jobs.Keep)
 	tell := func(stage string) {
 		t.Helper()
@@ -334,7 +335,7 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 		row := check(fmt.Sprint("new ", i), slot(9))
 		row.Within = 6 * time.Hour
 		got, err := client.Enqueue(t.Context(), w.db, row)
-		if want := row.Key().Place(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
+		if want := spread.Key(row.Key()).Place(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
 			t.Errorf("slot %s, want %s, %v", got.Slot, want, err)
 		}
 	}

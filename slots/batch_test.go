@@ -17,7 +17,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 func TestABatchGetsManyRowsAndEachHasItsOwnResult(t *testing.T) {
@@ -71,8 +70,8 @@ func TestAnErrorOfTheWholeBatchIsEveryRows(t *testing.T) {
 				t.Errorf("%+v", result)
 			}
 			for _, job := range w.waiting() {
-				if job.ErrorCount != 1 || !job.NextCheckAt().Equal(slot(2)) {
-					t.Errorf("%s: %d errors, waits for %s", job.EntityKey, job.ErrorCount, job.NextCheckAt())
+				if job.ErrorCount != 1 || !job.NextCheckAt.Equal(slot(2)) {
+					t.Errorf("%s: %d errors, waits for %s", job.EntityKey, job.ErrorCount, job.NextCheckAt)
 				}
 			}
 		})
@@ -130,7 +129,7 @@ func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 	}, jobs.Retry(1))
 	for i := range 5 {
 		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i), Payload: json.RawMessage(`"old"`)}
-		j.SetCheckAt(grid.Default, slot(1))
+		j.CheckAt = slot(1)
 		if _, err := w.client.Enqueue(t.Context(), w.db, j); err != nil {
 			t.Fatal(err)
 		}
@@ -258,10 +257,10 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	w.registry.RegisterGroup("customer", []string{"a", "b"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		calls[batch[0].Group()] = append(calls[batch[0].Group()], len(batch))
+		calls[groupOf(batch[0])] = append(calls[groupOf(batch[0])], len(batch))
 		for _, job := range batch {
-			if job.Group() != batch[0].Group() {
-				t.Errorf("%s among %s", job.Group(), batch[0].Group())
+			if groupOf(job) != groupOf(batch[0]) {
+				t.Errorf("%s among %s", groupOf(job), groupOf(batch[0]))
 			}
 		}
 		var locks int
@@ -288,7 +287,7 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 		jobs.FutureJob{JobExec: "b", EntityName: "or\x1fder", EntityKey: "no group"},
 	)
 	for i := range list {
-		list[i].SetCheckAt(slotGrid, slot(1))
+		list[i].CheckAt = slot(1)
 	}
 	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
@@ -323,7 +322,7 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 	var list []jobs.FutureJob
 	for i := range rows {
 		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprintf("%02d", i), GroupKey: fmt.Sprint(i % (rows - 1))}
-		job.SetCheckAt(slotGrid, slot(1))
+		job.CheckAt = slot(1)
 		list = append(list, job)
 	}
 	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {

@@ -189,7 +189,7 @@ func enqueues(on jobs.Conflict) actor {
 // ask asks for another check of a key, and notes that.
 func (c *trial) ask(r row, on jobs.Conflict) (jobs.Enqueued, error) {
 	j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
-	j.SetCheckAt(grid.Default, slot(3))
+	j.CheckAt = slot(3)
 	e, err := c.client.Enqueue(context.Background(), c.db, j, on)
 	if err == nil {
 		c.mu.Lock()

@@ -65,8 +65,8 @@ func (p *process) start(ctx context.Context, rows ...jobs.FutureJob) (ended func
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range rows {
-		if r.Slot.After(now) || !r.NextCheckAt().Equal(r.Slot) || r.Lateness < 0 {
-			c.complain("%s began to check row %d (%s) of slot %s, as one of slot %s, at %s", p.name, r.ID, r.Key(), r.NextCheckAt(), r.Slot, now)
+		if r.Slot.After(now) || !r.NextCheckAt.Equal(r.Slot) || r.Lateness < 0 {
+			c.complain("%s began to check row %d (%s) of slot %s, as one of slot %s, at %s", p.name, r.ID, r.Key(), r.NextCheckAt, r.Slot, now)
 		}
 		// One that stood still notices a little later that its lease has ended.
 		if other, ok := j.running[r.ID]; ok && !other.process.dead() && other.ctx.Err() == nil && !c.hazard.overtaken {
@@ -180,7 +180,7 @@ func asks(results []jobs.Result, rows []jobs.FutureJob) []jobs.Result {
 	for i := range results {
 		if results[i].Err == nil {
 			results[i].Enqueue = []jobs.FutureJob{{JobExec: "child", EntityName: "parent", EntityKey: fmt.Sprint(rows[i].ID), Anonymous: true}}
-			results[i].Enqueue[0].SetCheckAt(grid.Default, slot(100))
+			results[i].Enqueue[0].CheckAt = slot(100)
 		}
 	}
 	return results
@@ -217,17 +217,17 @@ func (p *process) group(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	var missing []int64
 	for _, r := range p.trial.rows {
 		due := jobs.FutureJob{EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
-		if due.Group() == rows[0].Group() && !slices.ContainsFunc(rows, func(j jobs.FutureJob) bool { return j.ID == r.id }) {
+		if groupOf(due) == groupOf(rows[0]) && !slices.ContainsFunc(rows, func(j jobs.FutureJob) bool { return j.ID == r.id }) {
 			missing = append(missing, r.id)
 		}
 	}
 	for _, r := range rows {
-		if r.Group() != rows[0].Group() {
-			p.trial.complain("%s got rows of the groups %q and %q together", p.name, rows[0].Group(), r.Group())
+		if groupOf(r) != groupOf(rows[0]) {
+			p.trial.complain("%s got rows of the groups %q and %q together", p.name, groupOf(rows[0]), groupOf(r))
 		}
 	}
 	if len(missing) > 0 && p.trial.hazard.actor == nil {
-		p.trial.complain("%s got the group %q without its rows %v", p.name, rows[0].Group(), missing)
+		p.trial.complain("%s got the group %q without its rows %v", p.name, groupOf(rows[0]), missing)
 	}
 	return p.batchTx(ctx, tx, rows)
 }

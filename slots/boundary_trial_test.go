@@ -18,7 +18,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -232,7 +231,7 @@ func (c *trial) enqueue(db jobs.DB, rows ...row) {
 	var list []jobs.FutureJob
 	for _, r := range rows {
 		j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
-		j.SetCheckAt(grid.Default, r.slot)
+		j.CheckAt = r.slot
 		list = append(list, j)
 	}
 	if n, err := c.client.EnqueueMany(c.t.Context(), db, list); err != nil || n.Inserted != int64(len(rows)) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/internal/server"
@@ -131,13 +132,13 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 const maxSpread = 100_000
 
 // deferAll is the judge that moves rows to the next slots, each to its place among them; an anonymous row has the one of its id.
-func deferAll(spread int) judge {
+func deferAll(over int) judge {
 	return func(_ *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
 		key, next := row.Key(), m.Grid.Next(m.Latest())
 		if row.Anonymous {
 			key.ItemKey = strconv.FormatInt(row.ID, 10)
 		}
-		next = key.Place(m.Grid, next, time.Duration(spread)*m.Grid.Width(), next)
+		next = spread.Key(key).Place(m.Grid, next, time.Duration(over)*m.Grid.Width(), next)
 		return &guard.Verdict{Move: guard.MoveDefer, Next: next}, false
 	}
 }

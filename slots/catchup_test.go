@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -55,7 +56,7 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 	w.run(slot(1))
 	for i, at := range []int{4, 2, 5} {
 		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: string(rune('a' + i))}
-		job.SetCheckAt(grid.Default, slot(at))
+		job.CheckAt = slot(at)
 		if _, err := w.client.Enqueue(t.Context(), w.db, job); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "slow to commit"}
-	job.SetCheckAt(grid.Default, slot(1))
+	job.CheckAt = slot(1)
 	if _, err := w.client.Enqueue(t.Context(), tx, job); err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +170,8 @@ func TestCatchUpFollowsEachJobsMisfirePolicy(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, job := range w.waiting() {
-		if job.JobExec != "defer" || !job.NextCheckAt().Equal(slot(5)) || job.CheckCount != 0 {
-			t.Errorf("waits: %+v until %s", job, job.NextCheckAt())
+		if job.JobExec != "defer" || !job.NextCheckAt.Equal(slot(5)) || job.CheckCount != 0 {
+			t.Errorf("waits: %+v until %s", job, job.NextCheckAt)
 		}
 	}
 }
@@ -196,12 +197,12 @@ func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 	keyed, anonymous := map[string]int{}, map[string]int{}
 	for _, job := range w.waiting() {
 		if job.Anonymous {
-			anonymous[job.NextCheckAt().Format("15:04")]++
+			anonymous[job.NextCheckAt.Format("15:04")]++
 			continue
 		}
-		keyed[job.NextCheckAt().Format("15:04")]++
-		if want := job.Key().Place(slotGrid, slot(5), 45*time.Minute, slot(5)); !job.NextCheckAt().Equal(want) {
-			t.Errorf("%s is in slot %s, its place is %s", job.Key(), job.NextCheckAt(), want)
+		keyed[job.NextCheckAt.Format("15:04")]++
+		if want := spread.Key(job.Key()).Place(slotGrid, slot(5), 45*time.Minute, slot(5)); !job.NextCheckAt.Equal(want) {
+			t.Errorf("%s is in slot %s, its place is %s", job.Key(), job.NextCheckAt, want)
 		}
 	}
 	for _, counts := range []map[string]int{keyed, anonymous} { // by chance, always the same
@@ -326,8 +327,8 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 		t.Fatalf("moved %d, %v", moved, err)
 	}
 	for _, job := range w.waiting() {
-		if !job.NextCheckAt().Equal(slot(4)) || !job.FirstCheckAt().Equal(slot(3)) {
-			t.Errorf("waits until %s, first %s", job.NextCheckAt(), job.FirstCheckAt())
+		if !job.NextCheckAt.Equal(slot(4)) || !job.FirstCheckAt.Equal(slot(3)) {
+			t.Errorf("waits until %s, first %s", job.NextCheckAt, job.FirstCheckAt)
 		}
 	}
 	if result := w.run(slot(4)); result.Finished != 3 {
@@ -371,8 +372,8 @@ func TestACatchUpThatDefersNeverMovesARowToAnEarlierSlot(t *testing.T) {
 		t.Error("nothing was claimed")
 	}
 	for _, job := range w.waiting() {
-		if !job.NextCheckAt().After(slot(5)) {
-			t.Errorf("order %s waits for slot %s, and was asked for at %s", job.EntityKey, job.NextCheckAt(), slot(5))
+		if !job.NextCheckAt.After(slot(5)) {
+			t.Errorf("order %s waits for slot %s, and was asked for at %s", job.EntityKey, job.NextCheckAt, slot(5))
 		}
 	}
 }

@@ -293,7 +293,7 @@ func (s *shard) all() iter.Seq[jobs.FutureJob] {
 	return func(yield func(jobs.FutureJob) bool) {
 		for i := range s.rows {
 			j := jobs.FutureJob{JobExec: "order.unpaid", EntityName: "order", EntityKey: strconv.Itoa(i)}
-			j.SetCheckAt(grid.Default, slot(1))
+			j.CheckAt = slot(1)
 			if !yield(j) {
 				return
 			}

@@ -153,8 +153,8 @@ func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
 				t.Errorf("%+v", result)
 			}
 			for _, row := range w.waiting() {
-				if row.EntityKey != "57" || row.ErrorCount != 1 || !row.NextCheckAt().Equal(slot(2)) {
-					t.Errorf("%s: row %s waits for %s with %d errors, want the bad row alone, with one", row.JobExec, row.EntityKey, row.NextCheckAt(), row.ErrorCount)
+				if row.EntityKey != "57" || row.ErrorCount != 1 || !row.NextCheckAt.Equal(slot(2)) {
+					t.Errorf("%s: row %s waits for %s with %d errors, want the bad row alone, with one", row.JobExec, row.EntityKey, row.NextCheckAt, row.ErrorCount)
 				}
 			}
 			if n := w.count(`select count(*) from prescient.future_job_history where error_count > 0 or last_error is not null`); n != 0 {

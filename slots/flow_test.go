@@ -21,7 +21,7 @@ import (
 // child is a check that another asks for.
 func child(job, key, group string, at time.Time) jobs.FutureJob {
 	c := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key, GroupKey: group}
-	c.SetCheckAt(grid.Default, at)
+	c.CheckAt = at
 	return c
 }
 
@@ -282,9 +282,9 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 		}
 		for _, job := range related {
 			switch {
-			case job.JobExec == "mail" && job.NextCheckAt().Sub(batch[0].Slot) <= 24*time.Hour:
+			case job.JobExec == "mail" && job.NextCheckAt.Sub(batch[0].Slot) <= 24*time.Hour:
 				mail += job.EntityKey + " "
-				if job.NextCheckAt().After(batch[0].Slot) {
+				if job.NextCheckAt.After(batch[0].Slot) {
 					if n, err := w.client.End(ctx, tx, jobs.Done, job); err != nil || n != 1 {
 						return nil, fmt.Errorf("ended %d: %w", n, err)
 					}
@@ -321,7 +321,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	}
 	var got []string
 	for _, job := range left {
-		got = append(got, fmt.Sprint(job.EntityKey, " ", job.NextCheckAt().Equal(slot(200))))
+		got = append(got, fmt.Sprint(job.EntityKey, " ", job.NextCheckAt.Equal(slot(200))))
 	}
 	if diff := cmp.Diff([]string{"7 false", "4 false", "5 true"}, got); diff != "" {
 		t.Error(diff)

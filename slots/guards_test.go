@@ -45,7 +45,7 @@ func (w *world) fate() ended {
 		return ended{e.Outcome, e.Slot, e.CheckCount, e.ErrorCount, e.LastError}
 	}
 	j := waiting[0]
-	return ended{"", j.NextCheckAt(), j.CheckCount, j.ErrorCount, j.LastError}
+	return ended{"", j.NextCheckAt, j.CheckCount, j.ErrorCount, j.LastError}
 }
 
 func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
@@ -322,7 +322,7 @@ func TestACheckIsToldWhereItStands(t *testing.T) {
 	var got []string
 	for _, j := range seen {
 		got = append(got, fmt.Sprintf("slot %s count %d late %s caught up %t first %s", j.Slot.Format("15:04"), j.CheckCount, j.Lateness,
-			j.CaughtUp, j.FirstCheckAt().Format("15:04")))
+			j.CaughtUp, j.FirstCheckAt.Format("15:04")))
 	}
 	want := []string{
 		"slot 12:15 count 0 late 0s caught up false first 12:15",
@@ -378,7 +378,7 @@ func TestACheckIsGivenTheWholeRow(t *testing.T) {
 			{Anonymous: true},
 		} {
 			row.JobExec, row.EntityName, row.EntityKey = job, "order", fmt.Sprint(i)
-			row.SetCheckAt(slotGrid, slot(1))
+			row.CheckAt = slot(1)
 			if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -119,7 +118,7 @@ func (w *world) enqueueTenants(job string, n int, tenants ...string) {
 	for i := range n {
 		for _, tenant := range tenants {
 			j := jobs.FutureJob{JobExec: job, EntityName: "invoice", EntityKey: fmt.Sprint(tenant, "-", i)}
-			j.SetCheckAt(grid.Default, slot(1))
+			j.CheckAt = slot(1)
 			list = append(list, j)
 		}
 	}

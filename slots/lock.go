@@ -121,7 +121,7 @@ func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbe
 // lockGroup takes the lock of the group, and makes its due rows those of the unit.
 func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 	m, got := rd.beginning(u), false
-	m.Add(pgsql.GroupTry.In(rd.run.schema), []any{u.one[0].Group()}, func(row *sql.Rows) error { return row.Scan(&got) })
+	m.Add(pgsql.GroupTry.In(rd.run.schema), []any{groupOf(&u.one[0])}, func(row *sql.Rows) error { return row.Scan(&got) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func groupKeyOf(d *jobs.Definition, row *jobs.FutureJob) groupKey {
 	case row.Anonymous:
 		return groupKey{family: d.Group, id: row.ID}
 	}
-	return groupKey{d.Group, row.Group(), row.EntityName, row.EntityKey, 0}
+	return groupKey{d.Group, groupOf(row), row.EntityName, row.EntityKey, 0}
 }
 
 // restOf returns the unit for the rows of the claim that are not in the call of a group.
@@ -200,4 +200,12 @@ func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	u.rows, u.numbers = rows, numbers
+}
+
+// groupOf returns what the rows of one group have in common: the group_key, or the entity if there is none.
+func groupOf(row *jobs.FutureJob) string {
+	if row.GroupKey != "" {
+		return row.GroupKey
+	}
+	return row.EntityName + "\x1f" + row.EntityKey
 }

@@ -39,7 +39,7 @@ func TestARecordThatWaitsOverABoundaryMovesNothingIntoASlotThatHasBegun(t *testi
 				end $$;
 				create trigger wait after insert on prescient.slot_tally for each row when (new.` + waits.when + `) execute function wait()`)
 			w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-				return new(job.NextCheckAt().Add(time.Second)), nil
+				return new(job.NextCheckAt.Add(time.Second)), nil
 			})
 			w.enqueue("job", slot(1), waits.rows)
 			now := func(c *slots.Config) { c.Now = nil }
@@ -56,7 +56,7 @@ func TestARecordThatWaitsOverABoundaryMovesNothingIntoASlotThatHasBegun(t *testi
 				t.Fatal(err)
 			}
 			for _, job := range w.waiting() {
-				if next := job.NextCheckAt(); !next.After(recorded.Truncate(time.Second)) {
+				if next := job.NextCheckAt; !next.After(recorded.Truncate(time.Second)) {
 					t.Errorf("order %s was put into slot %s at %s", job.EntityKey, next, recorded)
 				}
 			}

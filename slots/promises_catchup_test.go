@@ -68,7 +68,7 @@ func TestCatchUpStartsNoRowBeforeItsSlotHoweverTheWidthHasChanged(t *testing.T) 
 				t.Fatal(err)
 			}
 			ahead := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
-			ahead.SetCheckAt(minute, slot(0).Add(9*time.Minute))
+			ahead.CheckAt = slot(0).Add(9 * time.Minute)
 			if _, err := w.client.Enqueue(t.Context(), w.db, ahead); err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ var lateCommits = map[string]struct {
 	"many pages": {200, func(r *jobs.Registry) { r.Register("job", done) }},
 	"with what it asks for": {20, func(r *jobs.Registry) {
 		more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "1"}
-		more.SetCheckAt(slotGrid, slot(5))
+		more.CheckAt = slot(5)
 		r.RegisterBatch("job", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(rows))
 			results[0].Enqueue = []jobs.FutureJob{more}

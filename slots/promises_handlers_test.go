@@ -94,7 +94,7 @@ func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
 				t.Error(diff)
 			}
 			for _, job := range w.waiting() {
-				if !job.NextCheckAt().Equal(slot(2)) || job.ErrorCount != 1 || job.LastError == "" {
+				if !job.NextCheckAt.Equal(slot(2)) || job.ErrorCount != 1 || job.LastError == "" {
 					t.Errorf("the row of %s: %+v", statements[job.EntityKey[0]-'0'], job)
 				}
 			}
@@ -226,7 +226,7 @@ func TestACheckThatPreparesItsTransactionHoldsUpNothing(t *testing.T) {
 			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 100}, w.outcomes()); diff != "" {
 				t.Error(diff)
 			}
-			if left := w.waiting(); len(left) != 1 || left[0].ErrorCount != 1 || !left[0].NextCheckAt().Equal(slot(2)) {
+			if left := w.waiting(); len(left) != 1 || left[0].ErrorCount != 1 || !left[0].NextCheckAt.Equal(slot(2)) {
 				t.Errorf("the row: %+v", left)
 			}
 		})
@@ -455,7 +455,7 @@ func TestACheckThatSetsTheEncodingOfItsSessionSpoilsNoText(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "Zoë"}
-	more.SetCheckAt(slotGrid, slot(5))
+	more.CheckAt = slot(5)
 	w.registry.RegisterBatchTx("batch", func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		_, err := tx.ExecContext(ctx, "set client_encoding to latin1")
 		results := make([]jobs.Result, len(rows))

@@ -27,10 +27,10 @@ func TestNothingThatARunDoesIsCompiled(t *testing.T) {
 		t.Skip("this server compiles nothing")
 	}
 	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-		return new(job.NextCheckAt().Add(time.Hour)), nil
+		return new(job.NextCheckAt.Add(time.Hour)), nil
 	})
 	w.registry.RegisterTx("tx", func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
-		return new(job.NextCheckAt().Add(time.Hour)), nil
+		return new(job.NextCheckAt.Add(time.Hour)), nil
 	})
 	w.registry.Register("limited", done, jobs.AtMost(2), jobs.PerSecond(1000))
 	for _, job := range []string{"one", "tx", "limited"} {

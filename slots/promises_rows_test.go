@@ -18,7 +18,7 @@ func (w *world) enqueueList(at time.Time, list ...jobs.FutureJob) {
 	w.t.Helper()
 	for i := range list {
 		list[i].EntityName, list[i].GroupKey = "order", "one"
-		list[i].SetCheckAt(slotGrid, at)
+		list[i].CheckAt = at
 		if _, err := w.client.Enqueue(w.t.Context(), w.db, list[i]); err != nil {
 			w.t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestARowOfAnotherJobThatIsCommittedLateIsCheckedByTheSameRun(t *testing.T) 
 	const late = 8
 	for n := range late {
 		job := jobs.FutureJob{JobExec: "late", EntityName: "shipment", EntityKey: fmt.Sprint(n)}
-		job.SetCheckAt(slotGrid, slot(1))
+		job.CheckAt = slot(1)
 		if _, err := w.client.Enqueue(t.Context(), business, job); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestRowsOfAJobThatTheRunnerDoesNotKnowWaitInTheirSlotForOneThatDoes(t *test
 		w.catchUp(slots.CatchUp{Mode: mode})
 	}
 	for _, job := range w.waiting() {
-		if !job.NextCheckAt().Equal(slot(1)) || job.ErrorCount+job.CheckCount != 0 || job.LastError != "" {
+		if !job.NextCheckAt.Equal(slot(1)) || job.ErrorCount+job.CheckCount != 0 || job.LastError != "" {
 			t.Fatalf("a row was touched: %+v", job)
 		}
 	}

@@ -42,7 +42,7 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 	}
 	got := map[string]string{}
 	for _, job := range w.waiting() {
-		got[job.EntityKey] = job.NextCheckAt().Format("15:04")
+		got[job.EntityKey] = job.NextCheckAt.Format("15:04")
 	}
 	want := map[string]string{"1": "14:15", "2": "15:00", "3": "12:30", "4": "12:30"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -55,7 +55,7 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 
 func replacement(job jobs.FutureJob) jobs.FutureJob {
 	job = jobs.FutureJob{JobExec: job.JobExec, EntityName: job.EntityName, EntityKey: job.EntityKey}
-	job.SetCheckAt(slotGrid, slot(12))
+	job.CheckAt = slot(12)
 	return job
 }
 

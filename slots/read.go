@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -63,9 +62,6 @@ func sizeOf(j *jobs.FutureJob) int64 {
 	return int64(rowSize + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError) + len(j.TraceParent))
 }
 
-// seconds is a grid that every slot is on, of whatever width, and so leaves it as it is.
-var seconds, _ = grid.New(time.Second)
-
 // scanRow reads a row of page_read or group_read.
 func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
 	var id, number, checks, failures, spent, enqueued integer
@@ -85,12 +81,11 @@ func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(ro
 		j.TraceParent = trace.String
 		j.EnqueuedAt, j.Spent = time.UnixMicro(int64(enqueued)).UTC(), time.Duration(spent)*time.Microsecond
 		if first.Valid {
-			j.SetCheckAt(seconds, time.UnixMicro(first.Int64))
+			j.FirstCheckAt = time.UnixMicro(first.Int64).UTC()
 		} else {
-			j.SetCheckAt(seconds, r.slot)
+			j.FirstCheckAt = r.slot
 		}
-		j.ID = int64(id)
-		j.SetCheckAt(seconds, r.slot)
+		j.ID, j.NextCheckAt = int64(id), r.slot
 		return take(int64(number), j)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // A key that is asked for more often than runs start late is due in every slot, and is checked in every one.
@@ -20,7 +19,7 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 	ask := func(on jobs.Conflict) func(w *world) error {
 		return func(w *world) error {
 			j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
-			j.SetCheckAt(grid.Default, w.clock.Now())
+			j.CheckAt = w.clock.Now()
 			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
 			return err
 		}
@@ -133,7 +132,7 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 						var list []jobs.FutureJob
 						for k := i; k < n; k += 2 {
 							j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k)}
-							j.SetCheckAt(slotGrid, slot(5))
+							j.CheckAt = slot(5)
 							list = append(list, j)
 						}
 						if c, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil || c != (jobs.Counts{Recorded: int64(n / 2)}) {
@@ -143,7 +142,7 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 					w.run(slot(1))
 					at := map[string]time.Time{}
 					for _, j := range w.waiting() {
-						at[j.EntityKey] = j.NextCheckAt()
+						at[j.EntityKey] = j.NextCheckAt
 					}
 					if len(at) != n {
 						t.Errorf("%d rows wait", len(at))
@@ -170,7 +169,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	again := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
-	again.SetCheckAt(slotGrid, slot(5))
+	again.CheckAt = slot(5)
 	if e, err := w.client.Enqueue(t.Context(), w.db, again); err != nil || e.Action != jobs.Recorded {
 		t.Fatal(e, err)
 	}
@@ -179,7 +178,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	if err != nil || retried != 0 || waiting != 1 {
 		t.Errorf("%d were put back, %d wait already, %v", retried, waiting, err)
 	}
-	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt().Equal(slot(5)) {
+	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt.Equal(slot(5)) {
 		t.Errorf("%+v", list)
 	}
 	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Failed: 1}, w.outcomes()); diff != "" {

@@ -63,7 +63,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	names := []string{"one", "tx", "batch", "batchtx", "group", "fails", "again"}
 	check := func(job, key string) jobs.FutureJob {
 		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key}
-		j.SetCheckAt(grid.Default, slot(1))
+		j.CheckAt = slot(1)
 		return j
 	}
 	var stream []jobs.FutureJob

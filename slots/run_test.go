@@ -109,7 +109,7 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 	}
 	row := func(key string) jobs.FutureJob {
 		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: key, GroupKey: "one group"}
-		j.SetCheckAt(slotGrid, slot(1))
+		j.CheckAt = slot(1)
 		return j
 	}
 	if _, err := w.client.Enqueue(t.Context(), late, row("late")); err != nil {

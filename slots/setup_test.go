@@ -60,6 +60,14 @@ func setupAt(t testing.TB, url string) *world {
 // slot returns the n-th slot after noon.
 func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 
+// groupOf returns what the rows of one group have in common.
+func groupOf(job jobs.FutureJob) string {
+	if job.GroupKey != "" {
+		return job.GroupKey
+	}
+	return job.EntityName + "\x1f" + job.EntityKey
+}
+
 // runner returns a new runner, with changes to its configuration.
 func (w *world) runner(change ...func(*slots.Config)) *slots.Runner {
 	w.t.Helper()
@@ -80,7 +88,7 @@ func (w *world) enqueue(job string, at time.Time, n int) {
 	var list []jobs.FutureJob
 	for i := range n {
 		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
-		j.SetCheckAt(grid.Default, at)
+		j.CheckAt = at
 		list = append(list, j)
 	}
 	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {

@@ -65,7 +65,7 @@ func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.
 			t.Fatalf("a batch is of one job: row %d is of %s, and the first of %s", i, row.JobExec, def.Name)
 		}
 		if row.Slot.IsZero() {
-			row.Slot = grid.Default.Ceil(cmp.Or(row.NextCheckAt(), Start))
+			row.Slot = grid.Default.Ceil(cmp.Or(row.NextCheckAt, Start))
 		}
 		if v, ok := guard.Before(lookup(t, registry, row.JobExec), moment(row)); !ok {
 			checked[i] = Checked{Outcome: v.Outcome, Slot: v.Next}

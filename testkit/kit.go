@@ -114,7 +114,7 @@ func (k *Kit) Now() time.Time { return k.Clock.Now() }
 // A key that waits already is kept.
 func (k *Kit) Enqueue(row jobs.FutureJob, at time.Time) jobs.Enqueued {
 	k.t.Helper()
-	row.SetCheckAt(k.Client.Grid(), at)
+	row.CheckAt = at
 	enqueued, err := k.Client.Enqueue(k.t.Context(), k.DB, row)
 	k.must(err)
 	return enqueued

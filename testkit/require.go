@@ -40,8 +40,8 @@ func (k *Kit) RequireWaiting(key jobs.Key, at time.Time) jobs.FutureJob {
 	switch {
 	case !found:
 		k.t.Fatalf("%s does not wait\n%s", key, k.story(key))
-	case !at.IsZero() && !row.NextCheckAt().Equal(slot):
-		k.t.Fatalf("%s waits for %s, not for %s\n%s", key, instant(row.NextCheckAt()), instant(slot), k.story(key))
+	case !at.IsZero() && !row.NextCheckAt.Equal(slot):
+		k.t.Fatalf("%s waits for %s, not for %s\n%s", key, instant(row.NextCheckAt), instant(slot), k.story(key))
 	}
 	return row
 }
@@ -50,7 +50,7 @@ func (k *Kit) RequireWaiting(key jobs.Key, at time.Time) jobs.FutureJob {
 func (k *Kit) RequireNotWaiting(key jobs.Key) {
 	k.t.Helper()
 	if row, found := k.find(key); found {
-		k.t.Fatalf("%s waits for %s\n%s", key, instant(row.NextCheckAt()), k.story(key))
+		k.t.Fatalf("%s waits for %s\n%s", key, instant(row.NextCheckAt), k.story(key))
 	}
 }
 
@@ -119,7 +119,7 @@ func (k *Kit) waits() string {
 	}
 	text := "what waits:"
 	for _, row := range rows {
-		text += fmt.Sprintf("\n  slot %s  %s", instant(row.NextCheckAt()), row.Key())
+		text += fmt.Sprintf("\n  slot %s  %s", instant(row.NextCheckAt), row.Key())
 	}
 	if len(rows) == enough {
 		text += "\n  ..."

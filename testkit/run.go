@@ -75,7 +75,7 @@ func (k *Kit) RunAll() (results []slots.Result) {
 		if len(next) == 0 {
 			return results
 		}
-		slot := next[0].NextCheckAt()
+		slot := next[0].NextCheckAt
 		for _, result := range k.RunUntil(slot) {
 			if len(result.Unknown) > 0 {
 				k.t.Fatalf("rows of %q wait in slot %s, and no such job is registered:\n%s", result.Unknown, result.Slot.Format(time.RFC3339), k.waits())

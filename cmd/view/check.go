@@ -38,7 +38,7 @@ type CheckData struct {
 func NewCheckData(j jobs.FutureJob) CheckData {
 	return CheckData{
 		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
-		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt(),
+		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt,
 		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration.Text(j.Spent),
 		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
 	}
@@ -91,7 +91,7 @@ func (v Ended) Why() string {
 
 // NewCheck returns a check that waits as JSON.
 func NewCheck(j jobs.FutureJob, paused []jobs.Paused) Check {
-	return Check{j.NextCheckAt(), StateOf(j.JobExec, paused), NewCheckData(j)}
+	return Check{j.NextCheckAt, StateOf(j.JobExec, paused), NewCheckData(j)}
 }
 
 // NewStats returns statistics as JSON.

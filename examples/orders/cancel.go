@@ -24,9 +24,9 @@ const (
 // alerts asks for the alerts of an order, which are due unless somebody cancels them.
 func (r rule) alerts(g grid.Grid, o order) []jobs.FutureJob {
 	primary := jobs.FutureJob{JobExec: primaryAlert, EntityName: "order", EntityKey: o.id}
-	primary.SetCheckAt(g, o.placedAt.Add(r.primary))
+	primary.CheckAt = o.placedAt.Add(r.primary)
 	final := jobs.FutureJob{JobExec: finalAlert, EntityName: "order", EntityKey: o.id}
-	final.SetCheckAt(g, o.placedAt.Add(r.final))
+	final.CheckAt = o.placedAt.Add(r.final)
 	return []jobs.FutureJob{primary, final}
 }
 

@@ -46,7 +46,7 @@ func (r rule) ask(g grid.Grid, placed []order) (list []jobs.FutureJob, err error
 // check asks for the first look at an order, and notes when the final one is due.
 func (r rule) check(g grid.Grid, o order) (jobs.FutureJob, error) {
 	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: o.id}
-	job.SetCheckAt(g, o.placedAt.Add(r.primary))
+	job.CheckAt = o.placedAt.Add(r.primary)
 	return job, job.SetPayload(memo{FinalAt: o.placedAt.Add(r.final)})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -81,7 +82,7 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 		return Verdict{Outcome: jobs.InThePast}
 	}
 	// Where the run is late and the slot it asked for has begun, a later one: an escalation must not be lost to an outage.
-	return Verdict{Move: MoveNext, Next: job.Key().Place(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
+	return Verdict{Move: MoveNext, Next: spread.Key(job.Key()).Place(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
 }
 
 func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {

@@ -108,7 +108,7 @@ func (w *world) due(list ...jobs.FutureJob) {
 	w.t.Helper()
 	for _, job := range list {
 		job.JobExec, job.EntityName = "overdue", "invoice"
-		job.SetCheckAt(grid.Default, slot(1))
+		job.CheckAt = slot(1)
 		if _, err := w.client.Enqueue(w.t.Context(), w.db, job); err != nil {
 			w.t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func (w *world) state() map[string]string {
 		w.t.Fatal(err)
 	}
 	for _, j := range waiting {
-		state[j.EntityKey] = strings.TrimSpace(j.NextCheckAt().Format(time.TimeOnly) + " " + j.LastError)
+		state[j.EntityKey] = strings.TrimSpace(j.NextCheckAt.Format(time.TimeOnly) + " " + j.LastError)
 	}
 	return state
 }

@@ -34,7 +34,7 @@ func newRequest(job string, rows []jobs.FutureJob) request {
 	for i, j := range rows {
 		r.Rows[i] = row{
 			ID: j.ID, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey, GroupKey: j.GroupKey,
-			Payload: j.Payload, FirstCheckAt: j.FirstCheckAt(), CheckCount: j.CheckCount, ErrorCount: j.ErrorCount,
+			Payload: j.Payload, FirstCheckAt: j.FirstCheckAt, CheckCount: j.CheckCount, ErrorCount: j.ErrorCount,
 			LastError: j.LastError, CaughtUp: j.CaughtUp, LatenessSeconds: j.Lateness.Seconds(),
 		}
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/oteltrace"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -43,7 +42,7 @@ func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs
 	for d := range registry.All() {
 		for i := range rows {
 			check := jobs.FutureJob{JobExec: d.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
-			check.SetCheckAt(grid.Default, noon)
+			check.CheckAt = noon
 			if _, err := client.Enqueue(t.Context(), db, check); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +185,7 @@ func TestChecksAreLinkedToTheTraceThatEnqueuedThem(t *testing.T) {
 	provider := sdktrace.NewTracerProvider()
 	check := func(key string) jobs.FutureJob {
 		check := jobs.FutureJob{JobExec: "batch", EntityName: "order", EntityKey: key}
-		check.SetCheckAt(grid.Default, noon)
+		check.CheckAt = noon
 		return check
 	}
 	one := func(tx *sqlx.Tx, key string) error {

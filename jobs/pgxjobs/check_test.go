@@ -20,7 +20,6 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -304,8 +303,8 @@ func TestAGroupIsReadHoweverItsRoleWritesTimes(t *testing.T) {
 	w.run(func(r *jobs.Registry, through jobs.Option) {
 		r.RegisterGroup("groups", []string{"group"}, pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			for _, job := range batch {
-				if !job.FirstCheckAt().Equal(slot(-3)) {
-					t.Errorf("%s was asked for at %s", job.EntityKey, job.FirstCheckAt())
+				if !job.FirstCheckAt.Equal(slot(-3)) {
+					t.Errorf("%s was asked for at %s", job.EntityKey, job.FirstCheckAt)
 				}
 			}
 			return make([]jobs.Result, len(batch)), nil
@@ -432,7 +431,7 @@ func TestAColumnThatIsAddedIsNoErrorOfWhatPgxHasPrepared(t *testing.T) {
 		}), through)
 		for i := range 30 {
 			job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
-			job.SetCheckAt(grid.Default, slot(1))
+			job.CheckAt = slot(1)
 			if _, err := w.client.Enqueue(t.Context(), w.db, job); err != nil {
 				t.Fatal(err)
 			}

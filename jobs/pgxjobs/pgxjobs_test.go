@@ -15,7 +15,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
-	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -56,7 +55,7 @@ func (w *world) story(db jobs.DB) (all []said) {
 			if row.Anonymous {
 				row.ItemKey, row.GroupKey, row.Payload = "", "", nil
 			}
-			row.SetCheckAt(grid.Default, slot(i-1).Add(time.Microsecond))
+			row.CheckAt = slot(i - 1).Add(time.Microsecond)
 			if !yield(row) {
 				return
 			}

@@ -115,7 +115,7 @@ func (w *world) all() map[string]func() (db jobs.DB, end func() error) {
 // check is a job on the entity "order <key>".
 func check(key string, at time.Time) jobs.FutureJob {
 	j := jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key}
-	j.SetCheckAt(grid.Default, at)
+	j.CheckAt = at
 	return j
 }
 

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/internal/payload"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -149,7 +150,14 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	if bytes.Equal(bytes.TrimSpace(s.Payload), []byte("null")) {
 		s.Payload = nil
 	}
-	return s, parsed, errors.Join(checkID(s.ID), err, jobs.CheckPayload(s.Payload, maxPayload), s.checkTimes(), s.checkBounds(), s.checkWords())
+	return s, parsed, errors.Join(checkID(s.ID), err, checkPayload(s.Payload, maxPayload), s.checkTimes(), s.checkBounds(), s.checkWords())
+}
+
+func checkPayload(text json.RawMessage, most int) error {
+	if problem := payload.Problem(text, most); problem != "" {
+		return &jobs.FieldError{Field: "payload", Rule: problem}
+	}
+	return nil
 }
 
 // instants returns the instants of a schedule. The error is a jobs.FieldError.

@@ -166,7 +166,7 @@ func (s *Store) prepare(spec *Spec, known waiting, now time.Time) (*jobs.FutureJ
 	}
 	known.At = first.Unix()
 	row := jobs.FutureJob{JobExec: JobExec, EntityName: EntityName, EntityKey: spec.ID, Payload: known.payload()}
-	row.SetCheckAt(seconds, first.Add(offset(spec.ID, spec.Spread)))
+	row.CheckAt = first.Add(offset(spec.ID, spec.Spread))
 	return &row, nil
 }
 
@@ -178,10 +178,6 @@ func neverFires(spec Spec, now time.Time) error {
 	rule := fmt.Sprintf("it would never fire: %q has no instant after %s%s", spec.Crontab, now.Format(time.RFC3339), within)
 	return &jobs.FieldError{Field: "crontab", Rule: rule}
 }
-
-// seconds is a grid on which every instant of a schedule is. The slot is left to the database, whose width may have
-// changed since the Store was made.
-var seconds, _ = grid.New(time.Second)
 
 func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.FutureJob, on jobs.Conflict) error {
 	if len(rows) == 0 {

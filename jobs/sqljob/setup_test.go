@@ -93,7 +93,7 @@ func (w *world) due(at time.Time, keys ...string) {
 func (w *world) enqueue(job jobs.FutureJob, at time.Time) {
 	w.t.Helper()
 	job.JobExec, job.EntityName = "unshipped", "order"
-	job.SetCheckAt(grid.Default, at)
+	job.CheckAt = at
 	if _, err := w.client.Enqueue(w.t.Context(), w.db, job); err != nil {
 		w.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (w *world) state() map[string]string {
 		w.t.Fatal(err)
 	}
 	for _, j := range waiting {
-		text := j.NextCheckAt().Format(time.TimeOnly)
+		text := j.NextCheckAt.Format(time.TimeOnly)
 		if j.LastError != "" {
 			text += " " + j.LastError
 		}

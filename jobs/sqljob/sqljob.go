@@ -166,7 +166,7 @@ func (b *binding) event(job jobs.FutureJob, a answer) event.Event {
 func eventID(job jobs.FutureJob) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q %q %q %q %d %d", // a hash never fails
-		job.JobExec, job.EntityName, job.EntityKey, job.ItemKey, job.FirstCheckAt().UnixMicro(), job.CheckCount)
+		job.JobExec, job.EntityName, job.EntityKey, job.ItemKey, job.FirstCheckAt.UnixMicro(), job.CheckCount)
 	if job.Anonymous {
 		_, _ = fmt.Fprintf(hash, " %d", job.ID)
 	}

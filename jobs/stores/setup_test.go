@@ -29,7 +29,7 @@ func slot(n int) time.Time { return grid.Default.Add(grid.Default.Floor(now), n)
 // check is a job that is fit to be enqueued, on the entity "order <key>".
 func check(key string, at time.Time) jobs.FutureJob {
 	j := jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key}
-	j.SetCheckAt(grid.Default, at)
+	j.CheckAt = at
 	return j
 }
 
@@ -104,7 +104,7 @@ func (w *world) waiting(s *stores.Store) map[string]time.Time {
 	}
 	rows := map[string]time.Time{}
 	for _, j := range list {
-		rows[j.EntityKey] = j.NextCheckAt()
+		rows[j.EntityKey] = j.NextCheckAt
 	}
 	if len(rows) < len(list) {
 		w.t.Errorf("store %s has %d rows of %d keys", s.Name, len(list), len(rows))

@@ -62,7 +62,7 @@ func (m memo) payload() json.RawMessage {
 // check is a row that is asked for now.
 func (w *world) check(job, entity string, at time.Time) jobs.FutureJob {
 	j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: entity, Payload: memo{At: w.Now().Unix()}.payload()}
-	j.SetCheckAt(w.Ledger.Grid(), at)
+	j.CheckAt = at
 	return j
 }
 

@@ -84,7 +84,7 @@ func (w *world) enqueue(job string, at time.Time, n int) {
 	w.t.Helper()
 	for i := range n {
 		check := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
-		check.SetCheckAt(grid.Default, at)
+		check.CheckAt = at
 		if _, err := w.client.Enqueue(w.t.Context(), w.db, check); err != nil {
 			w.t.Fatal(err)
 		}

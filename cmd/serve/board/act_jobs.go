@@ -88,7 +88,7 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 	}
 	overdue, err := p.client.List(ctx, p, jobs.Filter{JobExec: a.JobExec, To: until, Limit: 1})
 	if len(overdue) > 0 {
-		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt()) + " on, are overdue from then on, and catch-up takes them."}
+		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt) + " on, are overdue from then on, and catch-up takes them."}
 	}
 	return plan, err
 }

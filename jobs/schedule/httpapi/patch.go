@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/prescient-go/prescient/internal/payload"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -47,8 +48,8 @@ func readPatch(r *http.Request) (map[string]any, error) {
 	if err := web.Decode(r, &text, mergePatch); err != nil {
 		return nil, err
 	}
-	if err := jobs.CheckPayload(text, len(text)); err != nil {
-		return nil, err
+	if problem := payload.Problem(text, len(text)); problem != "" {
+		return nil, &jobs.FieldError{Field: "payload", Rule: problem}
 	}
 	v, err := readAny(text)
 	if err != nil {
