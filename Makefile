@@ -6,6 +6,9 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
+# packages that hardly start a goroutine: the race detector would make their tests three times slower
+PLAIN = ./cmd ./config/... ./docs ./examples/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/replay
+
 .PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
 help: ## list the targets
@@ -17,14 +20,16 @@ build: ## build bin/prescient
 demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an outage, catch-up
 	@bin/prescient dev-db demo
 
-test: postgres promtool languages browser ## every test, with the race detector, on a PostgreSQL that the tests start themselves
-	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m ./...
+test: postgres promtool languages browser ## every test, with the race detector where it is worth its time, on a PostgreSQL that the tests start themselves
+	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
+	PATH="$$PATH:$(CURDIR)/bin" go test -timeout 20m $(PLAIN)
 	cd deploy/test && go test ./...
 	cd examples/orm && go generate ./ent && go test ./...
 	cd cmd/serve/browsertest && go test ./...
 	sql/pgtest/versions/test.sh short
 
-test-long: postgres ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, and every fuzz target
+test-long: postgres promtool languages browser ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, every fuzz target, and every test with the race detector
+	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 1h ./...
 	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run EveryPromise ./slots
 	go test -count 1 -run Oracle ./jobs/schedule/...
 	@for package in $$(go list ./...); do \

@@ -25,7 +25,7 @@ const (
 	// stages is how many trials take place at once: most of the time they wait for a lease to end.
 	stages = 8
 	// some is how many cases are tried when not all are.
-	some = 360
+	some = 240
 )
 
 // hazard is what goes wrong, and what is still to be expected then.
