@@ -250,7 +250,7 @@ export interface components {
         } & WithRequired<components["schemas"]["ScheduleFields"], "id" | "crontab" | "timezone" | "payload" | "deadline" | "spread" | "misfire" | "anchor" | "paused">;
         SchedulePage: {
             schedules: components["schemas"]["Schedule"][];
-            /** @description Begins the next page; null: this is the last. */
+            /** @description Begins the next page; null: this is the last. A page also ends when its payloads have 4 MiB. */
             after: string | null;
         };
         Changes: {

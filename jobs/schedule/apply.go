@@ -178,7 +178,7 @@ func (a *applying) current(ctx context.Context, ids []string) (locked, error) {
 	if !a.DryRun {
 		return a.store.lock(ctx, a.tx, ids)
 	}
-	list, err := a.store.list(ctx, a.tx, Filter{Limit: len(ids)}, pq.StringArray(ids))
+	list, err := a.store.list(ctx, a.tx, Filter{Limit: len(ids)}, pq.StringArray(ids), nil)
 	all := locked{}
 	for _, s := range list {
 		all[s.ID] = s

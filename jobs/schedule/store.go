@@ -196,7 +196,7 @@ func (s *Store) Get(ctx context.Context, db jobs.DB, id string) (Schedule, error
 	err := checkText("id", id)
 	var list []Schedule
 	if err == nil {
-		list, err = s.list(ctx, db, Filter{Limit: 1}, pq.StringArray{id})
+		list, err = s.list(ctx, db, Filter{Limit: 1}, pq.StringArray{id}, nil)
 	}
 	if err == nil && len(list) == 0 {
 		err = ErrNotFound
@@ -219,21 +219,45 @@ type Filter struct {
 
 // List returns schedules in the order of their ids, byte by byte.
 func (s *Store) List(ctx context.Context, db jobs.DB, f Filter) ([]Schedule, error) {
-	list, err := s.list(ctx, db, f, nil)
+	list, err := s.list(ctx, db, f, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
 	return list, nil
 }
 
-func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids any) (list []Schedule, err error) {
+// pageBytes bounds the payloads of a page, in bytes: a thousand of the largest payloads are a gigabyte.
+const pageBytes = 4 << 20
+
+// Page returns what List does, but ends the page early once its payloads have 4 MiB. It reports whether more schedules
+// follow. The next page begins after the last id of this one.
+func (s *Store) Page(ctx context.Context, db jobs.DB, f Filter) (page []Schedule, more bool, err error) {
+	limit := cmp.Or(f.Limit, defaultPage)
+	f.Limit = limit + 1
+	list, err := s.list(ctx, db, f, nil, pageBytes)
+	if err != nil {
+		return nil, false, fmt.Errorf("list schedules: %w", err)
+	}
+	n, bytes := 0, 0
+	for n < min(len(list), limit) && bytes < pageBytes {
+		bytes += len(list[n].Payload)
+		n++
+	}
+	return list[:n], n < len(list), nil
+}
+
+// defaultPage is the default of Filter.Limit.
+const defaultPage = 100
+
+// list reads schedules: those with the given ids if ids is not nil, and up to a number of bytes if most is not nil.
+func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids, most any) (list []Schedule, err error) {
 	for _, text := range []string{f.Prefix, f.After} {
 		if err := checkText("id", text); err != nil {
 			return nil, err
 		}
 	}
 	state := sql.NullString{String: string(f.State), Valid: f.State != ""}
-	args := []any{f.After, f.Prefix, state, cmp.Or(f.Limit, 100), ids}
+	args := []any{f.After, f.Prefix, state, cmp.Or(f.Limit, defaultPage), ids, most}
 	err = reading(ctx, db, func(tx jobs.DB) error {
 		list, err = collect(ctx, s, tx, pgsql.ScheduleList, args, scanSchedule)
 		return err

@@ -27,13 +27,9 @@ func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (
 	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {
 		v.Schedules = []httpapi.View{}
-		limit := f.Limit
-		f := f
-		f.Limit++
-		list, err := r.store.List(ctx, r, f)
-		if len(list) > limit {
-			list = list[:limit]
-			v.After = &list[limit-1].ID
+		list, more, err := r.store.Page(ctx, r, f)
+		if more {
+			v.After = &list[len(list)-1].ID
 		}
 		for _, s := range list {
 			v.Schedules = append(v.Schedules, httpapi.NewView(s))

@@ -205,7 +205,7 @@ type Sentence struct {
 type Schedules struct {
 	Seen
 	Schedules []httpapi.View `json:"schedules"` // by id
-	After     *string        `json:"after"`     // of the next page; null: this is the last
+	After     *string        `json:"after"`     // of the next page, which begins after 4 MiB of payloads at the latest; null: this is the last
 }
 
 // Schedule is one schedule.

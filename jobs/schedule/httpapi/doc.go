@@ -6,7 +6,7 @@
 // Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. openapi.json describes all of it for
 // machines, and is served.
 //
-//	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000)
+//	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000; 4 MiB of payloads)
 //	POST   /schedules               creates one: 201
 //	GET    /schedules/{id}          one schedule
 //	PUT    /schedules/{id}          replaces what is said about it, all of it but an anchor that is left out

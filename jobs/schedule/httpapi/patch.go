@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"strings"
@@ -48,7 +49,7 @@ func readPatch(r *http.Request) (map[string]any, error) {
 	if err := web.Decode(r, &text, mergePatch); err != nil {
 		return nil, err
 	}
-	if problem := payload.Problem(text, len(text)); problem != "" {
+	if problem := payload.Problem(text, math.MaxInt); problem != "" {
 		return nil, &jobs.FieldError{Field: "payload", Rule: problem}
 	}
 	v, err := readAny(text)

@@ -25,20 +25,18 @@ func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := schedule.Filter{Prefix: q.Get("prefix"), After: q.Get("after"), State: schedule.State(q.Get("state")), Limit: limit + 1}
+	f := schedule.Filter{Prefix: q.Get("prefix"), After: q.Get("after"), State: schedule.State(q.Get("state")), Limit: limit}
 	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
 		return nil, web.NewProblem(http.StatusBadRequest, "state: must be active, paused or ended")
 	}
-	list, err := a.Store.List(r.Context(), a.DB, f)
+	list, more, err := a.Store.Page(r.Context(), a.DB, f)
 	if err != nil {
 		return nil, err
 	}
-	var page page
-	if len(list) > limit {
-		list = list[:limit]
-		page.After = &list[limit-1].ID
+	page := page{Schedules: make([]View, len(list))}
+	if more {
+		page.After = &list[len(list)-1].ID
 	}
-	page.Schedules = make([]View, len(list))
 	for i, s := range list {
 		page.Schedules[i] = NewView(s)
 	}
