@@ -3,6 +3,8 @@ package jobs_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,9 @@ var badJobs = []struct {
 	{"a number too big", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{"a": 1e200000}`) }, "payload", "number"},
 	{"a number too small", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`[1, -1.5E-20000]`) }, "payload", "number"},
 	{"a number too long", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`0.` + strings.Repeat("1", 20000)) }, "payload", "number"},
+	{"a payload that is long as PostgreSQL writes it", func(j *jobs.FutureJob) {
+		j.Payload = json.RawMessage(`[1e40000, -1.5e40000]`)
+	}, "payload", "at most 65536 bytes with every digit of its numbers, is 80006"},
 	{"a payload nested too deep", func(j *jobs.FutureJob) {
 		j.Payload = json.RawMessage(strings.Repeat(`[`, 5001) + strings.Repeat("]", 5001))
 	}, "payload", "at most 5000 levels"},
@@ -118,7 +123,7 @@ func TestABulkCallListsEveryBadRowAndWritesNothing(t *testing.T) {
 		}
 	}
 	var field *jobs.FieldError
-	if !errors.As(err, &field) || !strings.Contains(err.Error(), "\njob 1: job_exec: must not be empty") || !strings.Contains(err.Error(), "and 18 more") {
+	if !errors.As(err, &field) || !strings.Contains(err.Error(), "\njob 1: job_exec: must not be empty") || !strings.Contains(err.Error(), fmt.Sprintf("and %d more", len(badJobs)-20)) {
 		t.Errorf("%v", err)
 	}
 	if n := len(w.waiting()); n != 0 {
@@ -218,5 +223,28 @@ func TestTheLimitsAreConfigurable(t *testing.T) {
 	_, err := w.client.Enqueue(t.Context(), w.db, job)
 	if got := fieldErrors(err); !strings.Contains(got["check_at"], "1h from now") || !strings.Contains(got["payload"], "10 bytes, is 13") {
 		t.Error(got)
+	}
+}
+
+// What the client takes the database takes, and the other way round, but for the limit of the client's own.
+func TestTheClientHasTheDatabasesRuleForNumbers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{MaxPayload: 1 << 20, Horizon: math.MaxInt64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, number := range []string{
+		"1e1001", "-1e131071", "9.9e131071", "1e131072", "0.01e131073", "0.01e131074", "10e131071", "0e140000", "0.0e-16382", "0.0e-16383", "1e-16383", "1e-16384",
+		"1.50e1", "-0", "123456789.987654321e-4", "0." + strings.Repeat("0", 16382) + "1", "0." + strings.Repeat("0", 16383) + "1", strings.Repeat("7", 1500), "1e999999999999",
+	} {
+		key := fmt.Sprint(i)
+		_, bySQL := w.db.ExecContext(t.Context(), `select prescient.enqueue('remind', 'sql', $1, '2030-03-01', $2)`, key, number)
+		job := check(key, slot(1))
+		job.Payload = json.RawMessage(number)
+		_, byClient := client.Enqueue(t.Context(), w.db, job, jobs.Keep)
+		if field := new(jobs.FieldError); (bySQL == nil) != (byClient == nil) || byClient != nil && !errors.As(byClient, &field) {
+			t.Errorf("%.20s: by SQL %v, by the client %v", number, bySQL, byClient)
+		}
 	}
 }

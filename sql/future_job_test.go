@@ -63,13 +63,13 @@ func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 		"after 9999":                 {6, "9999-12-31 00:15:00Z", "future_job_in_range"},
 		"empty job_exec":             {0, "", "job_name"},
 		"long job_exec":              {0, strings.Repeat("a", 201), "job_name"},
-		"empty entity_name":          {1, "", "future_job_names"},
-		"long entity_name":           {1, strings.Repeat("ä", 101), "future_job_names"},
-		"empty entity_key":           {2, "", "future_job_names"},
-		"long entity_key":            {2, strings.Repeat("a", 501), "future_job_names"},
-		"long item_key":              {3, strings.Repeat("a", 501), "future_job_names"},
-		"empty group_key":            {4, "", "future_job_names"},
-		"long group_key":             {4, strings.Repeat("a", 501), "future_job_names"},
+		"empty entity_name":          {1, "", "entity_name_is_1_to_200_bytes"},
+		"long entity_name":           {1, strings.Repeat("ä", 101), "entity_name_is_1_to_200_bytes"},
+		"empty entity_key":           {2, "", "entity_key_is_1_to_500_bytes"},
+		"long entity_key":            {2, strings.Repeat("a", 501), "entity_key_is_1_to_500_bytes"},
+		"long item_key":              {3, strings.Repeat("a", 501), "item_key_is_at_most_500_bytes"},
+		"empty group_key":            {4, "", "group_key_is_1_to_500_bytes"},
+		"long group_key":             {4, strings.Repeat("a", 501), "group_key_is_1_to_500_bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,8 @@ import (
 const maxNesting = 5000
 
 // Problem returns what is wrong with a payload: the database would refuse it, it is nested too deep, or it is longer than
-// most bytes. Returns an empty text if nothing is, also for a nil payload.
+// most bytes. Its numbers count with every digit that PostgreSQL stores: 1e5000 as 5,001 bytes. Returns an empty text if
+// nothing is wrong, also for a nil payload.
 func Problem(payload json.RawMessage, most int) string {
 	switch {
 	case payload == nil:
@@ -31,8 +32,13 @@ func Problem(payload json.RawMessage, most int) string {
 		return fmt.Sprintf("must be nested at most %d levels deep", maxNesting)
 	case !storableEscapes(payload):
 		return `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`
-	case !storableNumbers(payload):
-		return fmt.Sprintf("must not contain a number of more than %d characters or with an exponent beyond %[1]d", maxNumber)
+	}
+	longer, ok := writtenOut(payload)
+	switch {
+	case !ok:
+		return fmt.Sprintf("must not contain a number of more than %d digits before its point or %d after it", maxWhole, maxFraction)
+	case longer > 0 && len(payload)+longer > most:
+		return fmt.Sprintf("must be at most %d bytes with every digit of its numbers, is %d", most, len(payload)+longer)
 	}
 	return ""
 }
@@ -69,12 +75,15 @@ func storableEscapes(text []byte) bool {
 	return !high
 }
 
-// maxNumber bounds the characters of a number in a payload, and its exponent. jsonb holds every digit of a number:
-// some it refuses, and some of a few bytes it gives back as 100 kB.
-const maxNumber = 1000
+// The digits that a number of PostgreSQL has at most, before and after its point.
+const (
+	maxWhole    = 131_072
+	maxFraction = 16_383
+)
 
-// storableNumbers tells whether the numbers of valid JSON are within maxNumber.
-func storableNumbers(text []byte) bool {
+// writtenOut returns how many bytes longer valid JSON gets when PostgreSQL stores it, which writes out the digits of
+// every number: 1e5000 becomes 5,001 bytes. It returns false if a number has more digits than PostgreSQL can store.
+func writtenOut(text []byte) (longer int, ok bool) {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
@@ -88,23 +97,32 @@ func storableNumbers(text []byte) bool {
 			for i < len(text) && strings.IndexByte("+-.eE0123456789", text[i]) >= 0 {
 				i++
 			}
-			if !storableNumber(string(text[start:i])) {
-				return false
+			whole, fraction := digits(string(text[start:i]))
+			if whole > maxWhole || fraction > maxFraction {
+				return 0, false
 			}
+			longer += max(0, whole+fraction-(i-start))
 			i-- // what ends a number may begin a string
 		}
 	}
-	return true
+	return longer, true
 }
 
-func storableNumber(number string) bool {
-	if len(number) > maxNumber {
-		return false
+// digits returns how many digits a number of JSON has before and after its point when it is written without an exponent.
+func digits(number string) (whole, fraction int) {
+	mantissa, exponent := strings.TrimPrefix(number, "-"), 0
+	if e := strings.IndexAny(mantissa, "eE"); e >= 0 {
+		// Beyond these bounds any number has too many digits. Atoi returns the nearest int if the exponent is none.
+		exponent, _ = strconv.Atoi(mantissa[e+1:])
+		exponent = min(max(exponent, -2*maxWhole), 2*maxWhole)
+		mantissa = mantissa[:e]
 	}
-	e := strings.IndexAny(number, "eE")
-	if e < 0 {
-		return true
+	before, after, _ := strings.Cut(mantissa, ".")
+	whole, fraction = len(before)+exponent, len(after)-exponent
+	if zeros := len(before+after) - len(strings.TrimLeft(before+after, "0")); zeros == len(before+after) {
+		whole = 1
+	} else {
+		whole -= zeros
 	}
-	exponent, err := strconv.Atoi(number[e+1:])
-	return err == nil && -maxNumber <= exponent && exponent <= maxNumber
+	return max(whole, 1), max(fraction, 0)
 }

@@ -60,8 +60,8 @@ values (
 analyze prescient.setting;
 
 -- A runner, an actor, an application, a role, a time zone. 500 characters have 2000 bytes at most.
-create domain prescient.label as text constraint label_size check (octet_length(value) <= 2000);
-create domain prescient.error_text as text constraint error_size check (octet_length(value) <= 2000);
+create domain prescient.label as text constraint label_is_at_most_2000_bytes check (octet_length(value) <= 2000);
+create domain prescient.error_text as text constraint error_is_at_most_2000_bytes check (octet_length(value) <= 2000);
 
 -- The jobs by number, and the cache of pending checks: nothing old in it.
 create table prescient.job (
@@ -87,17 +87,18 @@ comment on column prescient.job.sla is 'how long after its slot a check is to be
 -- What the columns of a row may be. Domains: a check of the table would be read anew from the catalog by every statement that writes a
 -- row, for all columns, and was a quarter of the time that the server needs for an enqueue.
 -- The sum of the names stays below what a b-tree entry may hold.
-create domain prescient.entity_name as text constraint future_job_names check (octet_length(value) between 1 and 200);
-create domain prescient.entity_key as text constraint future_job_names check (octet_length(value) between 1 and 500);
-create domain prescient.item_key as text constraint future_job_names check (octet_length(value) <= 500);
-create domain prescient.group_key as text constraint future_job_names check (octet_length(value) between 1 and 500);
+create domain prescient.entity_name as text constraint entity_name_is_1_to_200_bytes check (octet_length(value) between 1 and 200);
+create domain prescient.entity_key as text constraint entity_key_is_1_to_500_bytes check (octet_length(value) between 1 and 500);
+create domain prescient.item_key as text constraint item_key_is_at_most_500_bytes check (octet_length(value) <= 500);
+create domain prescient.group_key as text constraint group_key_is_1_to_500_bytes check (octet_length(value) between 1 and 500);
 
 -- Also keeps out the infinities, which the driver cannot scan.
 create domain prescient.instant as timestamptz constraint future_job_in_range
     check (value between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00');
 create domain prescient.counter as integer constraint future_job_counts check (value >= 0);
--- As text, because that is what runs read, and 2 kB of numbers such as 1e131071 are a gigabyte of it.
-create domain prescient.payload as jsonb constraint payload_size check (octet_length(value::text) <= 1048576);
+-- As text, because that is what runs read, and 2 kB of numbers such as 1e131071 are a gigabyte of it. The error of a
+-- domain has the name of its constraint in it, so the name says the limit.
+create domain prescient.payload as jsonb constraint payload_is_at_most_1048576_bytes_as_text check (octet_length(value::text) <= 1048576);
 create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
 
 -- What an enqueue asked for on a row whose slot had begun. Its domains check the values now, since the row that comes
