@@ -79,6 +79,7 @@ var (
 	ForecastSlots         = file("forecast_slots")
 	ForecastTraces        = file("forecast_traces")
 	GroupRead             = file("group_read")
+	GroupHolder           = file("group_holder")
 	GroupTry              = file("group_try")
 	HistoryList           = file("history_list")
 	HistoryMonths         = file("history_months")

@@ -6,12 +6,30 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    clock timestamptz := clock_timestamp();
+    clock    timestamptz := clock_timestamp();
+    patience text;
 begin
     -- In the order of their names, so that two calls never wait for each other in a circle.
     return query
     select g.name, prescient.job_number(g.name)
     from (select distinct u.name from unnest(names) as u (name) order by u.name) as g;
+
+    -- Any login may hold the advisory locks for which job_number does not wait. So runs write a name down without them,
+    -- and leave it to a later run only if a transaction that brings it is not at its end.
+    if exists (select from unnest(names) as u (name) where not exists (select from prescient.job j where j.name = u.name)) then
+        patience := current_setting('lock_timeout');
+        begin
+            perform set_config('lock_timeout', '100ms', true);
+            insert into prescient.job (job, name)
+            select hashtextextended(u.name, 0), u.name
+            from (select distinct n.name from unnest(names) as n (name)) as u
+            order by u.name
+            on conflict do nothing;
+        exception
+            when lock_not_available then null;
+        end;
+        perform set_config('lock_timeout', patience, true);
+    end if;
 
     update prescient.job j
     set registered_at = clock,

@@ -1,0 +1,37 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// Any login may hold an advisory lock. Without its row a job cannot be paused, and has no SLA.
+func TestARunRegistersAJobThoughAnotherSessionHoldsTheAdvisoryLockOfItsName(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	holder := db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec(`select pg_advisory_xact_lock(hashtextextended('prescient.job remind', 0))`)
+	exec(t, db, `select prescient.register_jobs('{remind,alert}', '{null,1000000}')`)
+	if got := get[string](t, db, `select string_agg(name || ' ' || (registered_at is not null), ', ' order by name) from prescient.job`); got != "alert true, remind true" {
+		t.Errorf("registered are %s", got)
+	}
+}
+
+// A run does not wait for an application that brings a name of the run's.
+func TestARunLeavesANameToATransactionThatBringsIt(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	bringing := db.MustBegin()
+	defer func() { _ = bringing.Rollback() }()
+	bringing.MustExec(`select prescient.enqueue('remind', 'order', '1', clock_timestamp())`)
+	exec(t, db, `select prescient.register_jobs('{remind}', '{null}')`)
+	if err := bringing.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `select prescient.register_jobs('{remind}', '{null}')`)
+	if n := get[int](t, db, `select count(*) from prescient.job where registered_at is not null`); n != 1 {
+		t.Errorf("%d jobs are registered", n)
+	}
+}
