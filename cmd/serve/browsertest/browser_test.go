@@ -3,8 +3,11 @@
 package browsertest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -145,6 +148,20 @@ func (b *browser) login(token string) {
 	if text := b.text("h1"); text == "Log in" {
 		b.t.Fatalf("the token is not taken: %s", b.text("main"))
 	}
+}
+
+// picture is what the window shows.
+func (b *browser) picture() image.Image {
+	b.t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	picture, err := png.Decode(bytes.NewReader(text))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return picture
 }
 
 // shoot writes a picture of the whole page where PRESCIENT_SCREENSHOTS says.

@@ -3,6 +3,7 @@ package browsertest
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,5 +109,41 @@ func TestAQuietShopIsAllRight(t *testing.T) {
 			t.Errorf("the first page says %q", text)
 		}
 		b.shoot("quiet-" + l.name)
+	}
+}
+
+// A finger hides the bar of a browser, and a table that is cut off at a column looks whole.
+func TestATableThatIsWiderThanAPhoneShowsThatItScrolls(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(48)
+	w.Trouble()
+	b := open(t, w)
+	b.login(story.ReadToken)
+	phone := looks[slices.IndexFunc(looks, func(l look) bool { return l.phone })]
+	b.look(phone)
+	b.goes("/")
+	// The widest one, scrolled into view.
+	const table = `[...document.querySelectorAll(".scroll")].sort((a, b) => b.scrollWidth - a.scrollWidth)[0]`
+	if wider := ask[int](b, `(t => (t.scrollIntoView({block: "center"}), t.scrollWidth - t.clientWidth))(`+table+`)`); wider < 100 {
+		t.Fatalf("the table is %d pixels wider than its place", wider)
+	}
+	for _, at := range []struct {
+		scrolled    string
+		left, right bool
+	}{{"0", false, true}, {"t.scrollWidth / 3", true, true}, {"t.scrollWidth", true, false}} {
+		box := ask[[]float64](b, `new Promise(done => {
+			const t = `+table+`;
+			t.scrollLeft = `+at.scrolled+`;
+			const r = t.getBoundingClientRect();
+			requestAnimationFrame(() => requestAnimationFrame(() => done([r.left, r.right, r.bottom, devicePixelRatio])));
+		})`)
+		picture := b.picture()
+		row := int((box[2] - 2) * box[3]) // below the text of the last line
+		paper := picture.At(int((box[0]+box[1])/2*box[3]), row)
+		left, right := picture.At(int((box[0]+1)*box[3]), row) != paper, picture.At(int((box[1]-1)*box[3]), row) != paper
+		if left != at.left || right != at.right {
+			t.Errorf("scrolled to %s: a shadow on the left %v, on the right %v; want %v and %v", at.scrolled, left, right, at.left, at.right)
+		}
 	}
 }

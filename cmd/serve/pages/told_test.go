@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/serve/internal/story"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -133,4 +134,22 @@ func TestExpireSaysThatItsNumberIsAnUpperBound(t *testing.T) {
 	b := s.browser().login(story.OperatorToken)
 	plan := b.submit(b.get("/do/catch-up", http.StatusOK), url.Values{"mode": {"expire"}}, http.StatusOK)
 	s.has(plan, "those of 3 rows", "The number of rows is an upper bound")
+}
+
+func TestAScheduleShowsItsInstantsByTheClocksOfItsZone(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for _, spec := range []schedule.Spec{
+		{ID: "here", Crontab: "30 9 1 7 *", Timezone: "Asia/Tokyo"}, {ID: "named", Crontab: "CRON_TZ=Asia/Tokyo 30 9 1 7 *"}, {ID: "utc", Crontab: "30 9 1 7 *"},
+	} {
+		_, err := s.Schedules.Create(t.Context(), s.DB, spec)
+		s.must(err)
+	}
+	b := s.browser().login(story.ReadToken)
+	for id, local := range map[string]bool{"here": true, "named": true, "utc": false} {
+		body := b.get("/schedule?id="+id, http.StatusOK)
+		if strings.Contains(body, "<th>In Asia/Tokyo</th>") != local || strings.Contains(body, "-07-01 09:30:00 JST") != local {
+			t.Errorf("%s:\n%s", id, body)
+		}
+	}
 }
