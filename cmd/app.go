@@ -297,7 +297,7 @@ func (a *App) verboseFlag(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// done is the log for what was done. In a quiet command that is told of with --verbose alone, and then only where something was.
+// done is the log for what was done. A quiet command logs that with --verbose only, and if something was done.
 func (a *App) done(something bool) *slog.Logger {
 	if a.quiet && a.verbose && something {
 		return a.logger(a.Config().Log.Format, slog.LevelInfo)
@@ -331,6 +331,7 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	if ctx.Err() != nil { // by Ctrl-C, or who stops a service
 		text = interrupted.ReplaceAllString(text, "interrupted")
 	}
+	text = driverPrefix.ReplaceAllString(text, "")
 	text = redact(a.named(text+hint(err)+a.refusal(err)), args)
 	if a.Config().Log.Format == "json" {
 		a.log.ErrorContext(ctx, "command failed", "command", c.CommandPath(), "exit_code", int(code), "error", text)
@@ -338,6 +339,9 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	}
 	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), plain.Text(text))
 }
+
+// driverPrefix is what the driver puts before the server's words.
+var driverPrefix = regexp.MustCompile(`\bpq: `)
 
 // interrupted is how a statement ends whose command was told to stop.
 var interrupted = regexp.MustCompile(`pq: canceling statement due to user request \(57014\)$|context canceled$`)

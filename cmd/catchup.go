@@ -130,11 +130,11 @@ func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, ba
 // printCaught prints a table of the slots, and nothing where there are none.
 func printCaught(a *App, view caughtView) error {
 	return a.print(view, func() error {
+		if view.DryRun {
+			return printDryRun(a, view)
+		}
 		if len(view.Slots) == 0 {
 			return nil
-		}
-		if view.DryRun {
-			return printDryRun(a, view.Slots)
 		}
 		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED", optional("YIELDED"), optional("TOOK")}
 		return printTable(a, view.Slots, header, func(s caughtSlot) table.Row {

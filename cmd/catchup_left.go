@@ -2,12 +2,15 @@ package cmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -61,8 +64,21 @@ func (s caughtSlot) was() string {
 	return stateWord(s.Was)
 }
 
-// printDryRun prints what catch-up would work on.
-func printDryRun(a *App, list []caughtSlot) error {
+// printDryRun prints what catch-up would work on, and how many slots it would only record. It prints nothing if there
+// are none.
+func printDryRun(a *App, view caughtView) error {
+	var err error
+	if len(view.Slots) > 0 {
+		err = printSlotsLeft(a, view.Slots)
+	}
+	if view.Empty > 0 {
+		err = errors.Join(err, a.sentence(fmt.Sprintf("%s missed without rows: catch-up records %s as done",
+			spoken.Count(view.Empty, "slot was", "slots were"), map[bool]string{true: "it", false: "them"}[view.Empty == 1])))
+	}
+	return err
+}
+
+func printSlotsLeft(a *App, list []caughtSlot) error {
 	return printTable(a, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
 		return table.Row{s.Slot, s.was(), orMore(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
 	})

@@ -72,9 +72,12 @@ func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error
 // fillMachine completes the setup of a machine: with this binary, and a configuration file, since what starts the
 // commands there knows nothing of this shell.
 func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup, error) {
-	s, err := o.machine(ctx, a)
+	s, err := o.machine(a)
 	if err != nil {
 		return s, err
+	}
+	if a.config.File == "" {
+		a.log.WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", s.Config)
 	}
 	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
 	if err == nil {
@@ -84,7 +87,7 @@ func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup
 }
 
 // machine completes the setup of a machine but for the width, which the database knows.
-func (o *installOptions) machine(ctx context.Context, a *App) (s install.Setup, err error) {
+func (o *installOptions) machine(a *App) (s install.Setup, err error) {
 	s = o.Setup
 	s.Config, s.Store = a.config.File, a.chosen
 	if s.Binary == "" {
@@ -97,7 +100,6 @@ func (o *installOptions) machine(ctx context.Context, a *App) (s install.Setup, 
 	}
 	if s.Config == "" {
 		s.Config = usualConfig
-		a.log.WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", usualConfig)
 	}
 	return s, nil
 }

@@ -129,7 +129,7 @@ func printCrontab(ctx context.Context, a *App, o *crontabOptions) error {
 
 // installCrontab puts the block into the user's crontab, or removes it, and shows what has changed.
 func installCrontab(ctx context.Context, a *App, o *crontabOptions) error {
-	s, err := o.machine(ctx, a)
+	s, err := o.machine(a)
 	if err != nil {
 		return err
 	}

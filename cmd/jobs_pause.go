@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -43,6 +44,9 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 		return a.print(view, func() error {
 			if !changed {
 				return a.lines(job + " is paused already")
+			}
+			if job == schedule.JobExec {
+				return a.lines(fmt.Sprintf("job %s is paused: no schedule publishes until: %s jobs resume %[1]s", job, a.self()))
 			}
 			return a.lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, a.self(), spoken.Word(job)))
 		})

@@ -48,7 +48,7 @@ deadline.`,
 		},
 	}))
 	duration.Var(c.Flags(), &o.ahead, "for", 24*time.Hour, "how far ahead to look")
-	c.Flags().BoolVar(&o.check, "check", false, "print only what is wrong, and exit with 3 when something is")
+	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
 	c.Flags().Var(&o.whatIf, "what-if", "what slots are run with: runners=N, workers=N of each, width=DURATION, with commas between")
 	return c
 }

@@ -136,9 +136,9 @@ func jobsText(s forecast.Slot) string {
 		text := fmt.Sprintf("%s %d", j.JobExec, j.Expected)
 		switch {
 		case j.Paused:
-			text += " (paused)"
+			text += " (not counted: paused)"
 		case j.Unregistered:
-			text += " (no run knows it)"
+			text += " (not counted: no run of the last 7 days knows it)"
 		}
 		list = append(list, text)
 	}

@@ -83,7 +83,7 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		result, err := runner.Run(ctx, slot)
 		bars.close()
 		if result.State != "" { // opened
-			a.done(result.Checked > 0).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
+			a.done(true).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 		}
 		view := runView{resultView: newResultView(result)}
 		results := []resultView{view.resultView}

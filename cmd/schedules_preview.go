@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -34,7 +35,12 @@ slot in which each is published; for a schedule with a time zone also the instan
     --from 2026-03-27 --to 2026-04-01
   prescient schedules preview --crontab '@every 90m' --anchor 2026-01-01 \
     --from 2026-03-01 --to 2026-03-02 --width 15m`,
-		Args: exactly(),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("preview takes a crontab, as --crontab, and not the ID of a schedule. To see the schedule: %s schedules show %s", a.self(), spoken.Word(args[0]))
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error { return previewSchedule(c.Context(), a, o) },
 	})
 	fs := c.Flags()

@@ -37,7 +37,7 @@ func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
 			if _, again := decodeYAML(append(bytes.Repeat([]byte("\n"), p.before), p.text...)); again != nil {
 				err = again
 			}
-			return err
+			return cmp.Or(unquoted(p), err)
 		}
 		for _, d := range documents {
 			entries := []scheduleEntry{d.scheduleEntry}
@@ -54,6 +54,21 @@ func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
 	}
 	if !found {
 		return errors.New("it is empty; a list without schedules is written: schedules: []")
+	}
+	return nil
+}
+
+// needsQuotes finds a value that begins with a sign of YAML's own, as a crontab may.
+var needsQuotes = regexp.MustCompile(`^\s*(?:-\s+)?([a-z_]+):\s+(\[?\s*(?:\*[\s/,\d]|[@%]).*?)\s*$`)
+
+// unquoted returns an error for the first line of a piece whose value must be in quotes. It returns nil if there is none.
+func unquoted(p piece) error {
+	n := p.before
+	for line := range strings.Lines(string(p.text)) {
+		n++
+		if m := needsQuotes.FindStringSubmatch(line); m != nil {
+			return fmt.Errorf("line %d: %s begins with a character that has a meaning in YAML: quote it, such as %s: %q", n, m[1], m[1], strings.Trim(m[2], "[] "))
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -132,6 +133,21 @@ func claimRow(c view.Claim) table.Row {
 	return table.Row{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
 }
 
+// mostCounted is how many rows of a job are counted when a slot is opened; more are estimated.
+const mostCounted = 1000
+
+// gone returns how many rows left a slot that is done before their check. It returns 0 if their number is not known.
+func gone(v view.SlotDetail) int64 {
+	if v.State != slots.StateDone || v.Planned > mostCounted {
+		return 0
+	}
+	n := v.Planned - v.Checked
+	for _, w := range v.Waiting {
+		n -= w.Waiting
+	}
+	return n
+}
+
 func printSlot(a *App, v view.SlotDetail) error {
 	return a.print(v, func() error {
 		err := a.table(nil, table.Row{"slot", v.Slot.Slot}, table.Row{"state", string(v.State)}, table.Row{"kind", string(v.Kind)},
@@ -146,6 +162,10 @@ func printSlot(a *App, v view.SlotDetail) error {
 			err = errors.Join(a.lines(""), printTable(a, v.Waiting, header, func(w view.Waiting) table.Row {
 				return table.Row{w.JobExec, orMore(w.Waiting, slots.MostWaiting), w.Marked(string(w.State))}
 			}))
+		}
+		if n := gone(v); n > 0 {
+			err = errors.Join(err, a.sentence(spoken.Count(n, "planned row was", "planned rows were")+
+				" not checked: cancelled, replaced or moved to another slot first"))
 		}
 		return err
 	})

@@ -33,23 +33,22 @@ func newStatus(a *App) *cobra.Command {
 	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "status",
 		Short: "Show the current slot, what was missed, fails or was given up, and paused jobs",
-		Long: `Show the current slot, and every slot of the past that is in trouble, with the jobs whose rows wait in it:
+		Long: `Show the current slot, and every past slot that is in trouble, with the jobs whose rows wait in it:
 
   missed      no run has opened it
   left open   its runners died or were stopped before it was done, or have not registered a job with rows in it
   stragglers  rows were committed into it after it was closed
 
-A job that this binary has not registered is marked: its rows, and with them the slot, are left to a binary that has
-it. The rows of a paused job wait until "jobs resume", and are no trouble before that.
+This binary leaves the rows of a job that it has not registered to a binary that has it. Such a job is marked. The
+rows of a paused job wait until "jobs resume", and are no trouble before that.
 
-A claim is the rows of a slot that a runner works on, under a lease. One without jobs: the runner is at the slot, and
-may claim more.
+A claim is the rows of a slot that a runner works on, under a lease. A claim without jobs belongs to a runner that may
+claim more.
 
-With --check the exit code is 3 when something is wrong, what is wrong is all that is printed, and where nothing is nothing
-is. These conditions are looked at, here with their limits:
+With --check, prints only problems. Exits 3 if there are any. These are the conditions and their limits:
 
 ` + conditionsHelp() + `
-Their limits are set, and conditions left out, by --limit. Jobs are judged by the slots of the last day that are done.`,
+--limit changes a limit, or leaves a condition out. Conditions of jobs look at the slots of the last day that are done.`,
 		Example: `  prescient status
   prescient status --since 24h --check
   prescient status --check --limit gave-up=10 --limit slow=off
@@ -60,7 +59,7 @@ Their limits are set, and conditions left out, by --limit. Jobs are judged by th
 		},
 	}))
 	sinceVar(c.Flags(), &o.since, "since", "first slot to look at; default: the ledger's first")
-	c.Flags().BoolVar(&o.check, "check", false, "print only what is wrong, and exit with 3 when something is")
+	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
 	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")
 	_ = c.RegisterFlagCompletionFunc("limit", cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
 	return c

@@ -72,18 +72,19 @@ func printFindings(a *App, v view.Status) error {
 	return err
 }
 
-// printTrouble prints a line for each job in each slot, and one for a slot without rows.
+// printTrouble prints a line for each job in each slot, and then one for each slot without rows: of many lines, those
+// with rows matter most.
 func printTrouble(a *App, v view.Status) error {
-	var lines []table.Row
+	var lines, empty []table.Row
 	for _, t := range v.Trouble {
 		if len(t.Jobs) == 0 {
-			lines = append(lines, table.Row{t.Slot, stateWord(t.State), t.Waiting, ""})
+			empty = append(empty, table.Row{t.Slot, stateWord(t.State), t.Waiting, ""})
 		}
 		for _, job := range t.Jobs {
 			lines = append(lines, table.Row{t.Slot, stateWord(t.State), orMore(job.Waiting, slots.MostOverdue), job.Marked(job.JobExec)})
 		}
 	}
-	if len(lines) == 0 {
+	if lines = append(lines, empty...); len(lines) == 0 {
 		return nil
 	}
 	header := table.Row{"SLOT", "STATE", "WAITING", "JOB"}

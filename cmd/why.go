@@ -41,7 +41,7 @@ between its beginning and its end are kept.`,
 			if key.JobExec+key.ItemKey != "" {
 				of = " of this job and item"
 			}
-			return a.lines(fmt.Sprintf("nothing is known of %s %s: no check%s waits that has a key, and none is in history", key.EntityName, key.EntityKey, of))
+			return a.sentence(fmt.Sprintf("%s %s has no check%s: none with a key waits, and none is in history. Are the names right?", key.EntityName, key.EntityKey, of))
 		},
 	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")

@@ -33,10 +33,25 @@ func strangers(environ []string) []string {
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
 		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, prefix+"TEST_") && !known[name] {
-			warnings = append(warnings, "environment variable "+name+
-				" is no setting and is ignored; prescient config show lists the settings")
+			warnings = append(warnings, "environment variable "+name+" is no setting and is ignored"+meant(name, known)+
+				"; prescient config show lists the settings")
 		}
 	}
 	slices.Sort(warnings)
 	return warnings
+}
+
+// meant asks whether a variable stands for a setting whose section it leaves out: PRESCIENT_SCHEMA for
+// PRESCIENT_DATABASE_SCHEMA. It returns an empty text unless there is exactly one.
+func meant(name string, known map[string]bool) string {
+	var full []string
+	for other := range known {
+		if strings.HasSuffix(other, strings.TrimPrefix(name, strings.TrimSuffix(prefix, "_"))) {
+			full = append(full, other)
+		}
+	}
+	if len(full) != 1 {
+		return ""
+	}
+	return ": did you mean " + full[0] + "?"
 }

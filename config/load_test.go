@@ -330,6 +330,7 @@ func TestAnUnknownVariableIsAWarning(t *testing.T) {
 	isolate(t)
 	t.Setenv("PRESCIENT_RUN_WORKER", "8")
 	t.Setenv("PRESCIENT_DATABASE_PASSWORD", "s3cret")
+	t.Setenv("PRESCIENT_SCHEMA", "shop")
 	t.Setenv("PRESCIENT_TEST_DATABASE", "x")
 	t.Setenv("PRESCIENT_CONFIG", "")
 	t.Setenv("PRESCIENT_LOG_LEVEL", "warn")
@@ -337,6 +338,7 @@ func TestAnUnknownVariableIsAWarning(t *testing.T) {
 	want := []string{
 		"environment variable PRESCIENT_DATABASE_PASSWORD" + rest,
 		"environment variable PRESCIENT_RUN_WORKER" + rest,
+		"environment variable PRESCIENT_SCHEMA is no setting and is ignored: did you mean PRESCIENT_DATABASE_SCHEMA?; prescient config show lists the settings",
 	}
 	diff(t, want, mustLoad(t).Warnings)
 

@@ -39,6 +39,8 @@ type Event struct {
 	Lateness, Duration time.Duration
 	Error              string
 
+	// To is the slot that a rescheduled, pushed_back, deferred or width event moved the row to, in UTC. Zero: unknown.
+	To time.Time
 	// Of moved: the stores, by the names of who moved it.
 	MovedFrom, MovedTo string
 
@@ -76,7 +78,21 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tell the story of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
+	setTargets(events)
 	return events, nil
+}
+
+// setTargets fills in where moves have led: what comes next of a row tells its slot.
+func setTargets(events []Event) {
+	for i := range events[:max(len(events)-1, 0)] {
+		e, next := &events[i], events[i+1]
+		switch e.What {
+		case "rescheduled", "pushed_back", "deferred", "width":
+			if next.ID == e.ID {
+				e.To = next.Slot
+			}
+		}
+	}
 }
 
 // SetActor says for the rest of a transaction who it is that enqueues, moves and cancels: a user of the application,

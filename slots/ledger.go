@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -240,7 +241,7 @@ func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err er
 		return tx.QueryRowContext(ctx, pgsql.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("set the width to %s: %w", g.Width(), err)
+		return 0, fmt.Errorf("set the width to %s: %w", spoken.Duration(g.Width()), err)
 	}
 	return moved, nil
 }

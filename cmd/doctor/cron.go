@@ -173,11 +173,11 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	if len(differ) == 0 {
 		return nil
 	}
-	f := note("cron would not see what this shell does: "+strings.Join(differ, ", "),
-		"put it into /etc/prescient/prescient.yaml, or say in the crontab which file it is: PRESCIENT_CONFIG=/path/to/prescient.yaml")
-	f.Name = "environment"
+	const mends = "put it into /etc/prescient/prescient.yaml, or name another file in the crontab: PRESCIENT_CONFIG=/path/to/prescient.yaml"
+	f := note("no crontab here runs slots. One that did would not see these settings: "+strings.Join(differ, ", "), "if cron is to run slots, "+mends)
 	if len(crontabs) > 0 {
-		f.Severity = Action
+		f = action("cron runs slots here without these settings of this shell: "+strings.Join(differ, ", "), mends)
 	}
+	f.Name = "environment"
 	return []Finding{f}
 }

@@ -30,15 +30,15 @@ func Sentence(e jobs.Event, now time.Time, self string) string {
 	case "retry":
 		return "checked" + check(e) + ", and failed: " + e.Error
 	case "deferred":
-		return fmt.Sprintf("moved out of slot %s unchecked, by %s", slot, e.Runner)
+		return fmt.Sprintf("moved out of slot %s%s unchecked, by %s", slot, into(e), e.Runner)
 	case "rescheduled", "pushed_back":
-		return fmt.Sprintf("%s out of slot %s%s", strings.ReplaceAll(e.What, "_", " "), slot, who(e))
+		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
 		return fmt.Sprintf("asked for again%s, for %s, while due in slot %s: recorded until that check has ended", who(e), e.For.Format(time.RFC3339), slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":
-		return fmt.Sprintf("moved out of %s onto a grid of another width%s", slot, who(e))
+		return fmt.Sprintf("moved out of %s%s onto a grid of another width%s", slot, into(e), who(e))
 	case "retried":
 		return fmt.Sprintf("put back from history%s", who(e))
 	case "moved":
@@ -49,6 +49,14 @@ func Sentence(e jobs.Event, now time.Time, self string) string {
 		return "waits for slot " + slot + due(e, now, self)
 	}
 	return ended(e, slot)
+}
+
+// into says which slot a row was moved to.
+func into(e jobs.Event) string {
+	if e.To.IsZero() {
+		return ""
+	}
+	return " into slot " + e.To.Format(time.RFC3339)
 }
 
 // ended says how a row ended.

@@ -167,7 +167,8 @@ func stranded(r *Report, limit float64) []Finding {
 		return r.found(float64(n) > limit, "catch-up", "%s left open since %s, and no row of a job that is not paused waits in %s", spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
 	}
 	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool { return t.State != slots.StateMissed }))
-	text := fmt.Sprintf("%s stranded in %s since %s, which their runners left or which were closed before the rows were committed", spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
+	text := fmt.Sprintf("%s stranded in %s since %s: runners left before the end of a slot, or rows were committed after a slot was closed",
+		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // which catch-up leaves
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"

@@ -177,6 +177,9 @@ func (w *walk) free(minute int) int {
 	}
 }
 
+// errExclusion lists the forms of an exclusion.
+var errExclusion = errors.New("want days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or five fields (* 12-13 * * *)")
+
 func parseExclusion(text string, zone *time.Location) (x exclusion, err error) {
 	rest, name, err := cutZone(strings.TrimSpace(text), "")
 	if err == nil && name != "" {
@@ -189,7 +192,7 @@ func parseExclusion(text string, zone *time.Location) (x exclusion, err error) {
 	fields := "* * * * *"
 	switch {
 	case rest == "" || rest[0] == '@':
-		return x, errors.New("want days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or five fields (* 12-13 * * *)")
+		return x, errExclusion
 	case len(rest) > 4 && rest[4] == '-' && !strings.ContainsAny(rest, " \t"):
 		if x.first, x.last, err = days(rest); err != nil {
 			return x, err
@@ -200,6 +203,9 @@ func parseExclusion(text string, zone *time.Location) (x exclusion, err error) {
 		fields = rest
 	}
 	c, err := parseCalendar(fields, zone)
+	if err != nil && !strings.ContainsAny(rest, " \t") {
+		err = errExclusion
+	}
 	if err != nil {
 		return x, err
 	}

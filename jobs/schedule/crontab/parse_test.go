@@ -148,7 +148,7 @@ func TestAnExclusionThatIsNoneIsNamed(t *testing.T) {
 		"2026-12-25 ":              "",
 		"6-7":                      "",
 		"TZ=Asia/Tokyo 2026-12-25": "",
-		"sunday":                   `day of week: "sunday" is not one of`,
+		"sunday":                   `exclusion "sunday": want days of the week (sat,sun), a day (2026-12-25), `,
 		"* * * *":                  "4 of 5 fields",
 		"* * L/2 * *":              "L is for a day on its own",
 		"* * LW * *":               "",
