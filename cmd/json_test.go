@@ -118,6 +118,7 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 type jsonPage struct {
 	commands map[string]string
 	objects  map[string]map[string]string
+	parts    map[string]string // of an object, the object whose fields it has besides its own
 	used     map[string]bool
 }
 
@@ -127,15 +128,45 @@ func readJSONPage(t *testing.T) jsonPage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := jsonPage{map[string]string{}, map[string]map[string]string{}, map[string]bool{}}
-	table := page.commands
+	page := jsonPage{map[string]string{}, map[string]map[string]string{}, map[string]string{}, map[string]bool{}}
+	object, table, common := "", page.commands, map[string]string{}
+	row := regexp.MustCompile("^\\| (`[^|]+`) \\| ([^|]+) \\|")
+	field := regexp.MustCompile("^- `([a-z0-9_]+)` (.+)$")
+	several := regexp.MustCompile("^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*)(?:: .+)?$")
+	quoted := regexp.MustCompile("`([^`]+)`")
 	for line := range strings.Lines(string(text)) {
+		line = regexp.MustCompile(`\[([^]]+)\]\(#[^)]+\)`).ReplaceAllString(strings.TrimSpace(line), "[$1]")
 		if name, is := strings.CutPrefix(line, "### "); is {
-			table = map[string]string{}
-			page.objects[strings.TrimSpace(name)] = table
+			if object, table = name, common; name != "common fields" {
+				table = map[string]string{}
+				page.objects[name] = table
+			}
+		} else if m := row.FindStringSubmatch(line); m != nil {
+			for _, command := range quoted.FindAllStringSubmatch(m[1], -1) {
+				table[command[1]] = strings.NewReplacer("[", "", "]", "").Replace(m[2])
+			}
+		} else if m := several.FindStringSubmatch(line); m != nil {
+			for _, name := range quoted.FindAllStringSubmatch(m[1], -1) {
+				if table[name[1]] = common[name[1]]; common[name[1]] == "" {
+					t.Errorf("docs/json.md does not say the type of %q", name[1])
+				}
+			}
+		} else if m := field.FindStringSubmatch(line); m != nil {
+			words, _, _ := strings.Cut(m[2], ": ")
+			table[m[1]] = strings.NewReplacer("[", "", "]", "").Replace(words)
+		} else if m := regexp.MustCompile(`[Tt]he fields of \[(.+)\], and$`).FindStringSubmatch(line); m != nil {
+			page.parts[object] = m[1]
 		}
-		if row := regexp.MustCompile("^\\| `([^`]+)` \\| ([^|]+) \\|").FindStringSubmatch(line); row != nil {
-			table[row[1]] = regexp.MustCompile(`\[([^]]+)\]\(#[^)]+\)`).ReplaceAllString(row[2], "$1")
+	}
+	for object, part := range page.parts {
+		if page.objects[part] == nil {
+			t.Errorf("docs/json.md has no object %q", part)
+		}
+		page.used[part] = true
+		for name, words := range page.objects[part] {
+			if _, own := page.objects[object][name]; !own {
+				page.objects[object][name] = words
+			}
 		}
 	}
 	return page

@@ -33,7 +33,7 @@ var (
 	glossaryEntry = regexp.MustCompile(`(?ms)^- \*\*([^*]+)\*\*: (.*?)\n(?:- |\n|\z)`)
 	reference     = regexp.MustCompile("`[^`]+`|\\]\\([^)]+\\)")
 	word          = regexp.MustCompile(`[a-z0-9]+`)
-	jsonField     = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ")
+	jsonField     = regexp.MustCompile("(?m)^- `([a-z0-9_]+)` [a-z\\[]")
 	metricRow     = regexp.MustCompile("(?m)^\\| `(prescient_[a-z_]+)` \\| [a-z]+ \\| ([a-z_, ]*) \\|")
 )
 
