@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/httpjob"
@@ -57,7 +58,7 @@ func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publish
 // definitions returns a registry with every job of the binary and of the settings, to be looked at and not to be run. The caller
 // calls release when it is not used any more.
 func (a *App) definitions(ctx context.Context) (registry *jobs.Registry, release func(), err error) {
-	registry = a.registry.Clone()
+	registry = engine.Clone(a.registry)
 	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +74,7 @@ func (a *App) definitions(ctx context.Context) (registry *jobs.Registry, release
 // checkNames refuses to bind a name that is a Go job of the binary.
 func (a *App) checkNames(registry *jobs.Registry) error {
 	taken := map[string]bool{}
-	for d := range registry.All() {
+	for d := range engine.All(registry) {
 		taken[d.Name] = true
 	}
 	var problems []error

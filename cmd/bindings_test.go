@@ -18,6 +18,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots"
@@ -141,8 +142,8 @@ func TestBoundJobsRunAsTheSettingsSay(t *testing.T) {
 	if !strings.HasPrefix(signatures, "v1,") {
 		t.Errorf("signed %q", signatures)
 	}
-	query, _ := b.registry.Lookup("a.query")
-	http, _ := b.registry.Lookup("a.service")
+	query, _ := engine.Lookup(b.registry, "a.query")
+	http, _ := engine.Lookup(b.registry, "a.service")
 	if query.MaxChecks != 2 || query.Retry != 1 || query.Concurrency != 2 || http.MaxChecks != 4 || http.Concurrency != 3 || http.Timeout != time.Minute {
 		t.Errorf("%+v\n%+v", query, http)
 	}

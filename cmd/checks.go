@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary; those of brokers are not
@@ -44,7 +45,7 @@ func (a *App) withPublished(ctx context.Context, fn func(db *sqlx.DB, registry *
 		if a.metrics != nil {
 			publisher = a.metrics.Publisher(publisher)
 		}
-		registry := a.registry.Clone()
+		registry := engine.Clone(a.registry)
 		publisher = traced(publisher, registry)
 		release, err := a.bind(ctx, registry, publisher)
 		if err != nil {
@@ -83,7 +84,7 @@ func (a *App) publisher(ctx context.Context, db *sqlx.DB) (event.Publisher, erro
 // traced is a publisher whose work has a span.
 func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
 	return event.Around(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
-		ctx, end := registry.StartSpan(ctx, "publish", slog.Int("events", len(events)))
+		ctx, end := engine.StartSpan(ctx, registry, "publish", slog.Int("events", len(events)))
 		err := publish(ctx)
 		end(err)
 		return err
@@ -92,7 +93,7 @@ func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
 
 // registerSchedules adds the job of schedules, unless the binary has one of its own, with a publisher of its own.
 func (a *App) registerSchedules(registry *jobs.Registry, publisher event.Publisher) {
-	for d := range registry.All() {
+	for d := range engine.All(registry) {
 		if d.Name == schedule.JobExec {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -21,7 +22,7 @@ const mostNames = 100_000
 
 // jobNames is the jobs that are linked into the binary or bound by the settings: the stock one may have none.
 func (a *App) jobNames() (names []string) {
-	for d := range a.registry.All() {
+	for d := range engine.All(a.registry) {
 		names = append(names, d.Name)
 	}
 	for _, job := range a.Config().HTTPJobs {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -25,7 +26,7 @@ func newJobsRegistered(a *App) *cobra.Command {
 	})
 }
 
-// definitionView is jobs.Definition as JSON.
+// definitionView is engine.Definition as JSON.
 type definitionView struct {
 	Name        string        `json:"name"`
 	From        string        `json:"from"`  // go, http_jobs or sql_jobs
@@ -63,7 +64,7 @@ func listRegistered(ctx context.Context, a *App) error {
 	}
 	defer release()
 	var views []definitionView
-	for d := range registry.All() {
+	for d := range engine.All(registry) {
 		views = append(views, newDefinitionView(d, cmp.Or(from[d.Name], "go")))
 	}
 	header := table.Row{
@@ -80,7 +81,7 @@ func listRegistered(ctx context.Context, a *App) error {
 }
 
 // newDefinitionView returns a definition with every option of it.
-func newDefinitionView(d *jobs.Definition, from string) definitionView {
+func newDefinitionView(d *engine.Definition, from string) definitionView {
 	return definitionView{
 		Name: d.Name, From: from, Group: d.Group, MaxChecks: d.MaxChecks, Timeout: duration.Text(d.Timeout),
 		Horizon: duration.Text(d.Horizon), Retry: d.Retry, MaxBackOff: d.MaxBackOff, Deadline: duration.Text(d.Deadline),

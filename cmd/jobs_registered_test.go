@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -22,7 +23,7 @@ type registration struct {
 	add func(r *jobs.Registry, with bool)
 }
 
-// registrations has one for each field of jobs.Definition.
+// registrations has one for each field of engine.Definition.
 func registrations() map[string]registration {
 	batch := func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, nil }
 	key := func(job jobs.FutureJob) string { return job.EntityKey }
@@ -61,11 +62,11 @@ func registrations() map[string]registration {
 	}
 }
 
-// A new field of jobs.Definition fails this test until registrations has it, and until the table and the JSON show it.
+// A new field of engine.Definition fails this test until registrations has it, and until the table and the JSON show it.
 func TestEveryOptionOfAJobIsShown(t *testing.T) {
 	t.Parallel()
 	given := registrations()
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[jobs.Definition]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[engine.Definition]()) {
 		if !field.IsExported() {
 			continue
 		}

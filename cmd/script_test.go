@@ -21,6 +21,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -42,7 +43,7 @@ func (t tests) Run() int { return pgtest.Main(t.M) }
 func hello(app *cmd.App) *cobra.Command {
 	return &cobra.Command{Use: "hello", Args: cobra.NoArgs, Run: func(c *cobra.Command, _ []string) {
 		url, err := app.URL(c.Context())
-		ok, _ := app.Registry().Lookup("ok")
+		ok, _ := engine.Lookup(app.Registry(), "ok")
 		c.Println(app.Name, app.Config().Run.Page, url != "", err, ok.MaxChecks)
 		app.Log().InfoContext(c.Context(), "greeted")
 	}}

@@ -80,12 +80,6 @@ func (j FutureJob) size() int {
 	return len(j.JobExec) + len(j.EntityName) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.Payload)
 }
 
-// EnqueueStatement is EnqueueMany with Keep for those who send it in a message with other statements: it has the parameters
-// for rows that are valid. clock is for replays; nil asks the database.
-func EnqueueStatement(list []FutureJob, clock any) (pgsql.Statement, []any) {
-	return pgsql.EnqueueMany, columns(list, Keep, clock)
-}
-
 // EnqueueAll asks for any number of checks, as they come, in bounded memory and in one transaction: with the same
 // rules as EnqueueMany, except that a *BulkError lists the first 1,000 bad rows at the most. Two streams with the
 // same keys in another order may deadlock, which ends one of them with nothing written. on is as with Enqueue.

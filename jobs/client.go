@@ -80,7 +80,7 @@ func (c *Client) warnUnregistered(job string) {
 	if c.cfg.Registry == nil {
 		return
 	}
-	if _, known := c.cfg.Registry.Lookup(job); known {
+	if _, known := c.cfg.Registry.registered[job]; known {
 		return
 	}
 	if _, before := c.warned.LoadOrStore(job, true); !before {

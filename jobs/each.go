@@ -39,11 +39,11 @@ var ErrDivide = errors.New("the call failed as a whole")
 //
 // It panics like Register.
 func (r *Registry) RegisterEach(name string, fn TxCheckFunc, opts ...Option) {
-	d := &Definition{Name: name, BatchSize: DefaultEachSize}
+	var h handler
 	if fn != nil {
-		d.handler = each(fn).handler()
+		h = each(fn).handler()
 	}
-	r.add(d, opts)
+	r.add(&definition{Name: name, BatchSize: DefaultEachSize}, h, opts)
 }
 
 // each calls a function of one row for each row of a batch.

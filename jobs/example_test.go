@@ -133,11 +133,6 @@ func ExampleRegistry_Register() {
 		}
 		return new(job.Slot.Add(72 * time.Hour)), nil
 	}, jobs.MaxChecks(2), jobs.Timeout(10*time.Second), jobs.Deadline(7*24*time.Hour))
-
-	for job := range registry.All() {
-		fmt.Println(job.Name, job.MaxChecks, job.Timeout)
-	}
-	// Output: order.unshipped 2 10s
 }
 
 // The parts of an upload are enqueued in the transaction that ends the upload's own row.
@@ -206,16 +201,11 @@ func ExampleRegistry_Use() {
 	registry.Register("order.unshipped", func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("the warehouse does not answer")
 	})
-	registry.Use(func(ctx context.Context, job *jobs.Definition, rows []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
+	registry.Use(func(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		results, err := next(ctx)
 		if err != nil {
-			fmt.Printf("%s of %s: %v\n", job.Name, rows[0].EntityKey, err)
+			slog.Error("the check failed", "job", call.JobExec, "entity", call.Rows[0].EntityKey, "error", err)
 		}
 		return results, err
 	})
-
-	job, _ := registry.Lookup("order.unshipped")
-	_, _ = job.Call(ctx, nil, []jobs.FutureJob{{JobExec: job.Name, EntityName: "order", EntityKey: "42"}}) // as a run does
-	// Output:
-	// order.unshipped of 42: the warehouse does not answer
 }

@@ -111,19 +111,9 @@ func (fn BatchFunc) handler() (h handler) {
 
 func (fn TxBatchFunc) handler() handler { return handler{many: fn, inTx: true} }
 
-// InTx tells whether the job writes through a transaction.
-func (d *Definition) InTx() bool { return d.handler.inTx }
-
-// Batched tells whether the job takes many rows at once.
-func (d *Definition) Batched() bool { return d.handler.many != nil }
-
-// Grouped tells whether the job gets all due rows of a group at once.
-func (d *Definition) Grouped() bool { return d.Group != "" }
-
-// Call calls the job's function, inside its middleware: with one row, unless it is Batched, and with a transaction if it
-// is InTx. It returns a result for each row or an error, which is every row's. The function may change the slice of rows.
-func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-	results, err := d.within(ctx, d.around, tx, rows)
+// call calls the job's function inside its middleware, and validates what it returns; see engine.Definition.
+func (job registered) call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+	results, err := job.within(ctx, job.around, tx, rows)
 	if err == nil && len(results) != len(rows) {
 		return nil, fmt.Errorf("the batch function returned %s for %s",
 			spoken.Count(len(results), "result", "results"), spoken.Count(len(rows), "row", "rows"))
@@ -155,19 +145,16 @@ func sound(err error) (safe error) {
 var errNone = errors.New("no error")
 
 // within calls the function inside what is left of its middleware.
-func (d *Definition) within(ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-	if len(around) == 0 {
-		return d.call(ctx, tx, rows)
+func (job registered) within(ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+	switch {
+	case len(around) > 0:
+		call := Call{JobExec: job.Name, Group: job.Group, Rows: slices.Clone(rows)}
+		return around[0](ctx, call, func(ctx context.Context) ([]Result, error) {
+			return job.within(ctx, around[1:], tx, rows)
+		})
+	case job.handler.many != nil:
+		return job.handler.many(ctx, tx, rows)
 	}
-	return around[0](ctx, d, slices.Clone(rows), func(ctx context.Context) ([]Result, error) {
-		return d.within(ctx, around[1:], tx, rows)
-	})
-}
-
-func (d *Definition) call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-	if d.handler.many != nil {
-		return d.handler.many(ctx, tx, rows)
-	}
-	result, err := d.handler.one(ctx, tx, rows[0])
+	result, err := job.handler.one(ctx, tx, rows[0])
 	return []Result{result}, err
 }

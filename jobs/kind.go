@@ -101,7 +101,7 @@ func (k Kind[T]) Register(r *Registry, fn func(ctx context.Context, job FutureJo
 			return fn(ctx, job, payload)
 		})
 	}
-	r.add(&Definition{Name: k.Name, handler: h}, opts)
+	r.add(&definition{Name: k.Name}, h, opts)
 }
 
 // RegisterTx is Register for a job that writes through a transaction, as Registry.RegisterTx does.
@@ -110,7 +110,7 @@ func (k Kind[T]) RegisterTx(r *Registry, fn func(ctx context.Context, tx *sqlx.T
 	if fn != nil {
 		h.one, h.inTx = k.call(fn), true
 	}
-	r.add(&Definition{Name: k.Name, handler: h}, opts)
+	r.add(&definition{Name: k.Name}, h, opts)
 }
 
 // call gives a function its payload, and takes note of what it changes in it.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -18,9 +19,9 @@ type seen struct{}
 
 // note is a middleware that takes note of what it is around of, and of the context that the function got.
 func note(log *[]string, name string) jobs.Middleware {
-	return func(ctx context.Context, job *jobs.Definition, rows []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
-		*log = append(*log, fmt.Sprintf("%s: %d of %s", name, len(rows), job.Name))
-		rows[0].EntityKey = "changed by " + name
+	return func(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
+		*log = append(*log, fmt.Sprintf("%s: %d of %s", name, len(call.Rows), call.JobExec))
+		call.Rows[0].EntityKey = "changed by " + name
 		trail, _ := ctx.Value(seen{}).([]string)
 		results, err := next(context.WithValue(ctx, seen{}, append(slices.Clip(trail), name)))
 		*log = append(*log, fmt.Sprintf("%s: %d results, %v", name, len(results), err))
@@ -69,7 +70,7 @@ func TestMiddlewareIsAroundEveryShapeAndTheFirstIsTheOutermost(t *testing.T) {
 		"group":    {[]jobs.FutureJob{check("1", now), check("2", now)}, "2 results, <nil>"},
 	} {
 		log = nil
-		d, _ := r.Lookup(name)
+		d, _ := engine.Lookup(r, name)
 		_, err := d.Call(t.Context(), nil, test.rows)
 		want := []string{
 			fmt.Sprintf("outer: %d of %s", len(test.rows), name), fmt.Sprintf("inner: %d of %s", len(test.rows), name),
@@ -96,10 +97,10 @@ func TestMiddlewareMayFailAllRowsAndMustAnswerForEachRow(t *testing.T) {
 		return nil, nil
 	})
 	answer := errClosed
-	r.Use(func(context.Context, *jobs.Definition, []jobs.FutureJob, func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
+	r.Use(func(context.Context, jobs.Call, func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		return nil, answer
 	})
-	d, _ := r.Lookup("job")
+	d, _ := engine.Lookup(r, "job")
 	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)}); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
@@ -114,7 +115,7 @@ func TestAPanicPassesThroughMiddleware(t *testing.T) {
 	r := jobs.NewRegistry()
 	r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("boom") })
 	cleaned := false
-	r.Use(func(ctx context.Context, _ *jobs.Definition, _ []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
+	r.Use(func(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		defer func() { cleaned = true }()
 		return next(ctx)
 	})
@@ -123,7 +124,7 @@ func TestAPanicPassesThroughMiddleware(t *testing.T) {
 			t.Errorf("panic %v, cleaned up %t", p, cleaned)
 		}
 	}()
-	d, _ := r.Lookup("job")
+	d, _ := engine.Lookup(r, "job")
 	_, _ = d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)})
 }
 
@@ -133,7 +134,7 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 	r := jobs.NewRegistry()
 	r.Register("job", done)
 	r.Use(note(&log, "both"))
-	clone := r.Clone()
+	clone := engine.Clone(r)
 	clone.Use(note(&log, "clone"))
 	r.Use(note(&log, "original"))
 	clone.Register("later", done)
@@ -143,7 +144,7 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 		want     string
 	}{{r, "job", "original"}, {clone, "job", "clone"}, {clone, "later", "clone"}} {
 		log = nil
-		d, _ := test.registry.Lookup(test.job)
+		d, _ := engine.Lookup(test.registry, test.job)
 		if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)}); err != nil {
 			t.Fatal(err)
 		}

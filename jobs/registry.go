@@ -2,41 +2,21 @@ package jobs
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
+	"github.com/prescient-go/prescient/internal/engine/bridge"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Definition is a registered job.
-type Definition struct {
-	Name string
-	// Group is the family of a job whose rows are checked by group; see RegisterGroup. Empty: not by group.
-	Group string
+// definition is a registered job, as package engine sees it.
+type definition = bridge.Definition[FutureJob, Result, Misfire]
 
-	MaxChecks   int
-	Timeout     time.Duration
-	Horizon     time.Duration
-	Retry       int
-	MaxBackOff  int           // slots
-	Deadline    time.Duration // 0: none
-	Within      time.Duration // 0: the first slot
-	BatchSize   int           // rows of one call at most; 0: as many as there are in a page
-	Concurrency int           // 0: bounded by the runner alone
-	AtMost      int           // 0: no limit
-	PerSecond   int           // 0: no limit
-	LimitBy     func(job FutureJob) string
-	Misfire     Misfire
-	SLA         time.Duration // 0: none
-	Untraced    bool
-	Priority    int
-	DB          *sqlx.DB // where the transactions of its checks are; nil: those of the runner
-
+// registered is a job with its function and the middleware around it.
+type registered struct {
+	*definition
 	handler handler
 	around  []Middleware
 }
@@ -65,39 +45,39 @@ const (
 )
 
 // must panics for a job that makes no sense.
-func (d *Definition) must(ok bool, rule string, args ...any) {
+func must(d *definition, ok bool, rule string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf("register job %q: ", d.Name) + fmt.Sprintf(rule, args...))
 	}
 }
 
 // Option changes a job from the defaults. A value that makes no sense panics in Register.
-type Option func(*Definition)
+type Option func(*definition)
 
 // MaxChecks limits how many checks a row gets; when the last one asks for another the row ends as TooManyChecks.
 // Errors do not count. Default 5.
-func MaxChecks(n int) Option { return func(d *Definition) { d.MaxChecks = n } }
+func MaxChecks(n int) Option { return func(d *definition) { d.MaxChecks = n } }
 
 // Timeout ends a check's context, so long after the function was called: what was waited for a connection or a lock before that is not
 // in it. A check that goes on is abandoned after the runner's grace period. Default 1 minute.
-func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeout = limit } }
+func Timeout(limit time.Duration) Option { return func(d *definition) { d.Timeout = limit } }
 
 // Horizon limits how far ahead of now a check may ask for the next. Default 5 years.
-func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizon = limit } }
+func Horizon(limit time.Duration) Option { return func(d *definition) { d.Horizon = limit } }
 
 // Retry says how many errors in a row are tried again, 1, 2, 4 ... slots later (see MaxBackOff), before the row ends
 // as Failed. 0: the first error ends it. Default 5.
-func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
+func Retry(n int) Option { return func(d *definition) { d.Retry = n } }
 
 // MaxBackOff limits the pause after an error, in slots; none leads beyond the year 9999. 1: it is tried again in the next slot.
 // Default 64.
-func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = slots } }
+func MaxBackOff(slots int) Option { return func(d *definition) { d.MaxBackOff = slots } }
 
 // Deadline archives a row as DeadlinePassed, unchecked, when its check cannot start within that long after its slot.
 // Default: none.
 func Deadline(limit time.Duration) Option {
-	return func(d *Definition) {
-		d.must(limit > 0, "Deadline(%s): must be positive", limit)
+	return func(d *definition) {
+		must(d, limit > 0, "Deadline(%s): must be positive", limit)
 		d.Deadline = limit
 	}
 }
@@ -106,17 +86,17 @@ func Deadline(limit time.Duration) Option {
 // returns that is before that instant + window; see FutureJob.Within, which says it of the first check. It is whole seconds, up to
 // 366 days. Default: the first slot.
 func Within(window time.Duration) Option {
-	return func(d *Definition) {
+	return func(d *definition) {
 		err := checkWithin(window)
-		d.must(err == nil, "Within(%s): %v", window, err)
+		must(d, err == nil, "Within(%s): %v", window, err)
 		d.Within = window
 	}
 }
 
 // Concurrency limits how many checks of the job one runner does at once. Default: bounded by the runner alone.
 func Concurrency(n int) Option {
-	return func(d *Definition) {
-		d.must(n >= 1, "Concurrency(%d): must be at least 1", n)
+	return func(d *definition) {
+		must(d, n >= 1, "Concurrency(%d): must be at least 1", n)
 		d.Concurrency = n
 	}
 }
@@ -125,8 +105,8 @@ func Concurrency(n int) Option {
 // transaction. Smaller calls hold locks for less time. The default is as many rows as the runner reads at once, or 50
 // with RegisterEach.
 func BatchSize(n int) Option {
-	return func(d *Definition) {
-		d.must(n >= 1, "BatchSize(%d): must be at least 1", n)
+	return func(d *definition) {
+		must(d, n >= 1, "BatchSize(%d): must be at least 1", n)
 		d.BatchSize = n
 	}
 }
@@ -136,8 +116,8 @@ func BatchSize(n int) Option {
 // its place is somebody else's, as it may when its row is. Calls of a job that takes many rows count, not rows. It is not
 // for RegisterGroup. Default: no limit.
 func AtMost(n int) Option {
-	return func(d *Definition) {
-		d.must(n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)
+	return func(d *definition) {
+		must(d, n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)
 		d.AtMost = n
 	}
 }
@@ -145,8 +125,8 @@ func AtMost(n int) Option {
 // PerSecond limits how many checks of the job all runners together begin within any second. What counts is as with AtMost.
 // Default: no limit.
 func PerSecond(n int) Option {
-	return func(d *Definition) {
-		d.must(n >= 1, "PerSecond(%d): must be at least 1", n)
+	return func(d *definition) {
+		must(d, n >= 1, "PerSecond(%d): must be at least 1", n)
 		d.PerSecond = n
 	}
 }
@@ -154,88 +134,95 @@ func PerSecond(n int) Option {
 // LimitBy has AtMost and PerSecond hold for each key of their own, such as that of a tenant, which is found in the payload or
 // the entity of a row. It is called by several goroutines at once.
 func LimitBy(key func(job FutureJob) string) Option {
-	return func(d *Definition) {
-		d.must(key != nil, "LimitBy: the function is nil")
+	return func(d *definition) {
+		must(d, key != nil, "LimitBy: the function is nil")
 		d.LimitBy = key
 	}
 }
 
-// Limited tells whether all runners together may do only so much of the job.
-func (d *Definition) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }
-
 // OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
-func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire = policy } }
+func OnMisfire(policy Misfire) Option { return func(d *definition) { d.Misfire = policy } }
 
 // SLA says how long after its slot a check is to begin at the latest; one begins never before. Nothing is done to a late
 // one (see Deadline), but it is counted: status tells how many kept it. Lateness is measured in steps of 100 ms. Default: none.
 func SLA(limit time.Duration) Option {
-	return func(d *Definition) {
-		d.must(limit > 0, "SLA(%s): must be positive", limit)
+	return func(d *definition) {
+		must(d, limit > 0, "SLA(%s): must be positive", limit)
 		d.SLA = limit
 	}
 }
 
 // Untraced keeps no trace of checks that do not end their row, for a job whose rows are checked again and again. Errors
 // and what ends a row are kept all the same.
-func Untraced() Option { return func(d *Definition) { d.Untraced = true } }
+func Untraced() Option { return func(d *definition) { d.Untraced = true } }
 
 // Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are
 // claimed already are not waited for. A job that waits for connections lets jobs without a transaction pass, unless a
 // run has as few workers. A job that is at a limit of its own lets all others pass. Default 0.
-func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
+func Priority(n int) Option { return func(d *definition) { d.Priority = n } }
 
 // Through has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver
 // (see package pgxjobs). It is of the database that the runner works on, and its role has the rights of a runner. Default: the
 // runner's pool.
 func Through(db pgsql.Pool) Option {
-	return func(d *Definition) {
+	return func(d *definition) {
 		d.DB = pgsql.Sqlx(db)
-		d.must(d.DB != nil, "Through: %v", pgsql.ErrNoDatabase)
+		must(d, d.DB != nil, "Through: %v", pgsql.ErrNoDatabase)
 	}
 }
 
 // Registry holds the jobs of a binary; its zero value holds none. Register all before the first run; it is not safe to
 // register while a run reads it.
 type Registry struct {
-	jobs   map[string]*Definition
-	around []Middleware
-	start  StartSpan
+	set        bridge.Set[FutureJob, Result, Misfire]
+	registered map[string]registered
+	around     []Middleware
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{} }
 
-// Clone returns a registry with the same jobs, middleware and spans, to which others can be added.
-func (r *Registry) Clone() *Registry {
-	return &Registry{jobs: maps.Clone(r.jobs), around: slices.Clip(r.around), start: r.start}
+func init() {
+	bridge.SetOf = func(r any) any { return &r.(*Registry).set }
+	bridge.Clone = func(r any) any { return r.(*Registry).clone() }
+	bridge.Enqueue = func(list, clock any) (pgsql.Statement, []any) {
+		return pgsql.EnqueueMany, columns(list.([]FutureJob), Keep, clock)
+	}
+}
+
+func (r *Registry) clone() *Registry {
+	clone := *r
+	clone.set.Jobs, clone.registered = maps.Clone(r.set.Jobs), maps.Clone(r.registered)
+	clone.around = slices.Clip(r.around)
+	return &clone
 }
 
 // Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a
 // mistake must not start.
 func (r *Registry) Register(name string, fn CheckFunc, opts ...Option) {
-	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
+	r.add(&definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterResult adds a job like Register, whose function can also change the row's payload and enqueue further checks.
 // It panics like Register.
 func (r *Registry) RegisterResult(name string, fn ResultFunc, opts ...Option) {
-	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
+	r.add(&definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterTx adds a job that writes through a transaction. It panics like Register.
 func (r *Registry) RegisterTx(name string, fn TxCheckFunc, opts ...Option) {
-	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
+	r.add(&definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterBatch adds a job that takes up to a page of rows at once. It panics like Register.
 func (r *Registry) RegisterBatch(name string, fn BatchFunc, opts ...Option) {
-	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
+	r.add(&definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterBatchTx adds a job that takes up to a page of rows at once and writes through a transaction. It panics like
 // Register.
 func (r *Registry) RegisterBatchTx(name string, fn TxBatchFunc, opts ...Option) {
-	r.add(&Definition{Name: name, handler: fn.handler()}, opts)
+	r.add(&definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterGroup adds a family of jobs that are checked by group: fn gets all due rows of one group_key, of any of the
@@ -250,59 +237,47 @@ func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, 
 	if family == "" || len(names) == 0 {
 		panic(fmt.Sprintf("register group %q: it needs a name, and jobs", family))
 	}
-	for d := range r.All() {
-		if d.Group == family {
-			panic(fmt.Sprintf("register group %q: the family is registered already, with job %q. Register all of its jobs at once", family, d.Name))
+	for _, name := range slices.Sorted(maps.Keys(r.registered)) {
+		if r.registered[name].Group == family {
+			panic(fmt.Sprintf("register group %q: the family is registered already, with job %q. Register all of its jobs at once", family, name))
 		}
 	}
 	for _, name := range names {
-		r.add(&Definition{Name: name, Group: family, handler: fn.handler()}, opts)
+		r.add(&definition{Name: name, Group: family}, fn.handler(), opts)
 	}
 }
 
-// Lookup returns the job of a name, and whether it is registered.
-func (r *Registry) Lookup(name string) (*Definition, bool) {
-	d, ok := r.jobs[name]
-	return d, ok
-}
-
-// All yields the registered jobs in the order of their names.
-func (r *Registry) All() iter.Seq[*Definition] {
-	return func(yield func(*Definition) bool) {
-		for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
-			if !yield(r.jobs[name]) {
-				return
-			}
-		}
-	}
-}
-
-func (r *Registry) add(d *Definition, opts []Option) {
+func (r *Registry) add(d *definition, h handler, opts []Option) {
 	err := checkName("job_exec", d.Name, 1, maxName)
-	d.must(err == nil, "%v", err)
-	d.must(!d.handler.isNil(), "the function is nil")
-	_, taken := r.jobs[d.Name]
-	d.must(!taken, "the name is registered already")
+	must(d, err == nil, "%v", err)
+	must(d, !h.isNil(), "the function is nil")
+	_, taken := r.registered[d.Name]
+	must(d, !taken, "the name is registered already")
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
 	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
 	for i, opt := range opts {
-		d.must(opt != nil, "option %d is nil", i+1)
+		must(d, opt != nil, "option %d is nil", i+1)
 		opt(d)
 	}
-	d.must(d.MaxChecks >= 1, "MaxChecks(%d): must be at least 1", d.MaxChecks)
-	d.must(d.Timeout > 0, "Timeout(%s): must be positive", d.Timeout)
-	d.must(d.Horizon > 0, "Horizon(%s): must be positive", d.Horizon)
-	d.must(d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
-	d.must(d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
-	d.must(d.BatchSize == 0 || d.Batched() && !d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
-	d.must(!d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
-	d.must(d.DB == nil || d.InTx(), "Through needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
-	d.must(d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
+	must(d, d.MaxChecks >= 1, "MaxChecks(%d): must be at least 1", d.MaxChecks)
+	must(d, d.Timeout > 0, "Timeout(%s): must be positive", d.Timeout)
+	must(d, d.Horizon > 0, "Horizon(%s): must be positive", d.Horizon)
+	must(d, d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
+	must(d, d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
+	must(d, d.BatchSize == 0 || h.many != nil && !d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
+	must(d, !d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
+	must(d, d.DB == nil || h.inTx, "Through needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
+	must(d, d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
-	d.must(known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
-	d.around = r.around
-	if r.jobs == nil {
-		r.jobs = map[string]*Definition{}
+	must(d, known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
+	r.put(registered{d, h, r.around})
+}
+
+// put adds a job, or replaces it. A clone of the registry keeps the one it has.
+func (r *Registry) put(job registered) {
+	if r.registered == nil {
+		r.registered, r.set.Jobs = map[string]registered{}, map[string]*definition{}
 	}
-	r.jobs[d.Name] = d
+	r.registered[job.Name] = job
+	r.set.Jobs[job.Name] = job.With(bridge.Function[FutureJob, Result]{Call: job.call, InTx: job.handler.inTx, Batched: job.handler.many != nil})
 }

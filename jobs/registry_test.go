@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -60,7 +61,7 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 					t.Errorf("panicked with %q, want %q", text, test.want)
 				}
 				n := 0
-				for range r.All() {
+				for range engine.All(r) {
 					n++
 				}
 				if n != 1 {
@@ -84,7 +85,7 @@ func TestAFamilyOfGroupJobsIsRegisteredOnce(t *testing.T) {
 		if text := fmt.Sprint(recover()); !strings.Contains(text, want) {
 			t.Errorf("panicked with %q, want %q", text, want)
 		}
-		if _, registered := r.Lookup("mail.reminder"); registered {
+		if _, registered := engine.Lookup(r, "mail.reminder"); registered {
 			t.Error("the job is registered all the same")
 		}
 	}()
@@ -97,24 +98,24 @@ func TestOptionsChangeTheDefaults(t *testing.T) {
 	r.Register("plain", done)
 	r.RegisterTx("all", doneTx, jobs.MaxChecks(1), jobs.Timeout(time.Second), jobs.Horizon(time.Hour), jobs.Retry(0),
 		jobs.Deadline(time.Minute), jobs.Concurrency(3), jobs.MaxBackOff(2), jobs.OnMisfire(jobs.MisfireSkip))
-	want := []*jobs.Definition{
+	want := []*engine.Definition{
 		{Name: "all", MaxChecks: 1, Timeout: time.Second, Horizon: time.Hour, Retry: 0, MaxBackOff: 2, Deadline: time.Minute, Concurrency: 3, Misfire: jobs.MisfireSkip},
 		{Name: "plain", MaxChecks: 5, Timeout: time.Minute, Horizon: 5 * 365 * 24 * time.Hour, Retry: 5, MaxBackOff: 64, Misfire: jobs.MisfireRun},
 	}
-	var got []*jobs.Definition
-	for d := range r.All() {
+	var got []*engine.Definition
+	for d := range engine.All(r) {
 		got = append(got, d)
 		if d.InTx() != (d.Name == "all") || d.Batched() || d.Grouped() {
 			t.Errorf("%s has another shape", d.Name)
 		}
-		if same, ok := r.Lookup(d.Name); !ok || same != d {
+		if same, ok := engine.Lookup(r, d.Name); !ok || same != d {
 			t.Errorf("Lookup(%q) is another", d.Name)
 		}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(jobs.Definition{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(engine.Definition{})); diff != "" {
 		t.Error(diff)
 	}
-	for range r.All() {
+	for range engine.All(r) {
 		break // is allowed
 	}
 }
@@ -123,12 +124,12 @@ func TestACloneGrowsByItself(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
 	r.Register("both", done)
-	clone := r.Clone()
+	clone := engine.Clone(r)
 	clone.Register("clone", done)
 	r.Register("original", done)
 	for registry, want := range map[*jobs.Registry][]string{r: {"both", "original"}, clone: {"both", "clone"}} {
 		var got []string
-		for d := range registry.All() {
+		for d := range engine.All(registry) {
 			got = append(got, d.Name)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -143,11 +144,11 @@ func TestAJobThatIsNotRegisteredIsNotFound(t *testing.T) {
 	r := jobs.NewRegistry()
 	r.Register("order.unshipped", done)
 	for _, name := range []string{"order.new", "Order.unshipped", ""} {
-		if d, ok := r.Lookup(name); ok || d != nil {
+		if d, ok := engine.Lookup(r, name); ok || d != nil {
 			t.Errorf("Lookup(%q): %+v, %t", name, d, ok)
 		}
 	}
-	if n := len(slices.Collect(r.All())); n != 1 {
+	if n := len(slices.Collect(engine.All(r))); n != 1 {
 		t.Errorf("%d jobs are registered after it", n)
 	}
 }
@@ -155,16 +156,16 @@ func TestAJobThatIsNotRegisteredIsNotFound(t *testing.T) {
 func TestARegistryIsEmptyAtFirst(t *testing.T) {
 	t.Parallel()
 	var r jobs.Registry
-	for job := range r.All() {
+	for job := range engine.All(&r) {
 		t.Errorf("has %s", job.Name)
 	}
-	clone := r.Clone()
+	clone := engine.Clone(&r)
 	r.Register("job", done)
-	if _, known := r.Lookup("job"); !known {
+	if _, known := engine.Lookup(&r, "job"); !known {
 		t.Error("does not take a job")
 	}
 	clone.Register("job", done)
-	if _, known := clone.Lookup("job"); !known {
+	if _, known := engine.Lookup(clone, "job"); !known {
 		t.Error("its clone does not take a job")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
@@ -133,7 +134,7 @@ const maxSpread = 100_000
 
 // deferAll is the judge that moves rows to the next slots, each to its place among them; an anonymous row has the one of its id.
 func deferAll(over int) judge {
-	return func(_ *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
+	return func(_ *engine.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
 		key, next := row.Key(), m.Grid.Next(m.Latest())
 		if row.Anonymous {
 			key.ItemKey = strconv.FormatInt(row.ID, 10)
@@ -143,7 +144,7 @@ func deferAll(over int) judge {
 	}
 }
 
-func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
+func expire(d *engine.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
 	if guard.PastDeadline(d, m) {
 		return &guard.Verdict{Outcome: jobs.DeadlinePassed}, false
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/call"
@@ -25,7 +26,7 @@ const linger = 50 * time.Millisecond
 
 // unit is rows that are checked by one call: a row, the rows of a batch, or those of a group.
 type unit struct {
-	def     *jobs.Definition
+	def     *engine.Definition
 	number  int64 // of the job; of a group that of its first row
 	rows    []jobs.FutureJob
 	numbers []int64 // of the job of each row, where they differ
@@ -452,7 +453,7 @@ func (rd *round) yielded() []*unit {
 }
 
 // mostOf is how long a check of a job may take before it is abandoned. Its timeout may be the longest of all.
-func (r *run) mostOf(d *jobs.Definition) time.Duration {
+func (r *run) mostOf(d *engine.Definition) time.Duration {
 	return d.Timeout + min(r.cfg.Grace, math.MaxInt64-d.Timeout)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -121,7 +122,7 @@ func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) er
 
 // begin has a claim worked on.
 func (r *run) begin(c *claim, rows int64) {
-	ctx, end := r.cfg.Registry.StartSpan(r.checks, "claim",
+	ctx, end := engine.StartSpan(r.checks, r.cfg.Registry, "claim",
 		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.names(c.jobs)), slog.Int64("rows", rows))
 	c.ctx = c.Begin(ctx, c.limits()...)
 	c.Watch = c.abandonOverdue

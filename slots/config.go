@@ -15,6 +15,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/internal/server"
@@ -108,13 +109,13 @@ type Runner struct {
 	schema  pgsql.Schema
 	server  server.Server
 	setting pgsql.Setting
-	jobs    map[int64]*jobs.Definition // by number
+	jobs    map[int64]*engine.Definition // by number
 }
 
 // NewRunner reads the grid and the clock from the database, and makes the partitions of history that are due. It
 // returns pgsql.ErrNotMigrated where the schema is missing.
 func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
-	if cfg.DB == nil || cfg.Registry == nil {
+	if pgsql.Sqlx(cfg.DB) == nil || cfg.Registry == nil {
 		return nil, errors.New("slots.Config: DB and Registry must be set")
 	}
 	schema, err := pgsql.ParseSchema(cfg.Schema)
@@ -177,16 +178,16 @@ func (r *Runner) Now() time.Time {
 // register learns the numbers of the jobs, and writes into the database that a run knows them.
 func (r *Runner) register(ctx context.Context) error {
 	names, slas := []string{}, []sql.NullInt64{}
-	for def := range r.cfg.Registry.All() {
+	for def := range engine.All(r.cfg.Registry) {
 		names, slas = append(names, def.Name), append(slas, micros(def.SLA, def.SLA > 0))
 	}
-	r.jobs = map[int64]*jobs.Definition{}
+	r.jobs = map[int64]*engine.Definition{}
 	var m pgsql.Message
 	m.Add(pgsql.JobRegister.In(r.schema), []any{pq.Array(names), pq.Array(slas)}, func(row *sql.Rows) error {
 		var name string
 		var number int64
 		err := row.Scan(&name, &number)
-		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
+		r.jobs[number], _ = engine.Lookup(r.cfg.Registry, name)
 		return err
 	})
 	if err := r.server.Commit(ctx, &m); err != nil {

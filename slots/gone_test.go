@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
@@ -37,7 +38,7 @@ func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round
 	}
 	registry := jobs.NewRegistry()
 	registry.Register("job", check, jobs.PerSecond(100), jobs.Timeout(time.Minute))
-	def, _ := registry.Lookup("job")
+	def, _ := engine.Lookup(registry, "job")
 	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	r := newRun(t.Context(), &Runner{cfg: cfg, server: server.Server{DB: db, Lease: cfg.Lease, Logger: cfg.Logger}}, time.Time{}, selection{kind: KindRun})
 	r.work = t.Context()

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -233,7 +234,7 @@ func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
 		return list(batch), none
 	})
 	w.registry.Register("other", done)
-	for def := range w.registry.All() {
+	for def := range engine.All(w.registry) {
 		w.enqueue(def.Name, slot(1), 1)
 	}
 	if result := w.run(slot(1)); result.Failed != 7 || result.Finished != 1 || result.State != slots.StateDone {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/session"
@@ -22,8 +22,8 @@ type lane struct {
 	turn  *turn.Lane // only the goroutine of run.do uses it
 	spec  turn.Spec
 	gates []permit.Semaphore
-	limit *permit.Limit    // nil: none
-	job   *jobs.Definition // whose limit that is
+	limit *permit.Limit      // nil: none
+	job   *engine.Definition // whose limit that is
 	load  load
 }
 
@@ -47,7 +47,7 @@ func (m *memory) now() turn.Memory {
 
 // slotJob is a job of the slot that is registered here, and selected.
 type slotJob struct {
-	def  *jobs.Definition
+	def  *engine.Definition
 	lane *lane
 }
 
@@ -67,7 +67,7 @@ func (r *run) know(list []session.Job) {
 	for _, j := range list {
 		def, registered := r.jobs[j.Number]
 		if !registered { // when the runner was made
-			def, registered = r.cfg.Registry.Lookup(j.Name)
+			def, registered = engine.Lookup(r.cfg.Registry, j.Name)
 		}
 		switch {
 		case !registered && j.Claimable:
@@ -83,7 +83,7 @@ func (r *run) know(list []session.Job) {
 }
 
 // lane returns the lane of a job.
-func (r *run) lane(number int64, d *jobs.Definition) *lane {
+func (r *run) lane(number int64, d *engine.Definition) *lane {
 	key := laneKey(d)
 	if i := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.key == key }); i >= 0 {
 		return r.lanes[i]
@@ -124,7 +124,7 @@ func (r *run) lane(number int64, d *jobs.Definition) *lane {
 }
 
 // scarce returns the bounds that the checks of a job reach first: none if that is a limit of the job's own.
-func (r *run) scarce(d *jobs.Definition) (scarce turn.Bound) {
+func (r *run) scarce(d *engine.Definition) (scarce turn.Bound) {
 	if d.Limited() {
 		return 0
 	}
@@ -151,7 +151,7 @@ func (r *run) scarce(d *jobs.Definition) (scarce turn.Bound) {
 	return scarce
 }
 
-func laneKey(d *jobs.Definition) string {
+func laneKey(d *engine.Definition) string {
 	switch {
 	case d.Grouped():
 		return "group " + d.Group

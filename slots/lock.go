@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -179,7 +180,7 @@ type groupKey struct {
 	id                                 int64 // of a row that is a group of its own
 }
 
-func groupKeyOf(d *jobs.Definition, row *jobs.FutureJob) groupKey {
+func groupKeyOf(d *engine.Definition, row *jobs.FutureJob) groupKey {
 	switch {
 	case row.GroupKey != "":
 		name, key, _ := strings.Cut(row.GroupKey, "\x1f") // as that of an entity is

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -29,19 +30,19 @@ func TestARunCallsEveryShapeInsideItsMiddleware(t *testing.T) {
 
 	var mu sync.Mutex
 	rows := map[string]int{}
-	w.registry.Use(func(ctx context.Context, job *jobs.Definition, batch []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
+	w.registry.Use(func(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		mu.Lock()
-		rows[job.Name] += len(batch)
+		rows[call.JobExec] += len(call.Rows)
 		mu.Unlock()
-		if job.Name == "spoilt" {
+		if call.JobExec == "spoilt" {
 			panic("the middleware is broken")
 		}
-		batch[0].EntityKey, batch[0].ID = "changed", 0
+		call.Rows[0].EntityKey, call.Rows[0].ID = "changed", 0
 		return next(ctx)
 	})
 
 	want := map[string]int{}
-	for d := range w.registry.All() {
+	for d := range engine.All(w.registry) {
 		w.enqueue(d.Name, slot(1), 3)
 		want[d.Name] = 3
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/session"
 )
@@ -120,7 +120,7 @@ func (r *report) tell(name string, function func()) {
 }
 
 // logPanic logs a panic of a check of rows.
-func (r *report) logPanic(ctx context.Context, job *jobs.Definition, rows string, p any, stack []byte) {
+func (r *report) logPanic(ctx context.Context, job *engine.Definition, rows string, p any, stack []byte) {
 	r.cfg.Logger.Log(ctx, r.panicLevel("check of "+job.Name), "check panicked", "check", rows, "panic", p, "stack", string(stack))
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -68,10 +69,10 @@ type selection struct {
 
 // judge decides about a row before its check: its verdict, which is recorded without one, or that it stays in its slot. Without
 // either the job's function is called.
-type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
+type judge func(d *engine.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
 
 // check is the judge of a run: guards first, then the job's function.
-func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
+func check(d *engine.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
 	if v, ok := guard.Before(d, m); !ok {
 		return new(v), false
 	}
@@ -86,7 +87,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 		defer turns.Leave()
 	}
 	started := elapsed.Now()
-	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
+	ctx, end := engine.StartSpan(ctx, r.cfg.Registry, "run",
 		slog.Time("slot", slot), slog.String("kind", string(sel.kind)), slog.String("runner", r.cfg.Name))
 	n := newRun(ctx, r, slot, sel)
 	result, err := n.do()

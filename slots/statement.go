@@ -7,6 +7,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
@@ -141,7 +142,7 @@ func (r *run) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 		list = append(list, locked[i].Verdict.Enqueue...)
 	}
 	if len(list) > 0 {
-		stmt, args := jobs.EnqueueStatement(list, r.clock())
+		stmt, args := engine.EnqueueStatement(list, r.clock())
 		m.Add(stmt.In(r.schema), args, server.Nothing)
 	}
 }

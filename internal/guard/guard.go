@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -43,7 +44,7 @@ type Verdict struct {
 }
 
 // Before judges a row before its check: ok is false when the check must not run, and the Verdict says why.
-func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
+func Before(d *engine.Definition, m Moment) (v Verdict, ok bool) {
 	switch {
 	case PastDeadline(d, m):
 		return Verdict{Outcome: jobs.DeadlinePassed}, false
@@ -59,12 +60,12 @@ func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.Latest())} }
 
 // PastDeadline tells whether it is too late to start a check.
-func PastDeadline(d *jobs.Definition, m Moment) bool {
+func PastDeadline(d *engine.Definition, m Moment) bool {
 	return d.Deadline > 0 && m.Now.Sub(m.Slot) > d.Deadline
 }
 
 // After judges what a check returned. An error counts whatever else was returned.
-func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
+func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
 	switch {
 	case err != nil:
 		return failed(d, m, job, err)
@@ -85,7 +86,7 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 	return Verdict{Move: MoveNext, Next: spread.Key(job.Key()).Place(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
 }
 
-func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
+func failed(d *engine.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
 	text := errorText(err)
 	if job.ErrorCount+1 > d.Retry {
 		return Verdict{Outcome: jobs.Failed, Error: text}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -29,10 +30,10 @@ func slotAt(n int) time.Time {
 }
 
 // define registers a job with options and returns it.
-func define(opts ...jobs.Option) *jobs.Definition {
+func define(opts ...jobs.Option) *engine.Definition {
 	r := jobs.NewRegistry()
 	r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, opts...)
-	d, _ := r.Lookup("job")
+	d, _ := engine.Lookup(r, "job")
 	return d
 }
 

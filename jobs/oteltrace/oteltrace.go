@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -24,7 +25,7 @@ const scope = "github.com/prescient-go/prescient/jobs/oteltrace"
 // a check.
 func Use(registry *jobs.Registry, provider trace.TracerProvider) {
 	t := tracer{cmp.Or(provider, otel.GetTracerProvider()).Tracer(scope)}
-	registry.Trace(t.start)
+	engine.Trace(registry, t.start)
 	registry.Use(t.check)
 }
 
@@ -38,7 +39,7 @@ func Carry(ctx context.Context, tx jobs.DB) error {
 
 type tracer struct{ trace.Tracer }
 
-// start is a jobs.StartSpan.
+// start is an engine.Span.
 func (t tracer) start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr)) {
 	ctx, span := t.Start(ctx, "prescient "+name, trace.WithAttributes(attributes(attrs)...))
 	return ctx, func(err error, attrs ...slog.Attr) {
@@ -51,8 +52,8 @@ func (t tracer) start(ctx context.Context, name string, attrs ...slog.Attr) (con
 var errGone = errors.New("the check did not return: it panicked, or called runtime.Goexit")
 
 // check is a jobs.Middleware.
-func (t tracer) check(ctx context.Context, job *jobs.Definition, rows []jobs.FutureJob, next func(context.Context) ([]jobs.Result, error)) (results []jobs.Result, err error) {
-	ctx, span := t.Start(ctx, "prescient check "+job.Name, trace.WithAttributes(attributes(describe(job, rows))...), trace.WithLinks(enqueuers(ctx, rows)...))
+func (t tracer) check(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) (results []jobs.Result, err error) {
+	ctx, span := t.Start(ctx, "prescient check "+call.JobExec, trace.WithAttributes(attributes(describe(call))...), trace.WithLinks(enqueuers(ctx, call.Rows)...))
 	err = errGone // unless next returns
 	defer func() { end(span, err) }()
 	results, err = next(ctx)
@@ -101,16 +102,16 @@ func (t tracer) countErrors(span trace.Span, results []jobs.Result) {
 }
 
 // describe is what there is to say about a call.
-func describe(job *jobs.Definition, rows []jobs.FutureJob) []slog.Attr {
-	first := rows[0]
+func describe(call jobs.Call) []slog.Attr {
+	first := call.Rows[0]
 	attrs := []slog.Attr{
-		slog.String("job_exec", job.Name), slog.Int("rows", len(rows)),
+		slog.String("job_exec", call.JobExec), slog.Int("rows", len(call.Rows)),
 		slog.Time("slot", first.Slot), slog.Duration("lateness", first.Lateness), slog.Bool("caught_up", first.CaughtUp),
 	}
-	if job.Grouped() {
-		attrs = append(attrs, slog.String("group", job.Group))
+	if call.Group != "" {
+		attrs = append(attrs, slog.String("group", call.Group))
 	}
-	if len(rows) == 1 {
+	if len(call.Rows) == 1 {
 		attrs = append(attrs, slog.String("entity_name", first.EntityName), slog.String("entity_key", first.EntityKey),
 			slog.Int("check_count", first.CheckCount), slog.Int("error_count", first.ErrorCount))
 	}

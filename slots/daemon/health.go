@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/slots"
@@ -132,7 +133,7 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 		return health.Report{}, err
 	}
 	return health.Look(ctx, ledger, time.Time{}, health.Limits{}, func(job string) bool {
-		_, is := d.cfg.Runner.Registry.Lookup(job)
+		_, is := engine.Lookup(d.cfg.Runner.Registry, job)
 		return is
 	})
 }

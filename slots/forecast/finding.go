@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -109,7 +110,7 @@ func (j *judge) deadline(s Slot, job string) time.Duration {
 	if j.registry == nil {
 		return 0
 	}
-	if d, ok := j.registry.Lookup(job); ok {
+	if d, ok := engine.Lookup(j.registry, job); ok {
 		return d.Deadline
 	}
 	return 0
@@ -189,7 +190,7 @@ func (j *judge) batched(job string) bool {
 	if j.registry == nil {
 		return false
 	}
-	d, ok := j.registry.Lookup(job)
+	d, ok := engine.Lookup(j.registry, job)
 	return ok && d.Batched()
 }
 

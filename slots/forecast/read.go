@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -95,7 +96,7 @@ func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 func (r *reader) state(name string) (paused, unregistered bool) {
 	known := r.known[name]
 	if r.registry != nil && !known {
-		_, known = r.registry.Lookup(name)
+		_, known = engine.Lookup(r.registry, name)
 		known = known || name == schedule.JobExec // every run has it
 	}
 	return r.paused[name], r.waits[name] && !known

@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
@@ -52,7 +53,7 @@ func (m *Metrics) Watch(source Source) {
 	defer m.mu.Unlock()
 	m.source = &source
 	if source.Registry != nil {
-		for d := range source.Registry.All() {
+		for d := range engine.All(source.Registry) {
 			m.job(d.Name).sla = d.SLA
 		}
 	}

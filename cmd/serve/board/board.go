@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
@@ -104,7 +105,7 @@ func (b *Board) Close() {
 
 // has tells whether a job is registered with the binary.
 func (b *Board) has(job string) bool {
-	_, is := b.cfg.Runner.Registry.Lookup(job)
+	_, is := engine.Lookup(b.cfg.Runner.Registry, job)
 	return is
 }
 

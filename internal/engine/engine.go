@@ -1,0 +1,68 @@
+// Package engine gives the packages that run jobs what package jobs keeps from applications: the definitions of a
+// registry, its spans, and the statement that enqueues.
+package engine
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/prescient-go/prescient/internal/engine/bridge"
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Definition is a registered job.
+type Definition = bridge.Definition[jobs.FutureJob, jobs.Result, jobs.Misfire]
+
+func set(r *jobs.Registry) *bridge.Set[jobs.FutureJob, jobs.Result, jobs.Misfire] {
+	return bridge.SetOf(r).(*bridge.Set[jobs.FutureJob, jobs.Result, jobs.Misfire])
+}
+
+// All yields the registered jobs in the order of their names.
+func All(r *jobs.Registry) iter.Seq[*Definition] {
+	return func(yield func(*Definition) bool) {
+		list := set(r).Jobs
+		for _, name := range slices.Sorted(maps.Keys(list)) {
+			if !yield(list[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup returns the job of a name, and whether it is registered.
+func Lookup(r *jobs.Registry, name string) (*Definition, bool) {
+	d, ok := set(r).Jobs[name]
+	return d, ok
+}
+
+// Clone returns a registry with the same jobs, middleware and spans, to which others can be added.
+func Clone(r *jobs.Registry) *jobs.Registry { return bridge.Clone(r).(*jobs.Registry) }
+
+// Span begins a span of a trace: work of a run that is not a call of a job's function, which jobs.Middleware sees. It
+// returns the context of the work, and the function that ends the span with the error of the work, if any, and attributes.
+// It is called by several goroutines at once.
+//
+// The spans are "run", of a slot by one runner; "claim", of the rows that a runner holds while it reads, checks and records
+// them; and "publish", of events. A call of a function is within its claim, and what it publishes is within the call.
+type Span = bridge.StartSpan
+
+// Trace makes the runs of a registry begin their spans with start. Call it before a run uses the registry.
+func Trace(r *jobs.Registry, start Span) { set(r).Start = start }
+
+// StartSpan begins a span, if Trace was called.
+func StartSpan(ctx context.Context, r *jobs.Registry, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr)) {
+	if start := set(r).Start; start != nil {
+		return start(ctx, name, attrs...)
+	}
+	return ctx, func(error, ...slog.Attr) {}
+}
+
+// EnqueueStatement returns the statement of jobs.Client.EnqueueMany with jobs.Keep, for a message with other statements. The
+// rows must be valid. clock is for replays; nil asks the database.
+func EnqueueStatement(list []jobs.FutureJob, clock any) (pgsql.Statement, []any) {
+	return bridge.Enqueue(list, clock)
+}
