@@ -2,15 +2,22 @@ package slots_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	_ "github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/daemon"
+	"github.com/prescient-go/prescient/slots/forecast"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -65,5 +72,23 @@ func TestAPoolOfDatabaseSQLServesWhereOneOfSqlxDoes(t *testing.T) {
 	result := w.run(slot(1), func(c *slots.Config) { c.DB = db })
 	if result.Finished != 20 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
+	}
+}
+
+func TestAPoolThatIsNilIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, db := range map[string]pgsql.Pool{"nil": nil, "a nil *sql.DB": (*sql.DB)(nil), "a nil *sqlx.DB": (*sqlx.DB)(nil)} {
+		_, runner := slots.NewRunner(t.Context(), slots.Config{DB: db, Registry: jobs.NewRegistry()})
+		_, set := stores.New(t.Context(), []stores.Store{{Name: "a", DB: db}}, jobs.Config{})
+		_, look := forecast.Look(t.Context(), forecast.Config{DB: db})
+		_, publisher := event.Open(t.Context(), "outbox:", event.Config{DB: db})
+		for call, err := range map[string]error{
+			"slots.NewRunner": runner, "daemon.Run": daemon.Run(t.Context(), daemon.Config{Runner: slots.Config{DB: db, Registry: jobs.NewRegistry()}}),
+			"stores.New": set, "forecast.Look": look, "event.Open": publisher,
+		} {
+			if err == nil || !strings.Contains(err.Error(), "must be set") && !strings.Contains(err.Error(), "database") {
+				t.Errorf("%s, %s: %v", call, name, err)
+			}
+		}
 	}
 }

@@ -61,7 +61,7 @@ func (s *Store) State(ctx context.Context) (State, error) {
 	var state State
 	var last sql.NullTime
 	err := within(ctx, stateTimeout, func(ctx context.Context) error {
-		if s.DB == nil {
+		if pgsql.Sqlx(s.DB) == nil {
 			return s.Err
 		}
 		return pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {

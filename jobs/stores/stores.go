@@ -78,7 +78,7 @@ func New(ctx context.Context, list []Store, cfg jobs.Config) (*Set, error) {
 	var stores []*Store
 	for _, store := range list {
 		switch {
-		case store.Name == "" || store.DB == nil && store.Err == nil:
+		case store.Name == "" || pgsql.Sqlx(store.DB) == nil && store.Err == nil:
 			return nil, fmt.Errorf("store %d of %d, %q: Name and DB must be set", len(stores)+1, len(list), store.Name)
 		case slices.ContainsFunc(stores, func(other *Store) bool { return other.Name == store.Name }):
 			return nil, fmt.Errorf("two stores have the name %s", store.Name)
@@ -151,7 +151,7 @@ func (s *Set) refresh(ctx context.Context) []*Store {
 
 // ask returns a store as it is now.
 func (s *Set) ask(ctx context.Context, store Store) *Store {
-	if store.DB == nil {
+	if pgsql.Sqlx(store.DB) == nil {
 		return &store
 	}
 	store.Err = within(ctx, askTimeout, func(ctx context.Context) (err error) {

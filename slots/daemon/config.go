@@ -67,7 +67,7 @@ type daemon struct {
 }
 
 func newDaemon(cfg Config) (*daemon, error) {
-	if cfg.Runner.DB == nil || cfg.Runner.Registry == nil {
+	if pgsql.Sqlx(cfg.Runner.DB) == nil || cfg.Runner.Registry == nil {
 		return nil, errors.New("daemon.Config: Runner.DB and Runner.Registry must be set")
 	}
 	cfg.Slots = cmp.Or(cfg.Slots, DefaultSlots)

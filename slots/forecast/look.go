@@ -20,7 +20,7 @@ import (
 
 // Look tells what the slots to come will bring.
 func Look(ctx context.Context, cfg Config) (Forecast, error) {
-	if cfg.DB == nil {
+	if pgsql.Sqlx(cfg.DB) == nil {
 		return Forecast{}, errors.New("forecast.Config: DB must be set")
 	}
 	cfg.For, cfg.Sample = cmp.Or(cfg.For, defaultFor), cmp.Or(cfg.Sample, defaultSample)

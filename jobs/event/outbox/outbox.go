@@ -23,7 +23,7 @@ func open(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, er
 	if to.String() != Scheme+":" {
 		return nil, errors.New(`the URL of the outbox is "outbox:" and nothing more: it is in the database of the jobs`)
 	}
-	if cfg.DB == nil {
+	if pgsql.Sqlx(cfg.DB) == nil {
 		return nil, errors.New("the outbox needs the database of the jobs")
 	}
 	return New(cfg.DB, cfg.Schema), nil
