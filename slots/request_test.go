@@ -193,3 +193,70 @@ func results(rows []jobs.FutureJob, kind string, result func(kind string, at tim
 	}
 	return list
 }
+
+// The first enqueue of a job gives it its name. Until that transaction ends, other transactions see rows of the job, and
+// no name.
+func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
+	t.Parallel()
+	next := func(_ context.Context, j jobs.FutureJob) (*time.Time, error) { return new(slot(3)), nil }
+	for name, test := range map[string]struct {
+		check  jobs.CheckFunc
+		on     jobs.Conflict
+		within time.Duration
+		want   time.Time
+	}{
+		"done, keep":                {done, jobs.Keep, 0, slot(5)},
+		"done, keep within an hour": {done, jobs.Keep, time.Hour, time.Time{}},
+		"next, keep":                {next, jobs.Keep, 0, slot(3)},
+		"next, replace":             {next, jobs.Replace, 0, slot(5)},
+		"next, push back":           {next, jobs.PushBack(0), 0, slot(5)},
+		"next, push back an hour":   {next, jobs.PushBack(0), time.Hour, time.Time{}},
+		"next, push back to a cap":  {next, jobs.PushBack(45 * time.Minute), 0, slot(4)},
+	} {
+		for _, n := range []int{2, 20} {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				t.Parallel()
+				w := setup(t)
+				w.registry.Register("job", test.check)
+				w.enqueue("other", slot(4), n)
+				first := w.db.MustBegin()
+				t.Cleanup(func() { _ = first.Rollback() })
+				first.MustExec(`select prescient.enqueue('job', 'other', '1', $1, clock => $2)`, slot(1), w.clock.Now())
+				w.enqueue("job", slot(1), n)
+				w.clock.Set(slot(1))
+				var list []jobs.FutureJob
+				for k := range n {
+					list = append(list, jobs.FutureJob{
+						JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k), CheckAt: slot(5), Within: test.within,
+					})
+				}
+				if c, err := w.client.EnqueueMany(t.Context(), w.db, list, test.on); err != nil || c != (jobs.Counts{Recorded: int64(n)}) {
+					t.Fatal(c, err)
+				}
+				w.run(slot(1))
+				var rows []struct {
+					Job string    `db:"job"`
+					At  time.Time `db:"at"`
+				}
+				if err := w.db.Select(&rows, `
+					select coalesce(j.name, 'job') as job, f.next_check_at as at
+					from prescient.future_job f
+					left join prescient.job j using (job)`); err != nil {
+					t.Fatal(err)
+				}
+				waiting := map[string]int{}
+				for _, row := range rows {
+					waiting[row.Job]++
+					at := row.At.UTC()
+					inWindow := test.want.IsZero() && !at.Before(slot(5)) && at.Before(slot(9))
+					if row.Job == "job" && !at.Equal(test.want) && !inWindow {
+						t.Errorf("a row waits for %s, want %s", at, test.want)
+					}
+				}
+				if diff := cmp.Diff(map[string]int{"job": n, "other": n}, waiting); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}

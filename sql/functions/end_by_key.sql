@@ -1,12 +1,13 @@
 -- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity but "schedule",
--- whose rows belong to schedules; a null item_key every item. Anonymous rows are never found. Rows that are on their way from another store end so when they
--- are here.
+-- whose rows belong to schedules; a null item_key every item. Anonymous rows are never found. Rows that are on their way
+-- from another store end so when they are here. number: the job, if its name may not have committed yet.
 create or replace function prescient.end_by_key(
     outcome     text,
     entity_name text,
     entity_key  text,
     job_exec    text,
-    item_key    text
+    item_key    text,
+    number      bigint default null
 )
 returns bigint
 language plpgsql
@@ -28,7 +29,10 @@ begin
             told = entry
         where i.entity_name = end_by_key.entity_name
             and i.entity_key = end_by_key.entity_key
-            and case when end_by_key.job_exec is null then i.job_exec <> 'schedule' else i.job_exec = end_by_key.job_exec end
+            and case
+                when end_by_key.job_exec is null then end_by_key.number is null and i.job_exec <> 'schedule'
+                else i.job_exec = end_by_key.job_exec
+            end
             and (end_by_key.item_key is null or i.item_key = end_by_key.item_key)
             and i.item_key is not null
             and i.outcome is null
@@ -41,6 +45,7 @@ begin
         where f.entity_name = end_by_key.entity_name
             and f.entity_key = end_by_key.entity_key
             and case
+                when end_by_key.number is not null then f.job = end_by_key.number
                 when end_by_key.job_exec is null then f.job <> prescient.number_of('schedule')
                 else f.job = prescient.number_of(end_by_key.job_exec)
             end

@@ -19,15 +19,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
+    -- Null while the transaction of the first enqueue of the job goes on. Then any slot of a window will do.
     name   text := (select j.name from prescient.job j where j.job = number);
+    key    text := prescient.place_key(name, entity_name, entity_key, item_key);
     entry  text := prescient.trace_entry('honoured', slot);
     target timestamptz;
 begin
     loop
-        target := prescient.slot_target(
-            request.check_at, clock, request.within,
-            case when request.within is not null then prescient.place_key(name, honour.entity_name, honour.entity_key, honour.item_key) end
-        );
+        target := prescient.slot_target(request.check_at, clock, case when key is not null then request.within end, key);
         insert into prescient.future_job as f (
             job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, trace,
             enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_trace, asked_for, asked_within
@@ -49,13 +48,13 @@ begin
             perform prescient.raise_suppressed('the insert of the row that was asked for, or the update of the one that waits');
         end if;
         if request.on_conflict = 'push_back' then
-            perform prescient.push_back(
-                name, honour.entity_name, honour.entity_key, request.check_at, request.cap, honour.item_key, clock,
-                request.within * interval '1 second'
+            perform prescient.push_back_row(
+                number, name, honour.entity_name, honour.entity_key, honour.item_key, request.check_at, request.cap,
+                request.within, clock
             );
         end if;
         exit when request.on_conflict <> 'replace';
-        perform prescient.end_by_key('replaced', honour.entity_name, honour.entity_key, name, honour.item_key);
+        perform prescient.end_by_key('replaced', honour.entity_name, honour.entity_key, name, honour.item_key, number);
     end loop;
 end
 $$;

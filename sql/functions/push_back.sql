@@ -19,8 +19,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    waiting record;
-    target  timestamptz;
     seconds integer := prescient.within_seconds(within);
 begin
     if push_back.job_exec = 'schedule' then
@@ -34,46 +32,9 @@ begin
             using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
     end if;
     perform from prescient.future_job where false;
-    select
-        f.next_check_at, f.job, f.id, f.payload, f.group_key,
-        prescient.slot_floor((f.first_check_at at time zone 'UTC' + cap) at time zone 'UTC', s.width) as latest
-    into waiting
-    from prescient.future_job f, prescient.setting s
-    where f.entity_name = push_back.entity_name
-        and f.entity_key = push_back.entity_key
-        and f.job = prescient.number_of(push_back.job_exec)
-        and f.item_key = push_back.item_key
-    for update of f;
-    if not found then
-        return null;
-    end if;
-    -- Asked for when the row is locked: its lock may have been waited for over a boundary.
-    if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
-        if push_back.job_exec <> 'schedule' then -- the publication of that is what the slot is for
-            perform prescient.record_request(
-                waiting.next_check_at, waiting.job, waiting.id,
-                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', cap)
-            );
-        end if;
-        return waiting.next_check_at;
-    end if;
-    target := least(
-        prescient.slot_target(check_at, clock, seconds, prescient.place_key(job_exec, entity_name, entity_key, item_key)),
-        waiting.latest
+    return prescient.push_back_row(
+        prescient.number_of(job_exec), job_exec, entity_name, entity_key, item_key, check_at, cap, seconds, clock
     );
-    if waiting.next_check_at >= target then
-        return waiting.next_check_at;
-    end if;
-    update prescient.future_job f
-    set next_check_at = target,
-        trace = prescient.traced(f.trace, prescient.trace_entry('pushed_back', waiting.next_check_at))
-    where f.next_check_at = waiting.next_check_at
-        and f.job = waiting.job
-        and f.id = waiting.id;
-    if not found then -- it is locked
-        perform prescient.raise_suppressed('the update of the waiting row');
-    end if;
-    return target;
 end
 $$;
 revoke all on function prescient.push_back(text, text, text, timestamptz, interval, text, timestamptz, interval) from public;

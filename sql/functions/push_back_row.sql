@@ -1,0 +1,62 @@
+-- push_back for a job of which only the number is certain: job_exec is null while the transaction of its first enqueue
+-- goes on, and then the first slot is taken. seconds: within.
+-- Called by push_back and honour.
+create or replace function prescient.push_back_row(
+    number      bigint,
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    item_key    text,
+    check_at    timestamptz,
+    cap         interval,
+    seconds     integer,
+    clock       timestamptz
+)
+returns timestamptz
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    waiting record;
+    target  timestamptz;
+    key     text := prescient.place_key(job_exec, entity_name, entity_key, item_key);
+begin
+    select
+        f.next_check_at, f.job, f.id, f.payload, f.group_key,
+        prescient.slot_floor((f.first_check_at at time zone 'UTC' + cap) at time zone 'UTC', s.width) as latest
+    into waiting
+    from prescient.future_job f, prescient.setting s
+    where f.entity_name = push_back_row.entity_name
+        and f.entity_key = push_back_row.entity_key
+        and f.job = push_back_row.number
+        and f.item_key = push_back_row.item_key
+    for update of f;
+    if not found then
+        return null;
+    end if;
+    -- Asked for when the row is locked: its lock may have been waited for over a boundary.
+    if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
+        if push_back_row.job_exec is distinct from 'schedule' then -- the publication of that is what the slot is for
+            perform prescient.record_request(
+                waiting.next_check_at, waiting.job, waiting.id,
+                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', cap)
+            );
+        end if;
+        return waiting.next_check_at;
+    end if;
+    target := least(prescient.slot_target(check_at, clock, case when key is not null then seconds end, key), waiting.latest);
+    if waiting.next_check_at >= target then
+        return waiting.next_check_at;
+    end if;
+    update prescient.future_job f
+    set next_check_at = target,
+        trace = prescient.traced(f.trace, prescient.trace_entry('pushed_back', waiting.next_check_at))
+    where f.next_check_at = waiting.next_check_at
+        and f.job = waiting.job
+        and f.id = waiting.id;
+    if not found then -- it is locked
+        perform prescient.raise_suppressed('the update of the waiting row');
+    end if;
+    return target;
+end
+$$;
