@@ -44,7 +44,7 @@ type claim struct {
 	part   int            // how many of these may be recorded at once, if other transactions hold keys that they ask for; 0: not known
 	again  []*unit        // to be checked when another transaction's lock is gone, or a permit is free
 	shares permit.Holding // that it uses
-	waits  time.Duration  // for locks, the last time
+	vigil  vigil
 
 	queued   atomic.Int64 // rows that are not started
 	troubled atomic.Pointer[time.Time]

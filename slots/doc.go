@@ -20,6 +20,7 @@
 //	row.Outcome     internal/row  the result of a row; outcomes that are alike are recorded together
 //	run.record      record.go   records outcomes, in one message (statement.go) to the server that ends with the fence
 //	run.recordFree  locked.go   records those whose rows nobody else has locked; the others wait
+//	vigil           holder.go   names in the log the session that holds a lock of theirs for long
 //	server.Server   internal/server  sends the messages of the engine, and again while the database cannot do it
 //	lease.Keeper    internal/lease   renews the leases of the claims, and drops those that are lost
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first

@@ -3,6 +3,8 @@ package slots_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -296,5 +298,81 @@ func TestAStatementThatIsCancelledIsRepeatedOnce(t *testing.T) {
 	}
 	if once.Load() != 2 || always.Load() != 2 {
 		t.Errorf("%d and %d calls, want two each", once.Load(), always.Load())
+	}
+}
+
+// syncBuffer is a log that is written and read by several goroutines.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// The run itself does not wait in the database, where others could see for whom.
+func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
+	for name, test := range map[string]struct {
+		register func(r *jobs.Registry)
+		lock     string
+	}{
+		"a row to be recorded": {
+			func(r *jobs.Registry) { r.Register("job", done) },
+			"select from prescient.future_job for update",
+		},
+		"a row to be checked": {
+			func(r *jobs.Registry) {
+				r.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+			},
+			"update prescient.future_job set spent = spent",
+		},
+		"a row of a group": {
+			func(r *jobs.Registry) { r.RegisterGroup("family", []string{"job"}, doneGroup) },
+			"select from prescient.future_job for update",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			test.register(w.registry)
+			w.enqueue("job", slot(1), 1)
+			holder, err := w.db.Connx(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var pid, user string
+			err = holder.QueryRowxContext(t.Context(), "select pg_backend_pid(), current_user").Scan(&pid, &user)
+			if _, locked := holder.ExecContext(t.Context(), "set application_name = 'terminal'; begin; "+test.lock); err != nil || locked != nil {
+				t.Fatal(err, locked)
+			}
+			var log syncBuffer
+			w.clock.Set(slot(1))
+			finished := w.background(slot(1), func(c *slots.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			said := "holder=\"session " + pid + " of " + user + " (terminal, idle in transaction)\" to_end_it=\"select pg_terminate_backend(" + pid + ")\""
+			w.eventually("the log to name the session", func() bool { return strings.Contains(log.String(), said) })
+			if _, err := holder.ExecContext(t.Context(), "rollback"); err != nil {
+				t.Fatal(err)
+			}
+			if err := holder.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if result := <-finished; result.Finished != 1 {
+				t.Errorf("%+v", result)
+			}
+			if n := strings.Count(log.String(), "rows wait for a lock of another session"); n != 1 {
+				t.Errorf("it says so %d times: %s", n, log.String())
+			}
+		})
 	}
 }

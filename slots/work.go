@@ -66,8 +66,9 @@ func (r *run) drop(c *claim) {
 func (r *run) pause(c *claim) {
 	r.land(c, c.kept)
 	r.giveUp(c)
-	c.waits = min(max(2*c.waits, againFirst), againEvery)
-	if !r.pass(c.ctx, c.waits) {
+	wait := c.vigil.next()
+	c.vigil.tell(r, c)
+	if !r.pass(c.ctx, wait) {
 		c.undone = true // after one more try
 	}
 }

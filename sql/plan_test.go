@@ -223,6 +223,7 @@ func (d due) statements() map[string]statement {
 		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
 		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
 		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{pgsql.Composite{d.slot, d.job, first, true, "me", "100", "1000"}}, slotIndex(few)},
+		"row_holder":        {nil, pgsql.RowHolder.In(""), []any{d.slot, jobs, first, last, d.ids, 0}, slotIndex(page)},
 		"row_wait":          {nil, pgsql.RowWait.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
 		"check_same":        {nil, "select prescient.same_check(pg_current_xact_id()::xid::text)", nil, nil},
 		"row_record":        {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check("done", nil), slotIndex(few)},

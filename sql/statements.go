@@ -126,6 +126,7 @@ var (
 	RecordFind            = file("record_find")
 	Reschedule            = file("reschedule")
 	RolesMade             = file("roles_made")
+	RowHolder             = file("row_holder")
 	RowRecord             = file("row_record")
 	RowWait               = file("row_wait")
 	RowsFinish            = file("rows_finish")
