@@ -36,8 +36,8 @@ type claim struct {
 	leaves bool // rows were left in the slot by decision
 	undone bool // rows were not checked, and are others' to check
 	kept   int64
-	bytes  int64          // of them
-	held   int64          // bytes of again and locked, but for units that wait for a place
+	bytes  int64 // of them
+	waits  waiting
 	read   time.Time      // local monotonic instant at which they were read
 	left   map[int64]bool // rows that stay in the slot for the time being though they were read
 	locked []row.Outcome  // of rows that another transaction has locked

@@ -40,8 +40,9 @@
 //
 // Rows that another transaction has locked wait outside of the bounds on checks, and the run tries them once a second.
 // In memory they may take 64 MiB beside the 80 MiB of rows that the run works on; beyond that it claims nothing until
-// some are free. Only what a function did, or did not survive, is an error of its row; what the database cannot do is
-// repeated for as long as a lease, and then ends the run.
+// some are free. Rows that wait for a place of a limit which other runs have may take 16 MiB more for each such job.
+// Only what a function did, or did not survive, is an error of its row; what the database cannot do is repeated for as
+// long as a lease, and then ends the run.
 //
 // Rows come late where a transaction that began before the slot commits while it runs: whoever enqueues takes the
 // number of its transaction before it chooses the slot, and whoever opens the slot takes a number after it has begun. So

@@ -29,11 +29,11 @@ type lane struct {
 
 // load is turn.Load as the goroutines of a run count it.
 type load struct {
-	size, fits, queued, kept atomic.Int64
+	size, fits, queued, kept, parked atomic.Int64
 }
 
 func (l *load) now() turn.Load {
-	return turn.Load{Size: l.size.Load(), Fits: l.fits.Load(), Queued: l.queued.Load(), Kept: l.kept.Load()}
+	return turn.Load{Size: l.size.Load(), Fits: l.fits.Load(), Queued: l.queued.Load(), Kept: l.kept.Load(), Parked: l.parked.Load()}
 }
 
 // memory is turn.Memory as the goroutines of a run count it.

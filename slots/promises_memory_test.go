@@ -90,3 +90,45 @@ func TestRowsThatAnotherTransactionHasLockedTakeABoundedPartOfTheMemory(t *testi
 		t.Errorf("%+v", result)
 	}
 }
+
+// Not parallel: it measures the memory of the process.
+func TestRowsThatWaitForAPlaceTakeABoundedPartOfTheMemory(t *testing.T) {
+	w := setup(t)
+	network := w.network()
+	db := network.open()
+	began, release := make(chan struct{}), make(chan struct{})
+	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		began <- struct{}{}
+		<-release
+		return make([]jobs.Result, len(batch)), nil
+	}, jobs.AtMost(1), jobs.LimitBy(func(jobs.FutureJob) string { return "the same" }), jobs.Timeout(5*time.Minute))
+	const rows, size, limit = 1000, 300_000, 160 << 20
+	w.enqueue("job", slot(1), rows)
+	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
+	w.clock.Set(slot(1))
+	first := w.background(slot(1), func(c *slots.Config) { c.Name, c.Page, c.Lease = "first", 1, time.Minute })
+	<-began
+	second := w.background(slot(1), func(c *slots.Config) { c.Name, c.DB, c.Page, c.Lease = "second", db, 0, time.Minute })
+
+	for received, still := int64(0), time.Now(); received == 0 || time.Since(still) < time.Second; time.Sleep(2 * time.Millisecond) {
+		if now := network.received.Load(); now > received+size/2 {
+			received, still = now, time.Now()
+		}
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	t.Logf("the heap has %d MB", m.HeapAlloc>>20)
+	if m.HeapAlloc > limit {
+		t.Errorf("the heap has %d MB, want %d MB at most", m.HeapAlloc>>20, limit>>20)
+	}
+	go func() {
+		for range began {
+		}
+	}()
+	close(release)
+	if done := (<-first).Finished + (<-second).Finished; done != rows {
+		t.Errorf("%d rows are done, want %d", done, rows)
+	}
+	close(began)
+}

@@ -20,12 +20,12 @@ func (r *run) workOn(c *claim) {
 	units, more, err := r.read(c)
 	for err == nil {
 		err = r.process(c, units, more)
-		r.hold(c, c.waiting()-c.held)
+		r.hold(c, c.waiting())
 		if err != nil || c.over() {
 			break
 		}
 		switch {
-		case more && !r.memory.now().Full():
+		case more && !r.memory.now().Full() && !c.lane.load.now().Full():
 			units, more, err = r.read(c)
 		case !more && len(c.again)+len(c.locked) == 0:
 			if err = r.end(c); err == nil {
@@ -53,7 +53,7 @@ func (r *run) drop(c *claim) {
 	c.end(context.Cause(c.ctx))
 	c.Release()
 	r.land(c, c.kept)
-	r.hold(c, -c.held)
+	r.hold(c, waiting{})
 	r.enqueue(c, -c.queued.Load())
 	if c.done {
 		r.leases.Remove(c.Lease)
@@ -90,24 +90,34 @@ func (r *run) land(c *claim, rows int64) {
 	}
 }
 
-// hold counts bytes of rows of a claim that other transactions have locked.
-func (r *run) hold(c *claim, bytes int64) {
-	c.held += bytes
-	r.memory.held.Add(bytes)
-	if bytes < 0 {
+// waiting is about how many bytes the rows of a claim take that wait.
+type waiting struct {
+	locked int64 // for other transactions
+	parked int64 // for a place
+}
+
+// hold counts the rows of a claim that wait.
+func (r *run) hold(c *claim, now waiting) {
+	was := c.waits
+	c.waits = now
+	r.memory.held.Add(now.locked - was.locked)
+	c.lane.load.parked.Add(now.parked - was.parked)
+	if now.locked < was.locked || now.parked < was.parked {
 		r.changed()
 	}
 }
 
-// waiting is about how many bytes the rows of a claim take that other transactions have locked.
-func (c *claim) waiting() int64 {
-	bytes := bytesOf(c.locked)
+// waiting returns what the rows of a claim that wait take.
+func (c *claim) waiting() waiting {
+	now := waiting{locked: bytesOf(c.locked)}
 	for _, u := range c.again {
-		if u.waited { // else it waits for a place
-			bytes += u.bytes()
+		if u.waited {
+			now.locked += u.bytes()
+		} else {
+			now.parked += u.bytes()
 		}
 	}
-	return bytes
+	return now
 }
 
 // bytesOf is about how many bytes outcomes take.
@@ -204,7 +214,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 		c.undone = c.undone || last && rd.wasCut()
 		for _, u := range rd.yielded() {
 			c.postpone(u)
-			r.hold(c, u.bytes())
+			r.hold(c, waiting{c.waits.locked + u.bytes(), c.waits.parked})
 		}
 		ends := last && !more && !c.undone && len(c.again)+len(c.locked) == 0
 		locked, err := r.record(c, batch, ends)
@@ -215,7 +225,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 			c.leave(o.ID)
 		}
 		c.locked = append(c.locked, locked...)
-		r.hold(c, bytesOf(locked))
+		r.hold(c, waiting{c.waits.locked + bytesOf(locked), c.waits.parked})
 		r.land(c, settled)
 	}
 	c.lane.adapt(time.Since(rd.begun), r.cfg.Page)

@@ -31,7 +31,11 @@ type Load struct {
 	Fits   int64 // rows that fit into the bytes of a claim, by those that were read last; 0: not known
 	Queued int64 // rows that were claimed and not started
 	Kept   int64 // rows in memory
+	Parked int64 // bytes of the rows that wait for a place which other runs have
 }
+
+// Full tells whether the run may keep no more rows of the lane that wait for a place.
+func (l Load) Full() bool { return l.Parked > bytesParked }
 
 // Lane is jobs whose checks wait for the same things. One that is slow, or limited, holds up no other.
 type Lane struct {

@@ -6,11 +6,12 @@ import (
 )
 
 // pagesInFlight and bytesInFlight bound the rows in memory that a run works on. bytesHeld bounds, apart from these, the
-// rows that other transactions have locked.
+// rows that other transactions have locked, and bytesParked those of a lane that wait for a place of its limit.
 const (
 	pagesInFlight = 4
 	bytesInFlight = 64 << 20
 	bytesHeld     = 64 << 20
+	bytesParked   = 16 << 20
 )
 
 // Order is the lanes of a run, in the order of their turns.
@@ -84,7 +85,7 @@ func (o *Order) hasRoom(l *Lane, now time.Time) bool {
 		return false
 	}
 	if l.Own {
-		return l.Load.Kept < pagesInFlight*l.Load.Size
+		return !l.Load.Full() && l.Load.Kept < pagesInFlight*l.Load.Size
 	}
 	return o.Memory.Rows < pagesInFlight*o.page
 }

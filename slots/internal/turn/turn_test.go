@@ -78,6 +78,10 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 			plain(o, 1, 0)
 			o.Memory.Held = bytesHeld + 1
 		}, []int64{0}},
+		"no lane whose rows that wait for a place fill the memory for them, but the others": {0, func(o *Order) {
+			plain(o, 1, 0)
+			add(o, limited, Job{2, 0}).Load.Parked = bytesParked + 1
+		}, []int64{1, 1}},
 		"a lane without room holds up those that share its workers": {0, func(o *Order) {
 			plain(o, 1, 0)
 			plain(o, 2, 7).Load.Queued = page
