@@ -8,7 +8,7 @@ import (
 
 // The metrics, in the order of docs/metrics.md. What they mean to an operator is there.
 var (
-	databaseUp = desc("database_up", "1 if the database has answered; 0 if not, or if no run has asked.")
+	databaseUp = desc("database_up", "1 if the database has answered; 0 if not, or if not asked yet.")
 
 	checks    = desc("checks_total", "Rows whose check was recorded, by how it ended.", "job_exec", "outcome")
 	lateness  = desc("check_lateness_seconds", "From the slot of a row to the start of its check.", "job_exec")
