@@ -64,7 +64,7 @@ func setWidth(ctx context.Context, a *App, g grid.Grid) error {
 	}
 	if before.Grid != g && len(before.Trouble) > 0 { // without rows, or it would have been refused
 		a.log.WarnContext(ctx, "slots that were missed are forgotten: the ledger begins anew with the new width",
-			"slots", int64(len(before.Trouble))+before.MoreMissed, "from", before.Trouble[0].Slot)
+			"slots", int64(len(before.Trouble))+before.MoreMissed+before.MoreOpen, "from", before.Trouble[0].Slot)
 	}
 	if want := a.Config().Slots.Width; want != 0 && want != g.Width() {
 		a.log.WarnContext(ctx, "slots.width disagrees with the new width: correct it, or the next command refuses to work",

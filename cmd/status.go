@@ -132,7 +132,7 @@ func printStatus(a *App, v view.Status) error {
 		table.Row{"width", v.Width.String()},
 		table.Row{"ledger since", v.Since},
 		table.Row{"missed", spoken.Count(len(v.Missed)+int(v.MoreMissed), "slot", "slots")},
-		table.Row{"left open", spoken.Count(len(v.LeftOpen), "slot", "slots")},
+		table.Row{"left open", spoken.Count(len(v.LeftOpen)+int(v.MoreOpen), "slot", "slots")},
 		table.Row{"stragglers", spoken.Count(len(v.Stragglers), "slot", "slots")},
 		table.Row{"overdue rows", overdue(v)},
 		table.Row{"paused jobs", len(v.Paused)},

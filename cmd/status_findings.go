@@ -88,5 +88,5 @@ func printTrouble(a *App, v view.Status) error {
 		return nil
 	}
 	header := table.Row{"SLOT", "STATE", "WAITING", "JOB"}
-	return errors.Join(printFewOf(a, len(lines)+int(v.MoreMissed), lines, header, func(line table.Row) table.Row { return line }), a.lines(""))
+	return errors.Join(printFewOf(a, len(lines)+int(v.MoreMissed+v.MoreOpen), lines, header, func(line table.Row) table.Row { return line }), a.lines(""))
 }

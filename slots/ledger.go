@@ -60,18 +60,19 @@ type Status struct {
 	Grid    grid.Grid
 	Since   time.Time // first slot the ledger must have
 	Current SlotRun   // the slot that has begun last; its State is empty when no run has opened it yet
-	// Trouble is the slots in the past that are missed, left open, or have stragglers, oldest first. Of missed slots
-	// without rows it has the oldest MostMissed; MoreMissed is how many others there are.
+	// Trouble is the slots in the past that are missed, left open, or have stragglers, oldest first: the oldest MostMissed
+	// that are open or have rows, and the oldest MostMissed that are missed without rows. MoreMissed and MoreOpen are how
+	// many other slots are missed and open.
 	Trouble    []Trouble
 	MoreMissed int64
+	MoreOpen   int64
 	// Running slots are open and somebody is at them.
 	Running []Trouble
 	// Claims of open slots.
 	Claims []Claim
 }
 
-// MostMissed is how many missed slots without rows Status.Trouble has: sixty days of slots of a second are five
-// million.
+// MostMissed bounds the slots of each kind in Status.Trouble: sixty days of slots of a second are five million.
 const MostMissed = 1000
 
 // How far the rows of a job in a slot are counted: counting must not cost what running costs. That many stands for as many
@@ -123,7 +124,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	slots, err := list(ctx, l, pgsql.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
 		var names pq.StringArray
 		var counts pq.Int64Array
-		err := row.Scan(&t.Slot, &t.State, &t.Waiting, &names, &counts, &t.Live, &s.MoreMissed)
+		err := row.Scan(&t.Slot, &t.State, &t.Waiting, &names, &counts, &t.Live, &s.MoreMissed, &s.MoreOpen)
 		t.Slot = t.Slot.UTC()
 		for i, name := range names {
 			t.Jobs = append(t.Jobs, JobCount{JobExec: name, Waiting: counts[i]})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // Not parallel, since it measures the memory of the process.
@@ -42,5 +43,37 @@ func TestTheLogNamesTheFirstOfManyUnknownJobs(t *testing.T) {
 	result := slots.Result{Unknown: slices.Repeat([]string{"order.42"}, 20_000)}
 	if text := result.LogValue().String(); len(text) > 2000 {
 		t.Errorf("%d bytes: %.300s", len(text), text)
+	}
+}
+
+// Sixty days of slots of a second are five million: none is looked at by itself.
+func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.MustExec(`select prescient.set_width('1 s')`)
+	db.MustExec(`update prescient.setting set since = '2026-01-01 00:00:00Z'`)
+	db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned)
+		select timestamptz '2026-02-01 00:00:00Z' + n * interval '1 s', 'open', 'run', 1 from generate_series(1, 1500) as n`)
+	db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		select prescient.job_number('remind'), 'order', n::text, at, at
+		from generate_series(1, 1600) as n
+		cross join lateral (select timestamptz '2026-02-02 00:00:00Z' + n * interval '1 s') as slot (at)`)
+	now := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC)
+	ledger, err := slots.NewLedger(t.Context(), db, "", func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := ledger.Status(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[slots.State]int64{}
+	for _, trouble := range status.Trouble {
+		listed[trouble.State]++
+	}
+	const missed = 60*86_400 - 1500
+	if listed[slots.StateOpen] != slots.MostMissed || listed[slots.StateOpen]+status.MoreOpen != 1500 ||
+		listed[slots.StateMissed] != slots.MostMissed || listed[slots.StateMissed]+status.MoreMissed != missed {
+		t.Errorf("listed are %v, and %d missed and %d open more; want 1,500 open and %d missed", listed, status.MoreMissed, status.MoreOpen, missed)
 	}
 }

@@ -25,7 +25,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		t.Error("no migration is applied")
 	}
 	for name, stmt := range map[string]statement{
-		"job_list":       {query: pgsql.JobList.In(""), args: []any{nil, nil, noon, afterAll, 10, 0}},
+		"job_list":       {query: pgsql.JobList.In(""), args: []any{nil, nil, noon, afterAll, 10, 0, nil}},
 		"ledger_trouble": {query: pgsql.LedgerTrouble.In(""), args: []any{noon, afterAll, 1000}},
 		"ledger_jobs":    {query: pgsql.LedgerJobs.In(""), args: []any{noon, afterAll, afterAll}},
 		"ledger_late":    {query: pgsql.LedgerLate.In(""), args: []any{noon, afterAll, 10}},

@@ -26,7 +26,8 @@ type Status struct {
 	NextSlot      time.Time     `json:"next_slot"`
 	Overdue       int64         `json:"overdue"`
 	Missed        []Trouble     `json:"missed"`
-	MoreMissed    int64         `json:"more_missed"` // missed slots without rows, beside the first 1,000 in missed
+	MoreMissed    int64         `json:"more_missed"` // missed slots that missed leaves out
+	MoreOpen      int64         `json:"more_open"`   // open slots that left_open leaves out
 	LeftOpen      []Trouble     `json:"left_open"`
 	Stragglers    []Trouble     `json:"stragglers"`
 	Running       []Trouble     `json:"running"`
@@ -57,7 +58,7 @@ func NewStatus(s health.Report, paused []jobs.Paused, self string, has func(job 
 	v := Status{
 		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
 		CurrentSlot: s.Current.Slot, CurrentState: s.Current.State, NextSlot: s.Grid.Next(s.Now),
-		Overdue: s.Overdue(), MoreMissed: s.MoreMissed,
+		Overdue: s.Overdue(), MoreMissed: s.MoreMissed, MoreOpen: s.MoreOpen,
 		Missed: inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
 		Stragglers: inState(trouble, slots.StateDone), Running: inState(newTrouble(s.Running, has), slots.StateOpen),
 		Paused: []Paused{}, Claims: NewClaims(s.Claims), NotRegistered: notRegistered(trouble), Trouble: trouble,

@@ -114,6 +114,9 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 	if slices.Contains(states, slots.StateMissed) {
 		n += r.MoreMissed
 	}
+	if slices.Contains(states, slots.StateOpen) {
+		n += r.MoreOpen
+	}
 	return n, rows, first
 }
 

@@ -1,42 +1,118 @@
 -- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with rows
--- in them that are not of paused jobs, each found by equality on the slot. waiting: those rows, counted up to 10,000 a
--- job. live: runners that are at it. Of a year of slots few are looked into. One probe looks for rows before the
--- ledger: of the slots there, the first with rows is found. Of the missed slots without rows the answer has the first
--- $3; more says how many others there are.
-with suspect as materialized (
-    select s.slot, r.state, probe.has_rows
-    from (
-        select generate_series(prescient.slot_ceil(greatest($1, since), width), $2, width) as slot
-        from (select since, width from prescient.setting limit 1) as setting
-    ) as s
-    left join prescient.slot_run r on r.slot = s.slot
+-- in them that are not of paused jobs. waiting: those rows, counted up to 10,000 a job. live: runners that are at it.
+--
+-- Slots with rows are found by jumping from slot to slot through the slot index, 100,000 at the most, open ones by their
+-- index, and missed ones by counting the ledger: no slot is probed, so sixty days of slots of a second take seconds. One
+-- probe looks for rows before the ledger: of the slots there, the first with rows is found. The answer has the first $3
+-- slots that are open or have rows, and the first $3 that are missed without rows. more says how many other slots are
+-- missed, and more_open how many others are open.
+with recursive grid as materialized (
+    select prescient.slot_ceil(greatest($1, since), width) as first, width
+    from prescient.setting
+    limit 1
+), past (slot, n) as (
+    (
+        select f.next_check_at, 1
+        from prescient.future_job f
+        where f.next_check_at >= (select first from grid) and f.next_check_at <= $2
+        order by f.next_check_at
+        limit 1
+    )
+    union all
+    select (
+        select f.next_check_at
+        from prescient.future_job f
+        where f.next_check_at > past.slot and f.next_check_at <= $2
+        order by f.next_check_at
+        limit 1
+    ), n + 1
+    from past
+    where past.slot is not null and n < 100000
+), suspect as (
+    (
+        select past.slot, r.state, true as has_rows
+        from past
+        left join lateral (select r.state from prescient.slot_run r where r.slot = past.slot) as r on true
+        where past.slot is not null
+            and case
+                when r.state is null then past.slot < $2
+                when r.state = 'done' then exists (
+                    select
+                    from prescient.jobs_in_slot(past.slot) as number
+                    left join prescient.job j on j.job = number
+                    where j.paused_at is null
+                )
+                else true
+            end
+        limit $3
+    )
+    union all
+    (
+        select r.slot, r.state, null
+        from prescient.slot_run r
+        where r.state = 'open' and r.slot >= (select first from grid) and r.slot <= $2
+        order by r.slot
+        limit $3
+    )
+), troubled as materialized (
+    select slot, state, bool_or(has_rows) as has_rows
+    from suspect
+    group by slot, state
+    order by slot
+    limit $3
+), counted as materialized (
+    select
+        greatest(0, (extract(epoch from $2::timestamptz - grid.first) / extract(epoch from width))::bigint) - (
+            select count(*)
+            from prescient.slot_run r
+            where r.slot >= grid.first and r.slot < $2 and prescient.slot_floor(r.slot, grid.width) = r.slot
+        ) as missed,
+        (select count(*) from prescient.slot_run r where r.state = 'open' and r.slot >= grid.first and r.slot <= $2) as open
+    from grid
+), gap as (
+    select grid.first as slot, least((select min(r.slot) from prescient.slot_run r where r.slot >= grid.first), $2) as until
+    from grid
+    union all
+    select r.slot + grid.width, r.until
+    from grid
+    cross join lateral (
+        select r.slot, lead(r.slot, 1, $2) over (order by r.slot) as until
+        from prescient.slot_run r
+        where r.slot >= grid.first and r.slot < $2 and prescient.slot_floor(r.slot, grid.width) = r.slot
+    ) as r
+    where r.slot + grid.width < r.until
+), empty as materialized (
+    select s.slot
+    from gap
+    cross join grid
+    cross join lateral generate_series(
+        gap.slot, least(gap.until - interval '1 microsecond', gap.slot + 100000 * grid.width), grid.width
+    ) as s (slot)
     left join lateral (
         select true as has_rows
         from prescient.future_job f
         where f.next_check_at = s.slot
         limit 1
     ) as probe on true
-    where (r.slot is null and s.slot < $2) or r.state = 'open' or (r.state = 'done' and probe.has_rows)
-    union all
-    select early.slot, coalesce(r.state, 'early'), true
+    where probe.has_rows is null
+        and (select missed from counted) > 0
+    limit $3
+), early as materialized (
+    select early.slot, r.state
     from (
         select min(f.next_check_at) as slot
         from prescient.future_job f
         where f.next_check_at >= $1
-            and f.next_check_at < least((select prescient.slot_ceil(greatest($1, since), width) from prescient.setting limit 1), $2)
+            and f.next_check_at < least((select first from grid), $2)
     ) as early
     left join prescient.slot_run r on r.slot = early.slot
     where early.slot is not null
-), empty as materialized (
-    select slot
-    from suspect
-    where state is null and has_rows is null
 ), listed as (
-    select slot, state, has_rows
-    from suspect
-    where state is not null or has_rows
+    select slot, state, has_rows from troubled
     union all
-    (select slot, null, null from empty limit $3)
+    select slot, coalesce(state, 'early'), true from early
+    union all
+    select slot, null, null from empty
 )
 select
     s.slot,
@@ -49,8 +125,10 @@ select
         from prescient.slot_claim c
         where c.slot = s.slot and c.allocated_until >= clock_timestamp()
     ) as live,
-    greatest(0, (select count(*) from empty) - $3::bigint) as more
+    greatest(0, counted.missed - (select count(*) from empty) - (select count(*) from troubled where state is null)) as more,
+    greatest(0, counted.open - (select count(*) from troubled where state = 'open')) as more_open
 from listed s
+cross join counted
 left join lateral (
     select sum(few.n)::bigint as waiting, array_agg(few.name order by few.name) as jobs, array_agg(few.n order by few.name) as counts
     from (

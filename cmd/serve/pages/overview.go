@@ -120,7 +120,7 @@ func newOverviewPage(o board.Overview) overviewPage {
 		v.Findings = append(v.Findings, finding{f, leads(f)})
 	}
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
-	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed)
+	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed+o.MoreOpen)
 	v.Listed = o.Jobs[:min(shownJobs, len(o.Jobs))]
 	v.MoreJobs = len(o.Jobs) - len(v.Listed)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
