@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,4 +132,39 @@ func TestRowsThatWaitForAPlaceTakeABoundedPartOfTheMemory(t *testing.T) {
 		t.Errorf("%d rows are done, want %d", done, rows)
 	}
 	close(began)
+}
+
+// Not parallel: it measures the memory of the process.
+func TestLargePayloadsOfResultsAreRecordedInPartsOfThem(t *testing.T) {
+	w := setup(t)
+	const rows, size, limit = 300, 300_000, 240 << 20
+	payload := []byte(`"` + strings.Repeat("x", size) + `"`)
+	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		list := make([]jobs.Result, len(batch))
+		for i := range list {
+			list[i].Next, list[i].Payload = new(slot(2)), payload
+		}
+		return list, nil
+	})
+	w.enqueue("job", slot(1), rows)
+	w.clock.Set(slot(1))
+	finished := w.background(slot(1), func(c *slots.Config) { c.Page, c.Lease = 0, time.Minute })
+	var most uint64
+	for tick := time.Tick(2 * time.Millisecond); ; {
+		select {
+		case result := <-finished:
+			if result.Rescheduled != rows || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+			t.Logf("the heap took up to %d MB", most>>20)
+			if most > limit {
+				t.Errorf("the heap took up to %d MB, want %d MB at most", most>>20, limit>>20)
+			}
+			return
+		case <-tick:
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapAlloc)
+		}
+	}
 }

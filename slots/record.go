@@ -36,12 +36,26 @@ func (r *run) record(c *claim, batch []row.Outcome, ends bool) (locked []row.Out
 	}
 	row.Sort(batch)
 	for len(batch) > 0 && err == nil {
-		n := min(len(batch), int(r.write.Load()))
+		n := fitting(batch[:min(len(batch), int(r.write.Load()))])
 		var rest []row.Outcome
 		rest, err = r.recordSome(c, batch[:n], ends && n == len(batch) && len(locked) == 0)
 		locked, batch = append(locked, rest...), batch[n:]
 	}
 	return locked, err
+}
+
+// recordAtOnce bounds a message that records outcomes, in bytes.
+const recordAtOnce = 16 << 20
+
+// fitting returns how many of the first outcomes fit into a message, at least one.
+func fitting(batch []row.Outcome) int {
+	bytes := int64(0)
+	for i := range batch {
+		if bytes += batch[i].Size(); bytes > recordAtOnce {
+			return max(i, 1)
+		}
+	}
+	return len(batch)
 }
 
 func (r *run) recordSome(c *claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
