@@ -127,10 +127,10 @@ func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 		return err
 	}
 	if !got {
-		rd.run.groups.wait(rd.run, groupOf(&u.one[0]))
+		rd.run.report.groups.wait(rd.run, groupOf(&u.one[0]))
 		return errAgain
 	}
-	rd.run.groups.got(groupOf(&u.one[0]))
+	rd.run.report.groups.got(groupOf(&u.one[0]))
 	rows, numbers, more, err := rd.readGroup(ctx, tx, u)
 	if err != nil {
 		return err

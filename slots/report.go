@@ -19,6 +19,7 @@ type report struct {
 	ctx      context.Context // of log lines
 	panicked sync.Map        // whose panic was logged; see panicLevel
 	telling  sync.Mutex      // held while Progress is called
+	groups   groupWait       // whose lock the run waits for
 
 	mu     sync.Mutex
 	result Result

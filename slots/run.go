@@ -61,7 +61,6 @@ type run struct {
 	leases      *lease.Keeper
 	going       atomic.Int64              // claims that are worked on
 	memory      memory                    // rows in memory, but for those that wait for somebody's lock
-	groups      groupWait                 // for the lock of a group
 	parts       atomic.Int64              // numbers of what is recorded; see prescient.fence
 	wary        atomic.Pointer[time.Time] // local monotonic instant until which records look first what is locked; nil: they do not
 	write       atomic.Int64              // rows that are recorded at once
