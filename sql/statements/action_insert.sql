@@ -1,3 +1,4 @@
--- Records what an operator has asked for; $9: its outcome so far, $10: and the result.
+-- Records an action of an operator, with its outcome so far ($9) and its result ($10).
+-- Called by cmd/serve/board.Board.record.
 select id, at, ended_at, by_role
 from prescient.record_action($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

@@ -1,4 +1,5 @@
--- The last action of what ($1) that target ($2) was asked for; 0: none was.
+-- Returns the id of the last action of kind $1 on target $2; 0 if there is none.
+-- Called by cmd/serve/board.Board.plan.
 select coalesce(max(id), 0) as last
 from prescient.action
 where what = $1 and target = $2

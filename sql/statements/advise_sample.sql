@@ -1,9 +1,12 @@
--- What is known of when the newest rows of history were finished, at most $4 of each of the jobs $2 (null: all), the
--- newest first; and how many rows were read, of those that ended in the last $1 microseconds, at most $5. Ages are in
--- seconds after the first slot of a row: open: when a check found last that it was not finished; null: none did
--- finished: when one found that it was, or its owner ended it; null: neither found_nothing: checks that asked for
--- another waited: since it was enqueued, at its first slot. $3: the field of the payload of each job that tells its
--- classes; '': none.
+-- Returns when the newest finished rows of history were found finished. It reads at most $4 rows of
+-- each of the jobs $2 (null: all jobs), newest first. It also returns how many rows ended in the
+-- last $1 microseconds, at most $5.
+-- All ages are seconds after the first slot of the row. open: the last check that found it not
+-- finished; null: no check did. finished: when a check found it finished, or its owner ended it;
+-- null: neither. found_nothing: how many checks asked for another one. waited: the time from its
+-- enqueue to its first slot.
+-- $3 is the payload field of each job that divides its rows into classes; '': no classes.
+-- Called by slots/advise.read.
 with read as materialized (
     select
         h.job_exec, h.id, h.finished_at, h.first_check_at, h.slot, h.lateness, h.check_count, h.enqueued_at, h.outcome,

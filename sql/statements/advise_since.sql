@@ -1,4 +1,5 @@
--- How many rows have ended in the last $1 microseconds, up to $2.
+-- Counts the rows that ended in the last $1 microseconds, up to $2.
+-- Called by slots/advise.newest.
 select count(*)
 from (
     select

@@ -1,4 +1,6 @@
--- The slots from $2 on, of the next 96, in which rows of job $1 wait, each counted up to 1,000 rows.
+-- Returns the slots, of the 96 from $2 on, in which rows of job $1 wait. It counts up to 1,000 rows
+-- a slot.
+-- Called by cmd/serve/board.readAhead.
 select s.slot, n.n
 from (
     select generate_series($2::timestamptz, $2::timestamptz + 95 * width, width) as slot, prescient.number_of($1) as job

@@ -1,6 +1,8 @@
--- The slots from $1 up to but not including $2 that were opened, in cells of $3 seconds, with what the runners of open
--- ones have recorded so far. live: open slots that a runner is at. took: the longest run in its time, up to its last
--- outcome, in microseconds; a slot may have stayed open longer, for rows of a job that no run knew.
+-- Sums up the opened slots from $1 up to but not including $2, in cells of $3 seconds. Counts of
+-- open slots are what their runners have recorded so far.
+-- live: open slots with a runner. took: the longest run, from its opening to its last outcome, in
+-- microseconds. A slot may have stayed open longer, for rows of a job that no run knew.
+-- Called by cmd/serve/board.reader.cells.
 select
     date_bin($3 * interval '1 second', r.slot, $1) as cell,
     count(*) as slots,

@@ -1,6 +1,8 @@
--- What became of the rows of job $1 in the slots from $2 up to but not including $3 that it had rows in, the newest first,
--- with what the runners of open slots have recorded so far. took: from the
--- opening of the slot to its last row, in microseconds; null of a slot that was caught up on.
+-- Returns the slots from $2 up to but not including $3 in which job $1 had rows, newest first, with
+-- what became of the rows. Counts of open slots are what their runners have recorded so far.
+-- took: from the opening of the slot to its last row, in microseconds; null if the slot was caught
+-- up.
+-- Called by cmd/serve/board.Job.readSlots.
 select
     r.slot, s.planned,
     (s.finished + coalesce(t.finished, 0))::bigint as finished,

@@ -1,4 +1,5 @@
--- The jobs that checks were ever asked for, up to $1 by name, or job $2 alone.
+-- Returns up to $1 jobs by name, or job $2 alone. A job is there once a check of it was enqueued.
+-- Called by cmd/serve/board.Board.readJobs.
 select name, paused_at, coalesce(paused_by, '') as paused_by, registered_at, (extract(epoch from sla) * 1000000)::bigint as sla
 from prescient.job
 where $2::text is null or name = $2

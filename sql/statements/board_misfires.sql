@@ -1,5 +1,6 @@
--- The schedules that have dropped an event, or were given up after their last error, since $1, the newest first, at most $2. Those that
--- were deleted since are left out.
+-- Returns at most $2 schedules that have dropped an event since $1, or failed after their last
+-- retry, newest first. It leaves out deleted schedules.
+-- Called by cmd/serve/board.readMisfires.
 select id, sum(dropped)::bigint as dropped, max(dropped_at) as dropped_at, max(gave_up_at) as gave_up_at, coalesce(max(error), '') as error
 from (
     (

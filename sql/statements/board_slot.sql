@@ -1,5 +1,7 @@
--- The jobs that had rows in slot $1, and what became of these, with what its runners have recorded so far; at most $2.
--- last_of_all: when the last row of any job was recorded.
+-- Returns at most $2 jobs that had rows in slot $1, with what became of these. Counts of an open
+-- slot are what its runners have recorded so far. last_of_all: when the last row of any job was
+-- recorded.
+-- Called by cmd/serve/board.readSlotJobs.
 with tally as (
     select
         t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.late) as late,

@@ -1,5 +1,8 @@
--- The waiting checks of an entity, of job $3 and item $4 if these are not null, without those of job "schedule" if $5,
--- in one row: how many, the first slot, a job, and a number that is another where the rows or their slots are others.
+-- Sums up the waiting checks of an entity in one row. It filters by job $3 and item $4 unless they
+-- are null, and leaves out job "schedule" if $5.
+-- It returns their number, the first slot, one of the jobs, and a fingerprint that changes when the
+-- rows or their slots change.
+-- Called by cmd/serve/board.reader.waiting.
 select
     count(*), coalesce(min(next_check_at), 'epoch'),
     coalesce((select j.name from prescient.job j where j.job = min(f.job)), '#' || min(f.job), ''),

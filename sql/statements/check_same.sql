@@ -1,2 +1,3 @@
 -- Fails where the check has ended the transaction of this number.
+-- Called by slots.run.messageTx.
 select prescient.same_check($1)

@@ -1,5 +1,6 @@
 -- The heartbeat of a run's claims, and of its places. Claims that do not come back are gone, or lost. They are locked in the
 -- order of their tokens.
+-- Called by slots/internal/lease.Keeper.renew.
 with places as (
     update prescient.job_place
     set allocated_until = statement_timestamp() + $2 * interval '1 microsecond'

@@ -1,5 +1,7 @@
--- Who holds back vacuum, and the readers of the outbox, for longer than $1 microseconds, oldest first: sessions,
--- prepared transactions, and replication slots that nobody reads. mends: the statement that ends it.
+-- Returns what has held back vacuum and the readers of the outbox for more than $1 microseconds,
+-- oldest first: sessions, prepared transactions, and unused replication slots. mends: the statement
+-- that ends it.
+-- Called by cmd/doctor.holders.
 select what, since, mends
 from (
     select

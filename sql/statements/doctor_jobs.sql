@@ -1,5 +1,6 @@
--- The jobs of rows that wait and that no run of the last 7 days has registered, by jumping from one to the next through the
--- slot index, up to $1 jumps.
+-- Returns the jobs with waiting rows that no run has registered in the last 7 days. It jumps from
+-- job to job through the slot index, at most $1 times.
+-- Called by cmd/doctor.waitingJobs.
 with recursive waiting (slot, job, n) as (
     (
         select next_check_at, job, 1

@@ -1,5 +1,7 @@
--- The months from this one to the next but one that history has no partition for, the relations of other kinds that
--- have the names of these partitions, and the oldest row that has gone to the default partition.
+-- Returns the months without a partition of history, from this month to the second one after it. It
+-- also returns relations of another kind that have the name of such a partition, and the oldest row
+-- in the default partition.
+-- Called by cmd/doctor.months.
 with month as (
     select
         to_char(at, 'YYYY-MM') as name,

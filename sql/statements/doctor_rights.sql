@@ -1,5 +1,7 @@
--- What the role of this session may do in schema $1: read, run, for which it needs the functions $2; and whether it may
--- do anything. In which schemas of its search_path everybody may create functions.
+-- Returns what the role of the session may do in schema $1: read, run (which needs the functions
+-- $2), or nothing. It also returns the schemas of its search_path in which everybody may create
+-- functions.
+-- Called by cmd/doctor.rights.
 select
     current_user as name,
     r.rolsuper as super,

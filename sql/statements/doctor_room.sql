@@ -1,4 +1,5 @@
--- What limits further connections of this role most, and how many it leaves room for.
+-- Returns the limit that leaves this role the fewest further connections, and how many it leaves.
+-- Called by cmd/doctor.connections.
 select name, room
 from (
     select

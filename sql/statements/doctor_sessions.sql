@@ -1,2 +1,3 @@
--- Whether this role sees what other roles' sessions do.
+-- Reports whether this role sees the activity of other roles' sessions.
+-- Called by cmd/doctor.sessions.
 select pg_has_role(current_user, 'pg_read_all_stats', 'usage')

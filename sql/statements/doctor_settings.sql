@@ -1,4 +1,6 @@
--- Settings of the server without which slots are slow, and of the session with which they fail.
+-- Returns settings of the server that make slots slow, and settings of the session that make them
+-- fail.
+-- Called by cmd/doctor.settings.
 select
     current_setting('wal_compression') as wal_compression,
     current_setting('autovacuum') = 'on' as autovacuum,

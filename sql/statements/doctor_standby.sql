@@ -1,1 +1,3 @@
+-- Reports whether the server is a standby.
+-- Called by cmd/doctor.standby.
 select pg_is_in_recovery()

@@ -1,5 +1,7 @@
--- Of the tables named $4 in schema $1, and of the months of history, those that vacuum does not come to, have more dead rows than $2 and twice as many as live ones, or
--- take more than $3 bytes and 4 kB for each live row.
+-- Returns the tables with the names $4 in schema $1, and the months of history, that vacuum does
+-- not keep up with. They have more than $2 dead rows and twice as many dead as live rows, or take
+-- more than $3 bytes and 4 kB for each live row.
+-- Called by cmd/doctor.tables.
 select c.relname as name, s.n_dead_tup as dead, s.n_live_tup as live, pg_table_size(c.oid) as bytes,
     coalesce(c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[], false) as off
 from pg_catalog.pg_class c

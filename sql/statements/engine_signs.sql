@@ -1,4 +1,6 @@
--- Signs of engines whose version is that of PostgreSQL: an extension, or a view of their own.
+-- Returns signs of engines that report a version of PostgreSQL: an extension, or a view of their
+-- own.
+-- Called by sql.engineSays.
 select coalesce(string_agg(sign, ' '), '')
 from (
     select 'extension ' || extname as sign

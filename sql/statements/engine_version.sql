@@ -1,2 +1,3 @@
--- What the server says that it is.
+-- Returns the version that the server reports.
+-- Called by sql.engineSays.
 select version()

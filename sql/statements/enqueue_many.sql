@@ -1,6 +1,9 @@
--- In the texts of the arrays '' stands for no payload or group, 0 for no within, and $12 for the item key of an
--- anonymous row: with array_nulls = off, which a role or database may have, the server reads NULL in the text of an
--- array as a text.
+-- Enqueues many checks. See the function enqueue_many.
+-- In the texts of the arrays '' stands for no payload or group, 0 for no window, and $12 for the
+-- item key of an anonymous row. A role or a database may set array_nulls to off, and then the
+-- server reads NULL in the text of an array as a text.
+-- Called by jobs.Client.writeChunk.
+-- Called by jobs.EnqueueStatement.
 select inserted, kept, replaced, pushed_back, recorded
 from prescient.enqueue_many(
     $1, $2, $3, $4, array_replace($5::text[], '', null), array_replace($6::text[], $12, null), array_replace($7::text[], '', null),

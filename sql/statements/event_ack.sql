@@ -1,5 +1,7 @@
--- Moves a consumer forward, never back, and not beyond what can be read. No row: it would be beyond, or the consumer is
--- at a number that this server has given to no transaction yet.
+-- Moves a consumer forward, never back, and never beyond the events that can be read. It returns no
+-- row if the event is beyond these, or if the consumer is at a transaction number that this server
+-- has not reached.
+-- Called by jobs/event/outbox.Outbox.Ack.
 insert into prescient.event_consumer as c (name, mark, position, acked_at)
 select $1, $2::text::xid8, $3, clock_timestamp()
 where $2::text::xid8 < prescient.ended_before(prepared => false)

@@ -1,4 +1,5 @@
--- Writes events, given as arrays in which '' is null, in their order.
+-- Writes events in their order. They are given as arrays, in which '' is null.
+-- Called by jobs/event/outbox.Outbox.PublishTx.
 insert into prescient.event_outbox (id, source, type, subject, time, generated_at, data)
 select
     id, source, type, nullif(subject, ''), nullif(time, '')::timestamptz, nullif(generated_at, '')::timestamptz, nullif(data, '')::json

@@ -1,5 +1,7 @@
--- The last event that was removed, where it comes after ($1, $2): a reader that is there has lost some. A mark that
--- this server has not come to is another server's, from before a restore, and tells nothing.
+-- Returns the last removed event if it comes after position ($1, $2): then the reader at that
+-- position has missed events. A position with a transaction number that this server has not reached
+-- tells nothing: it is from before a restore.
+-- Called by jobs/event/outbox.Outbox.lost.
 select mark, position, written_at, removed_at
 from prescient.event_removed
 where (mark, position) > ($1::text::xid8, $2)

@@ -1,3 +1,4 @@
--- The newest $1 events that can be read, the oldest of them first, see newest_events.
+-- Returns the newest $1 readable events, oldest first. See the function newest_events.
+-- Called by jobs/event/outbox.Outbox.Newest.
 select mark, position, id, source, type, coalesce(subject, '') as subject, time, generated_at, data, written_at
 from prescient.newest_events($1)

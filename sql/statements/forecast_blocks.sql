@@ -1,4 +1,5 @@
--- How many blocks there are of what is sampled: the history that ended from $1 on, and what waits.
+-- Counts the blocks of the two samples: the history that ended from $1 on, and the waiting rows.
+-- Called by slots/forecast.reader.readLives.
 select
     coalesce((
         select sum(pg_catalog.pg_relation_size(i.inhrelid))

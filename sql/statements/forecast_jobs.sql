@@ -1,4 +1,5 @@
--- What is known of each job. known: a run of the last 7 days has registered it.
+-- Returns what is known of each job. known: a run has registered it in the last 7 days.
+-- Called by slots/forecast.reader.readJobs.
 select
     name,
     paused_at is not null as paused,

@@ -1,6 +1,8 @@
--- What the slots of the ranges from $1 up to but not including $2 have come to, oldest first, with the rows and the run
--- time of the checks of each job. took: from its opening to its last outcome, in microseconds; delay: from the slot to
+-- Returns the results of the slots in the ranges from $1 up to but not including $2, oldest first,
+-- with the rows and the run time of each job.
+-- took: from the opening of a slot to its last outcome, in microseconds. delay: from the slot to
 -- its opening. A slot with rows may have stayed open longer, for a job that no run knew.
+-- Called by slots/forecast.reader.readLedger.
 select
     r.slot, r.kind,
     greatest(0, extract(epoch from coalesce(done.last_at, r.finished_at) - r.opened_at) * 1000000)::bigint as took,

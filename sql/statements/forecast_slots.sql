@@ -1,5 +1,6 @@
--- What waits in the slots from $1 up to but not including $2, by job: counted up to 1,000, above that an estimate, see
--- rows_in_slot.
+-- Counts the waiting rows in the slots from $1 up to but not including $2, by job. Above 1,000 rows
+-- the number is an estimate; see the function rows_in_slot.
+-- Called by slots/forecast.reader.readSlots.
 select
     s.slot,
     coalesce(j.name, '#' || number) as name,

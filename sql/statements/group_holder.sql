@@ -1,4 +1,6 @@
--- The session that has the lock of a group, and how to end it; not a check of another run under the login of this one.
+-- Returns the session that holds the lock of a group, and the statement that ends it. It leaves out
+-- checks of other runs under the login of this one.
+-- Called by slots.groupWait.wait.
 select
     l.pid,
     format('session %s of %s (%s, %s)', l.pid, h.usename, coalesce(nullif(h.application_name, ''), 'no application_name'), coalesce(h.state, 'state unknown')) as holder,

@@ -1,6 +1,9 @@
--- Locks and reads the due rows of a group: of jobs ($2) in a slot ($1), those with the group_key ($3), and those
--- without one whose entity ($4, $5) the group is, at most $7 of them. Nothing finds an anonymous row without a
--- group_key but its own id ($6). Rows of a job that was paused meanwhile are left. See page_read for the columns.
+-- Locks and reads the due rows of a group in slot $1: rows of the jobs $2 with group_key $3, and
+-- rows without a group_key of the entity ($4, $5) that stands for the group. It returns at most $7
+-- rows.
+-- An anonymous row without a group_key is found by its id ($6) alone. Rows of paused jobs are left
+-- out. See page_read for the columns.
+-- Called by slots.round.readGroup.
 select
     id, job, entity_name, entity_key, item_key, group_key,
     (date_part('epoch', nullif(first_check_at, next_check_at)) * 1000000)::bigint as first_check_at, check_count, error_count,

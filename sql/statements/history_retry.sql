@@ -1,3 +1,4 @@
--- Puts failed checks back, see retry_failed.
+-- Enqueues failed checks again. See the function retry_failed.
+-- Called by jobs.Client.Retry.
 select retried, waiting_already
 from prescient.retry_failed($1, $2, $3, $4, $5, $6, $7)

@@ -1,4 +1,5 @@
--- The trace of one entity: the latest $3, the oldest of them first.
+-- Returns the newest $3 rows of history of one entity, oldest first.
+-- Called by jobs.Client.Trace.
 select
     id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,

@@ -1,4 +1,6 @@
--- Ends rows that wait: given by slot ($1), job_exec ($2) and id ($3), with an outcome ($4). Returns how many were there.
+-- Ends waiting rows, which slot ($1), job_exec ($2) and id ($3) name, with outcome $4. It returns
+-- how many rows there were.
+-- Called by jobs.Client.End.
 with given as materialized (
     select r.slot, r.job_exec, prescient.number_of(r.job_exec) as job, r.id
     from unnest($1::timestamptz[], $2::text[], $3::bigint[]) as r (slot, job_exec, id)

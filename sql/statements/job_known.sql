@@ -1,4 +1,5 @@
--- When a run last knew a job, to the hour.
+-- Returns when a run last registered a job, to the hour.
+-- Called by jobs.Client.RegisteredAt.
 select registered_at
 from prescient.job
 where name = $1 and registered_at is not null

@@ -1,4 +1,5 @@
--- The names of jobs that checks were ever asked for, up to $1.
+-- Returns the names of up to $1 jobs. A job is there once a check of it was enqueued.
+-- Called by jobs.Client.Names.
 select name
 from prescient.job
 order by name

@@ -1,3 +1,4 @@
--- The numbers of the jobs that a run knows, which it writes down.
+-- Returns the numbers of the jobs that a run knows, and records that it knows them.
+-- Called by slots.Runner.register.
 select name, job
 from prescient.register_jobs($1, $2)

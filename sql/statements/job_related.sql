@@ -1,4 +1,6 @@
--- What waits for an entity ($1, $2), through the natural key, or in a group ($3; null: none), due or not.
+-- Returns the waiting rows of an entity ($1, $2) by the natural key, or of a group ($3; null:
+-- none), due or not.
+-- Called by jobs.Client.Related.
 select
     f.id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, f.entity_name, f.entity_key,
     coalesce(f.item_key, '') as item_key, f.item_key is null as anonymous, coalesce(f.group_key, '') as group_key,

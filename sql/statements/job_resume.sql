@@ -1,4 +1,5 @@
--- Returns no row when the job is not paused.
+-- Resumes a job. It returns no row if the job is not paused.
+-- Called by jobs.Client.Resume.
 update prescient.job
 set paused_at = null,
     paused_by = null

@@ -1,6 +1,8 @@
--- What lies beyond $1, the slot that has begun last, and was written while the clock was ahead: the beginning of the ledger, the
--- last slot of it, how many slots (counted up to 10,000), and how many checks of schedules these have. The slot after $1 is no
--- finding as the beginning: a new ledger begins there.
+-- Returns what was written while the clock was ahead, beyond $1, the last slot that has begun: the
+-- beginning of the ledger, its last slot, the number of slots (counted up to 10,000), and how many
+-- checks of schedules these have.
+-- A ledger that begins with the slot after $1 is new, and no finding.
+-- Called by slots.Ledger.Ahead.
 select
     (select case when s.since > $1::timestamptz + s.width then s.since end from prescient.setting s) as since,
     max(ahead.slot) as last,

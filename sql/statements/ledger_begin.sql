@@ -1,3 +1,4 @@
 -- Lets the ledger of a replay begin in the past.
+-- Called by slots.Ledger.Begin.
 update prescient.setting
 set since = $1

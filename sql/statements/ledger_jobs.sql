@@ -1,7 +1,10 @@
--- How the jobs have done in the slots from $1 to $2, by the ledger and by history, and which of those that have rows in slots up to
--- $3 no run of the last 7 days has registered, by the server's clock, and none since they were asked for, a width ago. In the
--- percentiles a bucket counts as its upper bound. A slot that a runner is at counts when the runner is through; one that was left
--- open counts. The newest slot is the one that was run last, by catch-up perhaps.
+-- Returns how the jobs did in the slots from $1 to $2, by the ledger and by history. It also
+-- returns the jobs with rows in slots up to $3 that no run has registered in the last 7 days, nor
+-- since their checks were enqueued, a width ago.
+-- In the percentiles a bucket counts as its upper bound. A slot with a runner counts once the
+-- runner has finished; a slot that was left open counts. The newest slot is the one that was run
+-- last, by catch-up perhaps.
+-- Called by slots.Ledger.Jobs.
 with left_open as materialized (
     select t.*
     from prescient.slot_run r

@@ -1,5 +1,7 @@
--- The newest slots from $1 to $2 in which checks began later than the sla of their job; at the most $3. A slot that a runner is at
--- counts when the runner is through; one that was left open counts.
+-- Returns the newest slots from $1 to $2 in which checks began later than the SLA of their job, at
+-- most $3. A slot with a runner counts once the runner has finished; a slot that was left open
+-- counts.
+-- Called by slots.Ledger.LateSlots.
 select s.slot, coalesce(j.name, '#' || s.job) as name, sum(s.checked)::bigint as checked, sum(s.late)::bigint as late
 from (
     select slot, job, finished + rescheduled + failed as checked, late

@@ -1,5 +1,6 @@
--- Forgets the slots beyond $1, the slot that has begun last, but for those that a runner is at. A ledger whose beginning lies
--- beyond the slot after $1 begins with $1. Returns how many slots are forgotten.
+-- Forgets the slots beyond $1, the last slot that has begun, except those with a runner. It returns
+-- their number. A ledger that begins beyond the slot after $1 begins with $1 afterwards.
+-- Called by slots.Ledger.Rewind.
 with moved as (
     update prescient.setting s
     set since = $1

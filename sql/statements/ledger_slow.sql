@@ -1,8 +1,9 @@
--- Returns the slot that took longest, and how long, in microseconds. It looks at the newest four slots from $1 to $2
--- that were run in their time; slots of another width are not judged by this one. A slot that a run works on has taken
--- until now. A slot that is done has taken until its last outcome was recorded: it may then have stayed open for rows
--- of a job that no run knew, until they were cancelled. The newest slot alone has never taken longer than the width
--- while runs overlap.
+-- Returns the slot that took longest, and how long, in microseconds. It looks at the newest four
+-- slots from $1 to $2 that were run in their time, and leaves out slots of another width.
+-- A slot with a runner has taken until now. A finished slot has taken until its last outcome was
+-- recorded. It may have stayed open longer, for rows of a job that no run knew. The newest slot
+-- alone has never taken longer than the width while runs overlap.
+-- Called by slots.Ledger.Took.
 select
     r.slot,
     greatest(0, extract(epoch from case r.state

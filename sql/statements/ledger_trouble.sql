@@ -1,11 +1,12 @@
--- The slots from $1 to $2 that are missed (no ledger row; $2 itself may still be opened), left open, or done with rows
--- in them that are not of paused jobs. waiting: those rows, counted up to 10,000 a job. live: runners that are at it.
---
--- Slots with rows are found by jumping from slot to slot through the slot index, 100,000 at the most, open ones by their
--- index, and missed ones by counting the ledger: no slot is probed, so sixty days of slots of a second take seconds. One
--- probe looks for rows before the ledger: of the slots there, the first with rows is found. The answer has the first $3
--- slots that are open or have rows, and the first $3 that are missed without rows. more says how many other slots are
--- missed, and more_open how many others are open.
+-- Returns the slots from $1 to $2 that are missed (no row in the ledger; $2 itself may still be
+-- opened), left open, or done but with rows of jobs that are not paused. waiting: those rows,
+-- counted up to 10,000 a job. live: the runners at the slot.
+-- It finds slots with rows by jumping from slot to slot through the slot index, at most 100,000
+-- times, open slots by their index, and missed slots by counting the ledger. It probes no slot, so
+-- sixty days of slots of a second take seconds. One probe looks for rows before the ledger, and
+-- finds the first slot with rows.
+-- The answer has the first $3 slots that are open or have rows, and the first $3 that are missed
+-- without rows. more says how many other slots are missed, and more_open how many are open.
 with recursive grid as materialized (
     select prescient.slot_ceil(greatest($1, since), width) as first, width
     from prescient.setting

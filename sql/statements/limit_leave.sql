@@ -1,3 +1,4 @@
--- Gives a run's places ($1: its token) back: of a job ($2) those of keys ($3).
+-- Gives back the permits of the run with token $1: those of job $2 for the keys $3.
+-- Called by slots/internal/permit.Limit.giveBack.
 delete from prescient.job_place
 where token = $1 and job = $2 and key = any ($3::text[])

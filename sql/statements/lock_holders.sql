@@ -1,5 +1,7 @@
--- Who holds the locks that sessions with the application_name of this one have waited for longer than $1 microseconds, and how to
--- end that. A role without pg_read_all_stats does not see since when, nor what the holder does.
+-- Returns the sessions that hold locks for which sessions with the application_name of this one
+-- have waited more than $1 microseconds, and the statement that ends each. A role without
+-- pg_read_all_stats sees neither since when, nor what the holder does.
+-- Called by cmd.App.watchLocks.
 select distinct
     case w.locktype
         when 'relation' then w.relation::regclass::text

@@ -1,5 +1,6 @@
--- How many events wait for each consumer, counted up to 10,000, and for how long the oldest has. Without a consumer all
--- events wait, for one without a name.
+-- Counts the events that wait for each consumer, up to 10,000, and returns how long the oldest has
+-- waited. Without a consumer all events wait, for one without a name.
+-- Called by slots/metrics.reading.readOutbox.
 select
     c.name,
     (

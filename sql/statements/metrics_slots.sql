@@ -1,6 +1,8 @@
--- The slots from $1 to $2 that are missed (no ledger row; $2 itself is due), open, or done with rows in them that are
--- not of paused jobs, oldest first: what ledger_trouble finds, without counting rows. One probe looks for rows in slots
--- before these: of the slots there, the first with rows is found.
+-- Returns the slots from $1 to $2 that are missed (no row in the ledger; $2 itself is due), open,
+-- or done but with rows of jobs that are not paused, oldest first. These are the slots of
+-- ledger_trouble, without counts. One probe looks for rows before them, and finds the first slot
+-- with rows.
+-- Called by slots/metrics.reading.readSlots.
 select
     s.slot,
     case

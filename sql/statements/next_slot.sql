@@ -1,5 +1,6 @@
--- The first slot that has not begun, and who asks, as the columns of future_job have it. It reads no table: Citus would carry it
--- out on a worker, where the session is another.
+-- Returns the first slot that has not begun, and the caller, in the form of the columns of
+-- future_job. It reads no table: Citus would send it to a worker, where the session is another.
+-- Called by jobs.copier.nextSlot.
 select
     prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', $1) as slot,
     coalesce(nullif(current_setting('role'), 'none'), session_user) as enqueued_by,

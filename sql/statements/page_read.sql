@@ -1,6 +1,8 @@
--- The rows of a claim that are still in its slot ($1): of jobs ($2), from one id ($3) to another ($4).
--- Columns are half of what reading a row costs, on both sides: what the reader knows, or nearly always is zero, is null. Times are
--- numbers: what a time is as a text is for the role that reads it to say.
+-- Reads the rows of a claim that are still in slot $1: of the jobs $2, with ids from $3 to $4.
+-- Columns are half of the cost of reading a row, on both sides. So a column is null if the reader
+-- knows the value, or if it is nearly always zero. Times are numbers, because the role of the
+-- reader decides how a time looks as a text.
+-- Called by slots.run.read.
 select
     id, job, entity_name, entity_key, item_key, group_key,
     (date_part('epoch', nullif(first_check_at, next_check_at)) * 1000000)::bigint as first_check_at, check_count, error_count,

@@ -1,6 +1,7 @@
--- The slots from $1 up to but not including $2 that have rows, other than those of paused jobs where the slot was
--- opened, or are open. Found by jumping from slot to slot through the slot index: thorough, and for catch-up alone, since it walks over dead entries
--- where vacuum is held back.
+-- Returns the slots from $1 up to but not including $2 that are open or have rows, of paused jobs
+-- only if the slot was never opened. It jumps from slot to slot through the slot index. It is
+-- thorough, and only for catch-up: while vacuum is held back it walks over dead entries.
+-- Called by slots.Runner.missed.
 with recursive past (slot) as (
     (
         select next_check_at

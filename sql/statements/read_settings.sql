@@ -1,4 +1,8 @@
--- The settings that belong to the data, the database's clock, and which database it is. Times are numbers; see page_read.
+-- Returns the settings that belong to the data, the clock of the database, and which database it
+-- is. Times are numbers; see page_read.
+-- Called by cmd/serve/board.reader.since.
+-- Called by jobs/schedule.settings.
+-- Called by sql.ReadSetting.
 select
     extract(epoch from width)::bigint as width_seconds,
     (extract(epoch from since) * 1000000)::bigint as since,

@@ -1,4 +1,6 @@
--- Whether prescient's tables in schema $1 belong to the role of their owner ($2). An application may own the schema itself.
+-- Reports whether prescient's tables in schema $1 belong to their owner role ($2). The schema
+-- itself may belong to an application.
+-- Called by sql.keepRoles.
 select coalesce(bool_or(c.relowner = to_regrole($2)), false)
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

@@ -1,4 +1,5 @@
 -- Locks those rows of a batch that nobody else has locked, in id order. Rows that do not come back are gone.
+-- Called by slots.run.lockRows.
 with free as materialized (
     select id
     from prescient.future_job

@@ -1,5 +1,6 @@
--- The ids of schedules after $2, at most $3, that were changed after $1, or have published an instant after it: the clock was ahead.
--- Paused ones begin with their resume.
+-- Returns the ids of at most $3 schedules after id $2 that were changed after $1, or have published
+-- an instant after it: then the clock was ahead. Paused schedules start again with their resume.
+-- Called by jobs/schedule.Store.Rewind.
 select s.id
 from prescient.schedule s
 left join prescient.schedule_drop d on d.id = s.id

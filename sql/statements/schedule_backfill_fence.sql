@@ -1,4 +1,6 @@
--- Whether a backfill is still the last one of its schedule, which it stays as long as the schedule is locked.
+-- Reports whether a backfill is still the last one of its schedule. It stays so while the schedule
+-- is locked.
+-- Called by jobs/schedule.backfill.flush.
 select count(*)
 from prescient.schedule_drop
 where id = $1 and backfills = $2

@@ -1,2 +1,3 @@
--- How many blocks of schedules there are.
+-- Counts the blocks of the table of schedules.
+-- Called by jobs/schedule.Sample.
 select pg_catalog.pg_relation_size('prescient.schedule'::regclass) / 8192

@@ -1,4 +1,5 @@
--- Deletes schedules that have been locked and cancelled, and what was counted for them.
+-- Deletes schedules that were locked and cancelled, and their counts.
+-- Called by jobs/schedule.Store.remove.
 with gone as (
     delete from prescient.schedule
     where id = any ($1::text[])

@@ -1,4 +1,5 @@
--- The ids of a page of $2 schedules after id $1.
+-- Returns the ids of $2 schedules after id $1.
+-- Called by jobs/schedule.applying.notGiven.
 select id
 from prescient.schedule
 where id > $1

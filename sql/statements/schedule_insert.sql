@@ -1,5 +1,7 @@
--- Writes new schedules, given as arrays in which '', 0 and -infinity are null, in the order of their ids. Those whose
--- id is taken do not come back. The exclusions of one are a text of lines.
+-- Writes new schedules in the order of their ids. They are given as arrays, in which '', 0 and
+-- -infinity are null, and the exclusions of one are a text of lines. It does not return schedules
+-- whose id is taken.
+-- Called by jobs/schedule.Store.create.
 insert into prescient.schedule (
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude
 )

@@ -1,7 +1,9 @@
--- A page of schedules after id $1, with the row of future_job that stands for each. $2: the beginning of the ids;
--- $3: only those in this state, or null; $5: these ids alone, or null. The limits keep the planner from joining all rows there
--- are to a page. $6: the page ends with the second row after that many bytes of payloads, or null: the second tells the
--- caller that there are more.
+-- Returns a page of schedules after id $1, with the row of future_job that stands for each. $2: the
+-- beginning of the ids. $3: only those in this state, or null. $5: only these ids, or null. The
+-- limits keep the planner from joining all rows to a page.
+-- $6: the page ends with the second row after that many bytes of payloads, or null. That second row
+-- tells the caller that there are more.
+-- Called by jobs/schedule.Store.list.
 select
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, deadline_from, starts_at, ends_at, max_runs, exclude, paused, version,
     created_at, updated_at, dropped, runs, last_at, next_check_at, waiting, error_count, last_error, publishing_paused_at

@@ -1,4 +1,6 @@
--- Locks schedules, before their rows of future_job: whoever changes a schedule takes this lock first.
+-- Locks schedules before their rows of future_job. Every change of a schedule takes this lock
+-- first.
+-- Called by jobs/schedule.Store.lockChanges.
 select
     s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
     s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,

@@ -1,5 +1,7 @@
--- What is known of schedules that do not wait. Asked for when they and their rows of future_job are locked: a statement that
--- has waited for a lock knows what is in the locked row by then, and of other tables what was there before.
+-- Returns the state of schedules that do not wait. It runs once they and their rows of future_job
+-- are locked: a statement that has waited for a lock sees the locked row as it is then, and other
+-- tables as they were before.
+-- Called by jobs/schedule.Store.past.
 select id, runs, last_at
 from prescient.schedule_drop
 where id = any ($1::text[])

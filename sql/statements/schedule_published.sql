@@ -1,5 +1,7 @@
--- The instants of a schedule from $2 up to but not including $3 that are in the outbox, as Unix seconds. It reads all of the
--- outbox, which has no index of its own for that: each one would cost whenever an event is written.
+-- Returns the instants of a schedule from $2 up to but not including $3 that are in the outbox, in
+-- Unix seconds. It reads the whole outbox: an index for it would cost at each event that is
+-- written.
+-- Called by jobs/schedule.backfill.find.
 select extract(epoch from time)::bigint
 from prescient.event_outbox
 where subject = $1

@@ -1,4 +1,6 @@
--- A sample of $1 percent of the blocks of the schedules that are not paused, with the columns of schedule_list.
+-- Samples $1 percent of the blocks of the schedules that are not paused, with the columns of
+-- schedule_list.
+-- Called by jobs/schedule.Sample.
 select
     s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
     s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,

@@ -1,5 +1,6 @@
--- Writes schedules anew, given as arrays in which '', 0 and -infinity are null. The exclusions of one are a text of
--- lines.
+-- Updates schedules. They are given as arrays, in which '', 0 and -infinity are null, and the
+-- exclusions of one are a text of lines.
+-- Called by jobs/schedule.Store.write.
 update prescient.schedule s
 set crontab = g.crontab,
     timezone = g.timezone,

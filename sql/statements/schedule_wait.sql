@@ -1,5 +1,6 @@
--- Locks the rows of future_job that stand for schedules: a run that holds one ends first, and one that comes later
--- reads the schedule as it is then.
+-- Locks the rows of future_job that stand for schedules. A run that holds such a row ends first. A
+-- run that comes later reads the changed schedule.
+-- Called by jobs/schedule.Store.lock.
 select entity_key, payload
 from prescient.future_job
 where entity_name = 'schedule'

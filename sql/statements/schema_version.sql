@@ -1,3 +1,4 @@
--- Which version the schema has.
+-- Returns the version of the schema.
+-- Called by sql.MakeRoles.
 select schema_version
 from prescient.setting

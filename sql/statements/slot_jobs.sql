@@ -1,4 +1,5 @@
--- The jobs of a slot that are not paused, and whether they have rows to be claimed.
+-- Returns the jobs of a slot that are not paused, and whether they have rows to claim.
+-- Called by slots/internal/session.Session.jobs.
 select s.job, coalesce(j.name, '#' || s.job) as name, s.planned, not s.drained as claimable
 from prescient.slot_job s
 left join prescient.job j on j.job = s.job

@@ -1,4 +1,5 @@
--- With what the runners of open slots have recorded so far.
+-- Returns slots of the ledger. Counts of open slots are what their runners have recorded so far.
+-- Called by slots.Ledger.List.
 select
     r.slot, r.state, r.kind, r.planned,
     r.checked + coalesce(l.finished + l.rescheduled + l.failed, 0) as checked,

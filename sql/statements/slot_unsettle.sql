@@ -1,4 +1,6 @@
--- Rows were left in a slot behind its cursors: whoever closes it has to look for them.
+-- Records that rows were left in a slot behind its cursors, so that the runner that closes it looks
+-- for them.
+-- Called by slots.run.recordAll.
 update prescient.slot_run
 set settled = false
 where slot = $1

@@ -1,4 +1,5 @@
--- The batches of store $1 of which there are copies here.
+-- Returns the batches of store $1 of which this store has copies.
+-- Called by jobs/stores.mover.findCopies.
 select distinct batch
 from prescient.store_in
 where source = $1

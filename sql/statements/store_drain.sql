@@ -1,3 +1,5 @@
+-- Marks the store as drained: its rows are to move to other stores.
+-- Called by jobs/stores.Set.Drain.
 update prescient.setting
 set draining_since = statement_timestamp(),
     draining_by = $1

@@ -1,4 +1,5 @@
--- Copies of rows that store $1 has not given, and never will.
+-- Deletes copies of rows that store $1 has not released and never will.
+-- Called by jobs/stores.mover.finish.
 delete from prescient.store_in
 where source = $1 and batch = any ($2::bigint[])
 returning 1

@@ -1,4 +1,5 @@
--- The rows of batch $1 wait in the other store.
+-- Forgets batch $1, whose rows wait in the other store.
+-- Called by jobs/stores.mover.settle.
 delete from prescient.store_out
 where batch = $1
 returning 1

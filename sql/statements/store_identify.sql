@@ -1,4 +1,5 @@
--- Tells a store from others, where nobody has yet.
+-- Gives a store its identifier if it has none.
+-- Called by jobs/stores.mover.identify.
 update prescient.setting
 set store = $1
 where store is null

@@ -1,4 +1,7 @@
--- The batches that were given to other stores, and do not wait there as far as is known here.
+-- Returns the batches that were released to other stores and, as far as this store knows, do not
+-- wait there yet.
+-- Called by jobs/stores.mover.finish.
+-- Called by slots.Ledger.Leaving.
 select batch, target, source_name, target_name, given, given_at
 from prescient.store_out
 order by given_at, batch

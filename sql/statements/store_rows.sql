@@ -1,5 +1,7 @@
--- The rows after ($1, $2, $3) in the order of the slot index, $4 at the most, for another store; key: the field $5 of the payload,
--- or where $5 is null the entity_key. The rows of schedules go with these.
+-- Returns at most $4 rows after ($1, $2, $3) in the order of the slot index, for another store.
+-- key: the payload field $5, or the entity_key if $5 is null. It leaves out the rows of schedules,
+-- which move with these.
+-- Called by jobs/stores.Store.rowsAfter.
 select
     f.next_check_at, f.job, f.id, f.xmin::text as version, coalesce(j.name, '') as name, j.paused_at is not null as paused,
     case when $5::text is null then f.entity_key else coalesce(f.payload ->> $5, '') end as key, (

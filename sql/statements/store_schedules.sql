@@ -1,4 +1,6 @@
--- The schedules after id $1, $2 at the most, for another store, each with its row of future_job where it waits.
+-- Returns at most $2 schedules after id $1, for another store, each with its row of future_job if
+-- it waits.
+-- Called by jobs/stores.Store.schedulesAfter.
 select
     s.id, s.xmin::text as version, row_to_json(s)::text as schedule, d.data as dropped,
     f.next_check_at, coalesce(f.job, 0) as job, coalesce(f.id, 0) as row_id, f.version as row_version, f.data,

@@ -1,4 +1,5 @@
--- The schemas whose names are like $1 and that hold a store.
+-- Returns the schemas whose names are like $1 and that hold a store.
+-- Called by sql.Schemas.
 select n.nspname
 from pg_catalog.pg_namespace n
 where n.nspname like $1

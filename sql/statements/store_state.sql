@@ -1,5 +1,6 @@
--- What there is in a store, of rows and schedules counted up to $1: when nothing is left that somebody needs, it may be taken away.
--- events: whether a consumer has not acknowledged all of the outbox.
+-- Returns what a store holds, with rows and schedules counted up to $1. A store that holds nothing
+-- may be removed. events: a consumer has not acknowledged the whole outbox.
+-- Called by jobs/stores.Store.State.
 select
     (select count(*) from (select from prescient.future_job limit $1) as f) as waiting,
     (select count(*) from (select from prescient.schedule limit $1) as s) as schedules,
