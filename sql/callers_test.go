@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -136,14 +137,9 @@ func nameOf(decl ast.Decl) string {
 		if d.Recv == nil {
 			return d.Name.Name
 		}
-		receiver := d.Recv.List[0].Type
-		if star, ok := receiver.(*ast.StarExpr); ok {
-			receiver = star.X
-		}
-		if generic, ok := receiver.(*ast.IndexExpr); ok {
-			receiver = generic.X
-		}
-		return receiver.(*ast.Ident).Name + "." + d.Name.Name
+		receiver := strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*")
+		receiver, _, _ = strings.Cut(receiver, "[")
+		return receiver + "." + d.Name.Name
 	case *ast.GenDecl:
 		for _, spec := range d.Specs {
 			if value, ok := spec.(*ast.ValueSpec); ok {
