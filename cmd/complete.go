@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -97,7 +98,7 @@ func offerJobs(ctx context.Context, a *App) []string {
 		if err != nil {
 			return nil, err
 		}
-		return client.Names(ctx, db, completed)
+		return admin.New(client).JobNames(ctx, db, completed)
 	})...)
 	slices.Sort(names)
 	return slices.Compact(names)

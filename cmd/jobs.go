@@ -10,6 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 func newJobs(a *App) *cobra.Command {
@@ -20,7 +21,7 @@ func newJobs(a *App) *cobra.Command {
 }
 
 type jobsListOptions struct {
-	filter   jobs.Filter
+	filter   admin.Filter
 	from, to instant
 	limit    count
 }
@@ -51,7 +52,7 @@ func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
 			return err
 		}
 		o.filter.From, o.filter.To, o.filter.Limit = o.from.from(now), o.to.from(now), int(o.limit)
-		list, err := c.List(ctx, db, o.filter)
+		list, err := admin.New(c).List(ctx, db, o.filter)
 		if err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
 }
 
 func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.FutureJob) ([]view.Check, error) {
-	paused, err := c.Paused(ctx, db)
+	paused, err := admin.New(c).Paused(ctx, db)
 	views := []view.Check{}
 	for _, j := range list {
 		views = append(views, view.NewCheck(j, paused))

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -119,14 +120,14 @@ func (a *App) warnUnknown(ctx context.Context, db *sqlx.DB, c *jobs.Client, job 
 	if a.has(job) {
 		return nil
 	}
-	at, err := c.RegisteredAt(ctx, db, job)
+	at, err := admin.New(c).RegisteredAt(ctx, db, job)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // who may only ask for checks does not get to know
 	}
 	if err != nil || !at.IsZero() {
 		return err
 	}
-	names, err := c.Names(ctx, db, mostNames)
+	names, err := admin.New(c).JobNames(ctx, db, mostNames)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -152,7 +153,7 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 }
 
 type jobsRetryOptions struct {
-	filter jobs.RetryFilter
+	filter admin.RetryFilter
 	since  instant
 	limit  count
 	when   when
@@ -193,7 +194,7 @@ func retryJobs(ctx context.Context, a *App, o *jobsRetryOptions) error {
 		o.filter.Since, o.filter.Limit = o.since.from(now), int(o.limit)
 		var retried, waiting int64
 		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			retried, waiting, err = c.Retry(ctx, tx, o.filter, o.when.from(now))
+			retried, waiting, err = admin.New(c).Retry(ctx, tx, o.filter, o.when.from(now))
 			return err
 		})
 		if err == nil && retried+waiting == 0 && o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName {

@@ -11,10 +11,11 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 type jobsHistoryOptions struct {
-	filter       jobs.HistoryFilter
+	filter       admin.HistoryFilter
 	since, until instant
 	limit        count
 }
@@ -47,7 +48,7 @@ func listEnded(ctx context.Context, a *App, o *jobsHistoryOptions) error {
 			return err
 		}
 		o.filter.From, o.filter.To, o.filter.Limit = o.since.from(now), o.until.from(now), int(o.limit)
-		list, err := c.History(ctx, db, o.filter)
+		list, err := admin.New(c).History(ctx, db, o.filter)
 		if err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ func listEnded(ctx context.Context, a *App, o *jobsHistoryOptions) error {
 	})
 }
 
-func printEnded(a *App, list []jobs.Ended) error {
+func printEnded(a *App, list []admin.HistoryRow) error {
 	views := view.NewEnded(list)
 	return a.print(views, func() error { return endedTable(a, views) })
 }
@@ -110,7 +111,7 @@ func jobsStats(ctx context.Context, a *App, o *jobsStatsOptions) error {
 		if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
 			return err
 		}
-		list, err := c.Stats(ctx, db, o.since.from(now), o.until.from(now))
+		list, err := admin.New(c).Stats(ctx, db, o.since.from(now), o.until.from(now))
 		if err != nil {
 			return err
 		}

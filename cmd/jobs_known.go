@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -45,7 +46,7 @@ func (a *App) known(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string
 	if job == "" || a.has(job) {
 		return nil
 	}
-	names, err := c.Names(ctx, db, mostNames)
+	names, err := admin.New(c).JobNames(ctx, db, mostNames)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // who may only ask for checks does not get to know
 	}
@@ -115,7 +116,7 @@ func (a *App) logLeft(ctx context.Context, db *sqlx.DB, now time.Time, names []s
 		return false, err
 	}
 	elsewhere, unregistered, err := splitBy(names, func(job string) (bool, error) {
-		at, err := c.RegisteredAt(ctx, db, job)
+		at, err := admin.New(c).RegisteredAt(ctx, db, job)
 		return now.Sub(at) < knownFor, err
 	})
 	if err != nil {
@@ -179,7 +180,7 @@ func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) i
 		}
 	}
 	return func(c *jobs.Client, job string) (bool, error) {
-		first, err := c.List(ctx, db, jobs.Filter{JobExec: job, Limit: 1})
+		first, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: job, Limit: 1})
 		return len(first) > 0 && leftNow[first[0].NextCheckAt.Unix()], err
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -33,7 +34,7 @@ func pauseJob(ctx context.Context, a *App, job string) error {
 		if err := a.known(ctx, db, c, job); err != nil {
 			return err
 		}
-		changed, err := c.Pause(ctx, db, job)
+		changed, err := admin.New(c).Pause(ctx, db, job)
 		if err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ the misfire policy of the job says how.`,
 
 func resumeJob(ctx context.Context, a *App, job string) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		changed, err := c.Resume(ctx, db, job)
+		changed, err := admin.New(c).Resume(ctx, db, job)
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func overdueSince(ctx context.Context, a *App, db *sqlx.DB, c *jobs.Client, job 
 	} else if err != nil {
 		return nil, err
 	}
-	list, err := c.List(ctx, db, jobs.Filter{JobExec: job, To: until, Limit: 1})
+	list, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: job, To: until, Limit: 1})
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -118,10 +119,10 @@ func overdueSince(ctx context.Context, a *App, db *sqlx.DB, c *jobs.Client, job 
 }
 
 // paused lists the paused jobs.
-func (a *App) paused(ctx context.Context, db *sqlx.DB) ([]jobs.Paused, error) {
+func (a *App) paused(ctx context.Context, db *sqlx.DB) ([]admin.PausedJob, error) {
 	client, err := a.client(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	return client.Paused(ctx, db)
+	return admin.New(client).Paused(ctx, db)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -64,7 +65,7 @@ func pruneHistory(ctx context.Context, a *App, o jobsPruneOptions) error {
 	err := a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		before := now.Add(-o.keep).UTC()
 		view.Before = &before
-		pruned, err := c.Prune(ctx, db, before, o.dryRun)
+		pruned, err := admin.New(c).Prune(ctx, db, before, o.dryRun)
 		for _, p := range pruned {
 			view.Partitions = append(view.Partitions, partitionView(p))
 		}

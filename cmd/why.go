@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 func newWhy(a *App) *cobra.Command {
@@ -52,7 +53,7 @@ between its beginning and its end are kept.`,
 // why tells the story, if there is one.
 func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		events, err := c.Why(ctx, db, key)
+		events, err := admin.New(c).Timeline(ctx, db, key)
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 			views = append(views, view.NewEvent(e))
 			rows[e.ID] = true
 		}
-		if len(rows) >= jobs.MostRows {
+		if len(rows) >= admin.MaxRows {
 			a.log.WarnContext(ctx, "only the newest rows are told of, and there may be more: narrow them with --job and --item", "rows", len(rows))
 		}
 		return a.print(views, func() error {
@@ -80,7 +81,7 @@ func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 
 // story returns a line for each event, below a heading for each row. A width other than 0 is that of the terminal, at which
 // lines are wrapped.
-func story(events []jobs.Event, now time.Time, self string, width int) (lines []string) {
+func story(events []admin.TimelineEntry, now time.Time, self string, width int) (lines []string) {
 	for i, e := range events {
 		if i == 0 || e.ID != events[i-1].ID {
 			if i > 0 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -42,7 +43,7 @@ func errorsUntilFailed(t *testing.T) (n int) {
 		if _, err := r.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		ended, err := r.Client.History(ctx, db, jobs.HistoryFilter{Limit: 1})
+		ended, err := admin.New(r.Client).History(ctx, db, admin.HistoryFilter{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

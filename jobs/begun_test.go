@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -176,7 +177,7 @@ func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) 
 		} else if !moved[key].After(released) {
 			t.Errorf("%s: moved into slot %s at %s", key, moved[key], released)
 		}
-		if list, err := w.client.Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 || !list[0].NextCheckAt.Equal(moved[key]) {
+		if list, err := admin.New(w.client).Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 || !list[0].NextCheckAt.Equal(moved[key]) {
 			t.Errorf("%s: %+v, %v", key, list, err)
 		}
 	}
@@ -233,7 +234,7 @@ func TestARetryThatWaitsForAFailedRowOverABoundaryDoesNotGoIntoThePast(t *testin
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job_history for update")
 	_, released := w.overABoundary(holder, func(asked time.Time) error {
-		n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, asked)
+		n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, asked)
 		if n != 1 {
 			t.Errorf("%d rows are put back", n)
 		}
@@ -303,7 +304,7 @@ func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 			return err
 		},
 		"Retry": func(w *world) error {
-			_, _, err := w.client.Retry(w.t.Context(), w.db, jobs.RetryFilter{}, slot(1))
+			_, _, err := admin.New(w.client).Retry(w.t.Context(), w.db, admin.RetryFilter{}, slot(1))
 			return err
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 // orders yields n checks, each on an order of its own; spoil changes one before it is yielded.
@@ -76,7 +77,7 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 			if want := (jobs.Counts{Inserted: 31997, Kept: 3}); err != nil || got != want {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
-			kept, err := s.client.Show(t.Context(), s.db, "order", "13000")
+			kept, err := admin.New(s.client).Show(t.Context(), s.db, "order", "13000")
 			if err != nil || len(kept) != 1 || !kept[0].NextCheckAt.Equal(slot(9)) {
 				t.Errorf("order 13000 has the rows %v, %v", kept, err)
 			}

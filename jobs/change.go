@@ -67,12 +67,11 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 	if err := key.validate(); err != nil {
 		return err
 	}
-	return c.CheckInstant(at)
+	return c.validateDue(at)
 }
 
-// CheckInstant returns a FieldError for an instant that no check can be moved to, or put back into: the zero time, and one beyond the
-// horizon.
-func (c *Client) CheckInstant(at time.Time) error {
+// validateDue returns a FieldError for an instant that no check can be moved to: the zero time, and one beyond the horizon.
+func (c *Client) validateDue(at time.Time) error {
 	if !at.IsZero() {
 		at = c.Grid().Ceil(at)
 	}

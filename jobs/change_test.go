@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 func TestCancelByKeyEndsOneRowAsCancelled(t *testing.T) {
@@ -66,7 +67,7 @@ func TestACancelledKeyMayBeEnqueuedAgain(t *testing.T) {
 			t.Errorf("%t, %v", found, err)
 		}
 	}
-	if list, err := w.client.Trace(t.Context(), w.db, "order", "1"); err != nil || len(list) != 3 {
+	if list, err := admin.New(w.client).EntityHistory(t.Context(), w.db, "order", "1"); err != nil || len(list) != 3 {
 		t.Errorf("%v, %v", list, err)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine/bridge"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -38,8 +38,8 @@ const DefaultMaxPayload = 64 << 10
 // Client asks for checks, cancels and moves them, and reads what waits and what ended.
 // It holds no connection and is safe for concurrent use.
 //
-// Where the schema has roles (see pgsql.MakeRoles) that of an app may ask for, cancel and move; List, Show and what reads
-// history is a reader's; Pause, Resume, Retry and Prune are an operator's. EnqueueAll is faster as a runner.
+// If the schema has roles (see pgsql.MakeRoles), the role of an app may enqueue, cancel and move. EnqueueAll is faster as a
+// runner. Package admin has what operators do.
 type Client struct {
 	cfg     Config
 	warned  *sync.Map // the names of jobs that Registry has not
@@ -75,6 +75,14 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 	return &Client{cfg: cfg, warned: new(sync.Map), schema: schema, setting: setting}, nil
 }
 
+func init() {
+	bridge.ClientOf = func(client any) bridge.Client {
+		c := client.(*Client)
+		return bridge.Client{Schema: c.schema, Now: c.now, Clock: c.clock, ValidateDue: c.validateDue, ValidateName: validateJobName}
+	}
+	bridge.Scan = func(row *sql.Rows, job any, more ...any) error { return job.(*FutureJob).scan(row, more...) }
+}
+
 // warnUnregistered warns of a job that runs do not know, as far as the application can tell.
 func (c *Client) warnUnregistered(job string) {
 	if c.cfg.Registry == nil {
@@ -86,17 +94,6 @@ func (c *Client) warnUnregistered(job string) {
 	if _, before := c.warned.LoadOrStore(job, true); !before {
 		c.cfg.Logger.Warn("a check was asked for whose job is not registered: it waits until a run knows the job", "job", job)
 	}
-}
-
-// RegisteredAt returns when a run last knew a job, in UTC and to the hour; the zero time: none ever did, and its checks wait
-// until one does.
-func (c *Client) RegisteredAt(ctx context.Context, db DB, jobExec string) (time.Time, error) {
-	var at time.Time
-	err := c.row(ctx, db, pgsql.JobKnown, []any{jobExec}, &at)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return at, fmt.Errorf("ask who knows job %s: %w", jobExec, err)
-	}
-	return at.UTC(), nil
 }
 
 // After returns the instant so long after now, by the clock that slots are compared with: a FutureJob's CheckAt.

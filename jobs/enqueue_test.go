@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -178,7 +179,7 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 				t.Error(err, diff)
 			}
 			for _, key := range []string{"1", "3"} {
-				list, err := w.client.Show(t.Context(), w.db, "order", key)
+				list, err := admin.New(w.client).Show(t.Context(), w.db, "order", key)
 				if err != nil || len(list) != 1 || !list[0].NextCheckAt.Equal(slot(policy.waits)) {
 					t.Errorf("order %s: %+v, %v", key, list, err)
 				}
@@ -422,7 +423,7 @@ func TestAJobThatTheRegistryHasNotIsWarnedOfOnceAndEnqueued(t *testing.T) {
 	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "job=unknown\n") {
 		t.Error(text)
 	}
-	if at, err := w.client.RegisteredAt(t.Context(), w.db, "known"); err != nil || !at.IsZero() {
+	if at, err := admin.New(w.client).RegisteredAt(t.Context(), w.db, "known"); err != nil || !at.IsZero() {
 		t.Error(at, err)
 	}
 }
@@ -498,8 +499,8 @@ func TestACallWithoutADatabaseSaysSo(t *testing.T) {
 	_, enqueue := w.client.Enqueue(t.Context(), nil, check("1", now))
 	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.FutureJob{check("1", now)}))
 	_, cancel := w.client.Cancel(t.Context(), nil, keyOf("1"))
-	_, list := w.client.List(t.Context(), nil, jobs.Filter{})
-	_, prune := w.client.Prune(t.Context(), nil, now, true)
+	_, list := admin.New(w.client).List(t.Context(), nil, admin.Filter{})
+	_, prune := admin.New(w.client).Prune(t.Context(), nil, now, true)
 	for name, err := range map[string]error{"Enqueue": enqueue, "EnqueueAll": all, "Cancel": cancel, "List": list, "Prune": prune} {
 		if err == nil || !strings.Contains(err.Error(), "there is no database: db is nil") {
 			t.Errorf("%s: %v", name, err)

@@ -92,32 +92,6 @@ func ExamplePushBack() {
 	}
 }
 
-func ExampleClient_List() {
-	waiting, err := client.List(ctx, db, jobs.Filter{JobExec: "order.unshipped", Limit: 20})
-	if err != nil {
-		slog.Error("read what waits", "error", err)
-	}
-	for _, job := range waiting {
-		slog.Info("waiting", "check", job.Key().String(), "slot", job.NextCheckAt)
-	}
-}
-
-func ExampleClient_Trace() {
-	ended, err := client.Trace(ctx, db, "order", "42")
-	if err != nil {
-		slog.Error("read the trace", "error", err)
-	}
-	for _, check := range ended {
-		slog.Info("ended", "check", check.Key().String(), "outcome", check.Outcome, "at", check.EndedAt)
-	}
-}
-
-// The mail server was down for a while; what failed since then is tried again in the next slot.
-func ExampleClient_Retry() {
-	retried, waiting, err := client.Retry(ctx, db, jobs.RetryFilter{JobExec: "order.unshipped", Since: placedAt}, time.Time{})
-	slog.Info("failed checks were put back", "retried", retried, "waiting already", waiting, "error", err)
-}
-
 func ExampleRegistry_Register() {
 	shipped := func(context.Context, string) (bool, error) { return false, nil }
 	alert := func(context.Context, string) error { return nil }

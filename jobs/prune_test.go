@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -24,10 +25,10 @@ func TestPruneTellsFirstAndThenDrops(t *testing.T) {
 	w.exec("analyze prescient.future_job_history")
 	before := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
 	for _, dryRun := range []bool{true, false} {
-		list, err := w.client.Prune(t.Context(), w.db, before, dryRun)
+		list, err := admin.New(w.client).Prune(t.Context(), w.db, before, dryRun)
 		found := false
 		for _, p := range list {
-			found = found || p == jobs.Pruned{Partition: "future_job_history_202702", Rows: 1}
+			found = found || p == admin.PrunedPartition{Partition: "future_job_history_202702", Rows: 1}
 		}
 		if err != nil || !found {
 			t.Errorf("dry run %t: %+v, %v", dryRun, list, err)
@@ -59,14 +60,14 @@ func TestPruneForgetsWhatOperatorsDidBeforeThatAndNothingThatGoesOn(t *testing.T
 		) as a (target, ended_at, outcome)`)
 	for _, test := range []struct {
 		dryRun bool
-		want   []jobs.Pruned
+		want   []admin.PrunedPartition
 		left   string
 	}{
-		{true, []jobs.Pruned{{Partition: "action", Rows: 1}}, "ended, ended later, goes on"},
-		{false, []jobs.Pruned{{Partition: "action", Rows: 1}}, "ended later, goes on"},
+		{true, []admin.PrunedPartition{{Partition: "action", Rows: 1}}, "ended, ended later, goes on"},
+		{false, []admin.PrunedPartition{{Partition: "action", Rows: 1}}, "ended later, goes on"},
 		{false, nil, "ended later, goes on"},
 	} {
-		list, err := w.client.Prune(t.Context(), w.db, before, test.dryRun)
+		list, err := admin.New(w.client).Prune(t.Context(), w.db, before, test.dryRun)
 		var left string
 		if err == nil {
 			err = w.db.GetContext(t.Context(), &left, "select string_agg(target, ', ' order by id) from prescient.action")
@@ -88,7 +89,7 @@ func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {
 	pruned := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		_, err := w.client.Prune(t.Context(), w.db, time.Now(), false)
+		_, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now(), false)
 		pruned <- err
 	}()
 	var err error
@@ -100,11 +101,11 @@ func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {
 			w.cancelAtOnce(fmt.Sprint(i % 20))
 		}
 	}
-	if !errors.Is(err, jobs.ErrHistoryInUse) || time.Since(began) > 30*time.Second {
+	if !errors.Is(err, admin.ErrHistoryInUse) || time.Since(began) > 30*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 	end()
-	if _, err := w.client.Prune(t.Context(), w.db, time.Now(), false); err != nil {
+	if _, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now(), false); err != nil {
 		t.Errorf("when nobody reads any more: %v", err)
 	}
 }
@@ -128,7 +129,7 @@ func TestPruneOutlastsAShortReader(t *testing.T) {
 	w := setup(t)
 	end := w.reading()
 	time.AfterFunc(time.Second, end)
-	if _, err := w.client.Prune(t.Context(), w.db, time.Now(), false); err != nil {
+	if _, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now(), false); err != nil {
 		t.Error(err)
 	}
 }
@@ -140,7 +141,7 @@ func TestPruneTriesOnceInATransactionOfTheCaller(t *testing.T) {
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	began := time.Now()
-	if _, err := w.client.Prune(t.Context(), tx, time.Now(), false); !errors.Is(err, jobs.ErrHistoryInUse) || time.Since(began) > 2*time.Second {
+	if _, err := admin.New(w.client).Prune(t.Context(), tx, time.Now(), false); !errors.Is(err, admin.ErrHistoryInUse) || time.Since(began) > 2*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }
@@ -151,7 +152,7 @@ func TestPruneStopsWithItsContext(t *testing.T) {
 	defer w.reading()()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
 	defer cancel()
-	if _, err := w.client.Prune(ctx, w.db, time.Now(), false); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := admin.New(w.client).Prune(ctx, w.db, time.Now(), false); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -35,20 +36,20 @@ func TestListNarrowsByEachFilterAndSortsBySlot(t *testing.T) {
 		w.enqueue(job, jobs.Keep)
 	}
 	for name, test := range map[string]struct {
-		filter jobs.Filter
+		filter admin.Filter
 		want   []string
 	}{
-		"all":       {jobs.Filter{}, []string{"1", "2", "3", "4", "5"}},
-		"job":       {jobs.Filter{JobExec: "alert"}, []string{"3", "4"}},
-		"entity":    {jobs.Filter{EntityName: "parcel"}, []string{"4"}},
-		"nothing":   {jobs.Filter{JobExec: "nope"}, nil},
-		"from":      {jobs.Filter{From: slot(3)}, []string{"3", "4", "5"}},
-		"to":        {jobs.Filter{To: slot(3)}, []string{"1", "2"}},
-		"from, to":  {jobs.Filter{From: slot(2), To: slot(4)}, []string{"2", "3"}},
-		"limit":     {jobs.Filter{Limit: 2}, []string{"1", "2"}},
-		"all of it": {jobs.Filter{JobExec: "alert", EntityName: "order", From: slot(1), To: slot(5), Limit: 9}, []string{"3"}},
+		"all":       {admin.Filter{}, []string{"1", "2", "3", "4", "5"}},
+		"job":       {admin.Filter{JobExec: "alert"}, []string{"3", "4"}},
+		"entity":    {admin.Filter{EntityName: "parcel"}, []string{"4"}},
+		"nothing":   {admin.Filter{JobExec: "nope"}, nil},
+		"from":      {admin.Filter{From: slot(3)}, []string{"3", "4", "5"}},
+		"to":        {admin.Filter{To: slot(3)}, []string{"1", "2"}},
+		"from, to":  {admin.Filter{From: slot(2), To: slot(4)}, []string{"2", "3"}},
+		"limit":     {admin.Filter{Limit: 2}, []string{"1", "2"}},
+		"all of it": {admin.Filter{JobExec: "alert", EntityName: "order", From: slot(1), To: slot(5), Limit: 9}, []string{"3"}},
 	} {
-		got, err := w.client.List(t.Context(), w.db, test.filter)
+		got, err := admin.New(w.client).List(t.Context(), w.db, test.filter)
 		if diff := cmp.Diff(test.want, keys(got)); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
@@ -65,7 +66,7 @@ func TestListShows100UnlessTold(t *testing.T) {
 	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.client.List(t.Context(), w.db, jobs.Filter{}); err != nil || len(got) != 100 || !got[0].Anonymous {
+	if got, err := admin.New(w.client).List(t.Context(), w.db, admin.Filter{}); err != nil || len(got) != 100 || !got[0].Anonymous {
 		t.Errorf("%d, %v", len(got), err)
 	}
 }
@@ -78,16 +79,16 @@ func TestShowAndTraceAreOfOneEntity(t *testing.T) {
 	for _, job := range []jobs.FutureJob{check("1", slot(3)), item, anonymous("1", slot(1)), check("2", slot(1))} {
 		w.enqueue(job, jobs.Keep)
 	}
-	list, err := w.client.Show(t.Context(), w.db, "order", "1")
+	list, err := admin.New(w.client).Show(t.Context(), w.db, "order", "1")
 	if err != nil || len(list) != 2 || list[0].ItemKey != "item" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if list, err := w.client.Show(t.Context(), w.db, "order", "none"); err != nil || list != nil {
+	if list, err := admin.New(w.client).Show(t.Context(), w.db, "order", "none"); err != nil || list != nil {
 		t.Errorf("%+v, %v", list, err)
 	}
 	w.enqueue(check("1", slot(5)), jobs.Replace)
 	w.fail()
-	trace, err := w.client.Trace(t.Context(), w.db, "order", "1")
+	trace, err := admin.New(w.client).EntityHistory(t.Context(), w.db, "order", "1")
 	if err != nil || len(trace) != 4 || trace[0].Outcome != jobs.Replaced || trace[3].Outcome != jobs.Failed {
 		t.Errorf("%+v, %v", trace, err)
 	}
@@ -129,17 +130,17 @@ func TestHistoryNarrowsByEachFilterAndShowsTheLatestFirst(t *testing.T) {
 		w.exec("update prescient.future_job_history set finished_at = $1 where entity_key = $2", slot(i), fmt.Sprint(i))
 	}
 	for name, test := range map[string]struct {
-		filter jobs.HistoryFilter
+		filter admin.HistoryFilter
 		want   []string
 	}{
-		"all":      {jobs.HistoryFilter{}, []string{"3", "2", "1", "0"}},
-		"outcome":  {jobs.HistoryFilter{Outcome: jobs.Failed}, []string{"2", "0"}},
-		"job":      {jobs.HistoryFilter{JobExec: "remind"}, []string{"3", "2", "1", "0"}},
-		"no job":   {jobs.HistoryFilter{JobExec: "nope"}, nil},
-		"from, to": {jobs.HistoryFilter{From: slot(1), To: slot(3)}, []string{"2", "1"}},
-		"limit":    {jobs.HistoryFilter{Limit: 1}, []string{"3"}},
+		"all":      {admin.HistoryFilter{}, []string{"3", "2", "1", "0"}},
+		"outcome":  {admin.HistoryFilter{Outcome: jobs.Failed}, []string{"2", "0"}},
+		"job":      {admin.HistoryFilter{JobExec: "remind"}, []string{"3", "2", "1", "0"}},
+		"no job":   {admin.HistoryFilter{JobExec: "nope"}, nil},
+		"from, to": {admin.HistoryFilter{From: slot(1), To: slot(3)}, []string{"2", "1"}},
+		"limit":    {admin.HistoryFilter{Limit: 1}, []string{"3"}},
 	} {
-		list, err := w.client.History(t.Context(), w.db, test.filter)
+		list, err := admin.New(w.client).History(t.Context(), w.db, test.filter)
 		var got []string
 		for _, e := range list {
 			got = append(got, e.EntityKey)
@@ -160,18 +161,18 @@ func TestStatsCountByJobAndOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fail()
-	want := []jobs.Stats{
+	want := []admin.Stats{
 		{JobExec: "remind", Outcome: jobs.Cancelled, Count: 1},
 		{
 			JobExec: "remind", Outcome: jobs.Failed, Count: 2, LatenessP50: 2 * time.Second, LatenessP99: 2 * time.Second,
 			DurationP50: time.Second, DurationP99: time.Second,
 		},
 	}
-	got, err := w.client.Stats(t.Context(), w.db, time.Time{}, time.Time{})
+	got, err := admin.New(w.client).Stats(t.Context(), w.db, time.Time{}, time.Time{})
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	if got, err := w.client.Stats(t.Context(), w.db, slot(0), slot(1)); err != nil || got != nil {
+	if got, err := admin.New(w.client).Stats(t.Context(), w.db, slot(0), slot(1)); err != nil || got != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -187,7 +188,7 @@ func TestRetryPutsFailedRowsBackWithACleanErrorCount(t *testing.T) {
 	w.enqueue(anonymous("2", slot(4)), jobs.Keep)
 	w.enqueue(anonymous("2", slot(4)), jobs.Keep)
 	w.fail()
-	retried, waiting, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{})
+	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{})
 	if err != nil || retried != 3 || waiting != 0 {
 		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
 	}
@@ -206,7 +207,7 @@ func TestRetryPutsFailedRowsBackWithACleanErrorCount(t *testing.T) {
 			t.Errorf("%+v", j)
 		}
 	}
-	if n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{}); n != 0 || err != nil {
+	if n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{}); n != 0 || err != nil {
 		t.Errorf("again: %d, %v", n, err)
 	}
 	// A new row does not get the number of one that came back.
@@ -225,7 +226,7 @@ func TestRetryLeavesTheFailedRowOfAKeyThatWaitsAlready(t *testing.T) {
 	w.enqueue(check("2", slot(4)), jobs.Keep)
 	w.fail()
 	now := w.enqueue(check("2", slot(9)), jobs.Keep)
-	retried, waiting, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, slot(3).Add(-time.Minute))
+	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(3).Add(-time.Minute))
 	if err != nil || retried != 1 || waiting != 2 {
 		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
 	}
@@ -241,15 +242,15 @@ func TestRetryLeavesTheFailedRowOfAKeyThatWaitsAlready(t *testing.T) {
 func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		filter jobs.RetryFilter
+		filter admin.RetryFilter
 		want   []string
 	}{
-		"all":    {jobs.RetryFilter{}, []string{"1", "2", "3"}},
-		"job":    {jobs.RetryFilter{JobExec: "alert"}, []string{"3"}},
-		"entity": {jobs.RetryFilter{EntityName: "order", EntityKey: "2"}, []string{"2"}},
-		"none":   {jobs.RetryFilter{EntityName: "parcel"}, nil},
-		"since":  {jobs.RetryFilter{Since: slot(2)}, []string{"2", "3"}},
-		"limit":  {jobs.RetryFilter{Limit: 2}, []string{"1", "2"}},
+		"all":    {admin.RetryFilter{}, []string{"1", "2", "3"}},
+		"job":    {admin.RetryFilter{JobExec: "alert"}, []string{"3"}},
+		"entity": {admin.RetryFilter{EntityName: "order", EntityKey: "2"}, []string{"2"}},
+		"none":   {admin.RetryFilter{EntityName: "parcel"}, nil},
+		"since":  {admin.RetryFilter{Since: slot(2)}, []string{"2", "3"}},
+		"limit":  {admin.RetryFilter{Limit: 2}, []string{"1", "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -268,12 +269,12 @@ func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 			for i := range 4 {
 				w.exec("update prescient.future_job_history set finished_at = $1 where entity_key = $2", slot(i), fmt.Sprint(i))
 			}
-			n, _, err := w.client.Retry(t.Context(), w.db, test.filter, slot(1))
+			n, _, err := admin.New(w.client).Retry(t.Context(), w.db, test.filter, slot(1))
 			if err != nil || int(n) != len(test.want) {
 				t.Errorf("%d, %v", n, err)
 			}
 			for _, key := range test.want {
-				if list, err := w.client.Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 {
+				if list, err := admin.New(w.client).Show(t.Context(), w.db, "order", key); err != nil || len(list) != 1 {
 					t.Errorf("order %s: %v, %v", key, list, err)
 				}
 			}
@@ -300,12 +301,12 @@ func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = first.Rollback() }()
-	if n, _, err := w.client.Retry(t.Context(), first, jobs.RetryFilter{}, time.Time{}); n != 100 || err != nil {
+	if n, _, err := admin.New(w.client).Retry(t.Context(), first, admin.RetryFilter{}, time.Time{}); n != 100 || err != nil {
 		t.Fatal(n, err)
 	}
 	second := make(chan error, 1)
 	go func() {
-		n, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, slot(3))
+		n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(3))
 		if n != 0 {
 			err = errors.Join(err, fmt.Errorf("%d rows were put back twice", n))
 		}
@@ -335,7 +336,7 @@ func TestReadingWithoutASchemaSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = empty.Close() })
-	if _, err := w.client.List(t.Context(), empty, jobs.Filter{}); !errors.Is(err, pgsql.ErrNotMigrated) {
+	if _, err := admin.New(w.client).List(t.Context(), empty, admin.Filter{}); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Error(err)
 	}
 	if _, err := w.client.Enqueue(t.Context(), empty, check("1", slot(1))); !errors.Is(err, pgsql.ErrNotMigrated) {

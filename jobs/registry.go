@@ -248,7 +248,7 @@ func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, 
 }
 
 func (r *Registry) add(d *definition, h handler, opts []Option) {
-	err := checkName("job_exec", d.Name, 1, maxName)
+	err := validateJobName(d.Name)
 	must(d, err == nil, "%v", err)
 	must(d, !h.isNil(), "the function is nil")
 	_, taken := r.registered[d.Name]

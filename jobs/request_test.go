@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 // TestWhatAnEnqueueDoesToAKeyThatWaits asks for slot 8, in each state of a row that waits for slot 2.
@@ -79,7 +80,7 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 							t.Errorf("%s: %+v, %v", policy, got, err)
 						}
 					} else {
-						list, failed := w.client.Show(t.Context(), tx, "order", "1")
+						list, failed := admin.New(w.client).Show(t.Context(), tx, "order", "1")
 						if err != nil || failed != nil || got != want.counts ||
 							len(list) != 1 || !list[0].NextCheckAt.Equal(slot(want.slot)) || (list[0].ID != row.ID) != want.other {
 							t.Errorf("%s: %+v, %v, and waiting is %+v, %v; want %+v", policy, got, err, list, failed, want)
@@ -229,7 +230,7 @@ func (w *world) ended() (e ended) {
 		e.Waiting += fmt.Sprintf("%s in slot %d", slices.Concat(j.Payload)[1:len(j.Payload)-1], n)
 	}
 	history := w.history()
-	slices.SortFunc(history, func(a, b jobs.Ended) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(history, func(a, b admin.HistoryRow) int { return cmp.Compare(a.ID, b.ID) })
 	for _, h := range history {
 		e.History = append(e.History, h.Outcome)
 	}
@@ -268,7 +269,7 @@ func TestTheStoriesOfARequestAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.record(row.ID, "done")
-	events, err := w.client.Why(t.Context(), w.db, keyOf("1"))
+	events, err := admin.New(w.client).Timeline(t.Context(), w.db, keyOf("1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -84,16 +85,16 @@ func (w *world) enqueue(job jobs.FutureJob, on jobs.Conflict) jobs.Enqueued {
 
 func (w *world) waiting() []jobs.FutureJob {
 	w.t.Helper()
-	list, err := w.client.List(w.t.Context(), w.db, jobs.Filter{Limit: 10_000})
+	list, err := admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 10_000})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return list
 }
 
-func (w *world) history() []jobs.Ended {
+func (w *world) history() []admin.HistoryRow {
 	w.t.Helper()
-	list, err := w.client.History(w.t.Context(), w.db, jobs.HistoryFilter{Limit: 10_000})
+	list, err := admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 10_000})
 	if err != nil {
 		w.t.Fatal(err)
 	}

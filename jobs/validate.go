@@ -126,12 +126,14 @@ func validatePayload(text json.RawMessage, most int) error {
 
 func (k Key) validate() error {
 	return errors.Join(
-		checkName("job_exec", k.JobExec, 1, maxName),
+		validateJobName(k.JobExec),
 		checkEntityName(k.EntityName),
 		checkEntityKey(k.EntityKey),
 		checkName("item_key", k.ItemKey, 0, maxKey),
 	)
 }
+
+func validateJobName(name string) error { return checkName("job_exec", name, 1, maxName) }
 
 func checkEntityName(name string) error { return checkName("entity_name", name, 1, maxName) }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -273,15 +274,15 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 	w := setup(t)
 	row := check("1", now.Add(time.Hour))
 	row.Within = 90 * time.Minute
-	want := jobs.Event{What: "enqueued", Slot: spread.Key(row.Key()).Place(grid.Default, row.CheckAt, row.Within, slot(1)), For: row.CheckAt, Within: row.Within}
+	want := admin.TimelineEntry{What: "enqueued", Slot: spread.Key(row.Key()).Place(grid.Default, row.CheckAt, row.Within, slot(1)), For: row.CheckAt, Within: row.Within}
 	w.enqueue(row, jobs.Keep)
 	tell := func(stage string) {
 		t.Helper()
-		events, err := w.client.Why(t.Context(), w.db, keyOf("1"))
+		events, err := admin.New(w.client).Timeline(t.Context(), w.db, keyOf("1"))
 		if err != nil || len(events) == 0 {
 			t.Fatal(stage, err)
 		}
-		got := jobs.Event{What: events[0].What, Slot: events[0].Slot, For: events[0].For, Within: events[0].Within}
+		got := admin.TimelineEntry{What: events[0].What, Slot: events[0].Slot, For: events[0].For, Within: events[0].Within}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", stage, diff)
 		}
@@ -298,7 +299,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 		select id, 'remind', entity_name, entity_key, item_key, first_check_at, next_check_at, 2, 6, 'boom', '3 s',
 			enqueued_at, enqueued_by, asked_for, asked_within, 'failed', '2 s', '1 s', 'runner-1' from gone`)
 	tell("failed")
-	if _, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{}); err != nil {
+	if _, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	tell("retried")
@@ -412,7 +413,7 @@ func TestTheStoryOfACheckThatWasAskedForBeforeAllTimesIsTold(t *testing.T) {
 		key := fmt.Sprint(i)
 		w.exec(`select prescient.enqueue('remind', 'order', $1, $2::text::timestamptz)`, key, at)
 		for _, stage := range []string{"waiting", "cancelled"} {
-			events, err := w.client.Why(t.Context(), w.db, keyOf(key))
+			events, err := admin.New(w.client).Timeline(t.Context(), w.db, keyOf(key))
 			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].For.IsZero() || events[1].What != stage {
 				t.Errorf("asked for %s, %s: %v %+v", at, stage, err, events)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/httpjob"
 )
 
@@ -104,12 +105,12 @@ func TestEveryAttemptsErrorIsKept(t *testing.T) {
 			t.Errorf("%s, which was done: %s", job, diff)
 		}
 	}
-	list, err := w.client.History(t.Context(), w.db, jobs.HistoryFilter{})
+	list, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{})
 	if err != nil || len(list) != 2*len(shapes) {
 		t.Fatal(len(list), err)
 	}
 	for _, e := range list {
-		want := []jobs.Attempt{{Slot: slot(1), Error: "boom 1 of " + e.EntityKey}, {Slot: slot(2), Error: "boom 2 of " + e.EntityKey}}
+		want := []admin.FailedAttempt{{Slot: slot(1), Error: "boom 1 of " + e.EntityKey}, {Slot: slot(2), Error: "boom 2 of " + e.EntityKey}}
 		for i := range e.Attempts {
 			if e.Attempts[i].Runner == "" {
 				t.Errorf("%s: nobody made attempt %d", e.JobExec, i)
@@ -125,7 +126,7 @@ func TestEveryAttemptsErrorIsKept(t *testing.T) {
 // errors tells the story of a row by its checks.
 func (w *world) errors(job, key string) (list []string) {
 	w.t.Helper()
-	events, err := w.client.Why(w.t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: key, JobExec: job})
+	events, err := admin.New(w.client).Timeline(w.t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: key, JobExec: job})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestTheErrorsOfARowAreBounded(t *testing.T) {
 	for n := range 41 {
 		w.run(slot(n + 1))
 	}
-	list, err := w.client.History(t.Context(), w.db, jobs.HistoryFilter{})
+	list, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{})
 	if err != nil || len(list) != 1 || len(list[0].Attempts) != 20 {
 		t.Fatal(list, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -71,7 +72,7 @@ var deeds = map[string]actor{
 	"enqueue push back": enqueues(jobs.PushBack(0)),
 	"pause": func(c *trial, r row) deed {
 		c.journal.resumes()
-		_, err := c.client.Pause(context.Background(), c.db, r.job)
+		_, err := admin.New(c.client).Pause(context.Background(), c.db, r.job)
 		c.blame(err)
 		var paused time.Time
 		c.blame(c.db.GetContext(context.Background(), &paused, `select clock_timestamp()`))

@@ -17,6 +17,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -399,7 +400,7 @@ func (c *trial) heal(a *process) {
 				}
 			}
 			for _, paused := range c.paused() {
-				if _, err := c.client.Resume(ctx, c.db, paused); err != nil {
+				if _, err := admin.New(c.client).Resume(ctx, c.db, paused); err != nil {
 					c.complain("resume: %v", err)
 				}
 			}

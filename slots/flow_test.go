@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -28,7 +29,7 @@ func child(job, key, group string, at time.Time) jobs.FutureJob {
 // pending counts the rows of a job that wait.
 func (w *world) pending(job string) int {
 	w.t.Helper()
-	list, err := w.client.List(w.t.Context(), w.db, jobs.Filter{JobExec: job, Limit: 1 << 20})
+	list, err := admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{JobExec: job, Limit: 1 << 20})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 			if result := w.run(slot(2)); result.Finished != 160 { // those that were due in the past, too; and again 20 parents fail
 				t.Errorf("%+v", result)
 			}
-			events, err := w.client.Why(t.Context(), w.db, jobs.Key{JobExec: "parent", EntityName: "order", EntityKey: "3"})
+			events, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{JobExec: "parent", EntityName: "order", EntityKey: "3"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +316,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	if len(mails) != 2 || mails[0]+mails[1] != "1 2 3 6 " && mails[0]+mails[1] != "6 1 2 3 " {
 		t.Errorf("mails %q", mails)
 	}
-	left, err := w.client.List(ctx, w.db, jobs.Filter{})
+	left, err := admin.New(w.client).List(ctx, w.db, admin.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

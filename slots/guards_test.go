@@ -18,6 +18,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -33,7 +34,7 @@ type ended struct {
 // fate returns what became of order 0.
 func (w *world) fate() ended {
 	w.t.Helper()
-	list, err := w.client.Trace(w.t.Context(), w.db, "order", "0")
+	list, err := admin.New(w.client).EntityHistory(w.t.Context(), w.db, "order", "0")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -289,7 +290,7 @@ func TestErrorsBackOffInSlotsUntilTheRowFailsAndRetryPutsItBack(t *testing.T) {
 		t.Fatalf("after the last retry: %+v", got)
 	}
 	fails = false
-	retried, _, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{JobExec: "job"}, time.Time{})
+	retried, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{JobExec: "job"}, time.Time{})
 	if err != nil || retried != 1 {
 		t.Fatalf("retried %d, %v", retried, err)
 	}

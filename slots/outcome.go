@@ -8,7 +8,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// What is kept of a check's times, in history: with more, no two rows would be alike. See jobs.Ended.
+// What is kept of a check's times, in history: with more, no two rows would be alike. See admin.HistoryRow.
 const (
 	latenessUnit = 100 * time.Millisecond
 	durationUnit = time.Millisecond // of a row that was checked alone

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -17,10 +18,10 @@ func TestAPausedJobsRowsWaitWithoutTroubleAndCatchUpTakesThemAfter(t *testing.T)
 	w.enqueue("job", slot(1), 100)
 	w.enqueue("other", slot(1), 10)
 	w.enqueue("job", slot(2), 0)
-	if paused, err := w.client.Pause(t.Context(), w.db, "job"); err != nil || !paused {
+	if paused, err := admin.New(w.client).Pause(t.Context(), w.db, "job"); err != nil || !paused {
 		t.Fatal(paused, err)
 	}
-	if again, err := w.client.Pause(t.Context(), w.db, "job"); err != nil || again {
+	if again, err := admin.New(w.client).Pause(t.Context(), w.db, "job"); err != nil || again {
 		t.Fatal(again, err)
 	}
 	if result := w.run(slot(1)); result.Finished != 10 || result.State != slots.StateDone {
@@ -37,7 +38,7 @@ func TestAPausedJobsRowsWaitWithoutTroubleAndCatchUpTakesThemAfter(t *testing.T)
 		t.Errorf("%d rows wait, want the 100 of the paused job", n)
 	}
 
-	if resumed, err := w.client.Resume(t.Context(), w.db, "job"); err != nil || !resumed {
+	if resumed, err := admin.New(w.client).Resume(t.Context(), w.db, "job"); err != nil || !resumed {
 		t.Fatal(resumed, err)
 	}
 	if diff := cmp.Diff([]slots.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 100, Jobs: []slots.JobCount{{JobExec: "job", Waiting: 100}}}}, w.status().Trouble); diff != "" {
@@ -57,7 +58,7 @@ func TestASlotWithNothingButPausedRowsIsDone(t *testing.T) {
 	w := setup(t)
 	w.registry.RegisterGroup("family", []string{"job"}, doneGroup)
 	w.enqueue("job", slot(1), 10)
-	if _, err := w.client.Pause(t.Context(), w.db, "job"); err != nil {
+	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "job"); err != nil {
 		t.Fatal(err)
 	}
 	if result := w.run(slot(1)); result.Checked != 0 || result.State != slots.StateDone {

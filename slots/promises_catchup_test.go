@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -90,7 +91,7 @@ func TestRowsOfAPausedJobAreShownAfterItsResumptionHoweverMuchWasPrunedMeanwhile
 	w := setup(t)
 	w.registry.Register("job", done)
 	w.enqueue("job", slot(1), 100)
-	if _, err := w.client.Pause(t.Context(), w.db, "job"); err != nil {
+	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "job"); err != nil {
 		t.Fatal(err)
 	}
 	for n := 1; n <= 8; n++ {
@@ -102,7 +103,7 @@ func TestRowsOfAPausedJobAreShownAfterItsResumptionHoweverMuchWasPrunedMeanwhile
 	if s := w.status(); !s.OK() {
 		t.Errorf("while the job is paused: %+v", s.Trouble)
 	}
-	if _, err := w.client.Resume(t.Context(), w.db, "job"); err != nil {
+	if _, err := admin.New(w.client).Resume(t.Context(), w.db, "job"); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.status(); s.OK() || s.Overdue() != 100 {

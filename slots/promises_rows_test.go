@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -57,7 +58,7 @@ func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T
 		return check(batch), nil
 	})
 	w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
-		if _, err := w.client.Pause(ctx, w.db, paused); err != nil {
+		if _, err := admin.New(w.client).Pause(ctx, w.db, paused); err != nil {
 			return nil, err
 		}
 		for _, job := range batch {
@@ -71,7 +72,7 @@ func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T
 	})
 	w.run(slot(1), func(c *slots.Config) { c.Page = page; c.Workers = 1 })
 
-	ended, err := w.client.History(t.Context(), w.db, jobs.HistoryFilter{Outcome: jobs.Done, Limit: 1000})
+	ended, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{Outcome: jobs.Done, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 // A key that is asked for more often than runs start late is due in every slot, and is checked in every one.
@@ -174,7 +175,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 		t.Fatal(e, err)
 	}
 	w.run(slot(1))
-	retried, waiting, err := w.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, slot(3))
+	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(3))
 	if err != nil || retried != 0 || waiting != 1 {
 		t.Errorf("%d were put back, %d wait already, %v", retried, waiting, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/replay"
@@ -79,7 +80,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	if _, _, err := client.Reschedule(t.Context(), app, check("one", "2").Key(), slot(2)); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.List(t.Context(), app, jobs.Filter{Limit: 1}); err == nil {
+	if _, err := admin.New(client).List(t.Context(), app, admin.Filter{Limit: 1}); err == nil {
 		t.Error("an app reads the table")
 	}
 
@@ -126,7 +127,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 		t.Errorf("%+v, %v", status, err)
 	}
 	outcomes := map[jobs.Outcome]int{}
-	history, err := client.History(t.Context(), reader, jobs.HistoryFilter{Limit: 100})
+	history, err := admin.New(client).History(t.Context(), reader, admin.HistoryFilter{Limit: 100})
 	for _, e := range history {
 		outcomes[e.Outcome]++
 	}
@@ -134,12 +135,12 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 		t.Errorf("%v, %v", outcomes, err)
 	}
 
-	if retried, _, err := client.Retry(t.Context(), operator, jobs.RetryFilter{JobExec: "fails", Limit: 10}, slot(5)); retried != 2 || err != nil {
+	if retried, _, err := admin.New(client).Retry(t.Context(), operator, admin.RetryFilter{JobExec: "fails", Limit: 10}, slot(5)); retried != 2 || err != nil {
 		t.Errorf("%d put back, %v", retried, err)
 	}
-	_, paused := client.Pause(t.Context(), operator, "one")
-	_, resumed := client.Resume(t.Context(), operator, "one")
-	_, pruned := client.Prune(t.Context(), operator, noon.AddDate(1, 0, 0), false)
+	_, paused := admin.New(client).Pause(t.Context(), operator, "one")
+	_, resumed := admin.New(client).Resume(t.Context(), operator, "one")
+	_, pruned := admin.New(client).Prune(t.Context(), operator, noon.AddDate(1, 0, 0), false)
 	_, cancelled := client.CancelEntity(t.Context(), operator, "order", "1")
 	if err := errors.Join(paused, resumed, pruned, cancelled); err != nil {
 		t.Error(err)

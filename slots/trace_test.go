@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -234,18 +235,18 @@ func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 	w.enqueue("one", slot(1), 1)
 	w.enqueue("other", slot(1), 1)
 	named := func(name string) func(cfg *slots.Config) { return func(cfg *slots.Config) { cfg.Name = name } }
-	if _, err := w.client.Pause(t.Context(), w.db, "other"); err != nil {
+	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "other"); err != nil {
 		t.Fatal(err)
 	}
 	w.run(slot(1), named("first"))
-	if _, err := w.client.Resume(t.Context(), w.db, "other"); err != nil {
+	if _, err := admin.New(w.client).Resume(t.Context(), w.db, "other"); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.Set(slot(1).Add(20 * time.Minute))
 	if _, err := w.runner(named("second")).CatchUp(t.Context(), slots.CatchUp{}); err != nil {
 		t.Fatal(err)
 	}
-	events, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
+	events, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +270,7 @@ func TestWhyNamesNobodyWhoOpenedASlotThatWasForgotten(t *testing.T) {
 	w.run(slot(1), func(cfg *slots.Config) { cfg.Name = "first" })
 	w.db.MustExec(`delete from prescient.slot_run`)
 	w.run(slot(1), func(cfg *slots.Config) { cfg.Name = "second" })
-	events, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
+	events, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +334,7 @@ func TestATraceKeepsTheNewestTwentyEntriesAndSurvivesIntoHistory(t *testing.T) {
 		w.run(slot(n + 1))
 	}
 	whats := func(job string) (list []string) {
-		events, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "1", JobExec: job})
+		events, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "1", JobExec: job})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -435,7 +436,7 @@ func TestARunMultipliesByTheServersOperators(t *testing.T) {
 	if got := w.outcomes(); got[jobs.Done] != 200 || got[jobs.Failed] != 200 || got[jobs.TooManyChecks] != 200 {
 		t.Error(got)
 	}
-	if _, err := w.client.Why(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "1"}); err != nil {
+	if _, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "1"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 // Waiting returns what waits, of any job, in the order of its slots.
 func (k *Kit) Waiting() []jobs.FutureJob {
 	k.t.Helper()
-	rows, err := k.Client.List(k.t.Context(), k.DB, jobs.Filter{Limit: math.MaxInt32})
+	rows, err := admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{Limit: math.MaxInt32})
 	k.must(err)
 	return rows
 }
 
 // Ended returns what has ended, of any job, the oldest first.
-func (k *Kit) Ended() []jobs.Ended {
+func (k *Kit) Ended() []admin.HistoryRow {
 	k.t.Helper()
-	rows, err := k.Client.History(k.t.Context(), k.DB, jobs.HistoryFilter{Limit: math.MaxInt32})
+	rows, err := admin.New(k.Client).History(k.t.Context(), k.DB, admin.HistoryFilter{Limit: math.MaxInt32})
 	k.must(err)
 	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
 		rows[i], rows[j] = rows[j], rows[i]
@@ -56,12 +57,12 @@ func (k *Kit) RequireNotWaiting(key jobs.Key) {
 
 // RequireEnded ends the test unless nothing of the key waits, and its last check to end did so with an outcome. It
 // returns that row, with its slot, counts and error. The failure tells the row's story.
-func (k *Kit) RequireEnded(key jobs.Key, outcome jobs.Outcome) jobs.Ended {
+func (k *Kit) RequireEnded(key jobs.Key, outcome jobs.Outcome) admin.HistoryRow {
 	k.t.Helper()
 	k.RequireNotWaiting(key)
-	rows, err := k.Client.Trace(k.t.Context(), k.DB, key.EntityName, key.EntityKey)
+	rows, err := admin.New(k.Client).EntityHistory(k.t.Context(), k.DB, key.EntityName, key.EntityKey)
 	k.must(err)
-	var last jobs.Ended
+	var last admin.HistoryRow
 	for _, row := range rows {
 		if row.Key() == key {
 			last = row
@@ -76,7 +77,7 @@ func (k *Kit) RequireEnded(key jobs.Key, outcome jobs.Outcome) jobs.Ended {
 // find returns the row that waits.
 func (k *Kit) find(key jobs.Key) (jobs.FutureJob, bool) {
 	k.t.Helper()
-	rows, err := k.Client.Show(k.t.Context(), k.DB, key.EntityName, key.EntityKey)
+	rows, err := admin.New(k.Client).Show(k.t.Context(), k.DB, key.EntityName, key.EntityKey)
 	k.must(err)
 	for _, row := range rows {
 		if row.Key() == key {
@@ -89,7 +90,7 @@ func (k *Kit) find(key jobs.Key) (jobs.FutureJob, bool) {
 // story is what is known of a key, or where there is nothing, what else waits: a misspelt one is the usual mistake.
 func (k *Kit) story(key jobs.Key) string {
 	k.t.Helper()
-	events, err := k.Client.Why(k.t.Context(), k.DB, key)
+	events, err := admin.New(k.Client).Timeline(k.t.Context(), k.DB, key)
 	k.must(err)
 	if len(events) == 0 {
 		return fmt.Sprintf("it is %s; nobody ever asked for it; %s", instant(k.Now()), k.waits())
@@ -112,7 +113,7 @@ func (k *Kit) story(key jobs.Key) string {
 func (k *Kit) waits() string {
 	k.t.Helper()
 	const enough = 10
-	rows, err := k.Client.List(k.t.Context(), k.DB, jobs.Filter{Limit: enough})
+	rows, err := admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{Limit: enough})
 	k.must(err)
 	if len(rows) == 0 {
 		return "nothing waits"

@@ -3,7 +3,7 @@ package testkit
 import (
 	"time"
 
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -70,7 +70,7 @@ func (k *Kit) RunAll() (results []slots.Result) {
 	k.t.Helper()
 	from := k.Client.Grid().Ceil(k.Now())
 	for range maxSlots {
-		next, err := k.Client.List(k.t.Context(), k.DB, jobs.Filter{From: from, Limit: 1})
+		next, err := admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{From: from, Limit: 1})
 		k.must(err)
 		if len(next) == 0 {
 			return results

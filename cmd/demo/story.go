@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -117,11 +118,11 @@ func (t *teller) audit(ctx context.Context) error {
 	if err := t.db.GetContext(ctx, &t.facts.Orders, t.shop.sql(`select count(*) from shop.orders`)); err != nil {
 		return err
 	}
-	waiting, err := t.Client.List(ctx, t.db, jobs.Filter{Limit: 10 * orderCount})
+	waiting, err := admin.New(t.Client).List(ctx, t.db, admin.Filter{Limit: 10 * orderCount})
 	if err != nil {
 		return err
 	}
-	stats, err := t.Client.Stats(ctx, t.db, time.Time{}, time.Time{})
+	stats, err := admin.New(t.Client).Stats(ctx, t.db, time.Time{}, time.Time{})
 	if err != nil {
 		return err
 	}

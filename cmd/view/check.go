@@ -6,6 +6,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 // Check is jobs.FutureJob as JSON.
@@ -44,7 +45,7 @@ func NewCheckData(j jobs.FutureJob) CheckData {
 	}
 }
 
-// Ended is jobs.Ended as JSON.
+// Ended is admin.HistoryRow as JSON.
 type Ended struct {
 	FinishedAt time.Time     `json:"finished_at"`
 	Outcome    jobs.Outcome  `json:"outcome"`
@@ -53,12 +54,12 @@ type Ended struct {
 	Duration   duration.Text `json:"duration"`
 	Runner     string        `json:"runner"`
 	// Attempts are the checks that failed and were tried again.
-	Attempts []jobs.Attempt `json:"attempts"`
+	Attempts []admin.FailedAttempt `json:"attempts"`
 	CheckData
 }
 
 // NewEnded returns ended checks as JSON.
-func NewEnded(list []jobs.Ended) []Ended {
+func NewEnded(list []admin.HistoryRow) []Ended {
 	views := []Ended{}
 	for _, e := range list {
 		views = append(views, Ended{
@@ -68,7 +69,7 @@ func NewEnded(list []jobs.Ended) []Ended {
 	return views
 }
 
-// Stats is jobs.Stats as JSON.
+// Stats is admin.Stats as JSON.
 type Stats struct {
 	JobExec     string        `json:"job_exec"`
 	Outcome     jobs.Outcome  `json:"outcome"`
@@ -90,12 +91,12 @@ func (v Ended) Why() string {
 }
 
 // NewCheck returns a check that waits as JSON.
-func NewCheck(j jobs.FutureJob, paused []jobs.Paused) Check {
+func NewCheck(j jobs.FutureJob, paused []admin.PausedJob) Check {
 	return Check{j.NextCheckAt, StateOf(j.JobExec, paused), NewCheckData(j)}
 }
 
 // NewStats returns statistics as JSON.
-func NewStats(list []jobs.Stats) []Stats {
+func NewStats(list []admin.Stats) []Stats {
 	views := []Stats{}
 	for _, s := range list {
 		views = append(views, Stats{

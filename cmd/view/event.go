@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 )
 
-// Event is jobs.Event as JSON.
+// Event is admin.TimelineEntry as JSON.
 type Event struct {
 	ID        int64          `json:"id"`
 	JobExec   string         `json:"job_exec"`
@@ -35,7 +35,7 @@ type Event struct {
 }
 
 // NewEvent returns an event as JSON.
-func NewEvent(e jobs.Event) Event {
+func NewEvent(e admin.TimelineEntry) Event {
 	v := Event{
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: TimeOrNil(e.At), Slot: e.Slot,
 		For: TimeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,

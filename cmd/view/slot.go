@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -78,7 +78,7 @@ type Waiting struct {
 }
 
 // NewWaiting returns what waits as JSON. has tells whether a job is registered with who asks.
-func NewWaiting(list []slots.JobCount, paused []jobs.Paused, has func(job string) bool) []Waiting {
+func NewWaiting(list []slots.JobCount, paused []admin.PausedJob, has func(job string) bool) []Waiting {
 	views := []Waiting{}
 	for _, w := range list {
 		views = append(views, Waiting{w.JobExec, w.Waiting, StateOf(w.JobExec, paused), has(w.JobExec)})
@@ -96,8 +96,8 @@ const (
 )
 
 // StateOf returns the state of the rows of a job.
-func StateOf(job string, paused []jobs.Paused) State {
-	if slices.ContainsFunc(paused, func(p jobs.Paused) bool { return p.JobExec == job }) {
+func StateOf(job string, paused []admin.PausedJob) State {
+	if slices.ContainsFunc(paused, func(p admin.PausedJob) bool { return p.JobExec == job }) {
 		return StatePaused
 	}
 	return StateWaiting

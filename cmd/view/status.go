@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -53,7 +53,7 @@ type Trouble struct {
 
 // NewStatus returns a report as JSON, but for its Database. self is how to call the binary; has tells whether a job is
 // registered with who asks.
-func NewStatus(s health.Report, paused []jobs.Paused, self string, has func(job string) bool) Status {
+func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(job string) bool) Status {
 	trouble := newTrouble(s.Trouble, has)
 	v := Status{
 		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
@@ -112,7 +112,7 @@ func notRegistered(list []Trouble) []string {
 	return slices.Compact(names)
 }
 
-// Paused is jobs.Paused as JSON.
+// Paused is admin.PausedJob as JSON.
 type Paused struct {
 	JobExec  string    `json:"job_exec"`
 	PausedAt time.Time `json:"paused_at"`

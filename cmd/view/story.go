@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 )
 
 // Sentence says what happened to a check, for a person. now is what a slot that is due is compared with, self is how the
 // command is called that is advised.
-func Sentence(e jobs.Event, now time.Time, self string) string {
+func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	slot := e.Slot.Format(time.RFC3339)
 	switch e.What {
 	case "enqueued":
@@ -52,7 +52,7 @@ func Sentence(e jobs.Event, now time.Time, self string) string {
 }
 
 // into says which slot a row was moved to.
-func into(e jobs.Event) string {
+func into(e admin.TimelineEntry) string {
 	if e.To.IsZero() {
 		return ""
 	}
@@ -60,7 +60,7 @@ func into(e jobs.Event) string {
 }
 
 // ended says how a row ended.
-func ended(e jobs.Event, slot string) string {
+func ended(e admin.TimelineEntry, slot string) string {
 	text := "ended as " + e.What
 	if e.Ran {
 		text += ", checked" + check(e)
@@ -77,7 +77,7 @@ func ended(e jobs.Event, slot string) string {
 }
 
 // check says how a check went, and what the ledger has of its slot.
-func check(e jobs.Event) string {
+func check(e admin.TimelineEntry) string {
 	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), cmp.Or(e.Runner, "a runner whose name went with the ledger"), spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
 	case e.Run == "catch_up":
@@ -89,7 +89,7 @@ func check(e jobs.Event) string {
 }
 
 // who says who did something.
-func who(e jobs.Event) string {
+func who(e admin.TimelineEntry) string {
 	if e.By == "" {
 		return ""
 	}
@@ -104,7 +104,7 @@ func who(e jobs.Event) string {
 }
 
 // due says when a row that waits is due, and what stands in its way.
-func due(e jobs.Event, now time.Time, self string) string {
+func due(e admin.TimelineEntry, now time.Time, self string) string {
 	text := ", in " + spoken.Duration(e.Slot.Sub(now).Round(time.Second))
 	if !e.Slot.After(now) {
 		text = ", due for " + spoken.Duration(now.Sub(e.Slot).Round(time.Second))

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -157,7 +158,7 @@ func (p *player) run(ctx context.Context, slot time.Time) error {
 	if result.Failed == 0 {
 		return nil
 	}
-	failed, err := p.Client.History(ctx, p.db, jobs.HistoryFilter{Outcome: jobs.Failed, Limit: 1})
+	failed, err := admin.New(p.Client).History(ctx, p.db, admin.HistoryFilter{Outcome: jobs.Failed, Limit: 1})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -75,31 +76,31 @@ func (w *world) story(db jobs.DB) (all []said) {
 	tell("Cancel", err, found)
 	ended, err := c.CancelEntity(ctx, db, "order", "3")
 	tell("CancelEntity", err, ended)
-	list, err := c.List(ctx, db, jobs.Filter{JobExec: "remind", From: slot(0), To: slot(9)})
+	list, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: "remind", From: slot(0), To: slot(9)})
 	tell("List", err, list)
-	list, err = c.Show(ctx, db, "order", "1")
+	list, err = admin.New(c).Show(ctx, db, "order", "1")
 	tell("Show", err, list)
-	history, err := c.History(ctx, db, jobs.HistoryFilter{Outcome: jobs.Cancelled})
+	history, err := admin.New(c).History(ctx, db, admin.HistoryFilter{Outcome: jobs.Cancelled})
 	tell("History", err, len(history))
-	history, err = c.Trace(ctx, db, "order", "1")
+	history, err = admin.New(c).EntityHistory(ctx, db, "order", "1")
 	tell("Trace", err, history)
-	stats, err := c.Stats(ctx, db, time.Time{}, time.Time{})
+	stats, err := admin.New(c).Stats(ctx, db, time.Time{}, time.Time{})
 	tell("Stats", err, stats)
-	events, err := c.Why(ctx, db, payload.Key())
+	events, err := admin.New(c).Timeline(ctx, db, payload.Key())
 	tell("Why", err, events)
-	names, err := c.Names(ctx, db, 10)
+	names, err := admin.New(c).JobNames(ctx, db, 10)
 	tell("Names", err, names)
-	found, err = c.Pause(ctx, db, "remind")
+	found, err = admin.New(c).Pause(ctx, db, "remind")
 	tell("Pause", err, found)
-	paused, err := c.Paused(ctx, db)
+	paused, err := admin.New(c).Paused(ctx, db)
 	tell("Paused", err, len(paused), len(paused) == 1 && time.Since(paused[0].PausedAt) < time.Minute)
-	found, err = c.Resume(ctx, db, "remind")
+	found, err = admin.New(c).Resume(ctx, db, "remind")
 	tell("Resume", err, found)
-	at, err = c.RegisteredAt(ctx, db, "remind")
+	at, err = admin.New(c).RegisteredAt(ctx, db, "remind")
 	tell("RegisteredAt", err, at)
-	retried, waiting, err := c.Retry(ctx, db, jobs.RetryFilter{Since: slot(0), Limit: 10}, slot(4).Add(time.Nanosecond))
+	retried, waiting, err := admin.New(c).Retry(ctx, db, admin.RetryFilter{Since: slot(0), Limit: 10}, slot(4).Add(time.Nanosecond))
 	tell("Retry", err, retried, waiting)
-	pruned, err := c.Prune(ctx, db, slot(0), true)
+	pruned, err := admin.New(c).Prune(ctx, db, slot(0), true)
 	tell("Prune", err, len(pruned) > 0)
 	return all
 }
@@ -109,8 +110,8 @@ func (w *world) story(db jobs.DB) (all []said) {
 var alike = cmp.Options{
 	cmp.AllowUnexported(jobs.FutureJob{}),
 	cmpopts.IgnoreFields(jobs.FutureJob{}, "ID", "EnqueuedAt"),
-	cmpopts.IgnoreFields(jobs.Ended{}, "EndedAt"),
-	cmpopts.IgnoreFields(jobs.Event{}, "ID", "At", "App", "Actor"),
+	cmpopts.IgnoreFields(admin.HistoryRow{}, "EndedAt"),
+	cmpopts.IgnoreFields(admin.TimelineEntry{}, "ID", "At", "App", "Actor"),
 }
 
 func TestEveryCallSaysAndDoesTheSameThroughEveryDriver(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -60,10 +61,10 @@ func TestAClientNeedsNoOtherPoolThanOneOfPgxsAdapter(t *testing.T) {
 			if done, err := client.Cancel(ctx, db, list[1].Key()); err != nil || !done {
 				t.Errorf("Cancel: %v, %v", done, err)
 			}
-			if done, err := client.Pause(ctx, db, "remind"); err != nil || !done {
+			if done, err := admin.New(client).Pause(ctx, db, "remind"); err != nil || !done {
 				t.Errorf("Pause: %v, %v", done, err)
 			}
-			if paused, err := client.Paused(ctx, db); err != nil || len(paused) != 1 || paused[0].JobExec != "remind" {
+			if paused, err := admin.New(client).Paused(ctx, db); err != nil || len(paused) != 1 || paused[0].JobExec != "remind" {
 				t.Errorf("Paused: %+v, %v", paused, err)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/sqljob"
 	"github.com/prescient-go/prescient/slots"
@@ -124,14 +125,14 @@ func (w *world) run(at time.Time, cfg sqljob.Config, opts ...jobs.Option) slots.
 func (w *world) state() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}
-	ended, err := w.client.History(w.t.Context(), w.db, jobs.HistoryFilter{Limit: 1000})
+	ended, err := admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 1000})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, e := range ended {
 		state[e.EntityKey+e.ItemKey] = string(e.Outcome)
 	}
-	waiting, err := w.client.List(w.t.Context(), w.db, jobs.Filter{Limit: 1000})
+	waiting, err := admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 1000})
 	if err != nil {
 		w.t.Fatal(err)
 	}

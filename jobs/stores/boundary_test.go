@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -418,7 +419,7 @@ var somebody = map[string]who{
 	},
 	"pause the job": func(c *trial) func() error {
 		a := c.store("a")
-		if _, err := a.Client.Pause(context.Background(), a.DB, "remind"); err != nil {
+		if _, err := admin.New(a.Client).Pause(context.Background(), a.DB, "remind"); err != nil {
 			c.t.Error(err)
 		}
 		left := get[int](c.t, a, "select count(*) from prescient.future_job where entity_name = 'order'")

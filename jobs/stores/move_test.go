@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -59,7 +60,7 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 		get[int](t, w.c, `select count(*) from prescient.store_in`); left > 0 {
 		t.Errorf("%d are left", left)
 	}
-	events, err := w.c.Client.Why(t.Context(), w.c.DB, jobs.Key{EntityName: "order", EntityKey: "1"})
+	events, err := admin.New(w.c.Client).Timeline(t.Context(), w.c.DB, jobs.Key{EntityName: "order", EntityKey: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +230,7 @@ func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 	if diff := cmp.Diff(map[string]time.Time{"1": slot(9), "2": slot(5)}, w.waiting(w.b)); diff != "" {
 		t.Error(diff)
 	}
-	ended, err := w.b.Client.History(t.Context(), w.b.DB, jobs.HistoryFilter{})
+	ended, err := admin.New(w.b.Client).History(t.Context(), w.b.DB, admin.HistoryFilter{})
 	if err != nil || len(ended) != 1 || ended[0].Outcome != jobs.Replaced || ended[0].EntityKey != "1" || !ended[0].Slot.Equal(slot(5)) {
 		t.Errorf("%+v, %v", ended, err)
 	}
@@ -274,14 +275,14 @@ func TestAPausedJobIsPausedInTheOtherStoreToo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(5)))
-	if _, err := w.a.Client.Pause(t.Context(), w.a.DB, "remind"); err != nil {
+	if _, err := admin.New(w.a.Client).Pause(t.Context(), w.a.DB, "remind"); err != nil {
 		t.Fatal(err)
 	}
 	moved := w.move(stores.Move{From: "a", To: []string{"b"}})
 	if diff := cmp.Diff(map[string][]string{"b": {"remind"}}, moved.Paused); diff != "" || moved.Rows != 1 {
 		t.Errorf("%+v %s", moved, diff)
 	}
-	paused, err := w.b.Client.Paused(t.Context(), w.b.DB)
+	paused, err := admin.New(w.b.Client).Paused(t.Context(), w.b.DB)
 	if err != nil || len(paused) != 1 || paused[0].JobExec != "remind" {
 		t.Errorf("%+v, %v", paused, err)
 	}

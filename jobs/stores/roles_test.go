@@ -5,6 +5,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -24,14 +25,14 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
-	admin := open("none")
+	superuser := open("none")
 	schemas := []pgsql.Schema{"stores_roles_a", "stores_roles_b"}
 	for _, schema := range schemas {
-		pgtest.DropRoles(t, admin, schema.String())
-		if err := pgsql.Migrate(t.Context(), admin, schema); err != nil {
+		pgtest.DropRoles(t, superuser, schema.String())
+		if err := pgsql.Migrate(t.Context(), superuser, schema); err != nil {
 			t.Fatal(err)
 		}
-		if err := pgsql.MakeRoles(t.Context(), admin, schema); err != nil {
+		if err := pgsql.MakeRoles(t.Context(), superuser, schema); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +61,7 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 		_, err = schedules.Create(t.Context(), a.DB, schedule.Spec{ID: "hourly", Crontab: "0 * * * *"})
 	}
 	if err == nil {
-		_, err = a.Client.Pause(t.Context(), a.DB, "remind")
+		_, err = admin.New(a.Client).Pause(t.Context(), a.DB, "remind")
 	}
 	if err == nil {
 		_, err = operator.Drain(t.Context(), "a", "me")

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -98,7 +99,7 @@ func (w *world) drain(name string) {
 // waiting are the keys that wait in a store, and their slots.
 func (w *world) waiting(s *stores.Store) map[string]time.Time {
 	w.t.Helper()
-	list, err := s.Client.List(w.t.Context(), s.DB, jobs.Filter{Limit: 100_000})
+	list, err := admin.New(s.Client).List(w.t.Context(), s.DB, admin.Filter{Limit: 100_000})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -147,7 +148,7 @@ func (d *daemon) prune(ctx context.Context) {
 	}
 }
 
-func (d *daemon) pruneNow(ctx context.Context) (dropped []jobs.Pruned, forgotten int64, err error) {
+func (d *daemon) pruneNow(ctx context.Context) (dropped []admin.PrunedPartition, forgotten int64, err error) {
 	db := d.cfg.Runner.DB
 	ledger, err := slots.NewLedger(ctx, db, d.schema.String(), d.cfg.Runner.Now)
 	if err != nil {
@@ -158,7 +159,7 @@ func (d *daemon) pruneNow(ctx context.Context) (dropped []jobs.Pruned, forgotten
 		return nil, 0, err
 	}
 	before := ledger.Now().Add(-d.cfg.Keep)
-	if dropped, err = client.Prune(ctx, db, before, false); err != nil {
+	if dropped, err = admin.New(client).Prune(ctx, db, before, false); err != nil {
 		return nil, 0, err
 	}
 	forgotten, err = ledger.Prune(ctx, before)

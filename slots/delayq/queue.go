@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -134,7 +135,7 @@ func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledg
 	if err != nil {
 		return err
 	}
-	waiting, err := client.List(ctx, db, jobs.Filter{Limit: 1})
+	waiting, err := admin.New(client).List(ctx, db, admin.Filter{Limit: 1})
 	if err != nil {
 		return err
 	}

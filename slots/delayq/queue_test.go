@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -153,11 +154,11 @@ func TestAnItemThatFailedTooOftenIsInHistoryAndCanBePutBack(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	ended, err := w.queue.client.History(t.Context(), w.db, jobs.HistoryFilter{})
+	ended, err := admin.New(w.queue.client).History(t.Context(), w.db, admin.HistoryFilter{})
 	if err != nil || len(ended) != 1 || ended[0].LastError != "no connection" {
 		t.Fatalf("history: %+v, %v", ended, err)
 	}
-	retried, _, err := w.queue.client.Retry(t.Context(), w.db, jobs.RetryFilter{}, time.Time{})
+	retried, _, err := admin.New(w.queue.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{})
 	if err != nil || retried != 1 {
 		t.Fatal(retried, err)
 	}

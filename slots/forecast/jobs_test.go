@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/forecast"
 )
 
@@ -30,7 +31,7 @@ func TestAJobOfWhichNothingWaitsHasItsSLAAndIsPaused(t *testing.T) {
 	if len(told.Slots) != 4 || told.Slots[1].Rows != 2 || told.Slots[1].Waiting != 0 || len(told.Findings) != 1 || told.Findings[0].Condition != forecast.SLA {
 		t.Errorf("%+v", told)
 	}
-	if _, err := w.Client.Pause(t.Context(), w.db, "late"); err != nil {
+	if _, err := admin.New(w.Client).Pause(t.Context(), w.db, "late"); err != nil {
 		t.Fatal(err)
 	}
 	if told := w.look(time.Hour); told.Slots[1].Rows != 0 || len(told.Slots[1].Jobs) != 1 || !told.Slots[1].Jobs[0].Paused || len(told.Findings) != 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
@@ -282,7 +283,7 @@ func TestNothingIsDoneThatWasNotConfirmed(t *testing.T) {
 	if answer := w.post("cancel", "confirm="+now.Plan.Confirm, other); answer.Code != http.StatusConflict {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
-	if left, err := w.Client.Show(t.Context(), w.DB, "order", "6"); err != nil || len(left) != 2 {
+	if left, err := admin.New(w.Client).Show(t.Context(), w.DB, "order", "6"); err != nil || len(left) != 2 {
 		t.Errorf("%d left, %v", len(left), err)
 	}
 	if got := get[board.Actions](w, "/actions").Actions; len(got) != 0 {
@@ -433,7 +434,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		t.Errorf("%s does not say what is needed by who has sent no token", answer.Body)
 	}
 	want(401, "GET", "/jobs", "not a token of ours")
-	if left, err := w.Client.Show(t.Context(), w.DB, "order", "6"); err != nil || len(left) != 1 {
+	if left, err := admin.New(w.Client).Show(t.Context(), w.DB, "order", "6"); err != nil || len(left) != 1 {
 		t.Errorf("%d left, %v", len(left), err)
 	}
 	if strings.Contains(w.log.String(), "not a token") || strings.Contains(w.log.String(), operator) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -125,7 +126,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if m.At.IsZero() {
 		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
 	}
-	if err := cmp.Or(checkInstant("at", m.At), p.client.CheckInstant(m.At)); err != nil {
+	if err := cmp.Or(checkInstant("at", m.At), admin.New(p.client).ValidateDue(m.At)); err != nil {
 		return plan, err
 	}
 	w, err := p.waiting(ctx, m.key())
@@ -176,12 +177,12 @@ func (a Retry) narrowed() string {
 	return text
 }
 
-func (a Retry) filter() jobs.RetryFilter {
+func (a Retry) filter() admin.RetryFilter {
 	limit := a.Limit
 	if limit == 0 {
 		limit = defaultRetry
 	}
-	return jobs.RetryFilter{JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, Since: a.Since, Limit: limit}
+	return admin.RetryFilter{JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, Since: a.Since, Limit: limit}
 }
 
 func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
@@ -196,11 +197,11 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		return plan, err
 	}
 	if !a.At.IsZero() {
-		if err := p.client.CheckInstant(a.At); err != nil {
+		if err := admin.New(p.client).ValidateDue(a.At); err != nil {
 			return plan, err
 		}
 	}
-	found, waits, err := p.client.CountRetry(ctx, p, f)
+	found, waits, err := admin.New(p.client).PreviewRetry(ctx, p, f)
 	if err != nil {
 		return plan, err
 	}
@@ -221,7 +222,7 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 }
 
 func (a Retry) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
-	retried, waiting, err := t.client.Retry(ctx, tx, a.filter(), a.At)
+	retried, waiting, err := admin.New(t.client).Retry(ctx, tx, a.filter(), a.At)
 	text := spoken.Count(retried, "check was", "checks were") + " put back"
 	if waiting > 0 {
 		text += fmt.Sprintf(", and %d stayed in history, since their keys wait already", waiting)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -61,7 +62,7 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 }
 
 func (a PauseJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
-	_, err := t.client.Pause(ctx, tx, a.JobExec)
+	_, err := admin.New(t.client).Pause(ctx, tx, a.JobExec)
 	return a.JobExec + " is paused", err
 }
 
@@ -86,7 +87,7 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 	if run.State == StateDue { // the current slot is left to its run until that has opened it
 		until = p.grid().Floor(p.now())
 	}
-	overdue, err := p.client.List(ctx, p, jobs.Filter{JobExec: a.JobExec, To: until, Limit: 1})
+	overdue, err := admin.New(p.client).List(ctx, p, admin.Filter{JobExec: a.JobExec, To: until, Limit: 1})
 	if len(overdue) > 0 {
 		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt) + " on, are overdue from then on, and catch-up takes them."}
 	}
@@ -94,7 +95,7 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 }
 
 func (a ResumeJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
-	_, err := t.client.Resume(ctx, tx, a.JobExec)
+	_, err := admin.New(t.client).Resume(ctx, tx, a.JobExec)
 	return a.JobExec + " is resumed", err
 }
 

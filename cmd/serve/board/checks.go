@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -32,7 +33,7 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 	}
 	return read(ctx, b, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge, func(ctx context.Context, r *reader) (Entity, error) {
 		v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}}
-		events, err := r.client.Why(ctx, r, key)
+		events, err := admin.New(r.client).Timeline(ctx, r, key)
 		if v.More = len(events) > maxStory; v.More {
 			events = events[len(events)-maxStory:]
 		}
@@ -71,7 +72,7 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 	}
 	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey, f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
-		filter := jobs.HistoryFilter{JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until, Limit: f.Limit}
+		filter := admin.HistoryFilter{JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until, Limit: f.Limit}
 		until := f.Until
 		if until.IsZero() {
 			until = r.now()
@@ -82,7 +83,7 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 				filter.From = until.Add(-window).UTC()
 				v.Since = &filter.From
 			}
-			found, err := r.client.History(ctx, r, filter)
+			found, err := admin.New(r.client).History(ctx, r, filter)
 			if err != nil {
 				return v, err
 			}
@@ -114,14 +115,14 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano), f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.Skip))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
 		v.Checks = []view.Check{}
-		paused, err := r.client.Paused(ctx, r)
+		paused, err := admin.New(r.client).Paused(ctx, r)
 		if err != nil {
 			return v, err
 		}
 		if err := r.slotIndexOnly(ctx); err != nil {
 			return v, err
 		}
-		list, err := r.client.List(ctx, r, jobs.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit, Skip: f.Skip})
+		list, err := admin.New(r.client).List(ctx, r, admin.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit, Skip: f.Skip})
 		for _, j := range list {
 			v.Checks = append(v.Checks, view.NewCheck(j, paused))
 		}

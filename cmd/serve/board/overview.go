@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/health"
@@ -42,7 +43,7 @@ func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err er
 	if v.Schedules, err = readMisfires(ctx, r); err != nil {
 		return v, err
 	}
-	paused, err := r.client.Paused(ctx, r)
+	paused, err := admin.New(r.client).Paused(ctx, r)
 	if err != nil {
 		return v, err
 	}

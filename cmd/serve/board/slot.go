@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -47,7 +48,7 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		if err != nil {
 			return v, err
 		}
-		paused, err := r.client.Paused(ctx, r)
+		paused, err := admin.New(r.client).Paused(ctx, r)
 		if err != nil {
 			return v, err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
@@ -425,7 +426,7 @@ func (f *figures) live() {
 		_, err := f.Schedules.Create(ctx, f.DB, spec)
 		f.must(err)
 	}
-	_, err = client.Pause(ctx, f.DB, "order.paused")
+	_, err = admin.New(client).Pause(ctx, f.DB, "order.paused")
 	f.must(err)
 
 	run := func(n int, late time.Duration) {
@@ -511,7 +512,7 @@ func (f *figures) status() string {
 	known := func(job string) bool { return job != "misspelt" }
 	report, err := health.Look(f.t.Context(), ledger, time.Time{}, health.Limits{}, known)
 	f.must(err)
-	paused, err := f.Client.Paused(f.t.Context(), f.DB)
+	paused, err := admin.New(f.Client).Paused(f.t.Context(), f.DB)
 	f.must(err)
 	text, err := json.Marshal(view.NewStatus(report, paused, "shop", known))
 	f.must(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/serve/internal/story"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -71,7 +72,7 @@ func TestAJobBeyondThoseListedHasItsPage(t *testing.T) {
 func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	const many = 3*jobs.MostRows + 7
+	const many = 3*admin.MaxRows + 7
 	s.enqueueItems(many, s.Now().Add(2*time.Hour))
 	b := s.browser().login(story.OperatorToken)
 	page := b.get("/entity?name=order&key=1", http.StatusOK)

@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"context"
+	"database/sql"
 	"log/slog"
 	"time"
 
@@ -81,11 +82,27 @@ type Set[Job, Result any, Misfire ~string] struct {
 	Start StartSpan
 }
 
+// Client is what package admin needs of a *jobs.Client.
+type Client struct {
+	Schema pgsql.Schema
+	// Now is the clock that slots are compared with. Clock is its instant as a parameter of statements; nil asks the database.
+	Now   func() time.Time
+	Clock func() any
+	// ValidateDue returns a jobs.FieldError for an instant that no check can be moved to.
+	ValidateDue func(at time.Time) error
+	// ValidateName returns a jobs.FieldError for what cannot be the name of a job.
+	ValidateName func(job string) error
+}
+
 var (
 	// SetOf returns the *Set of a *jobs.Registry.
 	SetOf func(registry any) any
 	// Clone returns a *jobs.Registry with the same jobs, middleware and spans.
 	Clone func(registry any) any
+	// ClientOf returns what package admin needs of a *jobs.Client.
+	ClientOf func(client any) Client
+	// Scan reads a row that begins with the columns of a future job into a *jobs.FutureJob; more takes the columns after them.
+	Scan func(row *sql.Rows, job any, more ...any) error
 	// Enqueue returns the statement that enqueues a []jobs.FutureJob, and its parameters.
 	Enqueue func(list, clock any) (pgsql.Statement, []any)
 )

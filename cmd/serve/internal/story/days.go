@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -85,7 +86,7 @@ func (w *World) Trouble() {
 	}
 	w.RunFor(2 * width)
 	w.Clock.Set(w.Now().Add(5 * width)) // nobody runs anything
-	_, err := w.Client.Pause(w.t.Context(), w.DB, "review.ask")
+	_, err := admin.New(w.Client).Pause(w.t.Context(), w.DB, "review.ask")
 	w.must(err)
 	_, err = w.Schedules.Pause(w.t.Context(), w.DB, "newsletter", 0)
 	w.must(err)

@@ -1,4 +1,4 @@
-package jobs
+package admin
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/tx"
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -20,8 +21,8 @@ const (
 	prunePause = 700 * time.Millisecond
 )
 
-// Pruned is a part of history that was dropped, or the rows of table action that were deleted.
-type Pruned struct {
+// PrunedPartition is a part of history that was dropped, or the rows of table action that were deleted.
+type PrunedPartition struct {
 	Partition string
 	Rows      int64 // of months by the table statistics
 }
@@ -31,7 +32,7 @@ type Pruned struct {
 //
 // It never waits for those who read history, since whoever ends a check would wait behind it: a pool is tried for a few
 // seconds, a transaction once. After that it returns ErrHistoryInUse, and has dropped nothing.
-func (c *Client) Prune(ctx context.Context, db DB, before time.Time, dryRun bool) ([]Pruned, error) {
+func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) ([]PrunedPartition, error) {
 	pruned, err := c.prune(ctx, db, before, dryRun)
 	for try := 1; try < pruneTries && !tx.Is(db) && pgsql.IsLockTimeout(err); try++ {
 		select {
@@ -50,14 +51,14 @@ func (c *Client) Prune(ctx context.Context, db DB, before time.Time, dryRun bool
 	return pruned, nil
 }
 
-func (c *Client) prune(ctx context.Context, db DB, before time.Time, dryRun bool) (pruned []Pruned, err error) {
+func (c *Client) prune(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) (pruned []PrunedPartition, err error) {
 	in := tx.In
 	if dryRun {
 		in = tx.Read
 	}
 	err = in(ctx, db, func(db tx.DB) error {
 		args := []any{before, dryRun}
-		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.schema), args, func(row *sql.Rows, p *Pruned) error {
+		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.jobs.Schema), args, func(row *sql.Rows, p *PrunedPartition) error {
 			return row.Scan(&p.Partition, &p.Rows)
 		})
 		return err

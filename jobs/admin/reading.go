@@ -1,4 +1,4 @@
-package jobs
+package admin
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine/bridge"
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -22,41 +24,41 @@ type Filter struct {
 }
 
 // List returns waiting checks in the order of their slots.
-func (c *Client) List(ctx context.Context, db DB, f Filter) ([]FutureJob, error) {
+func (c *Client) List(ctx context.Context, db jobs.DB, f Filter) ([]jobs.FutureJob, error) {
 	from, to := span(f.From, f.To)
 	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100), f.Skip, nullable(f.EntityKey)}
-	jobs, err := list(ctx, c, db, pgsql.JobList, args, scanJob)
+	waiting, err := list(ctx, c, db, pgsql.JobList, args, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	return jobs, nil
+	return waiting, nil
 }
 
-// Show returns the waiting checks of one entity, but not the anonymous ones: the first MostRows.
-func (c *Client) Show(ctx context.Context, db DB, entityName, entityKey string) ([]FutureJob, error) {
-	jobs, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MostRows}, scanJob)
+// Show returns the waiting checks of one entity, but not the anonymous ones: the first MaxRows.
+func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]jobs.FutureJob, error) {
+	waiting, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("show the jobs of %s %s: %w", entityName, entityKey, err)
 	}
-	return jobs, nil
+	return waiting, nil
 }
 
-// Ended is a row of history. It keeps Lateness in steps of 100 ms, and Duration in whole milliseconds where the row was
+// HistoryRow is a row of history. It keeps Lateness in steps of 100 ms, and Duration in whole milliseconds where the row was
 // checked alone: rows whose end is alike are recorded together, at two thirds of the cost. A row of a batch has its
 // share of the time of the batch.
-type Ended struct {
-	FutureJob               // Slot is the one it was in when it ended
-	Outcome   Outcome       //
-	EndedAt   time.Time     // UTC, by the database's clock
-	Duration  time.Duration // run time of the last check; 0 when none ran
-	Runner    string        // who ran it; empty when its owner ended it
-	// Attempts are the checks that failed and were tried again, the oldest first, as far as its trace has them: see Why. An
+type HistoryRow struct {
+	jobs.FutureJob               // Slot is the one it was in when it ended
+	Outcome        jobs.Outcome  //
+	EndedAt        time.Time     // UTC, by the database's clock
+	Duration       time.Duration // run time of the last check; 0 when none ran
+	Runner         string        // who ran it; empty when its owner ended it
+	// Attempts are the checks that failed and were tried again, the oldest first, as far as its trace has them: see Timeline. An
 	// error that ended it is its LastError.
-	Attempts []Attempt
+	Attempts []FailedAttempt
 }
 
-// Attempt is a check that failed.
-type Attempt struct {
+// FailedAttempt is a check that failed.
+type FailedAttempt struct {
 	Slot   time.Time `json:"slot"` // UTC
 	Runner string    `json:"runner"`
 	Error  string    `json:"error"`
@@ -65,7 +67,7 @@ type Attempt struct {
 // HistoryFilter narrows a list of ended checks. Zero fields do not narrow.
 type HistoryFilter struct {
 	JobExec    string
-	Outcome    Outcome
+	Outcome    jobs.Outcome
 	EntityName string
 	EntityKey  string
 	From, To   time.Time // ended from From up to but not including To
@@ -73,7 +75,7 @@ type HistoryFilter struct {
 }
 
 // History returns ended checks, the latest first.
-func (c *Client) History(ctx context.Context, db DB, f HistoryFilter) ([]Ended, error) {
+func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) ([]HistoryRow, error) {
 	from, to := span(f.From, f.To)
 	args := []any{from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, 100), nullable(f.EntityName), nullable(f.EntityKey)}
 	ended, err := list(ctx, c, db, pgsql.HistoryList, args, scanEnded)
@@ -83,19 +85,19 @@ func (c *Client) History(ctx context.Context, db DB, f HistoryFilter) ([]Ended, 
 	return ended, nil
 }
 
-// Trace returns what ended for one entity, the oldest first: the last MostRows.
-func (c *Client) Trace(ctx context.Context, db DB, entityName, entityKey string) ([]Ended, error) {
-	ended, err := list(ctx, c, db, pgsql.HistoryShow, []any{entityName, entityKey, MostRows}, scanEnded)
+// EntityHistory returns what ended for one entity, the oldest first: the last MaxRows.
+func (c *Client) EntityHistory(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]HistoryRow, error) {
+	ended, err := list(ctx, c, db, pgsql.HistoryShow, []any{entityName, entityKey, MaxRows}, scanEnded)
 	if err != nil {
 		return nil, fmt.Errorf("show the history of %s %s: %w", entityName, entityKey, err)
 	}
 	return ended, nil
 }
 
-func scanEnded(row *sql.Rows, e *Ended) error {
+func scanEnded(row *sql.Rows, e *HistoryRow) error {
 	var lateness, duration *int64
 	var attempts []byte
-	err := e.scan(row, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts)
+	err := bridge.Scan(row, &e.FutureJob, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts)
 	if err == nil {
 		err = json.Unmarshal(attempts, &e.Attempts)
 	}
@@ -118,7 +120,7 @@ func micros(n *int64) time.Duration {
 // Stats is what became of one job's checks.
 type Stats struct {
 	JobExec     string
-	Outcome     Outcome
+	Outcome     jobs.Outcome
 	Count       int64
 	SLA         time.Duration // of the job, see SLA; 0: none
 	Late        int64         // whose last check began later than that
@@ -129,7 +131,7 @@ type Stats struct {
 }
 
 // Stats counts what ended from one instant up to but not including another, by job and outcome.
-func (c *Client) Stats(ctx context.Context, db DB, from, to time.Time) ([]Stats, error) {
+func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)
 	stats, err := list(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
 		var sla, late50, late99, took50, took99 *int64
@@ -156,21 +158,21 @@ type RetryFilter struct {
 // Retry puts failed checks back, with a clean error count, into the first slot at or after at; the zero time is the
 // next slot. It is a FieldError where at is beyond the horizon. They leave history. A key that waits already stays as it is, and so does its failed row: waiting counts
 // those. Rows of job "schedule" are never put back; Store.Resume of package schedule gives a schedule a new one.
-func (c *Client) Retry(ctx context.Context, db DB, f RetryFilter, at time.Time) (retried, waiting int64, err error) {
+func (c *Client) Retry(ctx context.Context, db jobs.DB, f RetryFilter, at time.Time) (retried, waiting int64, err error) {
 	if at.IsZero() {
-		at = c.now()
+		at = c.jobs.Now()
 	}
-	if err := c.CheckInstant(at); err != nil {
+	if err := c.ValidateDue(at); err != nil {
 		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
 	}
-	if err := c.row(ctx, db, pgsql.HistoryRetry, append(f.args(), at, c.clock()), &retried, &waiting); err != nil {
+	if err := c.row(ctx, db, pgsql.HistoryRetry, append(f.args(), at, c.jobs.Clock()), &retried, &waiting); err != nil {
 		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
 	}
 	return retried, waiting, nil
 }
 
-// CountRetry tells how many checks Retry would find, and how many of these would stay, since their key waits already.
-func (c *Client) CountRetry(ctx context.Context, db DB, f RetryFilter) (found, waiting int64, err error) {
+// PreviewRetry tells how many checks Retry would find, and how many of these would stay, since their key waits already.
+func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found, waiting int64, err error) {
 	if err := c.row(ctx, db, pgsql.BoardRetry, f.args(), &found, &waiting); err != nil {
 		return 0, 0, fmt.Errorf("count failed jobs: %w", err)
 	}

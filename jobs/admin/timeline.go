@@ -1,4 +1,4 @@
-package jobs
+package admin
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/tx"
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Event is one thing that happened to a check. Instants are in UTC.
-type Event struct {
+// TimelineEntry is one thing that happened to a check. Instants are in UTC.
+type TimelineEntry struct {
 	ID        int64 // of the row: a key has a new one each time it is enqueued when nothing waits
 	JobExec   string
 	ItemKey   string
@@ -55,15 +55,15 @@ type Event struct {
 	Hindrance string
 }
 
-// MostRows is how many rows of one entity Why, Show and Trace return of those that wait, and as many of those that have ended.
-const MostRows = 1000
+// MaxRows is how many rows of one entity Timeline, Show and EntityHistory return of those that wait, and as many of those that have ended.
+const MaxRows = 1000
 
-// Why returns all that is known of the checks of an entity, row by row, in order: the newest 20 entries between the
-// beginning of a row and its end are kept, and the newest MostRows rows are told of. Empty JobExec and ItemKey of the key take every job and item. Anonymous rows
+// Timeline returns all that is known of the checks of an entity, row by row, in order: the newest 20 entries between the
+// beginning of a row and its end are kept, and the newest MaxRows rows are told of. Empty JobExec and ItemKey of the key take every job and item. Anonymous rows
 // are found once they have ended.
-func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
-	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MostRows}
-	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *Event) error {
+func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
+	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}
+	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
@@ -83,7 +83,7 @@ func (c *Client) Why(ctx context.Context, db DB, key Key) ([]Event, error) {
 }
 
 // setTargets fills in where moves have led: what comes next of a row tells its slot.
-func setTargets(events []Event) {
+func setTargets(events []TimelineEntry) {
 	for i := range events[:max(len(events)-1, 0)] {
 		e, next := &events[i], events[i+1]
 		switch e.What {
@@ -93,32 +93,4 @@ func setTargets(events []Event) {
 			}
 		}
 	}
-}
-
-// SetActor says for the rest of a transaction who it is that enqueues, moves and cancels: a user of the application,
-// which the database knows only as a role. It is kept beside the role and the application_name, for Why. It has up to 500
-// bytes; of one that is refused, by a FieldError, the transaction knows nothing, and goes on. A pool is an error: it would
-// forget the actor at once.
-func SetActor(ctx context.Context, tx DB, actor string) error {
-	return setTrace(ctx, tx, "actor", actor)
-}
-
-// SetTraceParent says for the rest of a transaction which trace what it enqueues belongs to, as a W3C traceparent. The checks
-// are given it as FutureJob.TraceParent; package jobs/oteltrace does both for OpenTelemetry. The same rules hold as for SetActor:
-// it may come from a request.
-func SetTraceParent(ctx context.Context, tx DB, traceparent string) error {
-	return setTrace(ctx, tx, "parent", traceparent)
-}
-
-func setTrace(ctx context.Context, db DB, what, value string) error {
-	if db == nil || !tx.Is(db) {
-		return fmt.Errorf("set %s of the trace: it holds for the rest of a transaction: begin one, and give it here and to the calls after it", what)
-	}
-	if err := checkName(what, value, 0, maxKey); err != nil {
-		return fmt.Errorf("set %s of the trace: %w", what, err)
-	}
-	if _, err := db.ExecContext(ctx, "select set_config('prescient_trace.' || $1::text, $2, true)", what, value); err != nil {
-		return fmt.Errorf("set %s of the trace: %w", what, err)
-	}
-	return nil
 }

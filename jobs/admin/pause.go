@@ -1,4 +1,4 @@
-package jobs
+package admin
 
 import (
 	"context"
@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Paused is a job whose rows wait until it is resumed.
-type Paused struct {
+// PausedJob is a job whose rows wait until it is resumed.
+type PausedJob struct {
 	JobExec  string
 	PausedAt time.Time // UTC
 	PausedBy string    // the database role
@@ -20,19 +21,19 @@ type Paused struct {
 // Pause lets the rows of a job wait where they are: runs and catch-up claim none of them, and close slots without them.
 // A run that is under way finishes what it has claimed. It tells whether the job was not paused yet; one that was never
 // enqueued may be paused, too.
-func (c *Client) Pause(ctx context.Context, db DB, jobExec string) (bool, error) {
+func (c *Client) Pause(ctx context.Context, db jobs.DB, jobExec string) (bool, error) {
 	return c.setPaused(ctx, db, "pause", pgsql.JobPause, jobExec)
 }
 
 // Resume ends a pause. Rows whose slots have passed meanwhile are stragglers, and catch-up takes them. It tells
 // whether the job was paused.
-func (c *Client) Resume(ctx context.Context, db DB, jobExec string) (bool, error) {
+func (c *Client) Resume(ctx context.Context, db jobs.DB, jobExec string) (bool, error) {
 	return c.setPaused(ctx, db, "resume", pgsql.JobResume, jobExec)
 }
 
-func (c *Client) setPaused(ctx context.Context, db DB, verb string, stmt pgsql.Statement, jobExec string) (bool, error) {
+func (c *Client) setPaused(ctx context.Context, db jobs.DB, verb string, stmt pgsql.Statement, jobExec string) (bool, error) {
 	var changed string
-	err := checkName("job_exec", jobExec, 1, maxName)
+	err := c.jobs.ValidateName(jobExec)
 	if err == nil {
 		err = c.row(ctx, db, stmt, []any{jobExec}, &changed)
 	}
@@ -42,9 +43,9 @@ func (c *Client) setPaused(ctx context.Context, db DB, verb string, stmt pgsql.S
 	return err == nil, nil
 }
 
-// Names lists the jobs that checks were ever asked for, or that are paused, in the order of their names; limit is how many
+// JobNames lists the jobs that checks were ever asked for, or that are paused, in the order of their names; limit is how many
 // at the most.
-func (c *Client) Names(ctx context.Context, db DB, limit int) ([]string, error) {
+func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string, error) {
 	names, err := list(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error { return row.Scan(name) })
 	if err != nil {
 		return nil, fmt.Errorf("list the names of jobs: %w", err)
@@ -53,8 +54,8 @@ func (c *Client) Names(ctx context.Context, db DB, limit int) ([]string, error) 
 }
 
 // Paused lists the paused jobs in the order of their names.
-func (c *Client) Paused(ctx context.Context, db DB) ([]Paused, error) {
-	paused, err := list(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *Paused) error {
+func (c *Client) Paused(ctx context.Context, db jobs.DB) ([]PausedJob, error) {
+	paused, err := list(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *PausedJob) error {
 		var at int64
 		err := row.Scan(&p.JobExec, &at, &p.PausedBy)
 		p.PausedAt = time.UnixMicro(at).UTC()

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/engine/bridge"
+	"github.com/prescient-go/prescient/internal/tx"
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Client reads what waits and what ended, and does what operators do. It is safe for concurrent use.
+//
+// If the schema has roles (see pgsql.MakeRoles), List, Show and what reads history need a reader's rights. Pause, Resume,
+// Retry and Prune need an operator's.
+type Client struct {
+	jobs bridge.Client
+}
+
+// New returns a Client for the schema and the clock of an application's client.
+func New(client *jobs.Client) *Client { return &Client{bridge.ClientOf(client)} }
+
+// ValidateDue returns a jobs.FieldError for an instant that no check can be moved to, or put back into: the zero time, and
+// one beyond the horizon.
+func (c *Client) ValidateDue(at time.Time) error { return c.jobs.ValidateDue(at) }
+
+// RegisteredAt returns when a run last knew a job, in UTC and to the hour; the zero time: none ever did, and its checks wait
+// until one does.
+func (c *Client) RegisteredAt(ctx context.Context, db jobs.DB, jobExec string) (time.Time, error) {
+	var at time.Time
+	err := c.row(ctx, db, pgsql.JobKnown, []any{jobExec}, &at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return at, fmt.Errorf("ask who knows job %s: %w", jobExec, err)
+	}
+	return at.UTC(), nil
+}
+
+// row runs a statement that returns one row, in the caller's transaction or in one of its own.
+func (c *Client) row(ctx context.Context, db jobs.DB, stmt pgsql.Statement, args []any, dest ...any) error {
+	return tx.In(ctx, db, func(db tx.DB) error {
+		return pgsql.One(ctx, db, stmt.In(c.jobs.Schema), args, dest...)
+	})
+}
+
+// list runs a statement that only reads and returns its rows, each as scan fills it in.
+func list[T any](ctx context.Context, c *Client, db jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+	err = tx.Read(ctx, db, func(db tx.DB) error {
+		rows, err = pgsql.Collect(ctx, db, stmt.In(c.jobs.Schema), args, scan)
+		return err
+	})
+	return rows, err
+}
+
+// scanJob reads a row of the statements job_list or job_show.
+func scanJob(row *sql.Rows, j *jobs.FutureJob) error { return bridge.Scan(row, j) }
+
+func nullable(s string) sql.NullString {
+	return sql.NullString{String: s, Valid: s != ""}
+}

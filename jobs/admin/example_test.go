@@ -1,0 +1,112 @@
+package admin_test
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+)
+
+// What the examples below are given by their application.
+var (
+	ctx      = context.Background()
+	db       *sqlx.DB
+	client   *jobs.Client
+	operator *admin.Client
+	placedAt time.Time
+)
+
+func ExampleNew() {
+	operator := admin.New(client)
+	paused, err := operator.Paused(ctx, db)
+	if err != nil {
+		slog.Error("read which jobs are paused", "error", err)
+	}
+	for _, job := range paused {
+		slog.Info("paused", "job", job.JobExec, "since", job.PausedAt, "by", job.PausedBy)
+	}
+}
+
+// While the mail server is replaced, its rows wait where they are.
+func ExampleClient_Pause() {
+	changed, err := operator.Pause(ctx, db, "mail.reminder")
+	slog.Info("the job is paused", "was running", changed, "error", err)
+}
+
+func ExampleClient_Resume() {
+	changed, err := operator.Resume(ctx, db, "mail.reminder")
+	slog.Info("the job runs again", "was paused", changed, "error", err)
+}
+
+// What has happened to the checks of order 42, and what keeps one from being run.
+func ExampleClient_Timeline() {
+	entries, err := operator.Timeline(ctx, db, jobs.Key{EntityName: "order", EntityKey: "42"})
+	if err != nil {
+		slog.Error("read the timeline", "error", err)
+	}
+	for _, entry := range entries {
+		slog.Info(entry.What, "job", entry.JobExec, "at", entry.At, "slot", entry.Slot, "hindrance", entry.Hindrance)
+	}
+}
+
+// The failed checks of last week's outage, the latest first.
+func ExampleClient_History() {
+	failed, err := operator.History(ctx, db, admin.HistoryFilter{Outcome: jobs.Failed, From: placedAt, Limit: 20})
+	if err != nil {
+		slog.Error("read history", "error", err)
+	}
+	for _, row := range failed {
+		slog.Info("failed", "check", row.Key().String(), "at", row.EndedAt, "error", row.LastError)
+	}
+}
+
+// History is kept for a year.
+func ExampleClient_Prune() {
+	pruned, err := operator.Prune(ctx, db, time.Now().AddDate(-1, 0, 0), false)
+	if err != nil {
+		slog.Error("prune history", "error", err)
+	}
+	for _, part := range pruned {
+		slog.Info("dropped", "partition", part.Partition, "rows", part.Rows)
+	}
+}
+
+func ExampleClient_Stats() {
+	stats, err := operator.Stats(ctx, db, placedAt, placedAt.Add(24*time.Hour))
+	if err != nil {
+		slog.Error("read statistics", "error", err)
+	}
+	for _, s := range stats {
+		slog.Info("ended", "job", s.JobExec, "outcome", s.Outcome, "count", s.Count, "median lateness", s.LatenessP50)
+	}
+}
+
+func ExampleClient_List() {
+	waiting, err := operator.List(ctx, db, admin.Filter{JobExec: "order.unshipped", Limit: 20})
+	if err != nil {
+		slog.Error("read what waits", "error", err)
+	}
+	for _, job := range waiting {
+		slog.Info("waiting", "check", job.Key().String(), "slot", job.NextCheckAt)
+	}
+}
+
+func ExampleClient_EntityHistory() {
+	ended, err := operator.EntityHistory(ctx, db, "order", "42")
+	if err != nil {
+		slog.Error("read the history", "error", err)
+	}
+	for _, check := range ended {
+		slog.Info("ended", "check", check.Key().String(), "outcome", check.Outcome, "at", check.EndedAt)
+	}
+}
+
+// The mail server was down for a while; what failed since then is tried again in the next slot.
+func ExampleClient_Retry() {
+	retried, waiting, err := operator.Retry(ctx, db, admin.RetryFilter{JobExec: "order.unshipped", Since: placedAt}, time.Time{})
+	slog.Info("failed checks were put back", "retried", retried, "waiting already", waiting, "error", err)
+}
