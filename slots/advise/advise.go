@@ -129,11 +129,7 @@ func advise(c *Curve, rows []row, width float64) Advice {
 	if len(c.Ages) == 0 {
 		return a
 	}
-	for i, age := range c.Ages {
-		if open := 1 - c.Finished[i]; float64(age)+ahead >= 0 && (len(a.Points) == 0 || a.Points[len(a.Points)-1].Open-open >= 0.001) {
-			a.Points = append(a.Points, Point{seconds(float64(age) + ahead), open})
-		}
-	}
+	a.Points = points(c, ahead)
 	p := planner{c, cancelled / finished, width, ahead} // of which there are MinRows at least
 	a.Past.Delay = p.delays(rows)
 	if looks := p.halve(a.Past.Checks / 2); looks != nil {
@@ -143,6 +139,27 @@ func advise(c *Curve, rows []row, width float64) Advice {
 		}
 	}
 	return a
+}
+
+// points returns the points of a curve from age 0 on. It leaves out those that differ from the last one by less than a
+// thousandth, but for the end of such a plateau: what comes after it falls from there.
+func points(c *Curve, ahead float64) (list []Point) {
+	var skipped *Point // the end of a plateau
+	for i, age := range c.Ages {
+		p := Point{seconds(float64(age) + ahead), 1 - c.Finished[i]}
+		switch {
+		case float64(age)+ahead < 0:
+			continue
+		case len(list) > 0 && list[len(list)-1].Open-p.Open < 0.001:
+			skipped = &p
+			continue
+		case skipped != nil:
+			list = append(list, *skipped)
+			skipped = nil
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 // seconds is a duration in whole seconds, or the longest, as of a row that was to be looked at in the year 9999.
@@ -156,6 +173,9 @@ func (a *Advice) OpenAt(age time.Duration) float64 {
 	for i, p := range a.Points {
 		if p.Age < age {
 			continue
+		}
+		if p.Age == age {
+			return p.Open
 		}
 		if i == 0 {
 			return 1

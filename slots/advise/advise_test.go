@@ -40,3 +40,15 @@ func TestAdviceOfRowsThatWereNeverToBeLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// Three of four rows are finished in the first hour, then none for a day, and then the last ones.
+func TestAdviceKeepsTheEndOfATimeInWhichNothingIsFinished(t *testing.T) {
+	t.Parallel()
+	c := &Curve{Ages: []int64{hour, 12 * hour, 24 * hour, 25 * hour}, Finished: []float64{0.75, 0.75, 0.75, 1}}
+	a := advise(c, []row{{finished: sql.NullInt64{Int64: hour, Valid: true}, checks: 1}}, 900)
+	for age, want := range map[time.Duration]float64{time.Hour: 0.25, 12 * time.Hour: 0.25, 24 * time.Hour: 0.25, 25 * time.Hour: 0} {
+		if got := a.OpenAt(age); got != want {
+			t.Errorf("%.2f are open after %s, want %.2f", got, age, want)
+		}
+	}
+}
