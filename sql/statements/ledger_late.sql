@@ -1,14 +1,18 @@
 -- Returns the newest slots from $1 to $2 in which checks began later than the SLA of their job, at
--- most $3. A slot with a runner counts once the runner has finished; a slot that was left open
--- counts.
+-- most $3. Rows that were deferred, or ended unchecked, are no checks. A slot with a runner counts
+-- once the runner has finished; a slot that was left open counts.
 -- Called by slots.Ledger.LateSlots.
 select s.slot, coalesce(j.name, '#' || s.job) as name, sum(s.checked)::bigint as checked, sum(s.late)::bigint as late
 from (
-    select slot, job, finished + rescheduled + failed as checked, late
+    select slot, job, 0 as checked, late
     from prescient.slot_job
     where slot between $1 and $2
     union all
-    select t.slot, t.job, t.finished + t.rescheduled + t.failed, t.late
+    select slot, job, checks, 0
+    from prescient.slot_lateness
+    where slot between $1 and $2
+    union all
+    select t.slot, t.job, case when t.bucket >= 0 then t.finished + t.rescheduled + t.failed else 0 end, t.late
     from prescient.slot_run r
     join prescient.slot_tally t on t.slot = r.slot and t.job <> 0
     where r.slot between $1 and $2
