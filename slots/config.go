@@ -190,7 +190,7 @@ func (r *Runner) register(ctx context.Context) error {
 		r.jobs[number], _ = engine.Lookup(r.cfg.Registry, name)
 		return err
 	})
-	if err := r.server.Commit(ctx, &m); err != nil {
+	if err := r.server.Retry(ctx, pgsql.IsRetryable, func() error { return r.server.Commit(ctx, &m) }); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
 	return nil

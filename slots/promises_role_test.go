@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -128,4 +129,31 @@ func TestARunWritesWhereTransactionsAreReadOnlyUnlessTheySayOtherwise(t *testing
 	if result.Finished != 15 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}
+}
+
+// A role or a database may have another default than read committed.
+func TestRunnersStartAtOnceWhereTransactionsAreSerializable(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 20 {
+		w.registry.Register(fmt.Sprint("job", i), done)
+	}
+	u, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("default_transaction_isolation", "serializable")
+	u.RawQuery = query.Encode()
+	db := open(t, u.String())
+	var starting sync.WaitGroup
+	for range 16 {
+		starting.Go(func() {
+			cfg := slots.Config{DB: db, Registry: w.registry, Now: w.clock.Now, Lease: 10 * time.Second}
+			if _, err := slots.NewRunner(t.Context(), cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
 }
