@@ -191,3 +191,23 @@ func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 		}
 	}
 }
+
+// A variable of an application may be null by mistake. end_by_key takes a null for everything of the entity.
+func TestCancelByANullCancelsNothing(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, `select prescient.enqueue(job, 'order', '1', '2030-03-01', item_key => item) from unnest('{remind,alert}'::text[]) as job, unnest('{"",a}'::text[]) as item`)
+	for _, call := range []string{
+		"cancel(null, 'order', '1')",
+		"cancel('remind', null, '1')",
+		"cancel('remind', 'order', null)",
+		"cancel('remind', 'order', '1', null)",
+	} {
+		if get[bool](t, db, "select prescient."+call) {
+			t.Errorf("%s says that a check was cancelled", call)
+		}
+	}
+	if n := get[int](t, db, "select count(*) from prescient.future_job"); n != 4 {
+		t.Errorf("%d of 4 checks wait", n)
+	}
+}

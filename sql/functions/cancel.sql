@@ -1,10 +1,13 @@
--- Ends a waiting check by its key. Returns whether there was one.
+-- Ends a waiting check by its key. Returns whether there was one. There is none of a key with a null in it.
 create or replace function prescient.cancel(job_exec text, entity_name text, entity_key text, item_key text default '')
 returns boolean
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select prescient.end_by_key('cancelled', entity_name, entity_key, job_exec, item_key) > 0
+    select case
+        when job_exec is null or item_key is null then false -- which end_by_key takes for all
+        else prescient.end_by_key('cancelled', entity_name, entity_key, job_exec, item_key) > 0
+    end
 $$;
 revoke all on function prescient.cancel(text, text, text, text) from public;
