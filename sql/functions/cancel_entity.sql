@@ -1,4 +1,4 @@
--- Cancels every keyed check of the entity; returns how many.
+-- Cancels all checks of an entity that have a key. Returns their number.
 create or replace function prescient.cancel_entity(entity_name text, entity_key text)
 returns bigint
 language sql

@@ -1,6 +1,6 @@
--- Claims rows of a slot: the next page of one job, or all rows of several jobs that fit into a page together. Of the
--- jobs that are asked for, rest has those that may be claimed further, by anybody.
--- The claim is that of the token: once it exists the call returns it again.
+-- Claims rows of a slot: the next page of one job, or all rows of several jobs that fit into one
+-- page. rest: those of the given jobs that still have rows to claim.
+-- The token names the claim. A call that is repeated with the same token returns the same claim.
 create or replace function prescient.claim_rows(
     at       timestamptz,
     run_kind text,
@@ -43,7 +43,7 @@ begin
             where s.slot = at and s.job = any (numbers) and not s.drained and j.paused_at is null
             order by array_position(numbers, s.job)
         loop
-            -- Between the ids of what a claim has of several jobs there are none that others may have claimed.
+            -- The ids of a claim of several jobs are one range, so no other claim may lie in it.
             exit when rows > 0 and due.cursor > 0;
             select count(*), min(id), max(id)
             into count, low, high

@@ -1,8 +1,7 @@
--- Closes a slot when nothing of it is left to be claimed or recorded but the rows of paused jobs.
---
--- state: 'done'; 'busy' (somebody has a claim); 'left' (a job has rows to be claimed); 'again' (as left, and they came
--- behind a cursor, by a transaction from before the slot was opened). look: look for such rows in any case. own: the claim of which
--- nothing is left with the record in the same transaction.
+-- Closes a slot if no rows are left to claim or to record, except rows of paused jobs.
+-- state: 'done'; 'busy' (a runner has a claim); 'left' (a job has rows to claim); 'again' (as left,
+-- but the rows came behind a cursor, by a transaction from before the slot was opened). look: look
+-- for such rows in any case. own: the claim whose last rows are recorded in the same transaction.
 create or replace function prescient.close_slot(at timestamptz, look boolean default false, own bigint default null, out state text)
 language plpgsql
 as $$
@@ -30,7 +29,7 @@ begin
         state := 'busy';
         return;
     end if;
-    -- What is dead and of a job that was paused since goes back to where it was.
+    -- The claims of dead runners on jobs that were paused meanwhile are released.
     delete from prescient.slot_claim c where c.slot = at and c.jobs <> '{}';
     look := look or found;
     if prescient.slot_is_claimable(at) then
@@ -48,7 +47,7 @@ begin
     end if;
 
     delete from prescient.slot_claim c where c.slot = at;
-    -- Nothing is added to the tallies any more: who records has a claim.
+    -- The tallies are final: recording needs a claim.
     update prescient.slot_job s
     set finished = s.finished + n.finished,
         rescheduled = s.rescheduled + n.rescheduled,

@@ -1,6 +1,7 @@
--- Drops the months (UTC) that ended before an instant, and what the default partition and table action have from before it.
--- Returns what was dropped, with the number of rows by the table statistics; with dry_run drops nothing.
--- It never waits, as make_history_month.
+-- Drops the months (UTC) that ended before an instant, and the rows of the default partition and of
+-- table action from before it. Returns what was dropped, with the number of rows by the table
+-- statistics. With dry_run it drops nothing.
+-- It never waits for a lock; see make_history_month.
 create or replace function prescient.drop_history_months(before timestamptz, dry_run boolean default false)
 returns table (partition text, rows bigint)
 language plpgsql
@@ -10,7 +11,7 @@ as $$
 begin
     if not dry_run then
         lock table only prescient.future_job_history in access exclusive mode nowait;
-        -- To drop a month locks the default partition, too, whose bounds it changes.
+        -- Dropping a month also locks the default partition, whose bounds it changes.
         lock table prescient.future_job_history_rest in access exclusive mode nowait;
     end if;
     for partition, rows in

@@ -1,4 +1,5 @@
--- Records how an action of the caller's role that goes on has ended. Returns whether there was such an action.
+-- Records how a running action of the caller's role has ended. Returns whether there was such an
+-- action.
 create or replace function prescient.end_action(id bigint, outcome text, result text)
 returns boolean
 language sql
@@ -12,7 +13,7 @@ as $$
             ended_at = statement_timestamp()
         where a.id = end_action.id
             and a.outcome = 'running'
-            -- As the column's default has it: current_user is the owner here.
+            -- As in the default of the column: current_user is the owner here.
             and a.by_role = coalesce(nullif(current_setting('role'), 'none'), session_user)
         returning 1
     )

@@ -1,6 +1,7 @@
--- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the entity but "schedule",
--- whose rows belong to schedules; a null item_key every item. Anonymous rows are never found. Rows that are on their way
--- from another store end so when they are here. number: the job, if its name may not have committed yet.
+-- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the
+-- entity but "schedule", whose rows belong to schedules; a null item_key takes every item.
+-- Anonymous rows are never found. Rows on their way from another store end in the same way when
+-- they arrive. number: the job, if its name may not have committed yet.
 create or replace function prescient.end_by_key(
     outcome     text,
     entity_name text,
@@ -21,8 +22,8 @@ begin
     if end_by_key.job_exec = 'schedule' then
         perform prescient.require_schedules();
     end if;
-    -- First: whoever lets them wait has locked them, and is waited for. One whose slot has begun may be a copy of a row that was never
-    -- given, and has been checked where it was: it does not count.
+    -- First, because settle_rows has locked the copies, and this waits for it. A copy whose slot has begun does not
+    -- count: its row may never have been released, and have been checked in its own store.
     with marked as (
         update prescient.store_in i
         set outcome = end_by_key.outcome,

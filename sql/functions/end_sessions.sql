@@ -1,6 +1,6 @@
--- Ends the sessions that work under claims which were taken over: nothing of theirs can be committed any more, and a
--- process that was stopped in the middle of a check's transaction would keep its locks. A role may end its own
--- sessions; others end by their idle_in_transaction_session_timeout.
+-- Ends the sessions that work under claims which were taken over. They can commit nothing any more,
+-- and a stopped process would keep the locks of its check's transaction. A role may end its own
+-- sessions; other sessions end by their idle_in_transaction_session_timeout.
 create or replace function prescient.end_sessions(tokens bigint[])
 returns void
 language plpgsql

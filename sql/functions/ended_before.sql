@@ -1,7 +1,10 @@
--- Transactions with a number below this one have ended, and what they have written is seen by the next statement.
--- On Citus the number is the coordinator's, which all clients have in common and which stays when the schema moves. A transaction
--- that has written on several servers ends there while it may still be prepared where the schema is: as long as
--- one is, nothing is known. prepared: false for what was known before, such as that an event can be read.
+-- Returns a transaction number below which all transactions have ended. The next statement sees
+-- what they have written.
+-- On Citus the number is the coordinator's, which all clients share and which stays when the schema
+-- moves. A transaction that has written on several servers ends there while it may still be
+-- prepared on the schema's server. As long as one is prepared, the function knows nothing.
+-- prepared: false if the caller asks about something that was known before, such as that an event
+-- can be read.
 create or replace function prescient.ended_before(prepared boolean default true)
 returns xid8
 language plpgsql

@@ -1,20 +1,20 @@
--- Enqueues one check. A null item_key makes it anonymous. On a key that waits already, on_conflict decides:
--- keep (the waiting row stays as it is), replace (it goes to history, the new one takes its place),
--- push_back (see there; cap is for it alone) or error (unique_violation).
+-- Enqueues one check. A null item_key makes it anonymous. If the key waits already, on_conflict
+-- decides: keep (the waiting row stays), replace (it goes to history and the new row takes its
+-- place), push_back (see there; cap is only for it) or error (unique_violation).
 -- action tells what was done: inserted, kept, replaced, pushed_back or recorded.
---
--- within: any slot will do from the first one at or after check_at that is before check_at + within, in whole seconds; a
--- day has 24 hours. Which it is follows from job_exec, entity_name, entity_key and item_key alone; see place. It is fixed
--- with that. Where no slot is in there, it is the first one at or after check_at, as without within.
---
--- A trigger on future_job that suppresses the change, or changes the key, makes it end with
--- triggered_data_change_violation.
---
--- A row whose slot has begun is due, and stays so: a key that is asked for again and again is checked. But its check
--- may have begun already, and see nothing of this transaction. So the call is recorded on the row, as a request; see
--- record_request. The transaction that records the check's outcome honours it; see honour. That is action recorded; id
--- and slot are those of the row that is due. error refuses a row that is due, too. A schedule's row belongs to the
--- schedule: who changes that holds its lock, and may replace it.
+-- within: any slot from the first one at or after check_at that is before check_at + within, in
+-- whole seconds; a day has 24 hours. The slot follows from job_exec, entity_name, entity_key and
+-- item_key alone, and never changes; see place. If no slot lies in the window, it is the first one
+-- at or after check_at, as without within.
+-- The call ends with triggered_data_change_violation if a trigger on future_job suppresses the
+-- change or changes the key.
+-- A row whose slot has begun is due, and stays due: otherwise a key that is enqueued again and
+-- again would never be checked. But its check may have begun already, and see nothing of this
+-- transaction. So the call is recorded on the row, as a request; see record_request. The
+-- transaction that records the outcome of the check honours it; see honour. action is then
+-- recorded, and id and slot are those of the due row. error refuses a due row too.
+-- The row of a schedule belongs to the schedule. Its changes hold the schedule's lock, and may
+-- replace the row.
 create or replace function prescient.enqueue(
     job_exec    text,
     entity_name text,
@@ -67,8 +67,8 @@ begin
         end if;
         key := prescient.place_key(job_exec, entity_name, entity_key, item_key);
     end if;
-    -- A turn either ends the call or finds that another session has ended the conflicting row between two statements.
-    -- That does not happen a hundred times: then it is a trigger.
+    -- Each turn ends the call, or finds that another session has ended the conflicting row between two statements.
+    -- After a hundred turns the cause is a trigger.
     for turn in 1 .. 100 loop
         target := prescient.slot_target(check_at, clock, seconds, key);
         insert into prescient.future_job as f (
@@ -82,7 +82,7 @@ begin
         returning f.id, f.next_check_at, done
         into enqueue.id, enqueue.slot, enqueue.action;
         if found then
-            -- Somebody's key may have been waited for over a boundary.
+            -- The insert may have waited for another transaction's key over a boundary.
             if enqueue.slot <= coalesce(clock, clock_timestamp()) then
                 target := prescient.slot_target(check_at, clock, seconds, key);
                 update prescient.future_job f
@@ -106,8 +106,7 @@ begin
             and f.job = number
             and f.item_key = enqueue.item_key;
         continue when not found;
-        -- Whether the row is due is decided when it is locked. A check in a transaction has locked a row that is due,
-        -- and may end it.
+        -- Whether the row is due is decided once it is locked: a check in a transaction may have locked it, and end it.
         if on_conflict in ('replace', 'push_back') or on_conflict = 'error' and waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
             perform
             from prescient.future_job f

@@ -1,6 +1,7 @@
--- Enqueues many, given as arrays of one length, and counts what was done. Rows are written in the order of their keys,
--- so that two calls never wait for each other in a circle. A key given twice counts as two calls, in order. withins are
--- the within of each; null: none has one. A trigger that suppresses a row ends it with an error, as enqueue does.
+-- Enqueues many checks, given as arrays of one length, and counts what was done. It writes rows in
+-- the order of their keys, so that two calls never deadlock. A key given twice counts as two calls,
+-- in order. withins are the within of each; null: no check has one. A trigger that suppresses a row
+-- ends the call with an error, as in enqueue.
 create or replace function prescient.enqueue_many(
     job_execs    text[],
     entity_names text[],
@@ -57,13 +58,13 @@ begin
     replaced := 0;
     pushed_back := 0;
     recorded := 0;
-    -- keep, the default, asks nothing of a row whose slot has not begun: one statement, and the others one by one.
+    -- keep, the default, leaves a row whose slot has not begun: one statement. Other policies go row by row.
     if on_conflict = 'keep' then
         perform prescient.job_number(name)
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
         grid := (select width from prescient.setting);
         first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
-        -- One by one: the number of rows that Citus tells of an insert is of those that it was given.
+        -- Row by row, because Citus reports the number of given rows as that of inserted ones.
         for begun in
             with given as (
                 select
@@ -143,8 +144,8 @@ begin
         from unnest(job_execs, entity_names, entity_keys, item_keys) with ordinality as g (job_exec, entity_name, entity_key, item_key, nth)
         join prescient.future_job f
             on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key;
-        -- A key that neither was written nor waits has ended meanwhile, or a trigger suppresses it: enqueue tells
-        -- which.
+        -- A key that was not written and does not wait has ended meanwhile, or a trigger suppresses it. enqueue finds
+        -- out which.
         for begun in
             select g.*
             from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality

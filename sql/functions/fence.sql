@@ -1,8 +1,10 @@
--- Ends a transaction that records something: it fails where the claim with the token is not there any more, and leaves
--- a mark by which a runner that gets no reply finds out. ends: nothing of the claim is left to be recorded.
--- moved_to: the first instant to which it has moved rows that it had not locked before; null: to none. Their locks may have been
--- waited for over a boundary, and then it fails: they would be in a slot that has begun. Last, since it may wait for the claim, too,
--- and what was recorded already is to be known by its mark.
+-- Ends a transaction that records something. It fails if the claim with the token is gone, and
+-- leaves a mark by which a runner without a reply finds out whether it committed. ends: no rows of
+-- the claim are left to record.
+-- moved_to: the first instant to which it has moved rows that it had not locked before; null: none.
+-- It may have waited for their locks over a boundary. Then it fails, because the rows would be in a
+-- slot that has begun. That check comes last: it may wait for the claim too, and the mark has to
+-- tell of what is recorded already.
 create or replace function prescient.fence(at timestamptz, own bigint, this bigint, ends boolean, moved_to timestamptz)
 returns void
 language plpgsql

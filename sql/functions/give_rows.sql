@@ -1,23 +1,25 @@
--- How rows move to another store. No transaction spans two stores. Rows go from the source to the target in batches, by five
--- messages. Each commits by itself and may be repeated:
+-- How rows move to another store. No transaction spans two stores. Rows go from the source to the
+-- target in batches, by five messages. Each commits by itself and may be repeated:
 --
 --   1. store_rows, store_schedules: the mover reads rows in the source, where they go on waiting;
 --   2. receive_rows: the target writes copies of them into store_in, which no run reads;
---   3. give_rows: the source deletes the rows that have not changed since, and notes them in store_out. Up to here they are the
---      source's rows, and from here on the target's;
---   4. settle_rows: the target turns the copies of these rows into rows, and deletes the other copies;
+--   3. give_rows: the source deletes the rows that have not changed since, and notes them in
+--      store_out. Until now they are the source's rows, and from now on the target's;
+--   4. settle_rows: the target turns the copies of these rows into rows, and deletes the others;
 --   5. store_forget: the source deletes its note.
 --
--- So a row can be found at any moment, in the source or after that in the target: cancel in the target finds copies, too.
--- A mover writes a number of its own into the setting of the source, and give_rows fails for a mover whose number was replaced. A note
--- in store_out then belongs to a batch that is to be settled. Copies that were there before the number was written, and have no note
--- after it, belong to a batch that is never given.
---
--- Takes rows away for another store, and returns which, by their places in the arrays: those that are still the versions that
--- were read, that nobody has locked, and whose slots have not begun. With the row of a schedule, whose id is in schedules, goes the schedule; where
--- its version is '' there is no row, and it goes alone. Rows of jobs that were paused after all, and are not in paused_jobs, stay.
---
--- It holds the slots against whoever opens them, so a row that it takes away is one that no run has read.
+-- So every row can be found at any moment, in the source or later in the target: cancel in the
+-- target finds copies too.
+-- A mover writes a number of its own into the setting of the source, and give_rows fails for a
+-- mover whose number was replaced. A note in store_out then belongs to a batch that is to be
+-- settled. A batch whose copies were there before the number was written, and that has no note
+-- after it, is never released.
+-- The function takes rows away for another store and returns which, by their positions in the
+-- arrays. It takes rows that are still the versions that were read, that no transaction has locked,
+-- and whose slots have not begun. With the row of a schedule, whose id is in schedules, goes the
+-- schedule. If its version is '' the schedule has no row and goes alone. Rows of jobs that were
+-- paused meanwhile, and are not in paused_jobs, stay.
+-- It locks the slots against opening, so no run has read a row that it takes away.
 create or replace function prescient.give_rows(
     own               bigint,
     this              bigint,
@@ -62,7 +64,7 @@ begin
 
     begun := coalesce(clock, clock_timestamp());
 
-    -- Schedules before their rows, as everybody locks them.
+    -- Schedules before their rows: the order of all locks of both.
     select array_agg(s.id)
     into locked
     from (
@@ -74,7 +76,7 @@ begin
         for update of s skip locked
     ) as s;
 
-    -- One by one, so that a slot with a million rows is not read for some of them.
+    -- Row by row, so that a slot with a million rows is not read for a few of them.
     select array_agg(u.nth::integer order by u.nth), array_agg(f.place)
     into given, places
     from unnest(slots, numbers, ids, versions, schedules) with ordinality as u (slot, number, id, version, schedule, nth)
@@ -92,7 +94,7 @@ begin
             from prescient.job j
             where j.job = u.number and j.paused_at is not null and j.name <> all (paused_jobs)
         );
-    -- Schedules that did not wait, and do not.
+    -- Schedules that did not wait, and still do not.
     given := given || (
         select array_agg(u.nth::integer order by u.nth)
         from unnest(schedules, versions) with ordinality as u (schedule, version, nth)

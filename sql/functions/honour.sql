@@ -1,8 +1,9 @@
--- Does what an enqueue asked for while its row was due (request), now that the check of the row is recorded. If the row
--- has ended, it waits anew for the instant that was asked for. If it waits for a later slot, on_conflict decides as it
--- does in enqueue: keep drops the request. slot: the one that the row was in.
--- Called by everything that records an outcome, in the same transaction: record_row, rows_finish, rows_finish_alike,
--- finish_rows_apart, honour_moved; and by reschedule.
+-- Does what an enqueue has requested while its row was due, now that the check of the row is
+-- recorded. If the row has ended, a new row waits for the requested instant. If it waits for a
+-- later slot, on_conflict decides as it does in enqueue: keep drops the request. slot: the slot
+-- that the row was in.
+-- Called by everything that records an outcome, in the same transaction: record_row, rows_finish,
+-- rows_finish_alike, finish_rows_apart, honour_moved; and by reschedule.
 create or replace function prescient.honour(
     number      bigint,
     entity_name text,
@@ -19,7 +20,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    -- Null while the transaction of the first enqueue of the job goes on. Then any slot of a window will do.
+    -- Null while the transaction of the job's first enqueue is open. Then any slot of a window is right.
     name   text := (select j.name from prescient.job j where j.job = number);
     key    text := prescient.place_key(name, entity_name, entity_key, item_key);
     entry  text := prescient.trace_entry('honoured', slot);

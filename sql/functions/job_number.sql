@@ -1,6 +1,7 @@
--- number_of, for those who write rows: a new name gets its row. A number follows from the name, so nobody waits for a
--- transaction that brings the same new name and goes on: it leaves the row of table job to that one. Where that is
--- rolled back, the row is written by the next who comes, or by the first runner that knows the job.
+-- Returns the number of a job, as number_of does, and gives a new name its row: for callers that
+-- write rows. A number follows from the name, so the call does not wait for a transaction that
+-- writes the same new name: it leaves the row of table job to that one. If that transaction rolls
+-- back, the next caller writes the row, or the first runner that knows the job.
 create or replace function prescient.job_number(job_exec text)
 returns bigint
 language plpgsql

@@ -1,5 +1,6 @@
--- The jobs that have rows in a slot, found by jumping from job to job through the slot index. Without a word the
--- server expects a thousand of them, and what calls this to be worth compiling: that takes a new session 20 ms.
+-- Returns the jobs that have rows in a slot, by jumping from job to job through the slot index. The
+-- row estimate is declared: the server would expect a thousand rows, and find the caller worth
+-- compiling, which takes a new session 20 ms.
 create or replace function prescient.jobs_in_slot(at timestamptz)
 returns setof bigint
 language plpgsql

@@ -1,4 +1,5 @@
--- The bucket of a lateness in microseconds: a check of bucket n began no later than 100 ms * 2 ^ (n / 4) after its slot.
+-- Returns the bucket of a lateness in microseconds. A check of bucket n began at most 100 ms * 2 ^
+-- (n / 4) after its slot.
 create or replace function prescient.lateness_bucket(lateness bigint)
 returns smallint
 language sql

@@ -1,5 +1,6 @@
--- Takes the lock that a run holds while it checks a group, until the transaction ends: for applications that change
--- what a group's check looks at. The group of a row without a group_key is entity_name || chr(31) || entity_key.
+-- Takes the lock that a run holds while it checks a group, until the transaction ends. It is for
+-- applications that change what the group's check reads. The group of a row without a group_key is
+-- entity_name || chr(31) || entity_key.
 create or replace function prescient.lock_group(group_key text)
 returns void
 language sql

@@ -1,5 +1,6 @@
--- Looks which jobs have rows in a slot, and lets their claims begin at the first; returns how many rows there are.
--- Only where nobody has a claim: a row is then either recorded, or to be claimed.
+-- Finds the jobs that have rows in a slot, lets their claims begin at the first row, and returns
+-- the number of rows. It may only be called while no runner has a claim: then each row is either
+-- recorded or to be claimed.
 create or replace function prescient.look_into_slot(at timestamptz)
 returns bigint
 language plpgsql

@@ -27,7 +27,7 @@ begin
             using hint = 'Give it another name; rows of the month go to the default partition meanwhile.';
         return null;
     end if;
-    -- An advisory lock could be held by a login without any right here.
+    -- A table lock, because a login without any rights could hold an advisory lock.
     begin
         lock table only prescient.future_job_history in share update exclusive mode nowait;
     exception
@@ -37,8 +37,8 @@ begin
     if to_regclass('prescient.' || month_name) is not null then
         return null; -- it was made meanwhile
     end if;
-    -- Whoever ends a row in a month that has begun has to wait for the table: one that had found the default partition for it, and
-    -- waited for that, would be told that the row is none of its own any more.
+    -- A session that ends a row in a month that has begun has to wait for the parent table. If it had chosen the default
+    -- partition and waited for that, it would fail because the row no longer belongs there.
     if month_start <= clock_timestamp() then
         lock table only prescient.future_job_history in access exclusive mode nowait;
     end if;

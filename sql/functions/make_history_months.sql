@@ -1,4 +1,5 @@
--- This month and the next two; called by migrate and by every run, and nearly free when all are there.
+-- Creates the partitions of this month and the next two. migrate and every run call it. It is
+-- nearly free if all of them exist.
 create or replace function prescient.make_history_months()
 returns setof text
 language sql

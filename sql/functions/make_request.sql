@@ -1,4 +1,4 @@
--- What a caller asks for, and who it is. Called by enqueue and push_back.
+-- Returns a request as a value, with the caller. Called by enqueue and push_back.
 create or replace function prescient.make_request(
     check_at    timestamptz,
     within      integer,
@@ -12,7 +12,7 @@ language sql
 as $$
     select row(
         check_at, within, payload, group_key, on_conflict, cap, clock_timestamp(),
-        -- The caller's role, also in a function that runs with the owner's rights.
+        -- The role of the caller, also in a function that runs with the owner's rights.
         coalesce(nullif(current_setting('role'), 'none'), session_user),
         nullif(current_setting('application_name'), ''),
         left(nullif(current_setting('prescient_trace.actor', true), ''), 500),

@@ -1,7 +1,6 @@
--- The newest events of those that read_events would return from the beginning, the oldest of them first.
---
--- Called by event_newest. The bound is read before the query takes its snapshot, as in read_events. So a reader that
--- goes on after the last of these events misses none.
+-- Returns the newest of the events that read_events would return from the beginning, oldest first.
+-- Called by event_newest. It reads the bound before the query takes its snapshot, as read_events
+-- does. So a reader that continues after the last of these events misses none.
 create or replace function prescient.newest_events(most bigint)
 returns setof prescient.event_outbox
 language plpgsql

@@ -1,4 +1,4 @@
--- The number of a job: that of its row, else the one that it will get.
+-- Returns the number of a job: that of its row, or else the number that the row will get.
 create or replace function prescient.number_of(job_exec text)
 returns bigint
 language sql

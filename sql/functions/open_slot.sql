@@ -1,12 +1,11 @@
--- Lets a runner into a slot, for as long as the claim with its token lasts, and opens the slot where it is the first.
--- To be repeated with the same token as often as need be.
---
--- state: 'early' (the slot has not begun, by ahead, or is not on the grid), 'done', 'busy' (a catch-up found runners
--- at it), or 'open'. A catch-up opens a slot that is done for the rows in it that are not paused.
--- settled: no transaction can bring rows into the slot any more; the jobs are looked for anew until somebody claims.
--- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner does at once. place: where the
--- runner is among the names of the slot.
---
+-- Lets a runner into a slot for as long as the claim with its token lasts, and opens the slot if
+-- the runner is the first. It may be repeated with the same token.
+-- state: 'early' (the slot has not begun, by ahead, or is not on the grid), 'done', 'busy' (a
+-- catch-up found runners at it), or 'open'. A catch-up opens a finished slot again for its rows
+-- that are not paused. settled: no transaction can bring rows into the slot any more; until then
+-- the first claim looks for jobs again.
+-- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner
+-- does concurrently. place: the position of the runner in the names of the slot.
 create or replace function prescient.open_slot(
     at       timestamptz,
     run_kind text,
@@ -39,7 +38,7 @@ begin
         state := 'early';
         return;
     end if;
-    -- The number is taken when the slot has begun: nobody with a higher one can choose the slot any more.
+    -- The number is taken after the slot has begun: no transaction with a higher number can choose the slot.
     insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, runners, workers)
     values (at, 'open', run_kind, 0, pg_current_xact_id(), false, 1, able)
     on conflict (slot) do nothing
@@ -78,7 +77,7 @@ begin
         into stale, taken
         from prescient.slot_claim c
         where c.slot = at and c.jobs <> '{}';
-        -- First, since they may hold locks on their claims.
+        -- First, because these sessions may hold locks on their claims.
         perform prescient.end_sessions(stale);
         delete from prescient.slot_claim c where c.slot = at;
         if stale is not null then
@@ -110,7 +109,7 @@ begin
             return;
         end if;
     end if;
-    -- Here, and not when it is opened: the slot may be an old one that the ledger had forgotten, with nothing in it.
+    -- Here, and not at the opening: the slot may be an old one that the ledger has forgotten, with no rows.
     place := array_position(run.names, who);
     if place is null then
         update prescient.slot_run r set names = run.names || who where r.slot = at;

@@ -1,7 +1,8 @@
--- Deletes of the oldest events, at most so many, those that were written before an instant and that every consumer has
--- acknowledged; where that is null those of any age, if there is a consumer; with unread whoever has not read them. Notes how
--- far that went, for event_lost, and returns how many there were. By ctid, which the snapshot keeps: no plan goes through more than
--- those.
+-- Deletes the oldest events, at most so many: those that were written before an instant and that
+-- every consumer has acknowledged. A null instant takes events of any age, if there is a consumer.
+-- unread also deletes events that a consumer has not read. It records how far it went, for
+-- event_lost, and returns the number of events.
+-- It deletes by ctid, which the snapshot keeps, so no plan reads more rows than these.
 create or replace function prescient.prune_events(before timestamptz, most bigint, unread boolean)
 returns bigint
 language plpgsql
@@ -14,7 +15,7 @@ declare
     read    boolean;
     removed bigint;
 begin
-    -- Apart: Citus refuses a statement in which a delete by ctid looks for it.
+    -- Two statements: Citus refuses a delete by ctid that finds the ctid in the same statement.
     select c.* into slowest from prescient.event_consumer c order by c.mark, c.position limit 1;
     read := found;
     with gone as (

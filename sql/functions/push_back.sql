@@ -1,7 +1,9 @@
--- "It happened again": moves a waiting check later, never earlier, and with a cap no later than that long after its
--- first slot (days and months of a cap are those of UTC). One that lands in the slot it is in writes nothing, and at
--- the cap it is checked. A check whose slot has begun stays there: the call is recorded on it, with its own payload, as
--- enqueue does. within: see enqueue. Returns the slot that the check waits for; null: no such check.
+-- "It happened again": moves a waiting check later, never earlier. With a cap it moves it at most
+-- that long after its first slot (days and months of a cap are those of UTC). A check that lands in
+-- its own slot is not written, and at the cap it is checked.
+-- A check whose slot has begun stays there: the call is recorded on it, with its own payload, as
+-- enqueue does. within: see enqueue. Returns the slot that the check waits for; null: no such
+-- check.
 create or replace function prescient.push_back(
     job_exec    text,
     entity_name text,

@@ -1,5 +1,5 @@
--- push_back for a job of which only the number is certain: job_exec is null while the transaction of its first enqueue
--- goes on, and then the first slot is taken. seconds: within.
+-- push_back for a job of which only the number is certain. job_exec is null while the transaction
+-- of its first enqueue is open, and then the first slot is taken. seconds: within.
 -- Called by push_back and honour.
 create or replace function prescient.push_back_row(
     number      bigint,
@@ -34,7 +34,7 @@ begin
     if not found then
         return null;
     end if;
-    -- Asked for when the row is locked: its lock may have been waited for over a boundary.
+    -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
     if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
         if push_back_row.job_exec is distinct from 'schedule' then -- the publication of that is what the slot is for
             perform prescient.record_request(

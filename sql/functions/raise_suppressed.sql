@@ -1,4 +1,5 @@
--- Raises the error of a change of future_job that had no effect although nothing stood in its way. change names it.
+-- Raises the error of a change of future_job that had no effect although nothing prevented it.
+-- change names it.
 create or replace function prescient.raise_suppressed(change text)
 returns void
 language plpgsql

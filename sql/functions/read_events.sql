@@ -1,5 +1,5 @@
--- The events after one, of those before which none will come any more; none where some after it were removed, unless
--- that is the beginning.
+-- Returns the events after a position, up to those before which no more can come. It returns none
+-- if later events were already removed, unless the position is the beginning.
 create or replace function prescient.read_events(after_mark xid8, after_position bigint, most bigint)
 returns setof prescient.event_outbox
 language plpgsql

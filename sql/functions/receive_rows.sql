@@ -1,5 +1,6 @@
--- Writes copies of rows of another store, as JSON: of future_job, and for schedules of schedule and schedule_drop; '': none.
--- Jobs that are paused there, paused_jobs, are paused here before any of their rows can be; those that were not come back.
+-- Writes copies of rows of another store, given as JSON: of future_job, and for schedules of
+-- schedule and schedule_drop; '': none. Jobs that are paused there (paused_jobs) are paused here
+-- before their rows can be checked. It returns the jobs that were not paused here.
 create or replace function prescient.receive_rows(
     source      text,
     this        bigint,

@@ -1,5 +1,5 @@
--- Records what an operator has asked for, in the name of the caller's role. outcome and result are those so far.
--- Operators may not write to table action, so that they cannot change what is recorded.
+-- Records an action of an operator, in the name of the caller's role. outcome and result are those
+-- so far. Operators may not write to table action, so that they cannot change what is recorded.
 create or replace function prescient.record_action(
     actor     text,
     what      text,

@@ -1,7 +1,7 @@
--- Records on a row whose slot (at) has begun what an enqueue asks for; see honour. A request that the row has already
--- is to on_conflict what a waiting row is: keep leaves it, replace takes its place, push_back moves it to a later
--- instant. It waits for a transaction that has locked the row. Returns false if the row is no longer in the slot; then
--- the caller looks again.
+-- Records on a row whose slot (at) has begun what an enqueue requests; see honour. If the row has a
+-- request already, on_conflict treats it as a waiting row: keep leaves it, replace takes its place,
+-- push_back moves it to a later instant. It waits for a transaction that has locked the row.
+-- Returns false if the row is no longer in the slot; then the caller looks again.
 -- Called by enqueue and push_back.
 create or replace function prescient.record_request(at timestamptz, number bigint, row_id bigint, asked prescient.request)
 returns boolean

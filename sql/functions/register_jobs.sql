@@ -1,5 +1,6 @@
--- For runs: the numbers of the jobs they know, and that they know them. slas are in microseconds; null: none. A row that
--- somebody has locked, to pause the job perhaps, is left to a later run.
+-- Returns to a run the numbers of the jobs that it knows, and records that it knows them. slas are
+-- in microseconds; null: none. It leaves a row that another session has locked, perhaps to pause
+-- the job, to a later run.
 create or replace function prescient.register_jobs(names text[], slas bigint[])
 returns table (name text, job bigint)
 language plpgsql
@@ -9,13 +10,13 @@ declare
     clock    timestamptz := clock_timestamp();
     patience text;
 begin
-    -- In the order of their names, so that two calls never wait for each other in a circle.
+    -- In the order of the names, so that two calls never deadlock.
     return query
     select g.name, prescient.job_number(g.name)
     from (select distinct u.name from unnest(names) as u (name) order by u.name) as g;
 
-    -- Any login may hold the advisory locks for which job_number does not wait. So runs write a name down without them,
-    -- and leave it to a later run only if a transaction that brings it is not at its end.
+    -- Any login may hold the advisory locks for which job_number does not wait. So runs write a name without them. They
+    -- leave it to a later run only if a transaction that writes the name is still open.
     if exists (select from unnest(names) as u (name) where not exists (select from prescient.job j where j.name = u.name)) then
         patience := current_setting('lock_timeout');
         begin

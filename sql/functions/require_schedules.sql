@@ -1,6 +1,7 @@
--- Fails unless the caller may change schedules. The rows of job "schedule" say what schedules publish next, so who may not
--- write the table schedule may not write them either.
--- Called by the functions for applications, which run with the owner's rights: the caller is the role of the session.
+-- Fails unless the caller may change schedules. The rows of job "schedule" say what schedules
+-- publish next, so a role that may not write the table schedule may not write them either.
+-- Called by the functions for applications, which run with the owner's rights: the caller is the
+-- role of the session.
 create or replace function prescient.require_schedules()
 returns void
 language plpgsql

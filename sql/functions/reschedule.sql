@@ -1,5 +1,6 @@
--- Moves a waiting check to the slot of another instant, earlier or later, also one that is due. A request that it has
--- by then is not for another instant than this one: it is honoured at once. Returns the slot; null: no such check.
+-- Moves a waiting check to the slot of another instant, earlier or later, also a due one. If the
+-- row has a request for the same instant by then, it is honoured at once. Returns the slot; null:
+-- no such check.
 create or replace function prescient.reschedule(
     job_exec    text,
     entity_name text,
@@ -37,7 +38,7 @@ begin
     if not found then
         return null;
     end if;
-    -- Asked for when the row is locked: its lock may have been waited for over a boundary.
+    -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
     target := prescient.slot_target(check_at, clock);
     update prescient.future_job f
     set next_check_at = target,

@@ -1,7 +1,7 @@
--- Puts failed checks that ended since an instant, at most so many, back into the slot for another instant, with a clean
--- error count; they leave history and keep their id. A key that waits already stays as it is, and so does its failed
--- row. Null takes every job, entity_name or entity_key. Checks of job "schedule" stay: they belong to schedules, and
--- could publish an event again.
+-- Puts failed checks that ended since an instant, at most so many, back into the slot for another
+-- instant, with a clean error count. They leave history and keep their id. A key that waits already
+-- stays as it is, and so does its failed row. Null takes every job, entity_name or entity_key.
+-- Checks of job "schedule" stay: they belong to schedules, and could publish an event again.
 create or replace function prescient.retry_failed(
     job_exec    text,
     entity_name text,
@@ -52,7 +52,7 @@ begin
         limit most
         for update
     ) as h;
-    -- Asked for when the rows are locked: their locks may have been waited for over a boundary.
+    -- The slot is chosen once the rows are locked: the wait for their locks may have crossed a boundary.
     target := prescient.slot_target(check_at, clock);
     for row_id in
         with failed as materialized (

@@ -1,6 +1,7 @@
--- How many rows a job has in a slot, up to 1,000; above that an estimate: the range of their ids is cut into 32 parts, and
--- in each the place of the 32nd row, or all rows where they are fewer, tells how many it has. So it is seen that rows came in
--- bursts, and 2,100 entries of the index are read at the most.
+-- Counts the rows of a job in a slot up to 1,000, and estimates above. It divides the range of
+-- their ids into 32 parts. In each part the position of the 32nd row, or the count of a smaller
+-- part, tells how many rows the part has. So bursts are seen, and at most 2,100 entries of the
+-- index are read.
 create or replace function prescient.rows_in_slot(at timestamptz, number bigint)
 returns bigint
 language plpgsql

@@ -1,4 +1,4 @@
--- Fails where the transaction is not the one of this number: the check has ended that one.
+-- Fails unless the transaction has this number: otherwise the check has ended its transaction.
 create or replace function prescient.same_check(transaction text)
 returns void
 language plpgsql

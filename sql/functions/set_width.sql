@@ -1,8 +1,9 @@
--- Changes the distance between two slots and moves waiting rows onto the new grid, upward only, in the caller's
--- transaction. Refused while a slot is open, and while rows are due: the ledger begins anew after the change, so
--- nobody would see that their slot was missed. Returns how many rows were moved.
--- It waits for transactions that are open no longer than a runner waits for it, since everybody waits behind it, and longer than
--- deadlock_timeout, after which autovacuum gives way.
+-- Changes the distance between two slots and moves waiting rows onto the new grid, only upward, in
+-- the caller's transaction. It is refused while a slot is open, and while rows are due: the ledger
+-- begins anew after the change, so their missed slot would be forgotten. Returns how many rows were
+-- moved.
+-- It waits for open transactions no longer than a runner waits for it, because every session waits
+-- behind it, and longer than deadlock_timeout, after which autovacuum gives way.
 create or replace function prescient.set_width(new_width interval, clock timestamptz default null)
 returns bigint
 language plpgsql
@@ -24,7 +25,7 @@ begin
             using errcode = 'check_violation', constraint = 'setting_width', table = 'setting';
     end if;
     new_width := seconds::double precision * interval '1 second';
-    -- Nothing to do; the ledger would forget what was missed.
+    -- Nothing changes, and a new ledger would forget missed slots.
     if exists (select from prescient.setting where width = new_width) then
         return 0;
     end if;
@@ -76,7 +77,7 @@ begin
         since = prescient.slot_floor(now, new_width) + new_width;
     alter table prescient.future_job drop constraint future_job_on_grid;
     update prescient.future_job
-    -- slot_ceil, of what is immutable alone: the sum is one without a time zone.
+    -- slot_ceil from immutable parts: the sum is without a time zone.
     set next_check_at = prescient.slot_floor(
             (next_check_at at time zone 'UTC' + (new_width - interval '1 microsecond')) at time zone 'UTC', new_width
         ),

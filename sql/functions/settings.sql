@@ -1,5 +1,5 @@
--- The settings, for roles that may execute functions and read no table.
--- functions: the hash of the functions in the schema, see migrate up; functions_at: when they were applied.
+-- Returns the settings, for roles that may execute functions and read no table. functions: the hash
+-- of the functions in the schema, see migrate up. functions_at: when they were applied.
 create or replace function prescient.settings()
 returns table (
     width          interval,

@@ -1,8 +1,9 @@
--- Lets the rows of a batch wait that were given, with numbers of this store, and drops the copies of the others. A row
--- keeps its slot, or waits for the next one where that is none here or has begun. It ends in history where it was
--- cancelled on its way, and as replaced where its key waits here already, which is the later word; one that is due here
--- takes it as a request. A schedule that is here already likewise keeps its own row. Once more it finds nothing of the
--- batch.
+-- Lets the released rows of a batch wait, with numbers of this store, and drops the copies of the
+-- others. A row keeps its slot, or waits for the next slot if its own does not exist here or has
+-- begun.
+-- A row that was cancelled on its way ends in history. One whose key waits here already ends as
+-- replaced, because the waiting row is the later word; a due row takes it as a request. A schedule
+-- that is here already likewise keeps its own row. A repeated call finds nothing of the batch.
 create or replace function prescient.settle_rows(
     source      text,
     this        bigint,
@@ -27,7 +28,7 @@ declare
     moved text;
 begin
     lock table prescient.future_job in row exclusive mode;
-    -- Whoever cancels a copy waits for this transaction, and then finds the row that waits.
+    -- A session that cancels a copy waits for this transaction, and then finds the waiting row.
     perform
     from prescient.store_in i
     where i.source = settle_rows.source and i.batch = this
@@ -42,8 +43,8 @@ begin
         order by name
     ) as names;
 
-    -- As for an enqueue: the check of a row that is due here may have begun before the row that arrives was asked for.
-    -- So that one is recorded as a request. A check in a transaction holds the lock, and ends first.
+    -- As in enqueue: the check of a row that is due here may have begun before the arriving row was enqueued. So the
+    -- arriving row is recorded as a request. A check in a transaction holds the lock, and ends first.
     begun := coalesce(clock, clock_timestamp());
     if exists (select from prescient.future_job f where f.next_check_at <= begun) then
         for due in
@@ -71,7 +72,7 @@ begin
             perform prescient.record_request(due.next_check_at, due.job, due.id, due.request);
         end loop;
     end if;
-    -- Asked for when those are locked: that may have taken over a boundary.
+    -- The slot is chosen once the rows are locked: the wait may have crossed a boundary.
     first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
 
     with arriving as (
@@ -87,7 +88,7 @@ begin
         on conflict (id) do nothing
         returning id
     ), counted as (
-        -- backfills is the number of a transaction of the other store.
+        -- backfills is a transaction number of the other store.
         insert into prescient.schedule_drop (id, dropped, runs, last_at, dropped_at)
         select d.id, d.dropped, d.runs, d.last_at, d.dropped_at
         from arriving a

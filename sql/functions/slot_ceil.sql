@@ -1,7 +1,8 @@
--- The first slot at or after an instant. The grid starts at the Unix epoch. Every width divides 24 hours, so every grid contains every
--- midnight UTC.
--- Stable although the result depends on the arguments alone: adding an interval is not immutable in general, and as stable the
--- function becomes a part of the statement that uses it instead of a call for each row.
+-- Returns the first slot at or after an instant. The grid starts at the Unix epoch. Every width
+-- divides 24 hours, so every grid contains every midnight UTC.
+-- It is stable although the result depends only on the arguments: adding an interval is not
+-- immutable in general, and a stable function becomes a part of the statement that uses it instead
+-- of a call for each row.
 create or replace function prescient.slot_ceil(at timestamptz, width interval)
 returns timestamptz
 language sql
@@ -12,7 +13,7 @@ as $$
     select date_bin(width, at + (width - interval '1 microsecond'), timestamptz '1970-01-01 00:00:00+00')
 $$;
 
--- The same for the width that the database has.
+-- The same for the width of the database.
 create or replace function prescient.slot_ceil(at timestamptz)
 returns timestamptz
 language sql

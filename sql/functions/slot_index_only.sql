@@ -1,6 +1,6 @@
--- For statements of the transaction that come after it: where they read slots, the planner is to go through the slot index in
--- its order; see SlotIndexOnly. A setting is made by a query of a table where that table is, which on Citus is another server.
--- A procedure, which returns no rows.
+-- Makes the planner read slots through the slot index, in its order, in the later statements of the
+-- transaction; see SlotIndexOnly. A query of a table makes a setting on the server of that table,
+-- which on Citus is another one. It is a procedure, because it returns no rows.
 create or replace procedure prescient.slot_index_only()
 language plpgsql
 as $$

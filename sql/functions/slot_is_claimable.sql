@@ -1,4 +1,4 @@
--- Whether a job of a slot has rows that may be claimed.
+-- Reports whether a job of a slot has rows to claim.
 create or replace function prescient.slot_is_claimable(at timestamptz)
 returns boolean
 language plpgsql

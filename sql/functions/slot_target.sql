@@ -1,9 +1,11 @@
--- The slot a check asked for at an instant goes to: never before the instant, and never a slot that has begun. With
--- within, in seconds, it is the one that place gives a key.
--- It takes the number of its transaction before it asks the clock. So whoever opens the slot it chooses has a higher
--- number, and knows from that which transactions may still bring rows into it; see open_slot.
--- The clock is asked here, where the number was taken, and not where a query finds the setting: on Citus that is another server.
--- In PL/pgSQL, which keeps the plan: an SQL function is planned anew by each enqueue, at a third of its cost.
+-- Returns the slot of a check for an instant: never before the instant, and never a slot that has
+-- begun. With within, in seconds, it is the slot that place gives a key.
+-- It takes the number of its transaction before it asks the clock. So the runner that opens the
+-- chosen slot has a higher number, and knows from it which transactions may still bring rows into
+-- the slot; see open_slot. It asks the clock itself, where the number was taken: a query asks it
+-- where the setting is, which on Citus is another server.
+-- It is in PL/pgSQL, which keeps the plan: each enqueue would plan an SQL function anew, at a third
+-- of its cost.
 create or replace function prescient.slot_target(
     at     timestamptz,
     clock  timestamptz default null,

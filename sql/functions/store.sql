@@ -1,4 +1,4 @@
--- Which store this is, and whether it is being drained, for applications, too.
+-- Returns which store this is, and whether it is being drained. Applications may call it.
 create or replace function prescient.store()
 returns table (store text, draining_since timestamptz, draining_by text)
 language sql

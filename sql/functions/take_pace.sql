@@ -1,7 +1,9 @@
--- Gives a run the next instants at which so many checks may begin, one every spacing. Returns how far ahead the first is, which
--- may be in the past. With one new key of a hundred, keys are forgotten that no run has asked for in an hour: those in about a
--- hundred pages of the table, which are some 2,000 keys, however many there are.
--- Runs have a few instants each, so one that is further ahead than ten minutes is of a clock that was set back.
+-- Gives a run the next instants at which so many checks may begin, one every spacing. Returns how
+-- far ahead the first is; it may be in the past. With one new key of a hundred it forgets keys that
+-- no run has asked for in an hour: those in about a hundred pages of the table, which are some
+-- 2,000 keys, however many there are.
+-- A run takes a few instants at a time, so an instant more than ten minutes ahead comes from a
+-- clock that was set back.
 create or replace function prescient.take_pace(number bigint, of_key text, checks integer, spacing interval)
 returns interval
 language plpgsql
@@ -11,7 +13,7 @@ declare
     next_free timestamptz;
     is_new    boolean;
 begin
-    -- What a server that dies forgets are instants that have passed.
+    -- A server that crashes loses only instants that have passed.
     perform set_config('synchronous_commit', 'off', true);
     insert into prescient.job_pace as p (job, key, free_at)
     values (number, of_key, statement_timestamp() + taken)

@@ -1,5 +1,5 @@
--- Gives a run places: as many as it wants of each key, or as are left of those that there are. A key of which it gets none does
--- not come back. What it has it keeps, so it may be asked again, also for more.
+-- Gives a run permits: of each key as many as it wants, or as are left. A key without permits does
+-- not come back. The run keeps what it has, so it may ask again, also for more.
 create or replace function prescient.take_places(number bigint, keys text[], wanted integer[], most integer, own bigint, lease interval)
 returns table (key text, places integer)
 language plpgsql
@@ -8,9 +8,9 @@ as $$
 declare
     taken integer[];
 begin
-    -- The others' places are counted by a statement after the lock, and so as they are.
+    -- A statement after the lock counts the permits of other runs, so the count is current.
     perform pg_advisory_xact_lock(hashtextextended('prescient.places ' || number, 0));
-    -- Those of any key: nobody may ever ask for that of a run that has died.
+    -- Of any key: no run may ever ask again for the key of a run that has died.
     delete from prescient.job_place p
     where p.job = number and p.token <> own and p.allocated_until < statement_timestamp();
     taken := array(

@@ -1,4 +1,4 @@
--- A trace as it is told where the ledger is another.
+-- Returns a trace as it is told in a store with another ledger.
 create or replace function prescient.trace_abroad(trace text)
 returns text
 language sql

@@ -1,7 +1,9 @@
--- Of a check that asked for another: its slot in seconds since 1970, the place of its runner among those of the slot, how late it
--- was in milliseconds, and how long it took in microseconds. Null for a line of a trace that is none. The short form is base64 of 9 bytes:
--- 4 are the slot, one the place, two the lateness, two the duration, of both 4 bits for how many bits were left out and 12 for the
--- others. The long form is that of trace_entry, and has no place but the name.
+-- Returns the trace entry of a check that asked for another one: its slot in seconds since 1970,
+-- the position of its runner in the names of the slot, its lateness in milliseconds, and its run
+-- time in microseconds. Null for a line that is no such entry.
+-- The short form is base64 of 9 bytes: 4 for the slot, one for the position, two for the lateness,
+-- two for the run time. Of the last two, 4 bits tell how many bits were left out, and 12 are the
+-- others. The long form is that of trace_entry, which has the name instead of the position.
 create or replace function prescient.trace_check(line text)
 returns bigint[]
 language sql

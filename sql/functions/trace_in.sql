@@ -1,4 +1,5 @@
--- An entry that was made for slot 'epoch', for another one. It depends on nothing else, and so may be a part of any statement.
+-- Moves an entry that was made for slot 'epoch' to another slot. It depends on nothing else, so it
+-- may be a part of any statement.
 create or replace function prescient.trace_in(entry text, slot timestamptz)
 returns text
 language sql

@@ -1,4 +1,4 @@
--- A line of a trace as JSON, in the long form of trace_entry.
+-- Returns a line of a trace as JSON, in the long form of trace_entry.
 create or replace function prescient.trace_value(line text)
 returns jsonb
 language sql

@@ -1,5 +1,5 @@
--- A trace with one more entry, of which the newest 20 are kept; null: none. In SQL, so that it is a part of the statement
--- that uses it. A text is a third of an array of them.
+-- Returns a trace with one more entry. It keeps the newest 20; null: none. It is in SQL, so that it
+-- is a part of the statement that uses it. A text takes a third of the space of an array.
 create or replace function prescient.traced(trace text, entry text)
 returns text
 language sql

@@ -1,4 +1,5 @@
--- Sets how long the statements that come after it wait for a lock: here, and where the tables are.
+-- Sets how long the later statements of the transaction wait for a lock: here, and on the servers
+-- of the tables.
 create or replace procedure prescient.wait_for_locks(most text)
 language plpgsql
 as $$

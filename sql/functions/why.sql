@@ -1,13 +1,15 @@
--- Everything that is known of the checks of an entity, in order: of each row, ended or waiting, how it was asked for, each
--- entry of its trace, and how it ended or what it waits for. A null job_exec takes every job, a null item_key every item;
--- anonymous rows are found once they have ended.
---
--- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width, retried, moved (see
--- trace_entry); an outcome, see future_job_history; waiting; or arriving, of one that is on its way here from another
--- store. slot: the one that the row was in; target: of enqueued and recorded, the instant that was asked for; within:
--- the window after it in which any slot would have done. run, opened_at, closed_at: what the ledger has of the slot,
--- where the run of it is part of the story. hindrance: what stands in the way of a row that waits: paused, unregistered
--- (no run of the last 7 days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
+-- Returns everything that is known of the checks of an entity, in order: of each row, ended or
+-- waiting, how it was requested, each entry of its trace, and how it ended or what it waits for. A
+-- null job_exec takes every job, a null item_key every item. Anonymous rows are found once they
+-- have ended.
+-- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width,
+-- retried, moved (see trace_entry); an outcome, see future_job_history; waiting; or arriving, of a
+-- row on its way here from another store. slot: the one that the row was in. target: of enqueued
+-- and recorded, the requested instant. within: the window after it in which any slot would have
+-- done.
+-- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the story.
+-- hindrance: what keeps a waiting row from its check: paused, unregistered (no run of the last 7
+-- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
 -- after its slot was closed). moved_from, moved_to: the stores, of moved.
 create or replace function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
 returns table (
@@ -98,7 +100,7 @@ begin
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select prescient.trace_value(t.line) as value offset 0) as e
-        -- Who cancelled or replaced it is with the outcome.
+        -- The outcome tells who cancelled or replaced it.
         where e.value ->> 'what' is distinct from s.what
         union all
         select

@@ -1,4 +1,4 @@
--- The seconds of a window; null: there is none.
+-- Returns the seconds of a window; null: there is none.
 create or replace function prescient.within_seconds(within interval)
 returns integer
 language sql
