@@ -12,6 +12,7 @@ declare
     taken     interval := checks * spacing;
     next_free timestamptz;
     is_new    boolean;
+    percent   real; -- of the table, to look for keys to forget
 begin
     -- A server that crashes loses only instants that have passed.
     perform set_config('synchronous_commit', 'off', true);
@@ -25,12 +26,11 @@ begin
     )
     returning p.free_at, p.xmax = 0 into next_free, is_new;
     if is_new and random() < 0.01 then
+        percent := least(100, 100 * 100 / greatest(pg_relation_size('prescient.job_pace') / 8192.0, 1));
         delete from prescient.job_pace p
         where p.ctid = any (array(
             select o.ctid
-            from prescient.job_pace o tablesample system (
-                least(100, 100 * 100 / greatest(pg_relation_size('prescient.job_pace') / 8192.0, 1))
-            )
+            from prescient.job_pace o tablesample system (percent)
             where o.job = number and o.free_at < statement_timestamp() - interval '1 hour'
             for update skip locked
         ));
