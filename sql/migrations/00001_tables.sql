@@ -1,4 +1,4 @@
--- Every table, with its types and indexes. The functions are in ../functions: migrate up applies them after the last migration.
+-- Every table, with its types and indexes. migrate up applies the functions in ../functions after the last migration.
 
 -- For the script that `migrate print` writes. Migrate checks both before it creates anything.
 do $$
@@ -46,9 +46,9 @@ comment on column prescient.setting.width is 'distance between two slots; change
 comment on column prescient.setting.usable_from is 'the lowest version of code that may use the schema: a migration that does more than add raises it';
 comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
 comment on column prescient.setting.functions is 'the hash of the functions in the schema, as migrate up applied them; functions_at: when';
-comment on column prescient.setting.store is 'tells this store from others; given when rows are first moved from it or to it';
-comment on column prescient.setting.draining_since is 'since when rows are to be put into other stores; null: the store is not drained';
-comment on column prescient.setting.mover is 'who may take rows away to other stores: the last one who began to';
+comment on column prescient.setting.store is 'identifies this store among others; set when rows are first moved from it or to it';
+comment on column prescient.setting.draining_since is 'since when new rows belong into other stores; null: the store is not drained';
+comment on column prescient.setting.mover is 'the only mover that may take rows away to other stores: the last one that began';
 
 insert into prescient.setting (since, schema_version)
 values (
@@ -80,13 +80,13 @@ create table prescient.job (
 );
 
 comment on table prescient.job is 'the number of each job_exec that was ever enqueued, paused or registered; a name keeps its number for ever';
-comment on column prescient.job.paused_at is 'since when no run claims rows of the job; null: it is not paused';
-comment on column prescient.job.registered_at is 'when a run last knew the job, to the hour; null: none ever did';
-comment on column prescient.job.sla is 'how long after its slot a check is to begin at the latest, as the last run had it registered; null: nothing is promised';
+comment on column prescient.job.paused_at is 'since when runs claim no rows of the job; null: it is not paused';
+comment on column prescient.job.registered_at is 'when a run last registered the job, to the hour; null: never';
+comment on column prescient.job.sla is 'how long after its slot a check may begin at the latest, as the last run registered it; null: no SLA';
 
--- What the columns of a row may be. Domains: a check of the table would be read anew from the catalog by every statement that writes a
--- row, for all columns, and was a quarter of the time that the server needs for an enqueue.
--- The sum of the names stays below what a b-tree entry may hold.
+-- The values of a row's columns. They are domains, because every statement that writes a row reads the checks of the
+-- table from the catalog again: that was a quarter of the server's time for an enqueue. The names together stay below
+-- the size of a b-tree entry.
 create domain prescient.entity_name as text constraint entity_name_is_1_to_200_bytes check (octet_length(value) between 1 and 200);
 create domain prescient.entity_key as text constraint entity_key_is_1_to_500_bytes check (octet_length(value) between 1 and 500);
 create domain prescient.item_key as text constraint item_key_is_at_most_500_bytes check (octet_length(value) <= 500);
@@ -96,13 +96,13 @@ create domain prescient.group_key as text constraint group_key_is_1_to_500_bytes
 create domain prescient.instant as timestamptz constraint future_job_in_range
     check (value between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00');
 create domain prescient.counter as integer constraint future_job_counts check (value >= 0);
--- As text, because that is what runs read, and 2 kB of numbers such as 1e131071 are a gigabyte of it. The error of a
+-- The size as a text, because runs read it as a text: 2 kB of numbers such as 1e131071 are a gigabyte. The error of a
 -- domain has the name of its constraint in it, so the name says the limit.
 create domain prescient.payload as jsonb constraint payload_is_at_most_1048576_bytes_as_text check (octet_length(value::text) <= 1048576);
 create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
 
--- What an enqueue asked for on a row whose slot had begun. Its domains check the values now, since the row that comes
--- of it is written by a run.
+-- What an enqueue requested on a row whose slot had begun. Its domains check the values at once, because a run writes
+-- the row that comes of the request.
 create type prescient.request as (
     check_at       prescient.instant,
     within         prescient.seconds_within,
@@ -130,11 +130,11 @@ create table prescient.future_job (
     error_count    prescient.counter     not null default 0,
     last_error     prescient.error_text,
     spent          interval              not null default '0',
-    -- Beside what a move changes, too: of an update WAL has what lies between the first and the last change.
+    -- Beside the other columns that a move changes: WAL holds everything between the first and the last changed byte.
     trace          text,
     payload        prescient.payload,
     enqueued_at    timestamptz           not null default clock_timestamp(),
-    -- The caller's role: current_user is the owner in a function that runs with the owner's rights.
+    -- The role of the caller: current_user is the owner in a function that runs with the owner's rights.
     enqueued_by    prescient.label       not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
     enqueued_app   prescient.label                default nullif(current_setting('application_name'), ''),
     enqueued_actor prescient.label                default left(nullif(current_setting('prescient_trace.actor', true), ''), 500),
@@ -144,30 +144,30 @@ create table prescient.future_job (
     -- Null in nearly every row, and then it takes no byte.
     request        prescient.request,
 
-    -- The slot index: a run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
-    -- id has no index of its own; each further index costs 30-100 % of the write rate.
+    -- The slot index. A run reads, deletes and moves rows by equality on the slot and the job, in the order of ids.
+    -- id has no index of its own: each further index costs 30 to 100 % of the write rate.
     constraint future_job_pkey primary key (next_check_at, job, id),
 
     constraint future_job_on_grid check (
         next_check_at = date_bin(interval '15 minutes', next_check_at, timestamptz '1970-01-01 00:00:00+00')
     )
 )
--- A slot's rows leave all at once; vacuum soon, so that the space serves the next slot.
+-- The rows of a slot leave together. Vacuum runs soon after, so that the next slot uses their space.
 with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 comment on column prescient.future_job.job is 'the number of the job_exec, see table job and function number_of';
-comment on column prescient.future_job.item_key is 'tells apart two checks of one job on one entity; null: anonymous, found by nobody';
-comment on column prescient.future_job.group_key is 'rows of one group are checked together by a job that is registered so; null: the entity is its own group';
-comment on column prescient.future_job.first_check_at is 'the first slot the row waited for; nothing changes it';
+comment on column prescient.future_job.item_key is 'distinguishes checks of one job on one entity; null: anonymous, no key finds the row';
+comment on column prescient.future_job.group_key is 'a job that is registered for groups checks the rows of one group together; null: the entity is the group';
+comment on column prescient.future_job.first_check_at is 'the first slot of the row; never changes';
 comment on column prescient.future_job.check_count is 'checks that returned without an error';
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
-comment on column prescient.future_job.enqueued_app is 'the application_name of who enqueued it; enqueued_actor: the setting prescient_trace.actor, 500 characters of it at the most';
-comment on column prescient.future_job.enqueued_trace is 'the trace that it was enqueued in, as a W3C traceparent: the setting prescient_trace.parent, 500 characters of it at the most';
-comment on column prescient.future_job.asked_for is 'the instant that was asked for; null: first_check_at';
-comment on column prescient.future_job.asked_within is 'seconds from the instant that was asked for in which any slot would have done; null: there was no choice';
+comment on column prescient.future_job.enqueued_app is 'the application_name of the caller that enqueued it; enqueued_actor: the setting prescient_trace.actor, at most 500 characters';
+comment on column prescient.future_job.enqueued_trace is 'the W3C traceparent of the caller: the setting prescient_trace.parent, at most 500 characters';
+comment on column prescient.future_job.asked_for is 'the requested instant; null: first_check_at';
+comment on column prescient.future_job.asked_within is 'seconds after the requested instant in which any slot was right; null: no window';
 comment on column prescient.future_job.request is
-    'what an enqueue asked for while the row was due: the record of its check honours it; null: nothing';
-comment on column prescient.future_job.trace is 'what has happened to it, see function trace_entry; null: nothing';
+    'what an enqueue requested while the row was due; the record of its check honours it; null: nothing';
+comment on column prescient.future_job.trace is 'what has happened to the row, see function trace_entry; null: nothing';
 comment on column prescient.future_job.spent is 'run time of all checks so far';
 
 -- The natural key: enqueue's on conflict, cancel and reschedule by key, cancel by entity (its first two columns).
@@ -180,12 +180,12 @@ create index future_job_group
 on prescient.future_job (group_key, next_check_at)
 where group_key is not null;
 
--- How a row ended. A domain, because every statement that ends a row would read a check of the table from the catalog again, which is
--- a tenth of what recording one costs.
+-- How a row ended. It is a domain, because every statement that ends a row would read a check of the table from the
+-- catalog again: a tenth of the cost of recording a row.
 create domain prescient.outcome as text
     constraint outcome_named check (value in ('done', 'cancelled', 'replaced', 'failed', 'max_checks', 'horizon', 'past', 'deadline', 'skipped'));
 
--- What ended, and how. One partition a month, so that retention drops a table and deletes nothing.
+-- Rows that ended, and how. There is one partition a month, so that retention drops a table and deletes nothing.
 create table prescient.future_job_history (
     id             bigint                not null,
     job_exec       prescient.entity_name not null,
@@ -219,23 +219,24 @@ partition by range (finished_at);
 comment on column prescient.future_job_history.slot is 'the slot the row was in when it ended';
 comment on column prescient.future_job_history.request is
     'the request that the row had when it ended. If the row was cancelled, so was the request; else another row came of it';
-comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null when none ran';
-comment on column prescient.future_job_history.duration is 'run time of the last check; null when none ran';
+comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null: no check ran';
+comment on column prescient.future_job_history.duration is 'run time of the last check; null: no check ran';
 
 -- jobs history, stats and prune: by time.
 create index future_job_history_finished_at on prescient.future_job_history using brin (finished_at);
 
--- jobs history, jobs retry: the trace of an entity.
+-- jobs history, jobs retry: by entity.
 create index future_job_history_entity on prescient.future_job_history (entity_name, entity_key);
 
--- status: what gave up lately, which is little.
+-- status: rows that failed lately, which are few.
 create index future_job_history_failed on prescient.future_job_history (finished_at) where outcome = 'failed';
 
--- Catches what no month was made for, so that ending a row never fails for want of a partition.
+-- Holds rows of months without a partition, so that ending a row never fails for lack of one.
 create table prescient.future_job_history_rest partition of prescient.future_job_history default;
 
--- History has no key, which would cost each write. Without a replica identity, a publication for all tables would forbid its updates
--- and deletes: jobs retry, jobs prune, and a new month. Each partition has its own; see make_history_month.
+-- History has no key, because a key would cost each write. Without a replica identity, a publication for all tables
+-- would forbid its updates and deletes: jobs retry, jobs prune, and new months. Each partition has its own; see
+-- make_history_month.
 alter table prescient.future_job_history replica identity full;
 alter table prescient.future_job_history_rest replica identity full;
 
@@ -264,21 +265,21 @@ create table prescient.slot_run (
     constraint slot_run_finished check ((state = 'done') = (finished_at is not null))
 );
 
-comment on table prescient.slot_run is 'one row for every slot that was opened, an empty one too; a gap is a missed slot';
-comment on column prescient.slot_run.planned is 'rows when the slot was opened; an estimate when there were many';
+comment on table prescient.slot_run is 'one row for every opened slot, also an empty one; a gap is a missed slot';
+comment on column prescient.slot_run.planned is 'the rows at the opening of the slot; an estimate if there were many';
 comment on column prescient.slot_run.checked is 'rows whose outcome a run recorded: finished + rescheduled + failed';
-comment on column prescient.slot_run.failed is 'checks that ended in an error, to be tried again or given up';
-comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number';
+comment on column prescient.slot_run.failed is 'checks that ended in an error, before a retry or for good';
+comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number than this';
 comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
-comment on column prescient.slot_run.names is 'of its runners; traces have their places in it';
-comment on column prescient.slot_run.runners is 'how many runners were at the slot at once, at the most; 0: it had nothing to do, or is from before this was counted';
-comment on column prescient.slot_run.workers is 'how many checks all of them together did at once, at the most';
-comment on column prescient.slot_run.settled is 'all of those had ended when the jobs of the slot were looked for: no row can come behind a cursor';
+comment on column prescient.slot_run.names is 'the names of its runners; traces hold positions in this list';
+comment on column prescient.slot_run.runners is 'the largest number of concurrent runners; 0: the slot had nothing to do, or is from before this was counted';
+comment on column prescient.slot_run.workers is 'the largest number of concurrent checks of all runners';
+comment on column prescient.slot_run.settled is 'all transactions below the horizon had ended when the slot was scanned: no row can come behind a cursor';
 
--- status and catch-up look for slots that were left open: few rows, whatever the age of the ledger.
+-- status and catch-up: slots that were left open, which are few however old the ledger is.
 create index slot_run_open on prescient.slot_run (slot) where state = 'open';
 
--- A slot is jobs. A row stays undrained where a slot is closed without the rows of a paused job.
+-- The jobs of a slot. A row stays undrained if the slot is closed without the rows of a paused job.
 create table prescient.slot_job (
     slot        timestamptz not null,
     job         bigint      not null,
@@ -300,11 +301,11 @@ create table prescient.slot_job (
 with (fillfactor = 50);
 
 comment on table prescient.slot_job is 'the rows of one job in one slot';
-comment on column prescient.slot_job.cursor is 'rows with an id up to this one have been claimed';
+comment on column prescient.slot_job.cursor is 'rows with ids up to this one have been claimed';
 comment on column prescient.slot_job.drained is 'no row comes after the cursor';
 comment on column prescient.slot_job.spent is 'run time of its checks in this slot';
-comment on column prescient.slot_job.late is 'checks that began later after the slot than the sla of the job';
-comment on column prescient.slot_job.error is 'of one of the failed checks';
+comment on column prescient.slot_job.late is 'checks that began later than the SLA of the job';
+comment on column prescient.slot_job.error is 'the error of one of the failed checks';
 comment on column prescient.slot_job.first_at is 'when the first of its rows were recorded; last_at: the last';
 
 create table prescient.slot_claim (
@@ -331,8 +332,9 @@ comment on column prescient.slot_claim.jobs is 'empty: the runner is at the slot
 -- open_slot, close_slot, take_over, and what lists claims.
 create index slot_claim_slot on prescient.slot_claim (slot);
 
--- What was recorded, a few rows a transaction: adding it up in slot_job would let records, and claims, wait for each
--- other. Added up when the slot is closed. job 0 marks a transaction, so that a runner which got no reply finds out.
+-- Counts of recorded rows, a few rows a transaction. Adding them up in slot_job would make records and claims wait for
+-- each other, so the close of the slot adds them up. job 0 marks a transaction, by which a runner without a reply finds
+-- out whether it committed.
 create table prescient.slot_tally (
     slot        timestamptz not null,
     token       bigint      not null,
@@ -352,7 +354,7 @@ create table prescient.slot_tally (
 );
 
 comment on column prescient.slot_tally.requests is 'moved rows that had a request, see honour_moved';
-comment on column prescient.slot_tally.bucket is 'of their lateness, see lateness_bucket; -1: they were not checked';
+comment on column prescient.slot_tally.bucket is 'the bucket of their lateness, see lateness_bucket; -1: they were not checked';
 
 -- How late the checks of a job began, for its percentiles and histograms.
 create table prescient.slot_lateness (
@@ -364,7 +366,8 @@ create table prescient.slot_lateness (
     constraint slot_lateness_slot_run_fkey foreign key (slot) references prescient.slot_run (slot) on delete cascade
 );
 
--- What begin_check is to begin: the row, how to wait for it, and the settings of its transaction, of which the times are in milliseconds.
+-- The argument of begin_check: the row, whether to wait for it, and the settings of its transaction. Times are in
+-- milliseconds.
 create type prescient.row_check as (
     slot         timestamptz,
     job          bigint,
@@ -375,10 +378,11 @@ create type prescient.row_check as (
     idle_timeout text
 );
 
--- What became of a row. A null outcome moves it. The times are in microseconds; late: later than the SLA of the job.
+-- The argument of record_row: the outcome of a row. A null outcome moves it. Times are in microseconds. late: later than
+-- the SLA of the job.
 --
--- In the transaction that a check of this row alone had, transaction is not null but the number of it. Then record_row does what
--- same_check and fence do, too, sets what begin_check does, and with unlocks releases the advisory locks that the check has left.
+-- transaction is the number of the check's own transaction; null: it had none. If there is one, record_row also does what
+-- same_check and fence do, and sets what begin_check sets. With unlocks it releases advisory locks that the check left.
 create type prescient.row_outcome as (
     slot          timestamptz,
     token         bigint,
@@ -404,8 +408,8 @@ create type prescient.row_outcome as (
     unlocks       boolean
 );
 
--- Recurring schedules. What is due next is not here: each active schedule is one row of future_job (job_exec and
--- entity_name 'schedule', entity_key the id), whose payload {"at": unix} names the instant that is published next.
+-- Recurring schedules. The next instant is not here: each active schedule is one row of future_job (job_exec and
+-- entity_name 'schedule', entity_key the id), whose payload {"at": unix} names the next instant.
 create table prescient.schedule (
     id         text collate "C" not null,
     crontab    prescient.label not null,
@@ -425,7 +429,7 @@ create table prescient.schedule (
     exclude    text[],
     deadline_from text,
 
-    -- Everything reads schedules by id, or in the order of their ids, byte by byte, so that a prefix is a range.
+    -- All statements read schedules by id, or in the byte order of their ids, so that a prefix is a range.
     constraint schedule_pkey primary key (id),
 
     constraint schedule_id check (octet_length(id) between 1 and 200),
@@ -449,18 +453,18 @@ create table prescient.schedule (
 
 comment on column prescient.schedule.timezone is 'a name of the IANA database; empty: UTC, or the one in the crontab';
 comment on column prescient.schedule.deadline is
-    'an event that would be published later than that after its slot, or its instant, is dropped; null: none is';
+    'an event is dropped if it would be published later than that after its slot, or its instant; null: no event is';
 comment on column prescient.schedule.deadline_from is 'what the deadline counts from: instant or slot; null: the instant where slots are a minute wide or less';
-comment on column prescient.schedule.starts_at is 'there is no instant before; null: no bound';
-comment on column prescient.schedule.ends_at is 'there is no instant from here on; null: no bound';
+comment on column prescient.schedule.starts_at is 'the schedule has no earlier instant; null: no bound';
+comment on column prescient.schedule.ends_at is 'the schedule has no instant at or after this; null: no bound';
 comment on column prescient.schedule.max_runs is 'the schedule ends when it has published that many events; null: never';
-comment on column prescient.schedule.exclude is 'days, days of the week and crontabs whose instants are left out';
-comment on column prescient.schedule.spread is 'the schedule''s instants are put off by a fixed part of it, given by a hash of the id';
-comment on column prescient.schedule.misfire is 'which instants of missed slots are published';
+comment on column prescient.schedule.exclude is 'excluded days, days of the week and crontabs';
+comment on column prescient.schedule.spread is 'a fixed part of this delays every instant; a hash of the id gives the part';
+comment on column prescient.schedule.misfire is 'which instants of missed slots a run publishes';
 comment on column prescient.schedule.anchor is 'the first instant of @every';
 
--- Events that were dropped: past the deadline, by the policy, or above its limit. Written by
--- runs, and by changes of the schedule. Both hold its row of future_job, so neither waits for the other here.
+-- Dropped events: past the deadline, by the misfire policy, or above its limit. Runs and changes of the schedule write
+-- here. Both hold its row of future_job, so neither waits for the other here.
 create table prescient.schedule_drop (
     id         text collate "C" not null,
     dropped    bigint not null,
@@ -472,15 +476,15 @@ create table prescient.schedule_drop (
 )
 with (fillfactor = 80);
 
-comment on column prescient.schedule_drop.runs is 'events that were published, of schedules with max_runs that do not wait';
-comment on column prescient.schedule_drop.backfills is 'the transaction in which the last backfill has begun, which alone may publish';
-comment on column prescient.schedule_drop.last_at is 'the instant that was published last, of schedules that do not wait';
-comment on column prescient.schedule_drop.dropped_at is 'when an event was dropped last; null: none was';
+comment on column prescient.schedule_drop.runs is 'published events, of schedules with max_runs that do not wait';
+comment on column prescient.schedule_drop.backfills is 'the transaction in which the last backfill began; only that backfill may publish';
+comment on column prescient.schedule_drop.last_at is 'the last published instant, of schedules that do not wait';
+comment on column prescient.schedule_drop.dropped_at is 'when an event was last dropped; null: never';
 
--- board_misfires: the schedules that have dropped events last.
+-- board_misfires: the schedules that dropped events last.
 create index schedule_drop_dropped_at on prescient.schedule_drop (dropped_at) where dropped_at is not null;
 
--- Events, written in the transaction that gives rise to them, and how far their consumers have read.
+-- Events, written in the transaction of their cause, and how far consumers have read them.
 
 -- Transactions do not commit in the order in which they wrote, so a reader that remembers the last position it has
 -- seen would miss those that commit later. mark is what orders events for readers, before position:
@@ -509,7 +513,7 @@ create table prescient.event_outbox (
     -- event_read, event_newest, event_prune: in the order of readers.
     constraint event_outbox_pkey primary key (mark, position)
 )
--- Vacuumed by what is added, too, and soon after a prune.
+-- Vacuum also runs for inserts, and soon after a prune.
 with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 create table prescient.event_consumer (
@@ -521,11 +525,11 @@ create table prescient.event_consumer (
     constraint event_consumer_name check (octet_length(name) between 1 and 200)
 );
 
-comment on table prescient.event_consumer is 'the last event that each consumer has acknowledged, and all before it';
+comment on table prescient.event_consumer is 'the last event that each consumer has acknowledged, with all events before it';
 
--- What all runners together may do of a job: so many checks at once, and so many a second, in all or for each key.
+-- Limits over all runners: concurrent checks (permits) and checks a second (rates) of a job, in all or for each key.
 
--- The places of a run among the checks that may be done at once. Like a claim it is good until it is not renewed.
+-- The permits of a run. Like a claim they expire unless they are renewed.
 create table prescient.job_place (
     job             bigint      not null,
     key             text        not null,
@@ -538,9 +542,9 @@ create table prescient.job_place (
 -- Updated by every heartbeat: room for HOT updates.
 with (fillfactor = 50);
 
-comment on table prescient.job_place is 'how many checks of a job a run may do at once, where that is limited over all runs';
-comment on column prescient.job_place.key is 'whose limit it is; empty: the job''s';
-comment on column prescient.job_place.token is 'that of the run in slot_claim';
+comment on table prescient.job_place is 'how many concurrent checks of a job a run may do, if that is limited over all runs';
+comment on column prescient.job_place.key is 'the key of the limit; empty: the limit of the job';
+comment on column prescient.job_place.token is 'the token of the run in slot_claim';
 
 create table prescient.job_pace (
     job     bigint      not null,
@@ -551,9 +555,9 @@ create table prescient.job_pace (
 -- Updated some twenty times a second.
 with (fillfactor = 20);
 
-comment on table prescient.job_pace is 'when the next check of a job may begin, where so many a second are allowed over all runs';
+comment on table prescient.job_pace is 'when the next check of a job may begin, if checks a second are limited over all runs';
 
--- How far the outbox was pruned, so that a reader that fell behind is told.
+-- How far the outbox was pruned, so that a reader that fell behind finds out.
 create table prescient.event_removed (
     only_row   boolean     not null default true,
     mark       xid8        not null,
@@ -564,12 +568,12 @@ create table prescient.event_removed (
     constraint event_removed_only_row check (only_row)
 );
 
-comment on table prescient.event_removed is 'the last event, in the order of readers, that was ever removed from event_outbox; no row: none was';
+comment on table prescient.event_removed is 'the last event, in the order of readers, that was removed from event_outbox; no row: no event was';
 
 comment on table prescient.event_outbox is
-    'marks are numbers of transactions, which begin anew on another server: empty it, event_consumer and event_removed after a restore from a dump';
+    'marks are transaction numbers, which start again on another server: empty it, event_consumer and event_removed after a restore from a dump';
 
--- What operators have asked for.
+-- The actions of operators.
 create table prescient.action (
     id        bigint      not null generated always as identity,
     at        timestamptz not null default clock_timestamp(),
@@ -592,10 +596,10 @@ create table prescient.action (
     constraint action_ended check ((outcome = 'running') = (ended_at is null))
 );
 
-comment on table prescient.action is 'what operators have asked prescient serve for, with what they were told that it would do';
-comment on column prescient.action.actor is 'the name of the token, and the address it came from';
-comment on column prescient.action.plan is 'what they confirmed; row_count, slots, schedules and events: its numbers';
-comment on column prescient.action.outcome is 'running: it goes on, or its server died';
+comment on table prescient.action is 'actions of operators through prescient serve, with the preview that they confirmed';
+comment on column prescient.action.actor is 'the name of the token, and the address of the client';
+comment on column prescient.action.plan is 'the preview that the operator confirmed; row_count, slots, schedules and events: its numbers';
+comment on column prescient.action.outcome is 'running: it is running, or its server died';
 
 -- Rows on their way to another store; ../functions/give_rows.sql describes the way.
 create table prescient.store_out (
@@ -608,9 +612,9 @@ create table prescient.store_out (
     constraint store_out_pkey primary key (batch)
 );
 
-comment on table prescient.store_out is 'batches of rows that were given to other stores, where they do not wait yet';
-comment on column prescient.store_out.given is 'which of the batch, by their numbers in store_in of the target';
-comment on column prescient.store_out.source_name is 'what this store is called by who moves the rows; target_name: the other one';
+comment on table prescient.store_out is 'batches of rows that were released to other stores, where they do not wait yet';
+comment on column prescient.store_out.given is 'the rows of the batch, by their numbers in store_in of the target';
+comment on column prescient.store_out.source_name is 'the mover''s name for this store; target_name: its name for the other one';
 
 create table prescient.store_in (
     source      text    not null,
@@ -628,10 +632,10 @@ create table prescient.store_in (
     constraint store_in_pkey primary key (source, batch, nth)
 );
 
-comment on table prescient.store_in is 'copies of rows of other stores, which are to wait here when they were given';
+comment on table prescient.store_in is 'copies of rows of other stores, which wait here once they are released';
 comment on column prescient.store_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
 comment on column prescient.store_in.schedule is 'the row of schedule that it stands for, and of schedule_drop; null: none';
-comment on column prescient.store_in.outcome is 'how the row ends when it is given: somebody has cancelled it; told: that, for its trace, of slot 0';
+comment on column prescient.store_in.outcome is 'how the row ends once it is released, because a caller has cancelled it; told: the entry for its trace, of slot 0';
 
 -- end_by_key: a copy that is cancelled.
 create index store_in_key on prescient.store_in (entity_name, entity_key);
