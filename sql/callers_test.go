@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the callers of statements into their files")
 
-// constant is a line of statements.go: the constant of a statement, and its file.
+// constant matches a line of statements.go: the constant of a statement, and its file.
 var constant = regexp.MustCompile(`(?m)^\t(\w+)\s+= file\("(\w+)"\)`)
 
 func TestEveryStatementSaysWhoCallsIt(t *testing.T) {
@@ -68,7 +68,8 @@ func withCallers(text string, callers []string) string {
 	return strings.Join(comment, "") + strings.Join(rest, "")
 }
 
-// callersOfStatements returns the functions of this module, but for tests, that name each constant of a statement.
+// callersOfStatements returns, for each constant of a statement, the functions of this module that
+// name it, except tests.
 func callersOfStatements(t *testing.T) map[string]map[string]bool {
 	callers := map[string]map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -108,8 +109,8 @@ func callersOfStatements(t *testing.T) map[string]map[string]bool {
 	return callers
 }
 
-// statementsOf returns the exported names of package sql that a node is. Inside the package, statements are used by
-// their method In, or in a list.
+// statementsOf returns the exported names of package sql in a node. Inside the package, statements
+// are used by their method In, or in a list.
 func statementsOf(n ast.Node, inside bool) (names []string) {
 	switch n := n.(type) {
 	case *ast.SelectorExpr:
@@ -130,7 +131,7 @@ func statementsOf(n ast.Node, inside bool) (names []string) {
 	return names
 }
 
-// nameOf returns the name of a function, with that of its receiver, or of the first variable that is declared.
+// nameOf returns the name of a function with its receiver, or of the first declared variable.
 func nameOf(decl ast.Decl) string {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:

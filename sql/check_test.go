@@ -9,7 +9,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// What locks the row of a check, and what records it, make their settings themselves, and for their transaction alone.
+// The statements that lock and record a check set what they need, and only for their transaction.
 func TestTheTransactionOfACheckOfOneRowHasItsSettings(t *testing.T) {
 	pgtest.NotOnCitus(t, "a timeout is set where the tables are, too")
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Citus refuses what these tests look for, and they do so on any PostgreSQL. It evaluates on the coordinator what may
-// have another value in each call, and can do so where no column is needed for it.
+// These tests find what Citus refuses, on any PostgreSQL. Citus evaluates a function that is not
+// immutable on the coordinator. It can do so only if the call needs no column.
 
 func TestNoTableHasATrigger(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestNoStatementChangesARowByAFunctionThatIsVolatile(t *testing.T) {
 	}
 }
 
-func TestWhatCitusRefusesIsFoundInAStatement(t *testing.T) {
+func TestTheScanFindsCallsThatCitusRefuses(t *testing.T) {
 	t.Parallel()
 	v := readVolatility(t)
 	for text, found := range map[string]string{
@@ -60,8 +60,9 @@ func TestWhatCitusRefusesIsFoundInAStatement(t *testing.T) {
 	}
 }
 
-// A query that reads a table is carried out on a worker, and with it the functions that it calls. The session there is another,
-// and so is the transaction, whose number those who open a slot do not wait for.
+// Citus runs a query that reads a table on a worker, with the functions that it calls. The worker
+// has another session and transaction. Runners that open a slot do not wait for that transaction's
+// number.
 func TestNoQueryOfATableAsksTheSessionOrTakesANumber(t *testing.T) {
 	t.Parallel()
 	session := regexp.MustCompile(`slot_target\(|pg_current_xact_id\(|current_setting\('(?:application_name|role|prescient)|session_user`)
@@ -94,7 +95,8 @@ func TestNoStatementNamesTwoSchemas(t *testing.T) {
 	}
 }
 
-// everyText returns the statements, what the migrations do, and the bodies of the functions as the server has them.
+// everyText returns the statements, the text of the migrations, and the function bodies as the
+// server has them.
 func everyText(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -108,7 +110,7 @@ func everyText(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			texts[file] = regexp.MustCompile(`(?s)\$\$.*?\$\$`).ReplaceAllString(string(text), "''") // the server is asked for those
+			texts[file] = regexp.MustCompile(`(?s)\$\$.*?\$\$`).ReplaceAllString(string(text), "''") // the server returns these
 		}
 	}
 	db := pgtest.New(t)
@@ -118,7 +120,8 @@ func everyText(t *testing.T) map[string]string {
 	return texts
 }
 
-// volatility has the functions that the server knows as volatile (v) or stable (s), by name, and the columns of each table.
+// volatility holds the volatile (v) and stable (s) functions of the server by name, and the columns
+// of each table.
 type volatility struct {
 	functions map[string]string
 	columns   map[string][]string
@@ -128,7 +131,7 @@ func readVolatility(t *testing.T) volatility {
 	t.Helper()
 	db := pgtest.New(t)
 	v := volatility{map[string]string{}, map[string][]string{}}
-	for _, kind := range []string{"s", "v"} { // of two with one name it counts as the worse
+	for _, kind := range []string{"s", "v"} { // of two functions with one name, the worse counts
 		for _, name := range list(t, db, `select proname from pg_proc where provolatile = $1`, kind) {
 			v.functions[name] = kind
 		}
@@ -144,14 +147,15 @@ var (
 	changes = regexp.MustCompile(`\b(?:update|delete from)\s+prescient\.(\w+)|\bdo update\b`)
 	calls   = regexp.MustCompile(`\b(?:\w+\.)?(\w+)\(`)
 	column  = regexp.MustCompile(`(\w+\.)?\b([a-z_]\w*)\b`)
-	casts   = regexp.MustCompile(`[^'\d\s]::(?:timestamp|timestamptz|date|time|timetz|interval)\b`) // by settings of the session
+	casts   = regexp.MustCompile(`[^'\d\s]::(?:timestamp|timestamptz|date|time|timetz|interval)\b`) // these depend on settings of the session
 )
 
-// refused names the calls of a text, of one statement or more, that Citus would not have where they are.
+// refused returns the calls in a text that Citus would refuse. The text holds one statement or
+// more.
 func (v volatility) refused(text string) (found []string) {
 	text = strings.ToLower(withoutQuotes(text))
 	for _, at := range changes.FindAllStringSubmatchIndex(text, -1) {
-		table := "" // that of on conflict: whatever is not immutable is refused
+		table := "" // the table of on conflict, where Citus refuses every function that is not immutable
 		if at[2] >= 0 {
 			table = text[at[2]:at[3]]
 		}
@@ -169,7 +173,7 @@ func (v volatility) refused(text string) (found []string) {
 	return found
 }
 
-// hasColumn tells whether arguments name a column of the table that is changed, or one of what the statement calls by a short name.
+// hasColumn tells whether arguments name a column of the changed table, or a column by its alias.
 func (v volatility) hasColumn(table, arguments, part string) bool {
 	for _, match := range column.FindAllStringSubmatch(arguments, -1) {
 		alias := strings.TrimSuffix(match[1], ".")
@@ -181,7 +185,7 @@ func (v volatility) hasColumn(table, arguments, part string) bool {
 	return false
 }
 
-// untilEnd cuts a text where its statement ends, or the parenthesis that it is in.
+// untilEnd cuts a text at the end of its statement, or of the parenthesis that it is in.
 func untilEnd(text string) string {
 	depth := 0
 	for i, c := range text {
@@ -199,7 +203,7 @@ func untilEnd(text string) string {
 	return text
 }
 
-// withoutQuotes leaves out comments, and what is quoted.
+// withoutQuotes removes comments and quoted text.
 func withoutQuotes(text string) string {
 	return regexp.MustCompile(`--[^\n]*|'[^']*'`).ReplaceAllStringFunc(text, func(match string) string {
 		if strings.HasPrefix(match, "--") {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Composite is a value of a composite type: its fields in their order. The server reads many fields of one parameter in less time than
-// as many parameters.
+// Composite is a value of a composite type: its fields in order. The server reads one parameter
+// with many fields faster than many parameters.
 type Composite []any
 
 // Value implements [driver.Valuer].
@@ -22,7 +22,7 @@ func (c Composite) Value() (driver.Value, error) {
 			return nil, fmt.Errorf("field %d: %w", i+1, err)
 		}
 		switch v := value.(type) {
-		case nil: // as nothing
+		case nil: // becomes an empty field
 		case int64:
 			b.WriteString(strconv.FormatInt(v, 10))
 		case bool:
@@ -32,7 +32,7 @@ func (c Composite) Value() (driver.Value, error) {
 		case string:
 			b.WriteString(`"` + quoteField.Replace(v) + `"`)
 		default:
-			return nil, fmt.Errorf("field %d: a %T is no field", i+1, v)
+			return nil, fmt.Errorf("field %d: a %T cannot be a field", i+1, v)
 		}
 	}
 	b.WriteByte(')')

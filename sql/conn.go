@@ -11,23 +11,23 @@ import (
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
-// NewConnector wraps a connector of lib/pq: its connections begin transactions of [BeginLazy] as it says, and keep
-// statements prepared where that is wanted. [Open] uses it.
+// NewConnector wraps a connector of lib/pq. Its connections support the transactions of [BeginLazy]
+// and, with prepare, keep statements prepared. [Open] uses it.
 func NewConnector(base driver.Connector, prepare bool) driver.Connector {
 	return connector{base, &preparing{wanted: prepare}, nil}
 }
 
-// errUnwanted is what connecting ends with where no server is what the URL asks for: in a failover, none is until the
-// standby is promoted.
-var errUnwanted = errors.New("no server is what target_session_attrs asks for")
+// errUnwanted is returned if no server of the URL matches target_session_attrs. During a failover,
+// none matches until the standby is promoted.
+var errUnwanted = errors.New("no server matches target_session_attrs")
 
-// unwanted is what the driver says of one that answers.
+// unwanted matches the driver's message about a server that answers but does not match.
 var unwanted = regexp.MustCompile(`session is (not )?read-only|server is (not )?in hot standby mode`)
 
 type connector struct {
 	driver.Connector
 	prepare *preparing
-	share   *Share // nil: none
+	share   *Share // nil: no limit
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -44,10 +44,10 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 
 func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	attempt, end := context.WithCancel(ctx)
-	defer end() // and with it the connections that the driver has given up without closing them: to a server without TLS, say
+	defer end() // also closes connections that the driver gave up without closing, such as to a server without TLS
 	base, err := c.Connector.Connect(context.WithValue(ctx, connecting{}, attempt))
 	if ctx.Err() != nil && (errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)) {
-		return nil, ctx.Err() // which names nothing that is wrong
+		return nil, ctx.Err() // the driver's error would not name the cause
 	}
 	if err != nil && unwanted.MatchString(err.Error()) {
 		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
@@ -58,7 +58,7 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), share: c.share}, nil
 }
 
-// lazyDriver is the driver of pools of which BeginLazy may ask more.
+// lazyDriver marks pools whose connections support BeginLazy.
 type lazyDriver struct{ driver.Driver }
 
 func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver()} }
@@ -66,19 +66,19 @@ func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver
 type conn struct {
 	pqconn.Conn
 	prepared prepared
-	spoilt   bool    // it is not to be used again
-	tx       *lazyTx // that is under way; nil: none is, or one that is not lazy
-	share    *Share  // where it counts; nil: nowhere
+	broken   bool    // the pool must not use it again
+	tx       *lazyTx // the current transaction; nil: none, or one that is not lazy
+	share    *Share  // counts this connection; nil: none does
 }
 
-// Close closes the connection; database/sql does so once.
+// Close closes the connection. database/sql calls it once.
 func (c *conn) Close() error {
 	defer c.share.leave()
 	return c.Conn.Close()
 }
 
-// IsValid is asked when the connection goes back to its pool.
-func (c *conn) IsValid() bool { return !c.spoilt && !c.share.wanted() && c.Conn.IsValid() }
+// IsValid is called when the connection goes back to its pool.
+func (c *conn) IsValid() bool { return !c.broken && !c.share.wanted() && c.Conn.IsValid() }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, ok := ctx.Value(lazy).(lazyTx)
@@ -116,7 +116,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	return c.Conn.ExecContext(ctx, query, args)
 }
 
-// ready returns a statement as it is to be carried out: as a prepared one, or nil.
+// ready checks a statement before it is sent. Returns it prepared, or nil if it is sent as text.
 func (c *conn) ready(ctx context.Context, query string, args []driver.NamedValue) (context.Context, string, pqconn.Stmt, error) {
 	ctx, query, err := c.tx.enter(ctx, query, len(args) == 0)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A server is another engine in the eyes of a session that finds these before what PostgreSQL has.
+// signs maps an engine to objects that make a server look like it. A session finds them before
+// PostgreSQL's own.
 var signs = map[string]string{
 	"YugabyteDB": `create function engine.version() returns text language sql
 		as $$ select 'PostgreSQL 15.12-YB-2026.1.0.1-b0 on x86_64-pc-linux-gnu, compiled by clang version 21.1.1, 64-bit' $$`,
@@ -51,8 +52,9 @@ func isRefused(t *testing.T, name string, err error) {
 	}
 }
 
-// Of a table that is called like a view of Aurora DSQL, in another schema, and of one in a schema that nobody may use.
-func TestWhatOnlyLooksLikeAnEngineIsNotRefused(t *testing.T) {
+// One has a table named like a view of Aurora DSQL in another schema. The other has a schema that
+// no role may use.
+func TestAServerThatOnlyLooksLikeARefusedEngineIsAccepted(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, "create table public.iam_pg_role_mappings (); create schema sys; create table sys.jobs (); revoke all on schema sys from public")

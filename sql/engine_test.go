@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// What servers say of themselves, as each was seen; of some a part.
+// The texts that servers return, as they were seen. Some are shortened.
 func TestAnEngineIsKnownByWhatItSays(t *testing.T) {
 	t.Parallel()
 	for says, want := range map[string]string{
-		// PostgreSQL as it is built by Debian, Alpine, Aurora and RDS, Neon and a team of its own; the signs of a plain server.
+		// PostgreSQL as built by Debian, Alpine, Aurora and RDS, Neon and one team; then the signs
+		// of a plain server.
 		"PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu, compiled by gcc (Debian 12.2.0-14) 12.2.0, 64-bit": "",
 		"PostgreSQL 17.10 on x86_64-pc-linux-musl, compiled by gcc (Alpine 15.2.0) 15.2.0, 64-bit":                            "",
 		"PostgreSQL 16.4 on aarch64-unknown-linux-gnu, compiled by aarch64-unknown-linux-gnu-gcc (GCC) 9.5.0, 64-bit":         "",
@@ -48,7 +49,7 @@ func TestAnEngineIsKnownByWhatItSays(t *testing.T) {
 	}
 }
 
-func TestEveryEngineThatIsRefusedHasItsPlaceInThePage(t *testing.T) {
+func TestThePageOfEnginesListsEveryRefusedEngine(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/engines.md")
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// MigrateTo applies the migrations up to a version, in a database without the schema or with an older version of it.
+// MigrateTo applies the migrations up to a version, in a database without the schema or with an
+// older version of it.
 func MigrateTo(ctx context.Context, db *sqlx.DB, schema Schema, version int64) error {
 	if err := createSchema(ctx, db, schema); err != nil {
 		return err

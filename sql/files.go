@@ -16,7 +16,7 @@ var functionFiles embed.FS
 
 // source is one of the .sql files that make up the schema.
 type source struct {
-	name string // without folder and extension
+	name string // without its folder and extension
 	text string // names the default schema
 }
 
@@ -43,8 +43,8 @@ func readFiles(from embed.FS, folder string) []source {
 	return files
 }
 
-// statements splits the text of a file, since Citus does not take several statements as one message.
-// A statement ends with a line that ends in a semicolon, outside a body between $$ and $$.
+// statements splits the text of a file, because Citus does not take several statements as one
+// message. A statement ends with a line that ends in a semicolon, outside a body between $$ and $$.
 func (s source) statements(schema Schema) []string {
 	var all []string
 	var one strings.Builder

@@ -26,10 +26,12 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// applyFunctions replaces the functions in the schema by those of this code, and makes the next months of history.
-// The caller's transaction holds the lock of migrations until it ends, so that no other process migrates meanwhile.
+// applyFunctions replaces the functions in the schema by those of this code, and makes the next
+// months of history. The caller's transaction holds the lock of migrations until it ends, so no
+// other process migrates meanwhile.
 //
-// Function bodies are not checked here: they name each other, in no order that would do.
+// It turns off the check of function bodies: functions call each other, so no order of the files
+// would satisfy it.
 func applyFunctions(ctx context.Context, tx execer, schema Schema) error {
 	statements := append([]string{"set local check_function_bodies = off"}, functionStatements(schema)...)
 	if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
@@ -43,7 +45,7 @@ func applyFunctions(ctx context.Context, tx execer, schema Schema) error {
 	return nil
 }
 
-// functionStatements creates or replaces every function.
+// functionStatements returns the statements that create or replace every function.
 func functionStatements(schema Schema) []string {
 	var all []string
 	for _, f := range functions {
@@ -52,8 +54,8 @@ func functionStatements(schema Schema) []string {
 	return append(all, functionsApplied(schema)...)
 }
 
-// functionsApplied are the statements that come after the functions: they record which functions there are, and make the next
-// months of history.
+// functionsApplied returns the statements that follow the functions. They record which functions
+// there are, and make the next months of history.
 func functionsApplied(schema Schema) []string {
 	return []string{
 		schema.qualify("update prescient.setting\nset functions = '" + functionsHash + "',\n    functions_at = clock_timestamp();"),
@@ -61,7 +63,8 @@ func functionsApplied(schema Schema) []string {
 	}
 }
 
-// functionsState tells whether the schema has the functions of this code, and since when. The time is zero if it has others.
+// functionsState tells whether the schema has the functions of this code, and since when. The time
+// is zero if the schema has others.
 func functionsState(ctx context.Context, tx *sqlx.Tx, schema Schema) (current bool, since time.Time, err error) {
 	var hash string
 	var at int64 // microseconds since 1970

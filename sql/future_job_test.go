@@ -43,7 +43,7 @@ func TestHistoryHasOneIndexByTimeOneByEntityAndASmallOneOfWhatFailed(t *testing.
 const plainInsert = `insert into prescient.future_job (job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at)
 	values (prescient.job_number($1), $2, $3, $4, $5, $6, $7)`
 
-func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
+func TestTheTableRefusesABadRowFromAnyWriter(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	const slot = "2030-03-01 12:15:00Z"
@@ -76,7 +76,7 @@ func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 			row := append([]any{}, good...)
 			row[test.column] = test.value
 			e := refused(t, db, pqerror.CheckViolation, plainInsert, row...)
-			// A time out of range may break the rule of the grid as well.
+			// A time out of range may also be off the grid.
 			if !pgtest.OnCitus() && e.Constraint != test.constraint && (test.constraint != "future_job_in_range" || e.Constraint != "future_job_on_grid") {
 				t.Errorf("refused by %s, want %s", e.Constraint, test.constraint)
 			}
@@ -99,7 +99,7 @@ func TestABadRowIsRefusedWhoeverWritesIt(t *testing.T) {
 func TestTheLongestNamesAndTheEndsOfTheRangeAreStored(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	// Random bytes do not compress, so the index entry is as long as it gets.
+	// Random bytes do not compress, so the index entry gets its greatest length.
 	random := func(n int) string {
 		return get[string](t, db, "select left(string_agg(md5(random()::text), ''), $1) from generate_series(1, 20)", n)
 	}
@@ -111,7 +111,7 @@ func TestTheLongestNamesAndTheEndsOfTheRangeAreStored(t *testing.T) {
 	}
 }
 
-// A number is that of its name for ever, so that a row is checked by the function it was enqueued for.
+// A number belongs to its name for ever, so that the function a row was enqueued for checks it.
 func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 	t.Parallel()
 	for first, query := range map[string]string{
@@ -142,8 +142,8 @@ func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 	}
 }
 
-// A transaction of an application may be long, and a name is new but once.
-func TestNobodyWaitsForATransactionThatBringsTheSameNewName(t *testing.T) {
+// A transaction of an application may be long, but a name is new only once.
+func TestAnEnqueueDoesNotWaitForATransactionThatBringsTheSameNewName(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"commit", "rollback"} {
 		t.Run(end, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestNobodyWaitsForATransactionThatBringsTheSameNewName(t *testing.T) {
 			exec(t, second, "commit")
 			exec(t, first, end)
 
-			// Its rows are found by the name, whether it has its row by now or not.
+			// The name finds its rows, even before the name has a row in table job.
 			if got := get[bool](t, db, "select prescient.reschedule('remind', 'order', '2', '2030-03-02') is not null"); !got {
 				t.Error("the row is not found")
 			}
@@ -188,7 +188,8 @@ func TestANameWhoseNumberIsTakenIsRefused(t *testing.T) {
 	}
 }
 
-// What groups a row is in no key, so that group_key may be anything; the index of groups has the rows that have one.
+// No key contains the group, so group_key may be anything. The index of groups has only rows with a
+// group.
 func TestOnlyRowsWithAGroupPayForItsIndex(t *testing.T) {
 	pgtest.NotOnCitus(t, "the statistics of an index are a worker's")
 	t.Parallel()

@@ -17,7 +17,7 @@ func TestAGuardIsAskedBeforeEachConnection(t *testing.T) {
 		t.Fatal(err, asked)
 	}
 	defer func() { _ = db.Close() }()
-	conn, err := db.Conn(t.Context()) // the one that Open has made
+	conn, err := db.Conn(t.Context()) // the connection that Open has made
 	if err != nil || asked != 1 {
 		t.Fatal(err, asked)
 	}

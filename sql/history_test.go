@@ -22,13 +22,13 @@ func end(t *testing.T, db *sqlx.DB, instants ...string) {
 	}
 }
 
-// places lists which partition each row is in.
+// places lists the partition of each row.
 func places(t *testing.T, db *sqlx.DB) []string {
 	t.Helper()
 	return list(t, db, "select entity_key || ' ' || relname from prescient.future_job_history h join pg_class c on c.oid = h.tableoid order by finished_at")
 }
 
-func TestMonthsBeginAndEndInUTCWhateverTheTimeZoneOfTheSession(t *testing.T) {
+func TestMonthsBeginAndEndInUTCInEveryTimeZoneOfTheSession(t *testing.T) {
 	pgtest.NotOnCitus(t, "a row is in the partition of a worker, which has another name")
 	t.Parallel()
 	for _, zone := range zones {
@@ -64,8 +64,9 @@ func TestMonthsBeginAndEndInUTCWhateverTheTimeZoneOfTheSession(t *testing.T) {
 	}
 }
 
-// SQL and German write a zone as its abbreviation, which is read as another one's: IST is that of Israel.
-func TestMonthsBeginAndEndInUTCWhateverTheDateStyleOfTheSession(t *testing.T) {
+// The date styles SQL and German write a zone as its abbreviation. The server may read it as
+// another zone: IST is read as Israel's.
+func TestMonthsBeginAndEndInUTCInEveryDateStyleOfTheSession(t *testing.T) {
 	pgtest.NotOnCitus(t, "a row is in the partition of a worker, which has another name")
 	t.Parallel()
 	for _, style := range []string{"ISO, MDY", "SQL, DMY", "German, DMY", "Postgres, MDY"} {
@@ -109,8 +110,8 @@ func TestThisMonthAndTheNextTwoAreThere(t *testing.T) {
 	}
 }
 
-// A login without any right in the schema can hold an advisory lock.
-func TestAMonthIsMadeWhateverAdvisoryLocksAreHeld(t *testing.T) {
+// A login without any privilege in the schema can hold an advisory lock.
+func TestAMonthIsMadeWhileAdvisoryLocksAreHeld(t *testing.T) {
 	t.Parallel()
 	db := inZone(t, "UTC")
 	foreign := begin(t, db)
@@ -161,7 +162,7 @@ func TestRowsOfTheDefaultPartitionMoveIntoAMonthThatIsMadeLater(t *testing.T) {
 	if diff := cmp.Diff(want, places(t, db)); diff != "" {
 		t.Error(diff)
 	}
-	// A month made later is as good as one that was there from the start.
+	// A month made later equals one that was there from the start.
 	const same = `select count(*) from pg_indexes where schemaname = 'prescient' and tablename = 'future_job_history_203103'`
 	if n := get[int](t, db, same); n != 3 {
 		t.Errorf("%d indexes", n)
@@ -169,7 +170,7 @@ func TestRowsOfTheDefaultPartitionMoveIntoAMonthThatIsMadeLater(t *testing.T) {
 	refused(t, db, pqerror.CheckViolation, "update prescient.future_job_history set outcome = 'vanished'")
 }
 
-// As after months without a run: its first one makes the month, and applications go on.
+// This happens after months without a run: the first run makes the month while applications go on.
 func TestARowThatEndsWhileItsMonthIsMadeGoesThere(t *testing.T) {
 	pgtest.NotOnCitus(t, "a row is in the partition of a worker, which has another name")
 	t.Parallel()
@@ -215,7 +216,7 @@ func TestPruneDropsWholeMonthsAndOnlyThose(t *testing.T) {
 			t.Parallel()
 			for _, zone := range zones {
 				db := inZone(t, zone)
-				exec(t, db, "select prescient.drop_history_months('2031-01-01')") // those of the present day
+				exec(t, db, "select prescient.drop_history_months('2031-01-01')") // the months of the present
 				for _, month := range []string{"2031-01-01", "2031-02-10", "2031-03-10"} {
 					exec(t, db, "select prescient.make_history_month($1::timestamp at time zone 'UTC')", month)
 				}
@@ -241,8 +242,9 @@ func TestPruneDropsWholeMonthsAndOnlyThose(t *testing.T) {
 	}
 }
 
-// Whoever ends a check writes into history, and would wait behind one who waits for its readers.
-func TestNothingWaitsForThoseWhoReadHistory(t *testing.T) {
+// A transaction that ends a check writes into history. It would wait behind one that waits for
+// readers of history.
+func TestNothingWaitsForReadersOfHistory(t *testing.T) {
 	pgtest.NotOnCitus(t, "who reads one month, or writes into it, may keep another from being made")
 	t.Parallel()
 	db := inZone(t, "UTC")

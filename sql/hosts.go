@@ -9,7 +9,7 @@ import (
 	"github.com/lib/pq"
 )
 
-// ServerOf returns which server, or servers, a database URL leads to, so that two URLs can be compared.
+// ServerOf returns the server, or servers, of a database URL, so that callers can compare two URLs.
 func ServerOf(url string) (string, error) {
 	cfg, err := pq.NewConfig(withPorts(url))
 	if err != nil {
@@ -22,8 +22,8 @@ func ServerOf(url string) (string, error) {
 	return text, nil
 }
 
-// withPorts writes the ports of a URL of several servers, as libpq takes it (postgres://a:5432,b:5433/shop), where the
-// driver looks for them. Any other it returns as it is.
+// withPorts moves the ports of a URL with several servers (postgres://a:5432,b:5433/shop), as libpq
+// takes it, to where the driver looks for them. Returns any other URL unchanged.
 func withPorts(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || !strings.Contains(u.Host, ",") || !strings.Contains(u.Host, ":") {
@@ -32,7 +32,7 @@ func withPorts(raw string) string {
 	var hosts, ports []string
 	for _, address := range strings.Split(u.Host, ",") {
 		host, port, err := net.SplitHostPort(address)
-		if err != nil { // it names none
+		if err != nil { // it names no port
 			host, port = address, "5432"
 		}
 		hosts, ports = append(hosts, host), append(ports, port)

@@ -22,26 +22,26 @@ const (
 	last lazyKey = "the transaction commits with this message; the value tells whether that is the end of it"
 )
 
-// LazyTx is a transaction that is ended by [Message.CommitTx], or by End. On a pool of [Open] it costs no round trips of
-// its own: begin goes out with the first statement and commit with the last.
+// LazyTx is a transaction that [Message.CommitTx] or End ends. On a pool of [Open] it costs no
+// round trips of its own: begin goes out with the first statement, commit with the last.
 type LazyTx struct {
 	*sqlx.Tx
-	conn   *sqlx.Conn  // to be given back; nil: the transaction does it
-	undo   []string    // goes with its rollback
-	keep   func() bool // it is not rolled back any more when its context ends; false: it was
-	theirs *sqlx.Conn  // the connection, of a pool of the driver's; nil: there is nothing to undo, or it is conn
-	done   bool        // it was committed, there
+	conn    *sqlx.Conn  // End gives it back; nil: the transaction does
+	cleanup []string    // SQL that runs with a rollback
+	keep    func() bool // cancels the rollback at the end of the context; false: it has begun
+	foreign *sqlx.Conn  // connection of another driver's pool; nil: there is no cleanup, or conn has it
+	done    bool        // committed on a pool of another driver
 }
 
-// BeginLazy begins a transaction that is rolled back when ctx ends. A connection that has broken meanwhile is found out
-// by the first statement. Call End in any case.
+// BeginLazy begins a transaction that is rolled back when ctx ends. If the connection has broken
+// meanwhile, the first statement returns the error. Always call End.
 //
-// undo is done with every rollback, outside of the transaction: whoever has ended that himself may have left more behind. On a pool of
-// the driver's End does it, by itself.
-func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error) {
+// cleanup runs after every rollback, outside the transaction, because the check may have ended its
+// transaction early and left session state behind. On a pool of another driver, End runs it.
+func BeginLazy(ctx context.Context, db *sqlx.DB, cleanup ...string) (*LazyTx, error) {
 	_, ours := db.Driver().(lazyDriver)
-	if !ours && len(undo) > 0 {
-		return beginTheirs(ctx, db, undo)
+	if !ours && len(cleanup) > 0 {
+		return beginForeign(ctx, db, cleanup)
 	}
 	if !ours {
 		tx, err := db.BeginTxx(ctx, nil)
@@ -51,38 +51,39 @@ func BeginLazy(ctx context.Context, db *sqlx.DB, undo ...string) (*LazyTx, error
 	if err != nil {
 		return nil, err
 	}
-	return (&LazyTx{conn: conn, undo: undo}).begin(ctx, false)
+	return (&LazyTx{conn: conn, cleanup: cleanup}).begin(ctx, false)
 }
 
-// begin begins a transaction that is like t, and gives the connection back. begun: the server has begun it.
+// begin begins another transaction like t; on an error it gives the connection back. begun: the
+// server has already begun it.
 func (t *LazyTx) begin(ctx context.Context, begun bool) (*LazyTx, error) {
 	conn := t.conn
-	// Not under ctx: database/sql would drop the answer to a commit that arrives after it ended.
-	tx, err := conn.BeginTxx(context.WithValue(context.WithoutCancel(ctx), lazy, lazyTx{ctx: ctx, begun: begun, undo: t.undo}), nil)
+	// Not under ctx: database/sql would drop the answer to a commit that arrives after ctx ended.
+	tx, err := conn.BeginTxx(context.WithValue(context.WithoutCancel(ctx), lazy, lazyTx{ctx: ctx, begun: begun, cleanup: t.cleanup}), nil)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	keep := context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), conn.Close()) })
-	return &LazyTx{Tx: tx, conn: conn, undo: t.undo, keep: keep}, nil
+	return &LazyTx{Tx: tx, conn: conn, cleanup: t.cleanup, keep: keep}, nil
 }
 
-// Chains tells whether another transaction can begin with the message that commits this one.
+// Chains tells whether the message that commits this transaction can begin another.
 func (t *LazyTx) Chains() bool { return t.conn != nil }
 
-// End rolls back what is not committed, and gives the connection back.
+// End rolls back what is not committed, and gives the connection back. Idempotent.
 func (t *LazyTx) End() {
 	t.keep()
 	_ = t.Rollback()
 	if t.conn != nil {
 		_ = t.conn.Close()
 	}
-	if t.theirs != nil {
-		t.undoTheirs()
+	if t.foreign != nil {
+		t.cleanUpForeign()
 	}
 }
 
-// beginTheirs is BeginLazy on a pool of the driver's, for a transaction with something to undo.
-func beginTheirs(ctx context.Context, db *sqlx.DB, undo []string) (*LazyTx, error) {
+// beginForeign is BeginLazy on a pool of another driver, for a transaction with a cleanup.
+func beginForeign(ctx context.Context, db *sqlx.DB, cleanup []string) (*LazyTx, error) {
 	conn, err := db.Connx(ctx)
 	if err != nil {
 		return nil, explainBegin(err)
@@ -92,35 +93,38 @@ func beginTheirs(ctx context.Context, db *sqlx.DB, undo []string) (*LazyTx, erro
 		return nil, errors.Join(explainBegin(err), conn.Close())
 	}
 	keep := context.AfterFunc(ctx, func() { _ = errors.Join(tx.Rollback(), giveUp(conn), conn.Close()) })
-	return &LazyTx{Tx: tx, theirs: conn, undo: undo, keep: keep}, nil
+	return &LazyTx{Tx: tx, foreign: conn, cleanup: cleanup, keep: keep}, nil
 }
 
-// undoTimeout is how long a pool of the driver's may take to undo.
-const undoTimeout = 5 * time.Second
+// cleanupTimeout bounds the cleanup on a pool of another driver.
+const cleanupTimeout = 5 * time.Second
 
-// undoTheirs does undo, unless the transaction was committed, and gives the connection back. One that cannot is given up.
-func (t *LazyTx) undoTheirs() {
-	defer func() { _ = t.theirs.Close() }()
+// cleanUpForeign runs the cleanup, unless the transaction was committed, and gives the connection
+// back. If the cleanup fails, it closes the connection.
+func (t *LazyTx) cleanUpForeign() {
+	defer func() { _ = t.foreign.Close() }()
 	if t.done {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	if _, err := t.theirs.ExecContext(ctx, strings.Join(t.undo, "; ")); err != nil {
-		_ = giveUp(t.theirs)
+	if _, err := t.foreign.ExecContext(ctx, strings.Join(t.cleanup, "; ")); err != nil {
+		_ = giveUp(t.foreign)
 	}
 }
 
-// giveUp has a connection closed.
+// giveUp closes a connection, so that its pool does not use it again.
 func giveUp(conn *sqlx.Conn) error { return conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
-// CommitTx sends the message and commits its transaction. An error that is none of the server's leaves open whether it was
-// committed, but for [sql.ErrTxDone]: it has ended before, and that of [Message.Add]: it goes on.
+// CommitTx sends the message and commits its transaction. An error of the server means that nothing
+// was committed. So does [sql.ErrTxDone]: the transaction has ended before. After an error of
+// [Message.Add] the transaction goes on. Any other error leaves open whether it was committed.
 func (m *Message) CommitTx(ctx context.Context, tx *LazyTx) error {
 	return m.commitTx(ctx, tx, len(m.scans), true)
 }
 
-// commitTx commits after so many answers; ends: with nothing after it.
+// commitTx commits once the given number of answers has arrived. ends: no transaction follows on
+// the connection.
 func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool) error {
 	if m.err != nil {
 		return m.err
@@ -139,9 +143,11 @@ func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool
 	return err
 }
 
-// CommitAndBegin is CommitTx for a transaction that Chains, and in the same message begins another one on its connection, with the message
-// first. Call begun once: it returns that transaction, which is rolled back when its context ends. Any error leaves open
-// whether the first one was committed, but for [sql.ErrTxDone] and that of [Message.Add], of either message.
+// CommitAndBegin is CommitTx for a transaction that Chains. The same message begins another
+// transaction on its connection, with first as its first message. Call begun once: it returns that
+// transaction, which is rolled back when its context ends. Any error leaves open whether the first
+// transaction was committed, except [sql.ErrTxDone] and an error of [Message.Add] of either
+// message.
 func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message) (begun func(ctx context.Context) (*LazyTx, error), err error) {
 	after := len(m.scans)
 	m.Do("commit")
@@ -158,7 +164,7 @@ func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message
 	return func(ctx context.Context) (*LazyTx, error) { return next.begin(ctx, true) }, nil
 }
 
-// CommitError is the error of a commit: every statement before it was done, and is undone now.
+// CommitError is the error of a commit: every statement before it ran, and was rolled back.
 type CommitError struct{ cause error }
 
 func (e *CommitError) Error() string { return "commit: " + e.cause.Error() }
@@ -166,23 +172,23 @@ func (e *CommitError) Error() string { return "commit: " + e.cause.Error() }
 // Unwrap returns the error of the server or of the connection.
 func (e *CommitError) Unwrap() error { return e.cause }
 
-// errNotHere is the answer to who commits a transaction that is not his.
-var errNotHere = errors.New("the transaction is committed by whoever began it")
+// errNotHere is returned if a caller commits a transaction that it did not begin.
+var errNotHere = errors.New("only the caller that began the transaction may commit it")
 
 // lazyTx is a transaction of BeginLazy on a connection of Open.
 type lazyTx struct {
-	conn  *conn
-	ctx   context.Context
-	undo  []string
-	begun bool   // begin was sent
-	ended bool   // the message that commits was sent
-	spent bool   // nothing is sent any more: a statement was to end it, and what comes after that would be carried out by itself
-	open  int    // queries whose rows are not closed
-	free  func() // unbinds the statement before from the transaction's context
+	conn    *conn
+	ctx     context.Context
+	cleanup []string
+	begun   bool   // begin was sent
+	ended   bool   // the message that commits was sent
+	spent   bool   // nothing more is sent: a statement tried to end it, so the next would run outside a transaction
+	open    int    // queries whose rows are not closed
+	free    func() // unbinds the previous statement from the transaction's context
 }
 
-// enter returns the statement as it is to be sent, and how long it may take: no longer than the transaction, but for the
-// message that commits. simple: others may go with it.
+// enter returns the statement to send, and a context that ends with the transaction's, except for
+// the message that commits. simple: other statements may go in the same message.
 func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.Context, string, error) {
 	if err := t.refuse(); err != nil || t == nil {
 		return ctx, query, err
@@ -197,7 +203,7 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 		ctx = t.bind(ctx)
 	}
 	begun := t.begun
-	t.begun = true // or perhaps: to roll back does no harm
+	t.begun = true // or perhaps: a rollback does no harm
 	switch {
 	case begun:
 	case simple:
@@ -214,8 +220,8 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	return ctx, query, nil
 }
 
-// bind returns a context for a statement that ends with the transaction's, too. That of the one before, which is over, is let go of: a
-// check may have any number of them.
+// bind returns a context for a statement that ends with the transaction's, too. It unbinds the
+// previous statement, which is over: a check may run any number of them.
 func (t *lazyTx) bind(ctx context.Context) context.Context {
 	if t.free != nil {
 		t.free()
@@ -230,29 +236,30 @@ func (t *lazyTx) bind(ctx context.Context) context.Context {
 	return bound
 }
 
-// errOpen is the answer to a statement while the rows of another are read. The driver would send it, where that one had parameters, and
-// take the one's answer for the other's.
+// errOpen is returned for a statement while the rows of another are open. If that one had
+// parameters, the driver would send this one and take the other's answer as its own.
 var errOpen = errors.New("a query has rows that were neither read to their end nor closed")
 
-// endTx finds texts that begin with an end of the transaction, but for comments; not of a part of it, which is the last group. Where
-// one has it further on, the fence finds out.
+// endTx matches a text that, after comments, begins with the end of the transaction. Its last group
+// matches a rollback to a savepoint, which is allowed. An end later in the text is found by the
+// fence.
 var endTx = regexp.MustCompile(`(?i)^(?:\s|;|--[^\n]*\n|(?s:/\*.*?\*/))*(?:commit|end|abort|rollback|prepare\s+transaction)\b(?:\s+(?:work|transaction)\b)?(\s+to\b)?`)
 
-// endError is the answer to one, and like [sql.ErrTxDone]: nothing is sent any more.
+// endError is returned for such a text. Like after [sql.ErrTxDone], nothing more is sent.
 type endError struct{}
 
 func (endError) Error() string {
-	return "a statement must not end the transaction: whoever began it does, when the function returns"
+	return "a statement must not end the transaction: the caller that began it ends it when the function returns"
 }
 
 func (endError) Is(target error) bool { return target == sql.ErrTxDone }
 
-// refuse returns why a statement must not be sent.
+// refuse returns an error if a statement must not be sent.
 func (t *lazyTx) refuse() error {
 	switch {
 	case t == nil:
 		return nil
-	case t.ended || t.spent: // it would be carried out by itself, or in the transaction after this one
+	case t.ended || t.spent: // the statement would run outside a transaction, or in the next one
 		return sql.ErrTxDone
 	case t.open > 0:
 		return errOpen
@@ -260,7 +267,7 @@ func (t *lazyTx) refuse() error {
 	return nil
 }
 
-// watch returns the rows of a query as those of the transaction.
+// watch counts the rows of a query as open rows of the transaction.
 func (t *lazyTx) watch(base driver.Rows) driver.Rows {
 	r, ok := base.(pqconn.Rows)
 	if t == nil || !ok {
@@ -270,7 +277,7 @@ func (t *lazyTx) watch(base driver.Rows) driver.Rows {
 	return &rows{Rows: r, tx: t}
 }
 
-// rows are those of a query in a transaction.
+// rows are the rows of a query in a transaction.
 type rows struct {
 	pqconn.Rows
 	tx     *lazyTx
@@ -280,7 +287,7 @@ type rows struct {
 func (r *rows) Next(dest []driver.Value) error {
 	err := r.Rows.Next(dest)
 	if err != nil {
-		r.tx.conn.note(err) // of one statement of many
+		r.tx.conn.note(err) // of one statement among several
 	}
 	return err
 }
@@ -331,11 +338,11 @@ func (t *lazyTx) Rollback() error {
 	return t.rollback()
 }
 
-// rollback does no harm where the transaction has ended. Where it fails, such as in the middle of a copy, the transaction may go on,
-// and ends with the connection.
+// rollback does no harm if the transaction has ended. If it fails, such as in the middle of a copy,
+// the transaction may go on until the connection is closed.
 func (t *lazyTx) rollback() error {
-	text := strings.Join(append([]string{"rollback"}, t.undo...), "; ")
+	text := strings.Join(append([]string{"rollback"}, t.cleanup...), "; ")
 	_, err := t.conn.Conn.ExecContext(context.WithoutCancel(t.ctx), text, nil)
-	t.conn.spoilt = t.conn.spoilt || err != nil
+	t.conn.broken = t.conn.broken || err != nil
 	return err
 }

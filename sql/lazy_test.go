@@ -19,8 +19,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// lazily makes transactions of BeginLazy on a pool of Open, with and without prepared statements, and on one of the
-// driver, all with a table that has a constraint which is deferred.
+// lazily calls try with a pool of Open, with and without prepared statements, and with a pool of
+// the driver. Each has a table with a deferred constraint.
 func lazily(t *testing.T, try func(t *testing.T, db *sqlx.DB)) {
 	url := pgtest.URL(t)
 	for name, pool := range map[string]pgtest.Pool{"open": pgtest.Unprepared, "prepared": pgtest.Prepared, "driver": pgtest.OfDriver} {
@@ -109,7 +109,7 @@ func TestATransactionThatBeginsWithItsFirstStatementIsWholeOrNothing(t *testing.
 	})
 }
 
-// pids returns the distinct sessions of some transactions one after the other.
+// pids returns the distinct sessions of several transactions, one after the other.
 func pids(t *testing.T, db *sqlx.DB) map[int]bool {
 	t.Helper()
 	seen := map[int]bool{}
@@ -140,7 +140,7 @@ func TestTheErrorOfACommitIsToldFromThatOfAStatement(t *testing.T) {
 			_, _ = tx.Exec(first)
 			return insertLast(t.Context(), tx, n)
 		}
-		err := try("insert into lazy values (1)", 1) // twice: which the commit finds out
+		err := try("insert into lazy values (1)", 1) // a duplicate, which only the commit finds
 		if _, commit := errors.AsType[*pgsql.CommitError](err); !commit || pq.As(err, pqerror.UniqueViolation) == nil {
 			t.Errorf("%v", err)
 		}
@@ -151,13 +151,14 @@ func TestTheErrorOfACommitIsToldFromThatOfAStatement(t *testing.T) {
 		if got := numbers(t, db); got != nil {
 			t.Errorf("%d", got)
 		}
-		if err := try("insert into lazy values (1)", 2); err != nil { // the connection is as good as ever
+		if err := try("insert into lazy values (1)", 2); err != nil { // the connection is still usable
 			t.Error(err)
 		}
 	})
 }
 
-// A transaction that begins in the message that commits another is as any: whatever goes wrong in one leaves the other as it is.
+// A transaction that begins in the message that commits another is independent: an error in one
+// leaves the other as it is.
 func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 	t.Parallel()
 	try := func(t *testing.T, db *sqlx.DB, before, first string, end func(tx *pgsql.LazyTx) error) error {
@@ -199,7 +200,7 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 		before, first string
 		end           func(tx *pgsql.LazyTx) error
 		state         pqerror.Code
-		commit        bool // the error is one of a commit
+		commit        bool // the error comes from a commit
 		want          []int
 	}{
 		"both commit":                       {nothing, insert, commits, "", false, []int{1, 2, 3}},
@@ -211,7 +212,7 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lazily(t, func(t *testing.T, db *sqlx.DB) {
-				for range 2 { // the connection is as good as ever
+				for range 2 { // the connection is still usable
 					db.MustExec("truncate lazy")
 					err := try(t, db, test.before, test.first, test.end)
 					if pgsql.State(err) != test.state {
@@ -283,8 +284,9 @@ func TestAStatementThatEndsATransactionIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever has tried to end it by a statement may go on to commit it, and the connection comes to others after that.
-func TestWhatWasRefusedItsEndIsNotLeftOpen(t *testing.T) {
+// A function that tried to end the transaction by a statement may go on to commit it. Then other
+// callers get the connection.
+func TestATransactionWhoseEndWasRefusedIsNotLeftOpen(t *testing.T) {
 	t.Parallel()
 	lazily(t, func(t *testing.T, db *sqlx.DB) {
 		tx, err := pgsql.BeginLazy(t.Context(), db)
@@ -309,7 +311,7 @@ func TestWhatWasRefusedItsEndIsNotLeftOpen(t *testing.T) {
 	})
 }
 
-func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing.T) {
+func TestOnlyItsOwnerCommitsATransactionThatBeginsWithItsFirstStatement(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t))
 	if err != nil {
@@ -334,8 +336,8 @@ func TestNobodyElseCommitsATransactionThatBeginsWithItsFirstStatement(t *testing
 	}
 }
 
-// A check may leave the context out, or have one of its own; its statements end with its time all the same.
-func TestStatementsEndWithTheTransactionWhateverTheirContext(t *testing.T) {
+// A check may pass no context, or one of its own. Its statements end with its timeout all the same.
+func TestStatementsEndWithTheTransactionInAnyContext(t *testing.T) {
 	t.Parallel()
 	watch, err := pgsql.Open(t.Context(), pgtest.URL(t))
 	if err != nil {
@@ -372,7 +374,7 @@ func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, exec func(tx *pgsq
 	defer cancel()
 	query := "select pg_sleep(60) /* " + t.Name() + " */"
 	go func() {
-		// The server ignores what is to be cancelled before it has begun.
+		// The server ignores a cancellation of a statement that has not begun.
 		for sleeps := 0; sleeps == 0 && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 			_ = watch.Get(&sleeps, `select count(*) from pg_stat_activity where wait_event = 'PgSleep' and query like '%' || $1 || '%'`, query)
 		}
@@ -389,7 +391,7 @@ func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, exec func(tx *pgsq
 	}
 }
 
-// counting is a context that counts who is to be told of its end.
+// counting is a context that counts the functions registered for its end.
 type counting struct {
 	context.Context
 	n int
@@ -401,7 +403,7 @@ func (c *counting) AfterFunc(fn func()) (stop func() bool) {
 	return func() bool { c.n--; return end() }
 }
 
-func (c *counting) Value(any) any { return nil } // else it is seen through
+func (c *counting) Value(any) any { return nil } // otherwise the context package sees through the wrapper
 
 func TestATransactionKeepsNothingOfStatementsThatAreOver(t *testing.T) {
 	t.Parallel()
@@ -438,7 +440,7 @@ func TestATransactionKeepsNothingOfStatementsThatAreOver(t *testing.T) {
 	}
 }
 
-// Who abandons a check must not wait for it to give the row and the connection back.
+// A runner that abandons a check must not wait until it gives back the row and the connection.
 func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	lazily(t, func(t *testing.T, db *sqlx.DB) {
@@ -448,12 +450,12 @@ func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testi
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tx.End() // when all is over
+		defer tx.End() // after everything else
 		tx.MustExec("insert into lazy values (1)")
 		cancel()
 		waits, end := context.WithTimeout(t.Context(), 30*time.Second)
 		defer end()
-		if _, err := db.ExecContext(waits, "lock table lazy"); err == nil || waits.Err() != nil { // outside of a transaction
+		if _, err := db.ExecContext(waits, "lock table lazy"); err == nil || waits.Err() != nil { // outside the transaction
 			t.Fatal("the only connection is not free: ", err)
 		}
 		if err := insertLast(t.Context(), tx, 2); !errors.Is(err, sql.ErrTxDone) {
@@ -465,7 +467,8 @@ func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testi
 	})
 }
 
-// What cannot be written is found out before anything of the transaction is used up: it goes on, and ends with its context.
+// Such a message fails before it uses the transaction: the transaction goes on, and ends with its
+// context.
 func TestAMessageThatCannotBeWrittenLeavesItsTransactionAsItIs(t *testing.T) {
 	t.Parallel()
 	sends := map[string]func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error{
@@ -518,8 +521,8 @@ func TestAMessageThatCannotBeWrittenLeavesItsTransactionAsItIs(t *testing.T) {
 	})
 }
 
-// Whoever goes on with a transaction while it is committed, such as a goroutine of a check, writes in it or not at all: neither by
-// itself nor in the transaction that begins with the commit.
+// A goroutine of a check may use a transaction during its commit. It writes in that transaction or
+// not at all: never outside one, and never in the next one.
 func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t))

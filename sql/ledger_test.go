@@ -11,8 +11,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// What is forgotten cannot be missed any more: a slot with rows has to stay, and every one after it, so that there is
-// no gap. Rows of a paused job are looked for when it is resumed.
+// A slot that the ledger forgets cannot count as missed. So a slot with rows stays, and every later
+// slot, so that there is no gap. Rows of a paused job count when it is resumed.
 func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -51,7 +51,7 @@ func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 				select slot, 'done', 'run', 0, slot from generate_series(timestamptz '2030-03-01 10:00:00Z', '2030-03-01 12:00:00Z', '15 minutes') as slot`)
 			exec(t, db, `insert into prescient.slot_job (slot, job, planned) select slot, 1, 0 from prescient.slot_run`)
 			exec(t, db, test.change)
-			for range 2 { // the second time there is nothing left to forget
+			for range 2 { // the second time nothing is left to forget
 				exec(t, db, pgsql.LedgerPrune.In(""), "2030-03-01 11:20:00Z")
 				for _, table := range []string{"slot_run", "slot_job"} {
 					left := list(t, db, "select to_char(slot at time zone 'UTC', 'HH24:MI:SS') from prescient."+table+" order by slot")
@@ -67,13 +67,13 @@ func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 	}
 }
 
-func TestRowsOfASlotAreEstimatedThoughTheyCameInBursts(t *testing.T) {
+func TestRowsOfASlotThatCameInBurstsAreEstimated(t *testing.T) {
 	pgtest.NotOnCitus(t, "its own SQL fills the table with numbers of its own, which one query of Citus cannot")
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
 	for name, test := range map[string]struct {
-		slot, which string // of the ids up to 60,000
+		slot, which string // the ids up to 60,000
 		most        float64
 	}{
 		"few":                  {"2030-03-01 12:00:00Z", "n <= 900", 0},
@@ -94,14 +94,14 @@ func TestRowsOfASlotAreEstimatedThoughTheyCameInBursts(t *testing.T) {
 	}
 }
 
-func TestTheLedgerKnowsHowManyTookPart(t *testing.T) {
+func TestTheLedgerCountsRunnersAndWorkers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, "select prescient.job_number('remind')")
 	exec(t, db, "update prescient.setting set since = '"+noon+"'")
 	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
 		values (prescient.number_of('remind'), 'order', '1', '`+noon+`', '`+noon+`')`)
-	for _, runner := range []struct{ token, workers int }{{1, 64}, {2, 32}, {2, 32}, {1, 64}} { // a call is repeated where its reply is lost
+	for _, runner := range []struct{ token, workers int }{{1, 64}, {2, 32}, {2, 32}, {1, 64}} { // a call is repeated if its reply is lost
 		exec(t, db, "select prescient.open_slot('"+noon+"', 'run', $1, 'me', '1 minute', '"+noon+"', $2)", runner.token, runner.workers)
 	}
 	took := func() string {
@@ -110,7 +110,7 @@ func TestTheLedgerKnowsHowManyTookPart(t *testing.T) {
 	if n := took(); n != "2 runners, 96 workers" {
 		t.Error(n)
 	}
-	for token := 3; token < 20; token++ { // one after another, as where a job waits for a runner that knows it
+	for token := 3; token < 20; token++ { // one after another, as when a job waits for a runner that knows it
 		exec(t, db, "delete from prescient.slot_claim")
 		exec(t, db, "select prescient.open_slot('"+noon+"', 'catch_up', $1, 'me', '1 minute', '"+noon+"', 64)", token)
 	}

@@ -15,22 +15,23 @@ import (
 	"github.com/lib/pq"
 )
 
-// Message is statements that go to the server together, with their parameters written into them: one round trip, and
-// a process that stops in its middle holds nothing up. The zero value is an empty message.
+// Message is a list of statements that go to the server together, with their parameters written as
+// literals. It costs one round trip, and a process that stops in its middle holds no locks. The
+// zero value is an empty message.
 type Message struct {
 	text  strings.Builder
 	parts []part
 	scans []func(row *sql.Rows) error
-	err   error // of the first statement that cannot be written
+	err   error // the first statement that cannot be written
 }
 
 // part is a statement of a message, or the settings of one Do.
 type part struct {
 	text string
-	scan func(row *sql.Rows) error // nil: it returns no rows
+	scan func(row *sql.Rows) error // nil: the statement returns no rows
 }
 
-// ErrEnough is returned by what scans a row to skip the rows that are left.
+// ErrEnough is returned by a scan function to skip the remaining rows.
 var ErrEnough = errors.New("enough rows")
 
 // Do adds a text without parameters that returns no rows, such as settings.
@@ -42,8 +43,9 @@ func (m *Message) add(p part) {
 	m.parts = append(m.parts, p)
 }
 
-// Add adds a statement that returns rows, and what scans each. A message with one that cannot be written, such as for a parameter that
-// has no literal, is not sent: whatever sends it returns the first such error, before it does anything else.
+// Add adds a statement that returns rows, and the function that scans each row. If a statement
+// cannot be written, such as for a parameter without a literal, the message is not sent. The call
+// that would send it returns the first such error at once.
 func (m *Message) Add(query string, args []any, scan func(row *sql.Rows) error) {
 	text, err := inline(query, args)
 	if err != nil {
@@ -61,8 +63,9 @@ func (m *Message) fail(err error) {
 	}
 }
 
-// Commit sends the message as one transaction with settings of its own, on a connection of its own. An error that is
-// none of the server's leaves open whether it was committed, but for that of [Message.Add].
+// Commit sends the message as one transaction with the given settings, on a connection of its own.
+// If the error is neither the server's nor that of [Message.Add], the transaction may have been
+// committed.
 func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) error {
 	switch {
 	case m.err != nil:
@@ -70,7 +73,7 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 	case !Several(db):
 		return m.commitEach(ctx, db, settings)
 	}
-	// On a connection that is held, database/sql repeats nothing silently.
+	// On a connection that the caller holds, database/sql repeats nothing silently.
 	conn, err := db.Connx(ctx)
 	if err != nil {
 		return err
@@ -101,8 +104,8 @@ func (m *Message) commitEach(ctx context.Context, db *sqlx.DB, settings string) 
 	})
 }
 
-// Read sends a message that only reads. Where the driver sends one statement at a time, a transaction holds them
-// together, and a statement may be sent anew, with all before it.
+// Read sends a message that only reads. If the driver sends one statement at a time, one
+// transaction holds them together, and it may repeat them all.
 func (m *Message) Read(ctx context.Context, db *sqlx.DB) error {
 	if Several(db) {
 		return m.Send(ctx, db)
@@ -110,9 +113,9 @@ func (m *Message) Read(ctx context.Context, db *sqlx.DB) error {
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error { return m.SendEach(ctx, tx) })
 }
 
-// Several reports whether the driver of a pool sends several statements in one message: lib/pq does, and so does a
-// driver with a method SendsSeveral. Every other driver is taken for one that does not, as pgx's adapter for
-// database/sql does not.
+// Several reports whether the driver of a pool sends several statements in one message. lib/pq
+// does, and so does a driver with a method SendsSeveral. Any other driver counts as one that does
+// not, such as pgx's adapter for database/sql.
 func Several(db *sqlx.DB) bool {
 	switch db.Driver().(type) {
 	case lazyDriver, *pq.Driver, pq.Driver, interface{ SendsSeveral() }:
@@ -140,7 +143,7 @@ func (p part) send(ctx context.Context, tx Querier) error {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
-	if p.scan == nil { // read to its end, where its error may be
+	if p.scan == nil { // reads to the end, which may return an error
 		p.scan = func(*sql.Rows) error { return nil }
 	}
 	if _, err := each(rows, p.scan); err != nil {
@@ -149,13 +152,14 @@ func (p part) send(ctx context.Context, tx Querier) error {
 	return rows.Close()
 }
 
-// Send sends the message within a transaction, which an error of [Message.Add] leaves as it is.
+// Send sends the message within a transaction. An error of [Message.Add] leaves the transaction
+// unchanged.
 func (m *Message) Send(ctx context.Context, tx Querier) error {
 	_, err := m.send(ctx, tx, m.text.String())
 	return err
 }
 
-// send returns how many of the statements that return rows have answered before something went wrong.
+// send returns how many of the statements that return rows have answered before an error.
 func (m *Message) send(ctx context.Context, q Querier, text string) (answered int, err error) {
 	if m.err != nil {
 		return 0, m.err
@@ -177,7 +181,7 @@ func (m *Message) send(ctx context.Context, q Querier, text string) (answered in
 			return answered, err
 		}
 	}
-	for rows.NextResultSet() { // reads on to the end, where an error of the commit is
+	for rows.NextResultSet() { // reads to the end, which may return the error of the commit
 	}
 	return answered, rows.Err()
 }
@@ -198,8 +202,8 @@ func each(rows *sql.Rows, scan func(row *sql.Rows) error) (some bool, err error)
 	return some, rows.Err()
 }
 
-// inline writes parameters into a statement, as literals, and leaves its comments out: a line end in a parameter would
-// end a comment that names it.
+// inline writes parameters into a statement as literals, and removes its comments: a line end in a
+// parameter would end a comment that names it.
 func inline(query string, args []any) (string, error) {
 	var b strings.Builder
 	for {
@@ -225,14 +229,14 @@ func inline(query string, args []any) (string, error) {
 			b.WriteByte('\n')
 			continue
 		case query[0] == '\'':
-			n += 1 + strings.IndexByte(query[1:], '\'') // two in it are as good as one after another
+			n += 1 + strings.IndexByte(query[1:], '\'') // two quotes are read as one literal after another
 		}
 		b.WriteString(query[:n])
 		query = query[n:]
 	}
 }
 
-// parameter returns the $n that a text begins with, if it does.
+// parameter returns the $n at the beginning of a text, or an empty string.
 func parameter(text string) string {
 	n := 1
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
@@ -256,7 +260,7 @@ func argument(name string, args []any) (string, error) {
 	return text, nil
 }
 
-// instant is how times are written.
+// instant is the layout of times.
 const instant = "2006-01-02 15:04:05.999999+00"
 
 func literal(arg any) (string, error) {
@@ -282,14 +286,15 @@ func literal(arg any) (string, error) {
 	return "", fmt.Errorf("a %T has no literal", arg)
 }
 
-// plain writes a literal in ASCII alone, which means the same whatever client_encoding the session has been set to: the server takes
-// the message for a text in that before it carries out the first statement of it. What is no UTF-8 stays, for the server to refuse.
+// plain writes a literal in ASCII alone, so that it means the same under any client_encoding. The
+// server decodes the whole message by that setting before it runs the first statement. Bytes that
+// are not UTF-8 stay, and the server refuses them.
 func plain(literal string) string {
 	if !strings.ContainsFunc(literal, beyondASCII) {
 		return literal
 	}
 	var b strings.Builder
-	if literal[0] == '\'' { // without backslashes: else the driver has made it one that has escapes
+	if literal[0] == '\'' { // has no backslashes: otherwise the driver wrote an escape string (E'...')
 		b.WriteString(" E")
 	}
 	for len(literal) > 0 {

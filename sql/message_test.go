@@ -15,12 +15,12 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// nasty are texts that would end a literal, a comment or a statement.
+// nasty holds texts that would end a literal, a comment or a statement.
 var nasty = []string{
 	"", "it's", `\`, `\'; select 1; --`, "'; drop table prescient.setting; --", "a\nb", "-- a\n'b", "$1 $2", "/* a", `"`, "a\r\nb\tc", "ä€😀", "null",
 }
 
-func TestParametersOfAMessageArriveAsTheyAre(t *testing.T) {
+func TestParametersOfAMessageArriveUnchanged(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	at := time.Date(2030, time.March, 1, 13, 15, 0, 123456000, time.FixedZone("", 5*3600))
@@ -35,7 +35,7 @@ func TestParametersOfAMessageArriveAsTheyAre(t *testing.T) {
 			None       *string
 		}
 		var got row
-		// $1 and $2 in a comment, and in a literal, are no parameters.
+		// $1 and $2 in a comment, and in a literal, are not parameters.
 		const query = `-- $1, then $2
 			select $1::text, '$1 ''$2', -- $1
 				$2::text[], -7 - $3 - $3, $4::boolean, $5::timestamptz, $6::text`
@@ -53,8 +53,8 @@ func TestParametersOfAMessageArriveAsTheyAre(t *testing.T) {
 	}
 }
 
-// Whoever uses a session before a message may have set its encoding.
-func TestTextsOfAMessageArriveAsTheyAreWhateverTheEncodingOfTheSession(t *testing.T) {
+// An earlier user of the session may have set its encoding.
+func TestTextsOfAMessageArriveUnchangedInAnyEncodingOfTheSession(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	for _, encoding := range []string{"utf8", "latin1", "sjis", "sql_ascii"} {
@@ -75,7 +75,7 @@ func TestTextsOfAMessageArriveAsTheyAreWhateverTheEncodingOfTheSession(t *testin
 	}
 }
 
-// Statements are commented with what their parameters are.
+// The comments of statements name their parameters.
 func TestNoTextOfARowReachesTheCommentsOfAStatement(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -126,7 +126,7 @@ func TestAMessageThatCannotBeWrittenIsRefused(t *testing.T) {
 	}
 }
 
-// unsent sends a message where nothing can be sent: on a pool that is closed, and on none.
+// unsent sends a message on a closed pool and without a pool, and returns the errors.
 func unsent(t *testing.T, m *pgsql.Message) map[string]error {
 	t.Helper()
 	db, err := sqlx.Open("postgres", "host=localhost")

@@ -16,27 +16,28 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// SchemaVersion is the version of the tables that this code works with: its last migration, and what the setting table
-// states. This code also works with a schema of a higher version whose usable_from is not higher than SchemaVersion.
+// SchemaVersion is the version of the tables that this code works with: its last migration, and
+// what the setting table states. This code also works with a schema of a higher version whose
+// usable_from is not higher than SchemaVersion.
 //
-// A release that changes functions raises the version, if only by a migration that changes no table. Otherwise `migrate up` of an
-// older binary would bring the older functions back.
+// A release that changes functions raises the version, if only by a migration that changes no
+// table. Otherwise `migrate up` of an older binary would bring the older functions back.
 const SchemaVersion = 1
 
 // FunctionsStep is the name of the step that replaces the functions, after the last migration.
 const FunctionsStep = "functions"
 
-// Migration is one step of the schema and whether a database has it. The steps are the migrations, which change tables, and
-// FunctionsStep.
+// Migration is one step of the schema and whether a database has it. The steps are the migrations,
+// which change tables, and FunctionsStep.
 type Migration struct {
 	Version   int64     `json:"version"`
-	Name      string    `json:"name"` // empty: this code has no such step, newer code has
+	Name      string    `json:"name"` // empty: only newer code has this step
 	Applied   bool      `json:"applied"`
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 }
 
-// ErrEncoding is returned for a database that cannot hold every text: one that does not fit would spoil all that is
-// written together with it.
+// ErrEncoding is returned for a database that cannot hold every text. A text that does not fit
+// would fail everything that is written with it.
 var ErrEncoding = errors.New("the database must have the encoding UTF8: create another one, with: create database ... encoding 'UTF8' template template0")
 
 // ErrOldServer is returned for a server whose PostgreSQL is older than MinMajor.
@@ -47,15 +48,18 @@ const MinMajor = 15
 
 // Migrate brings the schema up to date, and creates it if it is missing. Idempotent.
 //
-// It applies the migrations that the database lacks. It replaces the functions if they are not those of this code, in the
-// transaction of the last migration. It leaves a schema of newer code that this code may use as it is.
-// If the schema has roles (see MakeRoles), they get what they need of what is new.
+// It applies the migrations that the database lacks. It replaces the functions if they are not
+// those of this code, in the transaction of the last migration. It leaves a schema of newer code
+// that this code may use as it is. If the schema has roles (see MakeRoles), they get what they need
+// of what is new.
 //
-// Returns ErrNewer for a schema of newer code that this code must not use, ErrEncoding for a database that is not UTF8,
-// ErrOldServer for a server that is too old, ErrReadOnly for a standby, and an EngineError for an engine that is refused.
+// Returns ErrNewer for a schema of newer code that this code must not use, ErrEncoding for a
+// database that is not UTF8, ErrOldServer for a server that is too old, ErrReadOnly for a standby,
+// and an EngineError for an engine that is refused.
 //
-// Any number of processes may call it concurrently: an advisory lock lets one through at a time. The lock belongs to
-// the session, so connect to PostgreSQL itself and not through a pooler in transaction mode.
+// Any number of processes may call it concurrently: an advisory lock lets one through at a time.
+// The lock belongs to the session, so connect to PostgreSQL itself and not through a pooler in
+// transaction mode.
 func Migrate(ctx context.Context, db Pool, schema Schema) error {
 	if err := RefuseEngine(ctx, db); err != nil {
 		return err
@@ -85,16 +89,17 @@ func Migrate(ctx context.Context, db Pool, schema Schema) error {
 	}
 	err = keepRoles(ctx, db, schema)
 	if !changed && HasState(err, pqerror.InsufficientPrivilege) {
-		return nil // a role without rights may call Migrate when there is nothing to do
+		return nil // a role without rights may call Migrate if nothing is left to do
 	}
 	return err
 }
 
-// upAgain is how long up waits for the version table, each time.
+// upAgain is how long up waits before it looks for the version table again.
 const upAgain = 500 * time.Millisecond
 
-// up applies the migrations that are missing. The first process creates the version table without a lock. A session that has looked
-// before finds it a moment later: on Citus, when the other nodes have committed, too.
+// up applies the missing migrations. The first process creates the version table without a lock. A
+// session that looked before finds it a moment later; on Citus, once the other nodes have
+// committed.
 func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResult, err error) {
 	for range attempts {
 		if applied, err = p.Up(ctx); !HasState(err, pqerror.UndefinedTable) {
@@ -109,7 +114,8 @@ func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResul
 	return applied, err
 }
 
-// replaceFunctions applies the functions of this code if the schema has others, and tells whether it has.
+// replaceFunctions applies the functions of this code if the schema has others, and tells whether
+// it did.
 func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced bool, err error) {
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
 		current, _, err := functionsState(ctx, tx, schema)
@@ -121,8 +127,9 @@ func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced boo
 	return replaced, err
 }
 
-// MigrateDown drops every table, type and function of prescient in the schema, with every row. It drops the schema too, if nothing
-// else is in it. Returns ErrNewer for a schema of newer code, which alone knows what to drop. Idempotent.
+// MigrateDown drops every table, type and function of prescient in the schema, with every row. It
+// drops the schema too if nothing else is in it. Returns ErrNewer for a schema of newer code,
+// because only that code knows what to drop. Idempotent.
 func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 	if err := refuseNewer(ctx, db, schema); err != nil {
 		return err
@@ -135,7 +142,7 @@ func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 		return err
 	})
 	if e, ok := errors.AsType[*pq.Error](err); ok && e.Detail != "" {
-		err = fmt.Errorf("%w: %s", err, e.Detail) // what depends on it
+		err = fmt.Errorf("%w: %s", err, e.Detail) // the objects that depend on it
 	}
 	if err != nil {
 		return fmt.Errorf("drop schema %s: %w", schema, err)
@@ -155,8 +162,8 @@ func refuseNewer(ctx context.Context, db Pool, schema Schema) error {
 	return nil
 }
 
-// Migrations lists every step, oldest first, and which of them the database has, those of newer code, too.
-// Unlike Migrate it writes nothing, so a schema that does not exist has none.
+// Migrations lists every step, oldest first, and whether the database has it. Steps of newer code
+// are included. Unlike Migrate it writes nothing, so a schema that does not exist has none.
 func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error) {
 	type version struct {
 		number int64
@@ -192,7 +199,7 @@ func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error
 		list = append(list, Migration{Version: m.version(), Name: m.name, Applied: ok, AppliedAt: at})
 	}
 	list = append(list, latest)
-	for _, v := range versions { // in order
+	for _, v := range versions { // by version
 		if v.number > SchemaVersion {
 			list = append(list, Migration{Version: v.number, Applied: true, AppliedAt: applied[v.number]})
 		}
@@ -200,8 +207,8 @@ func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error
 	return list, nil
 }
 
-// PrintMigrations writes the whole schema as one script for psql, which a DBA may review and run.
-// A database that the script made counts as migrated.
+// PrintMigrations writes the whole schema as one script for psql, which a DBA may review and run. A
+// database that the script made counts as migrated.
 func PrintMigrations(w io.Writer, schema Schema) error {
 	var script strings.Builder
 	table := versionTable(schema)
@@ -221,7 +228,7 @@ func PrintMigrations(w io.Writer, schema Schema) error {
 	return err
 }
 
-// createSchema is apart from the migrations, since their version table is in the schema.
+// createSchema is separate from the migrations, because their version table is in the schema.
 func createSchema(ctx context.Context, db Pool, schema Schema) error {
 	if _, err := ParseSchema(string(schema)); err != nil {
 		return err
@@ -256,19 +263,21 @@ func createSchema(ctx context.Context, db Pool, schema Schema) error {
 	return nil
 }
 
-// refuseOld judges a server_version_num, such as 150018 of PostgreSQL 15.18.
+// refuseOld returns ErrOldServer for a server_version_num that is too low; 150018 is PostgreSQL
+// 15.18.
 func refuseOld(version int) error {
 	if version >= MinMajor*10000 {
 		return nil
 	}
-	return fmt.Errorf("%w, and the server is of version %d.%d: upgrade it (pg_upgrade, or dump and restore), or point database.url at another one",
+	return fmt.Errorf("%w, and the server has version %d.%d: upgrade it (pg_upgrade, or dump and restore), or point database.url at another one",
 		ErrOldServer, version/10000, version%10000)
 }
 
-// versionTable needs no quotes: createSchema has refused every name that would.
+// versionTable needs no quotes: createSchema refuses every name that does.
 func versionTable(schema Schema) string { return schema.String() + "." + versionTableName }
 
-// provider applies the migrations with goose, which keeps the version table, and the functions with the last of them.
+// provider applies the migrations with goose, which keeps the version table, and the functions with
+// the last migration.
 func provider(db Pool, schema Schema) (*goose.Provider, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {

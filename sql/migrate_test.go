@@ -50,7 +50,7 @@ func TestTheSchemaGoesDownAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// databaseObjects lists the schemas of a database, and what is in them.
+// databaseObjects lists the schemas of a database and the objects in them.
 func databaseObjects(t *testing.T, db *sqlx.DB) []string {
 	t.Helper()
 	return list(t, db, `
@@ -62,7 +62,7 @@ func databaseObjects(t *testing.T, db *sqlx.DB) []string {
 }
 
 // An application may share the schema, and have objects with the names of prescient's functions.
-func TestTheSchemaGoesDownWithoutWhatAnApplicationHasInIt(t *testing.T) {
+func TestMigrateDownKeepsTheObjectsOfAnApplication(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgtest.Empty(t))
 	exec(t, db, `
@@ -112,7 +112,7 @@ func TestTheListsOfObjectsAreThoseOfTheCatalog(t *testing.T) {
 	}
 }
 
-// regprocedures are routines as the catalog names them.
+// regprocedures returns routines as the catalog names them.
 func regprocedures(t *testing.T, db *sqlx.DB, routines []string) (all []string) {
 	t.Helper()
 	for _, routine := range routines {
@@ -121,7 +121,7 @@ func regprocedures(t *testing.T, db *sqlx.DB, routines []string) (all []string) 
 	return all
 }
 
-func TestMigrateReplacesFunctionsThatAreNotItsOwn(t *testing.T) {
+func TestMigrateReplacesFunctionsOfOtherCode(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	want := dump(t, db, "prescient")
@@ -202,7 +202,7 @@ func TestTheScriptRunsOnceOrNotAtAll(t *testing.T) {
 	exec(t, db, script.String())
 }
 
-func TestAnyNumberMayMigrateAtOnce(t *testing.T) {
+func TestManyProcessesMayMigrateConcurrently(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
 	want := dump(t, pgtest.New(t), "prescient")
@@ -221,7 +221,7 @@ func TestAnyNumberMayMigrateAtOnce(t *testing.T) {
 	}
 }
 
-// The version table is in the catalog, and cannot be read yet.
+// The version table is in the catalog, but cannot be read yet.
 func TestAMigrationWaitsForTheVersionTableThatAnotherOneMakes(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -245,7 +245,7 @@ func TestAMigrationWaitsForTheVersionTableThatAnotherOneMakes(t *testing.T) {
 	}
 }
 
-func TestMigrateTwiceIsNothingToDo(t *testing.T) {
+func TestMigrateIsIdempotent(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, "update prescient.setting set width = '1 hour'")
@@ -258,7 +258,7 @@ func TestMigrateTwiceIsNothingToDo(t *testing.T) {
 	}
 }
 
-func TestASchemaOfNewerCodeIsLeftAsItIs(t *testing.T) {
+func TestMigrateLeavesASchemaOfNewerCodeUnchanged(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, "insert into prescient.schema_migration (version_id, is_applied) values ($1, true)", pgsql.SchemaVersion+1)
@@ -296,7 +296,7 @@ func TestMigrationsOfAnEmptyDatabaseWritesNothing(t *testing.T) {
 	}
 }
 
-func TestMigrationsTellsWhenWhateverTheTimeZoneOfTheSession(t *testing.T) {
+func TestMigrationsTellsWhenInEveryTimeZoneOfTheSession(t *testing.T) {
 	pgtest.NotOnCitus(t, "the time zone is a worker's")
 	t.Parallel()
 	for _, zone := range zones {
@@ -320,7 +320,7 @@ func TestMigrationsTellsWhenWhateverTheTimeZoneOfTheSession(t *testing.T) {
 	}
 }
 
-// A text that does not fit into another encoding is an error, and with it all that is written together with it.
+// A text that does not fit into another encoding fails everything that is written with it.
 func TestADatabaseOfAnotherEncodingIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
@@ -346,7 +346,7 @@ func TestADatabaseOfAnotherEncodingIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-// encoded is an empty database of an encoding.
+// encoded creates an empty database with an encoding.
 func encoded(t *testing.T, encoding string) string {
 	t.Helper()
 	beside := pgtest.Empty(t)
@@ -382,7 +382,7 @@ func applied(t *testing.T, db *sqlx.DB, schema pgsql.Schema) int {
 	return n
 }
 
-// dump describes everything in a schema but the order in which it was made.
+// dump describes everything in a schema, except the order in which it was made.
 func dump(t *testing.T, db *sqlx.DB, schema string) []string {
 	t.Helper()
 	lines := list(t, db, `

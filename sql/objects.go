@@ -9,8 +9,8 @@ import (
 	"github.com/lib/pq"
 )
 
-// What belongs to prescient in its schema. An application may have objects of its own there, which nothing here names.
-// The partitions of future_job_history belong to their table.
+// The objects of prescient in its schema. An application may have objects of its own there, which
+// these lists do not name. The partitions of future_job_history belong to their table.
 var (
 	tables   = declared(`create table prescient\.(\w+)`, migrations)
 	types    = declared(`create (?:domain|type) prescient\.(\w+)`, migrations)
@@ -26,7 +26,8 @@ func Tables() []string { return append(slices.Clone(tables), versionTableName) }
 // Types lists the domains and composite types.
 func Types() []string { return slices.Clone(types) }
 
-// Routines lists the functions and procedures with the types of their parameters, such as "slot_ceil(timestamptz)".
+// Routines lists the functions and procedures with the types of their parameters, such as
+// "slot_ceil(timestamptz)".
 func Routines() []string { return slices.Clone(routines) }
 
 // declared lists the names that a pattern finds in files.
@@ -57,8 +58,8 @@ var (
 	defaultValue = regexp.MustCompile(`\sdefault\s.*$`)
 )
 
-// parameterTypes reads the types of what a routine is called with from its parameters: "at timestamptz, job text default null".
-// No default value of ours has a comma.
+// parameterTypes returns the types in a list of parameters, such as "at timestamptz, job text
+// default null". No default value in our functions contains a comma.
 func parameterTypes(parameters string) []string {
 	var all []string
 	for parameter := range strings.SplitSeq(parameters, ",") {
@@ -72,8 +73,8 @@ func parameterTypes(parameters string) []string {
 	return all
 }
 
-// dropScript drops everything of prescient in a schema, and the schema if nothing else is in it. It fails if an object of an
-// application depends on something of it.
+// dropScript drops everything of prescient in a schema, and the schema if nothing else is in it. It
+// fails if an application's object depends on an object of prescient.
 func dropScript(schema Schema) string {
 	var script strings.Builder
 	drop := func(kind string, names []string) {

@@ -14,18 +14,19 @@ import (
 	"github.com/lib/pq"
 )
 
-// ReplyTimeout is how long a connection made by Open waits for the next bytes of an answer. A context alone does
-// not end the wait for a network that has gone dead: the driver would sit in the read for minutes.
+// ReplyTimeout is how long a connection of Open waits for the next bytes of an answer. A context
+// alone does not end the wait on a dead network: the driver would stay in the read for minutes.
 const ReplyTimeout = 2 * time.Minute
 
-// connectTimeout applies where the URL sets none.
+// connectTimeout applies if the URL sets none.
 const connectTimeout = 10 * time.Second
 
-// ErrURL is returned for a database URL that cannot be parsed. It says nothing about the URL, which may hold a
-// password.
+// ErrURL is returned for a database URL that cannot be parsed. It says nothing about the URL, which
+// may hold a password.
 var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@host:5432/database?sslmode=verify-full (percent-encode special characters), or host=... dbname=... pairs")
 
-// unusable is the error of a URL that the driver cannot parse, or of a variable that it reads beside it and refuses: PGGSSENCMODE, say.
+// unusable returns the error for a URL that the driver cannot parse, or for an environment variable
+// that it refuses, such as PGGSSENCMODE.
 func unusable() error {
 	if _, err := pq.NewConfig(""); err != nil {
 		return fmt.Errorf("one of the PG... variables of the environment cannot be used: correct or unset it: %w", err)
@@ -44,15 +45,17 @@ type options struct {
 	name    string
 }
 
-// Patient lifts ReplyTimeout, for statements that may run long: migrations, a width change.
+// Patient removes ReplyTimeout, for statements that may run long, such as migrations and a change
+// of the width.
 func Patient() Option { return func(o *options) { o.dialer.reply = 0 } }
 
-// Prepared lets every connection prepare each statement that has parameters once, and keep it: planning is most of
-// the work of a small one. The server must be reached directly, not through a pooler in transaction mode.
-// The types of parameters, and the tables, are then those of when it was prepared: see docs/settings.md.
+// Prepared lets every connection prepare each statement with parameters once and keep it, because
+// planning is most of the work of a small statement. The URL must lead to the server itself, not to
+// a pooler in transaction mode. Parameter types and tables are fixed when a statement is prepared:
+// see docs/settings.md.
 func Prepared() Option { return func(o *options) { o.prepare.wanted = true } }
 
-// Name is the application_name where the URL sets none, by which the sessions and what they do are known. Default "prescient".
+// Name sets the application_name of the sessions if the URL sets none. Defaults to "prescient".
 func Name(name string) Option {
 	return func(o *options) { o.name = name }
 }
@@ -70,15 +73,17 @@ func Param(name, value string) Option {
 	}
 }
 
-// maxIdleTime is how long a connection is kept for later.
+// maxIdleTime is how long the pool keeps an idle connection.
 const maxIdleTime = time.Minute
 
-// Open connects to the database at url, a postgres:// URL or key=value pairs, and checks the connection.
-// Of several servers in the URL (postgres://a:5432,b:5432/shop?target_session_attrs=read-write) it takes the first that is
-// what target_session_attrs asks for, anew for each connection.
-// Where url and environment set no sslmode it is prefer, and connect_timeout is 10 s.
-// The pool is safe for concurrent use and is the caller's to close. It keeps connections for a minute after their last use,
-// where database/sql would open most of them anew for every transaction.
+// Open connects to the database at url, a postgres:// URL or key=value pairs, and checks the
+// connection. A URL may name several servers
+// (postgres://a:5432,b:5432/shop?target_session_attrs=read-write). Each new connection goes to the
+// first server that matches target_session_attrs. If neither url nor the environment sets sslmode,
+// it is prefer. connect_timeout defaults to 10 s.
+//
+// The pool is safe for concurrent use. The caller closes it. The pool keeps idle connections for a
+// minute; database/sql alone would open most of them anew for every transaction.
 func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	cfg, err := pq.NewConfig(withPorts(url))
 	if err != nil {
@@ -87,7 +92,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	if cfg.SSLMode == "" {
 		cfg.SSLMode = pq.SSLModePrefer
 	}
-	if cfg.ConnectTimeout <= 0 { // less is none, too, as libpq takes it
+	if cfg.ConnectTimeout <= 0 { // libpq also takes a value below zero as none
 		cfg.ConnectTimeout = connectTimeout
 	}
 	o := options{cfg: cfg, dialer: dialer{reply: ReplyTimeout}, name: "prescient"}
@@ -102,7 +107,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	base.Dialer(o.dialer)
 	db := sqlx.NewDb(sql.OpenDB(connector{base, &o.prepare, o.share}), "postgres")
 	o.share.add(db.DB)
-	db.SetMaxIdleConns(math.MaxInt32) // as many as are open
+	db.SetMaxIdleConns(math.MaxInt32) // keeps as many as are open
 	db.SetConnMaxIdleTime(maxIdleTime)
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the database: %w", err), db.Close())
@@ -113,7 +118,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 // dialer gives every connection a deadline for each read and write.
 type dialer struct {
 	reply time.Duration
-	guard func() error // see Guard; nil: none
+	guard func() error // see Guard; nil: no check
 }
 
 func (d dialer) Dial(network, address string) (net.Conn, error) {
@@ -147,8 +152,8 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	return conn, nil
 }
 
-// connecting is the key of the context of an attempt to connect: the one that the driver dials with ends when it has dialed, and it asks
-// none while the server lets it in, or says nothing.
+// connecting is the context key of an attempt to connect. The driver dials with another context,
+// which ends after dialing, and checks no context while the server authenticates.
 type connecting struct{}
 
 // attemptConn is closed when the attempt ends before the server has let it in.
@@ -157,7 +162,8 @@ type attemptConn struct {
 	letIn func() bool
 }
 
-// SetDeadline is called by the driver before it says the first word to a server, and with none when that has let it in.
+// SetDeadline is called by the driver before its first message to a server. The driver calls it
+// with the zero time once the server has accepted the session.
 func (c *attemptConn) SetDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.letIn()
@@ -168,16 +174,16 @@ func (c *attemptConn) SetDeadline(t time.Time) error {
 type deadlineConn struct {
 	net.Conn
 	reply time.Duration
-	until time.Time // the driver's, while it connects; zero: none
+	until time.Time // the driver's deadline while it connects; zero: none
 }
 
-// SetDeadline bounds what follows, besides the deadline of each read and write; see attemptConn.
+// SetDeadline sets a deadline beside that of each read and write; see attemptConn.
 func (c *deadlineConn) SetDeadline(t time.Time) error {
 	c.until = t
 	return c.Conn.SetDeadline(t)
 }
 
-// deadline is that of the next read or write.
+// deadline returns the deadline of the next read or write.
 func (c *deadlineConn) deadline() time.Time {
 	at := monotonic().Add(c.reply)
 	if !c.until.IsZero() && c.until.Before(at) {

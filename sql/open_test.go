@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestAServerThatSaysNothingIsGivenUpWhenTheTimeToConnectIsOver(t *testing.T) {
+func TestConnectingToASilentServerEndsWithTheConnectTimeout(t *testing.T) {
 	t.Parallel()
 	here, there := net.Pipe()
 	go func() { _, _ = there.Write([]byte("x")) }()
@@ -34,7 +34,7 @@ func TestAServerThatSaysNothingIsGivenUpWhenTheTimeToConnectIsOver(t *testing.T)
 	}
 }
 
-func TestWhoIsStoppedWaitsForNoServerThatSaysNothing(t *testing.T) {
+func TestAStoppedCallerDoesNotWaitForASilentServer(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{nil, {Patient()}} {
 		for _, url := range []string{
@@ -49,7 +49,7 @@ func TestWhoIsStoppedWaitsForNoServerThatSaysNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				if conn, err := server.Accept(); err == nil {
-					_, _ = conn.Read(make([]byte, 8)) // it has begun to speak
+					_, _ = conn.Read(make([]byte, 8)) // the driver has sent its first message
 					cancel()
 					<-t.Context().Done()
 					_ = conn.Close()
@@ -65,7 +65,7 @@ func TestWhoIsStoppedWaitsForNoServerThatSaysNothing(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutTLSIsLeftNoConnectionThatWasGivenUpForThat(t *testing.T) {
+func TestAConnectionGivenUpForMissingTLSIsClosed(t *testing.T) {
 	t.Parallel()
 	server, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A key of LimitBy may be that of an order, and there are many of them.
+// A key of LimitBy may be the key of an order, so there may be many.
 func TestANewKeyOfAPaceReadsFewOfManyKeys(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "the counters are those of the worker")

@@ -9,7 +9,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A kilobyte of numbers can be a gigabyte of text, which ends the run that reads it.
+// A kilobyte of numbers can be a gigabyte of text, which would kill the run that reads it.
 func TestAPayloadIsBoundedAsText(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -18,14 +18,15 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A run must cost what is due, however many rows wait, and so must a look at the ledger: every statement of the engine
-// reads future_job through the slot index alone, and no more entries of it than it needs.
+// A run must cost what is due, however many rows wait, and so must a look at the ledger. So every
+// statement of the engine reads future_job through the slot index alone, and only the entries that
+// it needs.
 func TestStatementsOfTheEngineReadTheSlotIndexAlone(t *testing.T) {
 	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
 	t.Parallel()
 	for name, test := range map[string]struct {
-		known string // what is inserted before the statistics are made
-		later string // and after
+		known string // inserted before the statistics are made
+		later string // inserted after
 		slot  string
 	}{
 		"a slot that the statistics know":          {fill(20_000, inSlots), "", "2030-03-02 12:00:00Z"},
@@ -36,14 +37,14 @@ func TestStatementsOfTheEngineReadTheSlotIndexAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.New(t)
-			db.SetMaxOpenConns(1) // the plans that functions keep are a connection's
+			db.SetMaxOpenConns(1) // the plans that functions keep belong to a connection
 			exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
 			exec(t, db, test.known)
 			exec(t, db, "analyze")
 			exec(t, db, test.later)
 			exec(t, db, "update prescient.setting set since = '"+noon+"'")
 			for name, s := range dueIn(t, db, test.slot).statements() {
-				// More than five times, so that the plans in functions are those for any parameters, too.
+				// More than five times, so that functions use their generic plans, too.
 				for range 7 {
 					if r := s.reads(t, db, pgsql.SlotIndexOnly.In("")); !r.within(s.most) {
 						t.Errorf("%s reads %v, and %v is enough", name, r, s.most)
@@ -79,7 +80,7 @@ func TestNoStatementThatReadsFutureJobIsForgottenHere(t *testing.T) {
 	}
 }
 
-// What is compiled costs a new session 20 ms, and every command of a crontab is one.
+// Compilation (JIT) costs a new session 20 ms, and every command of a crontab is a new session.
 func TestNoStatementOfTheEngineIsCompiled(t *testing.T) {
 	pgtest.NotOnCitus(t, "the plans are a worker's")
 	t.Parallel()
@@ -96,7 +97,7 @@ func TestNoStatementOfTheEngineIsCompiled(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
 	exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
-	exec(t, db, fill(2000, inSlots)) // of which the statistics know nothing, as after a migration
+	exec(t, db, fill(2000, inSlots)) // the statistics do not know these rows, as after a migration
 	if !get[bool](t, db, "select pg_jit_available()") {
 		t.Skip("this server compiles nothing")
 	}
@@ -151,7 +152,7 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 	}
 }
 
-// inSlots is the slot of the n-th row, where there are 200.
+// inSlots is the slot of the n-th row, for 200 slots.
 const inSlots = "timestamptz '" + noon + "' + n % 200 * interval '15 minutes'"
 
 // fill inserts n rows of two jobs into slots; one of ten has a group.
@@ -162,12 +163,12 @@ func fill(n int, slot string) string {
 		where name = case when n / 200 %% 2 = 0 then 'remind' else 'alert' end;`, n, slot)
 }
 
-// due is rows of a slot that a runner has claimed.
+// due describes rows of a slot that a runner has claimed.
 type due struct {
 	slot     string
 	job      int64
 	ids      pq.Int64Array
-	versions pq.StringArray // of these, as store_give knows them
+	versions pq.StringArray // of these rows, as store_give knows them
 	group    sql.NullString
 	all      int64 // rows in the slot
 }
@@ -184,19 +185,20 @@ func dueIn(t *testing.T, db *sqlx.DB, slot string) due {
 	return d
 }
 
-// statement is one of the store, and how many entries it may read of each index.
+// statement is a statement of the store, and how many entries it may read of each index.
 type statement struct {
-	before []string // what is done first
+	before []string // SQL that runs first
 	query  string
 	args   []any
 	most   map[string]int64
 }
 
-// few is for what probes.
+// few bounds a statement that only probes.
 const few = 20
 
-// statements are all that read future_job in a run, for status or for catch-up. A page is at most 500 rows; from the
-// first 1,000 rows of a job in a slot, and 32 in each of 32 places, it is estimated how many there are.
+// statements returns all statements that read future_job in a run, for status or for catch-up. A
+// page has at most 500 rows. The estimate of a slot reads the first 1,000 rows of a job, and 32
+// rows at each of 32 places.
 func (d due) statements() map[string]statement {
 	n := len(d.ids)
 	first, last := d.ids[0], d.ids[n-1]
@@ -281,7 +283,7 @@ const (
 		on conflict do nothing`
 )
 
-// check is the outcome of a check of the first row.
+// check returns the parameters that record a check of the first row.
 func (d due) check(outcome, move any) []any {
 	return []any{pgsql.Composite{
 		d.slot, 2, 1, d.job, "remind", d.ids[0], outcome, move, afterAll, nil, nil, 0, 0, false, "me", nil, nil, nil, nil, nil, nil, nil,
@@ -290,7 +292,7 @@ func (d due) check(outcome, move any) []any {
 
 func slotIndex(most int64) map[string]int64 { return map[string]int64{"future_job_pkey": most} }
 
-// consecutive is 1 to n.
+// consecutive returns the numbers 1 to n.
 func consecutive(n int) (list pq.Int64Array) {
 	for i := range n {
 		list = append(list, int64(i+1))
@@ -300,7 +302,8 @@ func consecutive(n int) (list pq.Int64Array) {
 
 func repeat(n int, s string) pq.StringArray { return slices.Repeat(pq.StringArray{s}, n) }
 
-// reading is how many entries were read of each index of future_job, and under "future_job" how often all of the table.
+// reading counts the entries read of each index of future_job. Its key "future_job" counts reads of
+// the whole table.
 type reading map[string]int64
 
 func (r reading) within(most map[string]int64) bool {
@@ -312,8 +315,8 @@ func (r reading) within(most map[string]int64) bool {
 	return true
 }
 
-// reads runs a statement in a transaction that begins with some settings and is rolled back, and returns what it read,
-// with all that the functions in it did. The counters are those that the server keeps of the transaction.
+// reads runs a statement in a transaction with some settings, rolls it back, and returns what it
+// read, including the functions in it. It reads the server's counters of the transaction.
 func (s statement) reads(t *testing.T, db *sqlx.DB, settings string) reading {
 	t.Helper()
 	tx := begin(t, db)

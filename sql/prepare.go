@@ -9,16 +9,17 @@ import (
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
-// maxPrepared bounds what a connection keeps prepared: an application may make a new text for every call.
+// maxPrepared bounds the statements that a connection keeps prepared: an application may make a new
+// text for every call.
 const maxPrepared = 250
 
 // preparing says whether the connections of a pool keep statements prepared.
 type preparing struct {
 	wanted bool
-	gone   atomic.Bool // what was prepared was not there any more: from now on none does
+	gone   atomic.Bool // a prepared statement was lost: no connection of the pool prepares any more
 }
 
-// prepared is what a connection keeps prepared. Nil: none is kept.
+// prepared holds the statements that a connection keeps prepared. nil: it keeps none.
 type prepared struct {
 	*preparing
 	stmts map[string]pqconn.Stmt // statements with parameters, from their first use on
@@ -31,8 +32,9 @@ func newPrepared(p *preparing) prepared {
 	return prepared{p, map[string]pqconn.Stmt{}}
 }
 
-// IsStale tells whether an error is of a statement that was prepared: the session has it no more, or what it reads has other
-// columns now. Its connection is not used again, so that it may be repeated.
+// IsStale tells whether err comes from a stale prepared statement: the session lost it, or the
+// columns that it reads have changed. Its connection is not used again, so the caller may repeat
+// it.
 func IsStale(err error) bool {
 	if HasState(err, pqerror.FeatureNotSupported) {
 		return routine(err) == "RevalidateCachedQuery"
@@ -40,19 +42,19 @@ func IsStale(err error) bool {
 	return HasState(err, pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement)
 }
 
-// note takes note of an error that ends the use of the connection. Where its statements are gone, somebody deallocates them, or
-// there is a pooler.
+// note marks the connection as broken if err says so. If its prepared statements are gone, the
+// application deallocates them or a pooler is in between.
 func (c *conn) note(err error) {
 	if err == nil || !IsStale(err) {
 		return
 	}
-	c.spoilt = true
+	c.broken = true
 	if !HasState(err, pqerror.FeatureNotSupported) {
 		c.prepared.gone.Store(true)
 	}
 }
 
-// keep returns a statement that is prepared; nil for one that is to go as it is.
+// keep returns the prepared statement for a query; nil if the query is sent as text.
 func (c *conn) keep(ctx context.Context, query string, args int) (pqconn.Stmt, error) {
 	p := &c.prepared
 	if s, ok := p.stmts[query]; ok {

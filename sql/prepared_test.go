@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Checks may make a new text for each of their statements: a connection keeps a limited number of them.
+// Checks may make a new text for each statement, but a connection keeps a limited number.
 func TestAConnectionPreparesStatementsAndKeepsALimitedNumber(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Prepared())
@@ -49,7 +49,8 @@ func TestAConnectionPreparesStatementsAndKeepsALimitedNumber(t *testing.T) {
 	}
 }
 
-// A connection on which somebody has deallocated what it keeps is not used again, and the others prepare nothing any more.
+// If an application deallocates the statements of a connection, the pool drops that connection and
+// the others stop preparing.
 func TestAConnectionThatMissesWhatItKeptPreparedIsGivenUp(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Prepared())

@@ -20,7 +20,8 @@ func TestEveryTableHasAReplicaIdentity(t *testing.T) {
 	}
 }
 
-// A publication forbids updates and deletes of a table without a replica identity, whatever wal_level is.
+// A publication forbids updates and deletes of a table without a replica identity, whatever
+// wal_level is.
 func TestAPublicationOfAllTablesForbidsNothing(t *testing.T) {
 	pgtest.NotOnCitus(t, "a publication is of one node")
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Any login may hold an advisory lock. Without its row a job cannot be paused, and has no SLA.
+// Any login may hold an advisory lock. A job without its row cannot be paused, and has no SLA.
 func TestARunRegistersAJobThoughAnotherSessionHoldsTheAdvisoryLockOfItsName(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -19,7 +19,8 @@ func TestARunRegistersAJobThoughAnotherSessionHoldsTheAdvisoryLockOfItsName(t *t
 	}
 }
 
-// A run does not wait for an application that brings a name of the run's.
+// A run does not wait for an application's transaction that inserts the name of one of the run's
+// jobs.
 func TestARunLeavesANameToATransactionThatBringsIt(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

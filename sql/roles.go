@@ -16,14 +16,15 @@ import (
 //go:embed roles.sql
 var roles string
 
-// Role is a part that somebody plays towards the schema: what it may do is granted to a role of the server.
+// Role is what a login does with the schema. Each Role is a role of the server with the privileges
+// that it needs.
 type Role string
 
-// The roles. Operator may do what Runner may, and Runner what App and Reader may.
+// The roles. Operator may do everything that Runner may; Runner everything that App and Reader may.
 const (
 	// Owner owns the tables and functions, and may migrate.
 	Owner Role = "owner"
-	// App may call the functions that ask for checks, cancel and move them, and touch no table.
+	// App may call the functions that enqueue, cancel and move checks, and touch no table.
 	App Role = "app"
 	// Reader may read everything.
 	Reader Role = "reader"
@@ -33,20 +34,21 @@ const (
 	Operator Role = "operator"
 )
 
-// In is the name of the role for a schema: prescient_app.
+// In returns the name of the role for a schema, such as prescient_app.
 func (r Role) In(schema Schema) string { return schema.String() + "_" + string(r) }
 
 // maxRoleSchema leaves room for the longest role in the 63 bytes of a name.
 const maxRoleSchema = maxName - len("_operator")
 
-// ErrCreateRole is returned where the roles are missing and may not be made.
+// ErrCreateRole is returned if a role is missing and the login may not create it.
 var ErrCreateRole = errors.New("the roles are missing, and making them needs CREATEROLE: connect as a role that has it, " +
 	"or let an administrator run the script of `prescient migrate roles --print`")
 
-// MakeRoles makes the five roles, hands the schema over to the owner and grants each what it needs. Once more is
-// nothing to do. The schema must be there. It returns ErrCreateRole where a role is missing and db's may create none, and
-// ErrNewer for a schema that has more than this code knows to grant.
-// Whoever makes the roles is a member of the owner afterwards.
+// MakeRoles makes the five roles, hands the schema over to the owner and grants each role what it
+// needs. Idempotent. The schema must exist. The login of db becomes a member of the owner.
+//
+// Returns ErrCreateRole if a role is missing and db's login may not create roles. Returns ErrNewer
+// for a schema with objects that this code does not know.
 func MakeRoles(ctx context.Context, db Pool, schema Schema) error {
 	script, err := rolesScript(schema)
 	if err != nil {
@@ -72,7 +74,8 @@ func MakeRoles(ctx context.Context, db Pool, schema Schema) error {
 	return nil
 }
 
-// PrintRoles writes what MakeRoles does as a script for psql, to be reviewed or run by somebody else.
+// PrintRoles writes the work of MakeRoles as a script for psql, which an administrator may review
+// and run.
 func PrintRoles(w io.Writer, schema Schema) error {
 	script, err := rolesScript(schema)
 	if err != nil {
@@ -94,7 +97,7 @@ func rolesScript(schema Schema) (string, error) {
 	).Replace(script), nil
 }
 
-// literals are the names of objects of the schema, qualified, as literals of SQL.
+// literals returns the qualified names of objects of the schema as SQL literals.
 func literals(schema Schema, names []string) string {
 	var all []string
 	for _, name := range names {
@@ -103,7 +106,7 @@ func literals(schema Schema, names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// keepRoles lets the roles have what a migration has added, where the owner of the schema is the role.
+// keepRoles grants the roles what a migration has added, if the schema belongs to the owner role.
 func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 	var made bool
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
@@ -118,15 +121,16 @@ func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 	if err := MakeRoles(ctx, db, schema); !errors.Is(err, ErrNewer) {
 		return err
 	}
-	return nil // they are up to whoever migrated it
+	return nil // the login that migrated the schema grants what it wants
 }
 
-// ErrDropRole is returned for a role that still has something, or that the login may not drop.
+// ErrDropRole is returned for a role that still owns objects or has privileges, or that the login
+// may not drop.
 var ErrDropRole = errors.New("the role cannot be dropped")
 
-// DropRoles takes from the five roles what they may do in the schema, and drops them. The tables must be gone: see
-// MigrateDown. Returns ErrDropRole, and drops none, if a role has anything else in this database or another.
-// Idempotent.
+// DropRoles takes the privileges in the schema from the five roles, and drops the roles. The tables
+// must be gone: see MigrateDown. Returns ErrDropRole, and drops none, if a role has anything else
+// in this database or another. Idempotent.
 //
 // It never uses drop owned: an application's objects may belong to a role, too.
 func DropRoles(ctx context.Context, db Pool, schema Schema) error {
@@ -159,7 +163,7 @@ func dropRole(ctx context.Context, tx *sqlx.Tx, schema Schema, role string) erro
 	_, err := tx.ExecContext(ctx, "drop role "+role)
 	switch e, _ := errors.AsType[*pq.Error](err); {
 	case HasState(err, pqerror.DependentObjectsStillExist):
-		return fmt.Errorf("%w, because it still has something: %s. Give that to another role or revoke it, in the database where it is, "+
+		return fmt.Errorf("%w, because other objects still use it: %s. Reassign or revoke them in their database, "+
 			"and drop the role again", ErrDropRole, strings.ReplaceAll(e.Detail, "\n", ", "))
 	case HasState(err, pqerror.InsufficientPrivilege):
 		return fmt.Errorf("%w: the login needs CREATEROLE and the admin option on it (%w)", ErrDropRole, err)

@@ -18,11 +18,12 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// mayRun tells of every statement which role it takes. Whoever is more may run it, too; see contains.
+// mayRun says which role each statement needs. A role that contains that role may run it, too; see
+// contains.
 var mayRun = map[pgsql.Role]string{
 	"anybody": `check_number check_prepared check_role doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead group_holder group_try lock_holders metrics_blocking roles_made schedule_normal schema_check store_schemas`,
-	// An app, and a reader.
+	// An app and a reader may run these.
 	"both":    `forecast_blocks functions_applied read_settings schedule_blocks store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
 	pgsql.Reader: `action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
@@ -39,7 +40,8 @@ var mayRun = map[pgsql.Role]string{
 		set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 
-// mayCall is mayRun for functions that no statement calls by itself, and those that others call.
+// mayCall is mayRun for functions that only other functions call, and those that no statement calls
+// alone.
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
@@ -60,7 +62,7 @@ var contains = map[pgsql.Role][]pgsql.Role{
 	pgsql.Owner:    {"anybody", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Operator, pgsql.Owner},
 }
 
-// needed returns which role a name takes.
+// needed returns the role that a name needs.
 func needed(t *testing.T, matrix map[pgsql.Role]string, name string) pgsql.Role {
 	t.Helper()
 	for role, names := range matrix {
@@ -72,10 +74,11 @@ func needed(t *testing.T, matrix map[pgsql.Role]string, name string) pgsql.Role 
 	return pgsql.Owner
 }
 
-// oneRole is why there are no roles on Citus.
+// oneRole says why there are no roles on Citus.
 const oneRole = "the owner of functions has other connections to a worker than their caller"
 
-// withRoles is a migrated schema with roles, under a name of its own: roles are the server's. They are gone at the end.
+// withRoles returns a migrated schema with roles. The schema has a name of its own, because roles
+// belong to the server. The test drops them at its end.
 func withRoles(t *testing.T, schema pgsql.Schema) *sqlx.DB {
 	t.Helper()
 	pgtest.NotOnCitus(t, oneRole)
@@ -97,7 +100,7 @@ func makeRoles(t *testing.T, db *sqlx.DB, schema pgsql.Schema) {
 	}
 }
 
-// as runs fn in a transaction that has a role, and rolls it back.
+// as runs fn in a transaction with a role, and rolls it back.
 func as(t *testing.T, db *sqlx.DB, role string, fn func(tx *sqlx.Tx) error) error {
 	t.Helper()
 	tx := begin(t, db)
@@ -134,7 +137,7 @@ func TestEveryStatementTakesTheRoleThatTheMatrixSays(t *testing.T) {
 	}
 }
 
-// mayExplain lets the server check what a statement is allowed, which it does without running it.
+// mayExplain lets the server check the privileges of a statement without running it.
 func mayExplain(t *testing.T, tx *sqlx.Tx, statement string) error {
 	t.Helper()
 	if strings.Contains(statement, "\nfrom stdin") {
@@ -149,7 +152,7 @@ func mayExplain(t *testing.T, tx *sqlx.Tx, statement string) error {
 		_, err := tx.ExecContext(t.Context(), statement)
 		return err
 	}
-	// A generic plan, which simplifies no call away.
+	// A generic plan simplifies no call away.
 	if _, err := tx.ExecContext(t.Context(), "deallocate all; set local plan_cache_mode = force_generic_plan; prepare checked as "+statement); err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func TestEveryFunctionTakesTheRoleThatTheMatrixSays(t *testing.T) {
 	}
 }
 
-func TestFunctionsWithTheRightsOfTheOwnerArePinnedAndNobodysByDefault(t *testing.T) {
+func TestFunctionsWithTheRightsOfTheOwnerArePinnedAndNotPublic(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	const definers = `from pg_proc where pronamespace = 'prescient'::regnamespace and prosecdef`
@@ -206,8 +209,8 @@ func TestFunctionsWithTheRightsOfTheOwnerArePinnedAndNobodysByDefault(t *testing
 	}
 }
 
-// shadows are objects that a caller puts in the way: of each function, operator and table that the functions use, one of
-// the same name that tells whose rights it was called with.
+// shadows creates an object with the name of each function, operator and table that the functions
+// use. Each tells which role called it.
 const shadows = `
 	create schema shadow_caller;
 	create table shadow_caller.caught (what text);
@@ -262,7 +265,7 @@ func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
 	err := as(t, db, "none", func(tx *sqlx.Tx) error {
 		exec(t, tx, "grant create, temporary on database "+get[string](t, tx, "select current_database()")+" to shadows_operator")
 		exec(t, tx, shadows)
-		// They do stand in the way.
+		// The shadows are found first.
 		exec(t, tx, "savepoint caught; select date_bin('1 hour', clock_timestamp(), clock_timestamp())")
 		if n := get[int64](t, tx, "select pg_catalog.count(*) from shadow_caller.caught"); n == 0 {
 			return errors.New("the shadows catch nothing")
@@ -325,8 +328,8 @@ func TestRolesAreMadeAgainWithoutAChange(t *testing.T) {
 	}
 }
 
-// A login that may create roles and owns the database sets everything up, a member of the owner migrates on, and the roles
-// have what is new.
+// A login that owns the database and may create roles sets everything up. A member of the owner
+// then migrates, and the roles get what is new.
 func TestAMemberOfTheOwnerMigrates(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, oneRole)
@@ -422,7 +425,7 @@ func TestTheSameRolesAreMadeForManyDatabasesAtOnce(t *testing.T) {
 	var databases []*sqlx.DB
 	for i := range 6 {
 		db := pgtest.New(t)
-		if databases = append(databases, db); i == 0 { // the last one that is dropped
+		if databases = append(databases, db); i == 0 { // the last database to be dropped
 			pgtest.DropRoles(t, db, schema)
 		}
 		if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
@@ -440,7 +443,7 @@ func TestTheSameRolesAreMadeForManyDatabasesAtOnce(t *testing.T) {
 	making.Wait()
 }
 
-// rightsOf lists who owns and may use the objects of a schema that an application has in it.
+// rightsOf lists the owners and privileges of an application's objects in a schema.
 const rightsOf = `
 	select 'schema ' || nspname || ' ' || nspowner::regrole || ' ' || coalesce(nspacl::text, '') from pg_namespace where nspname = 'public'
 	union all select relname || ' ' || relowner::regrole || ' ' || coalesce(relacl::text, '') from pg_class
@@ -452,7 +455,7 @@ const rightsOf = `
 	order by 1`
 
 // An application may share the schema, and have functions with the names of prescient's.
-func TestRolesTakeNothingOfAnApplicationThatSharesTheSchema(t *testing.T) {
+func TestRolesTakeNothingFromAnApplicationThatSharesTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, oneRole)
 	db := open(t, pgtest.Empty(t))
@@ -504,7 +507,7 @@ func TestRolesTakeNothingOfAnApplicationThatSharesTheSchema(t *testing.T) {
 	}
 }
 
-// An application could forge what schedules publish, by the rows that say what comes next.
+// With the rows that say what comes next, an application could forge what schedules publish.
 func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	t.Parallel()
 	const schema = "rows_of_schedules"
@@ -542,8 +545,8 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	}
 }
 
-// The audit trail is written by functions alone: an operator ends the actions of the own role, and changes nothing
-// else.
+// Only functions write the audit trail. An operator ends actions of its own role, and changes
+// nothing else.
 func TestAnOperatorCannotRewriteActions(t *testing.T) {
 	t.Parallel()
 	const schema = "audited"
@@ -598,7 +601,7 @@ func TestAnOperatorCannotRewriteActions(t *testing.T) {
 	}
 }
 
-func TestTheRolesGoDownUnlessOneStillHasSomething(t *testing.T) {
+func TestRolesAreDroppedUnlessOneIsStillInUse(t *testing.T) {
 	t.Parallel()
 	const schema = "goes_down"
 	db := withRoles(t, schema)

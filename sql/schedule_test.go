@@ -39,7 +39,7 @@ func TestScheduleTableKeepsItsRules(t *testing.T) {
 	refused(t, db, pqerror.CheckViolation, "insert into prescient.event_consumer (name, mark, position) values ('', '1', 1)")
 }
 
-// A run, a page and a reader must cost what they return, however many schedules and events there are.
+// A run, a page and a reader cost what they return, however many schedules and events there are.
 func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

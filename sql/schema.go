@@ -20,11 +20,12 @@ type Schema string
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-// maxName is how long a name of PostgreSQL's may be, in bytes.
+// maxName is the longest name in PostgreSQL, in bytes.
 const maxName = 63
 
-// ParseSchema checks a schema name: a lower-case letter or underscore, then up to 62 lower-case letters, digits
-// and underscores, and not one of PostgreSQL's own pg_ names. An empty name is the default.
+// ParseSchema checks a schema name: a lower-case letter or underscore, then up to 62 lower-case
+// letters, digits and underscores, and not one of PostgreSQL's own pg_ names. An empty name is the
+// default.
 func ParseSchema(name string) (Schema, error) {
 	switch {
 	case name == "":
@@ -37,13 +38,14 @@ func ParseSchema(name string) (Schema, error) {
 	return Schema(name), nil
 }
 
-// IsLike tells whether a name is like a pattern, in which * stands for any letters.
+// IsLike tells whether a name matches a pattern. In the pattern, * stands for any characters.
 func IsLike(name, pattern string) bool {
 	like, err := path.Match(pattern, name)
 	return like && err == nil
 }
 
-// Schemas returns the schemas that hold the tables and whose names are like a pattern, in which * stands for any letters, by name.
+// Schemas returns the schemas that hold prescient's tables and whose names match a pattern, sorted
+// by name. In the pattern, * stands for any characters.
 func Schemas(ctx context.Context, db Pool, pattern string) ([]string, error) {
 	var names []string
 	like := strings.NewReplacer(`_`, `\_`, `*`, `%`).Replace(pattern)
@@ -65,7 +67,8 @@ func (s Schema) String() string {
 	return string(s)
 }
 
-// qualify rewrites the text of a .sql file, in which every name is qualified with the default schema.
+// qualify rewrites the text of a .sql file, in which every name is qualified with the default
+// schema.
 func (s Schema) qualify(text string) string {
 	if s == "" || s == DefaultSchema {
 		return text

@@ -51,7 +51,7 @@ func TestAKeyWordIsRefusedAsASchemaBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-// A role that dumps for another version may have it.
+// A role that dumps for another version may have this setting.
 func TestASessionThatQuotesAllNamesMigrates(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgtest.URL(t), pgsql.Param("quote_all_identifiers", "on"))
@@ -60,7 +60,7 @@ func TestASessionThatQuotesAllNamesMigrates(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNoneIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestABadNameIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	for _, name := range []pgsql.Schema{"Shop", "my-shop", "a;b", "\x00", "pg_shop", pgsql.Schema(strings.Repeat("a", 64))} {

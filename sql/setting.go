@@ -9,36 +9,38 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Setting is what belongs to the data rather than to a process, as read at one moment.
+// Setting holds the settings of a store, as read at one moment. They belong to the data, not to a
+// process.
 type Setting struct {
 	Grid  grid.Grid
 	Since time.Time // first slot of this width: the ledger has no gaps before it
 
-	Server Server // that it was read from
-	Citus  bool   // the database is one of a Citus cluster
+	Server Server // the server it was read from
+	Citus  bool   // the database belongs to a Citus cluster
 
 	clock   time.Time // the database's clock when the setting was read
 	elapsed time.Time // a local instant, to measure the time since
 }
 
-// Server tells one database from another.
+// Server identifies a database.
 type Server struct {
 	Host     string `json:"host"` // its address and port; empty: a unix socket
 	Database string `json:"database"`
 	Version  string `json:"version"` // of PostgreSQL, such as 15.18
 }
 
-// Now is the database's clock, without asking it again: its instant when the setting was read, plus what a local
-// monotonic clock has measured since.
+// Now returns the database's clock without asking it again. It adds the time since the setting was
+// read, by a local monotonic clock, to the clock that was read.
 func (s Setting) Now() time.Time {
 	return s.clock.Add(time.Since(s.elapsed))
 }
 
-// monotonic is for measuring, and never says what time it is: that is the database's to say.
+// monotonic measures durations. It never says what time it is: only the database's clock does.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// ReadSetting reads the settings. It returns ErrNotMigrated where the schema is older than this code, and ErrNewer where
-// it is newer and says that code of this version must not use it, and an EngineError as RefuseEngine does.
+// ReadSetting reads the settings. Returns ErrNotMigrated if the schema is older than this code.
+// Returns ErrNewer if the schema is newer and code of this version must not use it. Returns an
+// EngineError as RefuseEngine does.
 func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
 	var s Setting
 	pool := Sqlx(db)
@@ -57,7 +59,7 @@ func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
 		return err
 	})
 	switch {
-	case err == nil && version < SchemaVersion: // 0: there is no row
+	case err == nil && version < SchemaVersion: // 0: the row is missing
 		return s, ErrNotMigrated
 	case err != nil:
 		return s, fmt.Errorf("read settings: %w", ExplainMissing(err))

@@ -14,10 +14,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// zones are session time zones that change their offset, in the north and in the south, and one that does not.
+// zones are session time zones: one without summer time, one in the north and one in the south.
 var zones = []string{"UTC", "America/New_York", "Pacific/Auckland"}
 
-// inZone is a migrated database whose sessions live in a time zone.
+// inZone returns a migrated database whose sessions use a time zone.
 func inZone(t *testing.T, zone string) *sqlx.DB {
 	t.Helper()
 	return open(t, pgtest.URL(t), pgsql.Param("timezone", zone))
@@ -33,7 +33,7 @@ func open(t *testing.T, url string, opts ...pgsql.Option) *sqlx.DB {
 	return db
 }
 
-// begin begins a transaction that is rolled back at the end of the test, unless it has ended.
+// begin begins a transaction, which is rolled back at the end of the test unless it has ended.
 func begin(t *testing.T, db *sqlx.DB) *sqlx.Tx {
 	t.Helper()
 	tx, err := db.BeginTxx(t.Context(), nil)
@@ -44,7 +44,7 @@ func begin(t *testing.T, db *sqlx.DB) *sqlx.Tx {
 	return tx
 }
 
-// awaitWaiting returns when somebody in the database waits for a lock.
+// awaitWaiting returns once a session of the database waits for a lock.
 func awaitWaiting(t *testing.T, db *sqlx.DB) {
 	t.Helper()
 	for pgtest.Waits(t, db) == 0 {
@@ -77,7 +77,8 @@ func list(t *testing.T, db sqlx.QueryerContext, query string, args ...any) []str
 	return values
 }
 
-// refused runs a statement that the server must refuse with a code, and returns the error.
+// refused runs a statement, which the server must refuse with the given code, and returns the
+// error.
 func refused(t *testing.T, db *sqlx.DB, code pqerror.Code, query string, args ...any) pq.Error {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), query, args...)
@@ -89,7 +90,7 @@ func refused(t *testing.T, db *sqlx.DB, code pqerror.Code, query string, args ..
 	return *e
 }
 
-// utc is the instant as text, whatever the zone of the session.
+// utc returns an SQL expression for an instant as text in UTC, whatever the session's time zone.
 func utc(expression string) string {
 	return "to_char((" + expression + ") at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS')"
 }

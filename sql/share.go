@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Share bounds the connections that several pools have to one server. A pool that wants one more takes it from what others keep
-// for later. It is safe for concurrent use.
+// Share bounds the connections of several pools to one server. A pool that needs one more closes an
+// idle connection of another pool. It is safe for concurrent use.
 type Share struct {
 	places  chan struct{}
-	waiting atomic.Int64 // who wants a connection and has none
+	waiting atomic.Int64 // callers that wait for a connection
 
 	mu    sync.Mutex
 	pools []*sql.DB
 }
 
-// reclaimAgain is how long who waits for room trusts that a connection which is given back is closed for him: one that was looked at
-// before he waited, and put away after, is not.
+// reclaimAgain is how often a waiting caller reclaims again. A pool may check a connection before
+// the caller waits and put it away after, so it stays open.
 const reclaimAgain = 100 * time.Millisecond
 
-// NewShare returns a bound of n connections, of which there must be one at least.
+// NewShare returns a bound of n connections. n is at least one.
 func NewShare(n int) *Share { return &Share{places: make(chan struct{}, n)} }
 
-// Shared lets a pool have no more connections than a share has left.
+// Shared makes a pool open only connections that the share has room for.
 func Shared(s *Share) Option { return func(o *options) { o.share = s } }
 
 // enter waits for room for a connection.
@@ -59,10 +59,10 @@ func (s *Share) leave() {
 	}
 }
 
-// wanted tells whether a connection that is not used is to be closed.
+// wanted tells whether a connection that becomes idle should be closed.
 func (s *Share) wanted() bool { return s != nil && s.waiting.Load() > 0 }
 
-// add makes a pool one of those that are reclaimed from.
+// add registers a pool whose idle connections reclaim may close.
 func (s *Share) add(db *sql.DB) {
 	if s == nil {
 		return
@@ -72,7 +72,7 @@ func (s *Share) add(db *sql.DB) {
 	s.pools = append(s.pools, db)
 }
 
-// reclaim closes the connections that nobody uses.
+// reclaim closes the idle connections of all pools.
 func (s *Share) reclaim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

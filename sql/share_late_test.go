@@ -10,7 +10,8 @@ import (
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
-// lookedAt is a connection, of a connector that is one, too, which calls back when it is looked at on its way back to the pool.
+// lookedAt is a connector and its connection. It calls back when the pool checks the connection on
+// its way back.
 type lookedAt struct {
 	pqconn.Conn
 	back func()
@@ -26,7 +27,7 @@ func (l lookedAt) IsValid() bool {
 	return true
 }
 
-func TestWhoBeginsToWaitWhileAConnectionIsPutAwayGetsItsPlace(t *testing.T) {
+func TestACallerThatStartsToWaitWhileAConnectionIsPutAwayGetsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		share, entered := NewShare(1), make(chan error, 1)

@@ -67,7 +67,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 	}
 }
 
-func TestWhereNoServerIsThePrimaryTheNextTryMayFindOne(t *testing.T) {
+func TestTheErrorIsTransientIfNoServerIsThePrimary(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(standby(t).URL())
 	if err != nil {
@@ -79,13 +79,14 @@ func TestWhereNoServerIsThePrimaryTheNextTryMayFindOne(t *testing.T) {
 		query.Set("host", hosts)
 		u.RawQuery = query.Encode()
 		_, err := pgsql.Open(t.Context(), u.String())
-		if !pgsql.IsTransient(err) || !strings.Contains(err.Error(), "no server is what target_session_attrs asks for") {
+		if !pgsql.IsTransient(err) || !strings.Contains(err.Error(), "no server matches target_session_attrs") {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-// standby is a migrated database of a server of its own that has begun to recover, and waits for a primary.
+// standby returns a server with a migrated database that has begun to recover and waits for a
+// primary.
 func standby(t *testing.T) *embedded.Server {
 	t.Helper()
 	server := pgtest.Private(t, nil)
@@ -102,8 +103,8 @@ func standby(t *testing.T) *embedded.Server {
 	return server
 }
 
-// As libpq takes it, a connect_timeout of less than nothing is none; here there is always one.
-func TestAConnectTimeoutOfLessThanNothingIsTheUsualOne(t *testing.T) {
+// libpq takes a connect_timeout below zero as none; prescient always has a timeout.
+func TestANegativeConnectTimeoutIsTheDefault(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(pgtest.URL(t), "connect_timeout=10", "connect_timeout=-1", 1)
 	db, err := pgsql.Open(t.Context(), text)

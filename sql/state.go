@@ -8,7 +8,8 @@ import (
 	"github.com/lib/pq/pqerror"
 )
 
-// State returns the SQLSTATE of the server's error that is in err, by whichever driver it came; empty where there is none.
+// State returns the SQLSTATE of the server's error in err, from any driver. Returns an empty code
+// if there is none.
 func State(err error) pqerror.Code {
 	if e, ok := errors.AsType[serverError](err); ok {
 		return pqerror.Code(e.SQLState())
@@ -16,14 +17,14 @@ func State(err error) pqerror.Code {
 	return ""
 }
 
-// serverError is what the errors of the server have in common, by whichever driver they came.
+// serverError is implemented by the server errors of every driver.
 type serverError interface {
 	error
 	SQLState() string
 }
 
-// routine returns the function of the server that has found the error which is in err; empty where there is none. The message may
-// be in any language. Drivers have a field for it.
+// routine returns the server's C function that raised the error in err. Returns "" if there is
+// none. The message may be in any language, and drivers have a field for the function.
 func routine(err error) string {
 	e, _ := errors.AsType[serverError](err)
 	if v := reflect.Indirect(reflect.ValueOf(e)); v.Kind() == reflect.Struct {

@@ -11,8 +11,9 @@ import (
 //go:embed statements/*.sql
 var statements embed.FS
 
-// Statement is a text in which names are qualified with the default schema and parameters are positional. Most are one
-// .sql file of the statements folder each, which says what the statement does and what its parameters are.
+// Statement is an SQL text in which names are qualified with the default schema and parameters are
+// positional. Most are one .sql file each in the folder statements, which says what the statement
+// does.
 type Statement struct{ file, text string }
 
 // The statements, by file name.
@@ -182,21 +183,23 @@ var (
 	Why                   = file("why")
 )
 
-// SlotIndexOnly makes the planner of a transaction go through the slot index in its order. What is in a slot is no
-// matter of statistics: for one that they have not seen, or a filter they misjudge, it would rather collect and sort
-// a whole job for every page, or the table where most of it is due at once, at ten times the cost and more, and step
-// over dead entries without marking them. It is not for a transaction that runs statements of the application, too.
+// SlotIndexOnly makes the planner of a transaction read the slot index in its order. Statistics do
+// not know a new slot, or misjudge a filter. The planner would then sort a whole job for every
+// page, or the whole table if most of it is due at once. That costs ten times as much and more, and
+// it steps over dead entries without marking them. Do not use it in a transaction that also runs an
+// application's statements.
 var SlotIndexOnly = NewStatement("call prescient.slot_index_only()")
 
-// WaitForLocks is how long the statements after it wait for a lock, in whole milliseconds.
+// WaitForLocks sets how long the statements after it wait for a lock. It rounds to whole
+// milliseconds.
 func WaitForLocks(most time.Duration) Statement {
 	return NewStatement(fmt.Sprintf("call prescient.wait_for_locks('%d')", most.Milliseconds()))
 }
 
-// NewStatement returns a statement that is in no file.
+// NewStatement returns a statement that has no file.
 func NewStatement(text string) Statement { return Statement{text: text} }
 
-// In returns the statement for a schema.
+// In returns the text of the statement for a schema.
 func (s Statement) In(schema Schema) string {
 	if s.file == "" {
 		return schema.qualify(s.text)
@@ -206,7 +209,7 @@ func (s Statement) In(schema Schema) string {
 
 func file(name string) Statement { return Statement{file: name} }
 
-// texts has those of the files that were needed: a process that cron starts needs few of them.
+// texts caches the files that were read: a process that cron starts needs few of them.
 var texts sync.Map
 
 func textOf(name string) string {
@@ -219,7 +222,7 @@ func textOf(name string) string {
 	}
 	var lines strings.Builder
 	for line := range strings.Lines(string(content)) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "--") { // what is written into a statement must not land in a comment
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") { // a parameter written into the statement must not land in a comment
 			lines.WriteString(line)
 		}
 	}

@@ -34,7 +34,7 @@ func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, schema := range []pgsql.Schema{"", "order_checks"} {
-			err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error { // COPY cannot be prepared elsewhere
+			err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error { // COPY cannot be prepared in any other way
 				stmt, err := tx.PrepareContext(t.Context(), pgsql.NewStatement(string(text)).In(schema))
 				if err != nil {
 					return err

@@ -7,9 +7,9 @@ import (
 	"github.com/lib/pq"
 )
 
-// OptionalTLS returns the first server of a URL that is on another machine and is connected to with sslmode=prefer, which
-// holds where none is set, or with allow: who is in between can have the connection unencrypted, and stand for the server.
-// Returns "" if there is none, or the URL cannot be parsed.
+// OptionalTLS returns the first server of a URL that is on another machine and whose sslmode is
+// prefer or allow. prefer is the default. An attacker in between can then turn encryption off and
+// pose as the server. Returns "" if there is none, or if the URL cannot be parsed.
 func OptionalTLS(url string) (host string) {
 	cfg, err := pq.NewConfig(withPorts(url))
 	if err != nil || cfg.SSLMode != "" && cfg.SSLMode != pq.SSLModePrefer && cfg.SSLMode != pq.SSLModeAllow {

@@ -12,7 +12,7 @@ func TestAConnectionToAnotherMachineWhoseEncryptionIsOptionalIsFound(t *testing.
 		"postgres://localhost:5432,b.example.com:5432/shop":  "b.example.com",
 		"postgres://db.example.com/shop?sslmode=require":     "",
 		"postgres://db.example.com/shop?sslmode=verify-full": "",
-		"postgres://db.example.com/shop?sslmode=disable":     "", // which is a choice
+		"postgres://db.example.com/shop?sslmode=disable":     "", // the operator chose it
 		"postgres://127.0.0.1/shop":                          "",
 		"postgres://[::1]/shop":                              "",
 		"postgres://localhost/shop":                          "",

@@ -15,34 +15,37 @@ import (
 	"github.com/lib/pq/pqerror"
 )
 
-// ErrNotMigrated is returned where the schema is missing or older than the code.
+// ErrNotMigrated is returned if the schema is missing or older than the code.
 var ErrNotMigrated = errors.New("the database has no prescient schema of this version: run `prescient migrate up` (as a role that may create tables)")
 
-// ErrNewer is returned where the schema is newer than the code.
+// ErrNewer is returned if the schema is newer than the code.
 var ErrNewer = errors.New("the database was migrated by a newer version of prescient: install that version")
 
-// ErrReadOnly is returned where something is to be written and the server only reads.
+// ErrReadOnly is returned if a write reaches a server or a transaction that only reads.
 var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: point database.url at the primary, or begin one that may write")
 
 // ErrNoDatabase is returned if a call gets neither a *sql.DB nor a *sqlx.DB.
 var ErrNoDatabase = errors.New("there is no database: db is nil, or neither a *sql.DB nor a *sqlx.DB")
 
-// InTx runs fn in a transaction that commits when fn returns nil. It runs fn anew when the server ended the
-// transaction for the sake of another one (a deadlock or a serialization failure), so fn must bear being repeated.
+// InTx runs fn in a transaction that commits when fn returns nil. It runs fn again if the server
+// ended the transaction because of another one (a deadlock or a serialization failure). So fn must
+// be repeatable.
 //
-// Every statement goes through a transaction, reads too: database/sql silently repeats an autocommit statement when
-// the connection drops, and a pooler in transaction mode mixes up the answers of parameterised statements outside one.
+// Every statement goes through a transaction, reads too. database/sql silently repeats an
+// autocommit statement when the connection drops. A pooler in transaction mode mixes up the answers
+// of parameterised statements outside one.
 func InTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return inTx(ctx, db, nil, fn)
 }
 
-// SerializableTx is InTx for what is read, judged and then changed: fn sees one moment, and is run anew where somebody has changed
-// a row meanwhile that it changes, or another SerializableTx has written what it has read.
+// SerializableTx is InTx for a function that reads, decides and then writes. fn sees one snapshot.
+// It runs again if another transaction changed a row that it changes, or if another SerializableTx
+// wrote what it read.
 func SerializableTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return inTx(ctx, db, &sql.TxOptions{Isolation: sql.LevelSerializable}, fn)
 }
 
-// ReadTx is InTx for what only reads, on a hot standby too.
+// ReadTx is InTx for a function that only reads, on a hot standby too.
 func ReadTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return inTx(ctx, db, &sql.TxOptions{ReadOnly: true}, fn)
 }
@@ -57,10 +60,10 @@ func inTx(ctx context.Context, db Pool, opts *sql.TxOptions, fn func(tx *sqlx.Tx
 	})
 }
 
-// attempts is how often Retry runs its function when the server asks for another try.
+// attempts is how often Retry runs its function at most.
 const attempts = 5
 
-// Retry runs fn, a whole transaction, anew while IsRetryable says so of its error.
+// Retry runs fn, a whole transaction, again while IsRetryable says so of its error.
 func Retry(fn func() error) error {
 	var err error
 	for range attempts {
@@ -80,7 +83,7 @@ func Commit[T interface {
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", explainBegin(err))
 	}
-	// Also reached by a panic or runtime.Goexit in fn; after a commit it does nothing.
+	// A panic or runtime.Goexit in fn also gets here. After a commit it does nothing.
 	defer func() { _ = tx.Rollback() }()
 	if err := fn(tx); err != nil {
 		return err
@@ -91,8 +94,8 @@ func Commit[T interface {
 	return nil
 }
 
-// explainBegin says of the error of a begin with READ WRITE that a standby cannot do it, and nothing of a URL that the driver of
-// the application's pool could not parse: it may hold a password.
+// explainBegin explains the error of BEGIN READ WRITE on a standby. It hides a URL that an
+// application's driver could not parse, because it may hold a password.
 func explainBegin(err error) error {
 	if _, unparsed := errors.AsType[*url.Error](err); unparsed {
 		return ErrURL
@@ -113,8 +116,9 @@ func IsLockTimeout(err error) bool {
 	return HasState(err, pqerror.LockNotAvailable)
 }
 
-// IsTransient tells whether err comes from a connection that broke, a server that is starting, stopping or out of
-// connections, or a failover: the statement may succeed soon. After a commit it means that nobody knows whether it happened.
+// IsTransient tells whether err comes from a broken connection, a failover, or a server that is
+// starting, stopping or out of connections. The statement may succeed soon. After a commit, its
+// outcome is unknown.
 func IsTransient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -128,8 +132,9 @@ func IsTransient(err error) bool {
 	return network || errors.Is(err, errUnwanted) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// ExplainMissing turns the server's complaint about what it does not have into an error that says what to do: for a
-// table, schema or function ErrNotMigrated, for leave to write ErrReadOnly.
+// ExplainMissing turns the server's error about something missing into an error that says what to
+// do. A missing table, schema or function becomes ErrNotMigrated; a refused write becomes
+// ErrReadOnly.
 func ExplainMissing(err error) error {
 	var what error
 	switch {
@@ -146,12 +151,12 @@ func ExplainMissing(err error) error {
 	return fmt.Errorf("%w (%w)", what, err)
 }
 
-// Querier is what a transaction and a pool have in common.
+// Querier is implemented by transactions and pools.
 type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// One runs a query and reads its first row into dest. Where there is none it returns [sql.ErrNoRows].
+// One runs a query and reads its first row into dest. Returns [sql.ErrNoRows] if there is none.
 func One(ctx context.Context, q Querier, query string, args []any, dest ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -167,12 +172,12 @@ func One(ctx context.Context, q Querier, query string, args []any, dest ...any) 
 	return rows.Close()
 }
 
-// Collect runs a query and returns its rows, each as scan fills it in.
+// Collect runs a query and returns its rows, each filled in by scan.
 func Collect[T any](ctx context.Context, q Querier, query string, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
 	return Append(ctx, q, nil, query, args, scan)
 }
 
-// Append is Collect for a list that there is room in already.
+// Append is Collect for a list that has room already.
 func Append[T any](ctx context.Context, q Querier, list []T, query string, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {

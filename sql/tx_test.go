@@ -46,7 +46,7 @@ func TestInTxRunsAgainWhenTheServerAsksForIt(t *testing.T) {
 	exec(t, db, "create table tried (n integer)")
 	for name, test := range map[string]struct {
 		code  string
-		fails int // so many times
+		fails int // number of failed tries
 		tries int
 		ok    bool
 	}{
@@ -98,7 +98,7 @@ func TestInTxRollsBackAPanic(t *testing.T) {
 	}
 }
 
-func TestErrorsAreToldApart(t *testing.T) {
+func TestErrorsAreDistinguished(t *testing.T) {
 	t.Parallel()
 	server := func(code pqerror.Code) error { return fmt.Errorf("wrapped: %w", &pq.Error{Code: code}) }
 	for _, test := range []struct {

@@ -10,7 +10,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// rowsOfVersion1 is at least one row for each table of version 1. It stays as it is: databases with such rows exist.
+// rowsOfVersion1 inserts at least one row into each table of version 1. Never change it: databases
+// with such rows exist.
 const rowsOfVersion1 = `
 	insert into prescient.job (job, name) values (7, 'remind');
 	insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, check_count, error_count, last_error, payload, asked_within)
@@ -35,7 +36,7 @@ const rowsOfVersion1 = `
 	insert into prescient.store_out (batch, target, source_name, target_name, given) values (1, 'b-id', 'a', 'b', '{1}');
 	insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key) values ('b-id', 2, 1, 'remind', 'order', '4')`
 
-// content is every row of every table but those that a migration itself writes, as JSON.
+// content returns every row as JSON, except those that a migration itself writes.
 const content = `
 	select jsonb_object_agg(c.relname, rows)
 	from pg_class c,
@@ -43,7 +44,7 @@ const content = `
 			'select coalesce(jsonb_agg(to_jsonb(t)), ''[]'') as rows from only prescient.%I t', c.relname), true, true, '')))[1]::text::jsonb as rows) as r
 	where c.relnamespace = 'prescient'::regnamespace and c.relkind = 'r' and c.relname not in ('schema_migration', 'setting')`
 
-// A later version adds what it changes in rows to this test, and leaves rowsOfVersion1 alone.
+// A later version adds its changes of rows to this test, and leaves rowsOfVersion1 alone.
 func TestEveryRowOfVersion1ComesThroughTheMigrations(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgtest.Empty(t))

@@ -17,7 +17,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// noon of a day long ahead is where the rows of these tests wait.
+// noon is when the rows of these tests are due, on a day in the far future.
 const noon = "2030-03-01 12:00:00Z"
 
 func TestAChangeOfTheWidthMovesRowsUpwardOnlyAndOntoTheNewGrid(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTheCheckOfTheGridFollowsTheWidth(t *testing.T) {
 	refused(t, db, pqerror.CheckViolation, plainInsert, insert("2030-03-01 12:06:00Z")...)
 	exec(t, db, "select prescient.set_width('1 hour')")
 	e := refused(t, db, pqerror.CheckViolation, plainInsert, insert("2030-03-01 12:05:00Z")...)
-	if e.Constraint != "future_job_on_grid" && !pgtest.OnCitus() { // which keeps the name to itself
+	if e.Constraint != "future_job_on_grid" && !pgtest.OnCitus() { // Citus hides the name of the constraint
 		t.Errorf("refused by %s", e.Constraint)
 	}
 	if got := get[string](t, db, "select "+utc("slot")+" from prescient.enqueue('remind', 'order', '2', '2030-03-01 12:05:00Z')"); got != "2030-03-01 13:00:00" {
@@ -77,7 +77,7 @@ func TestTheCheckOfTheGridFollowsTheWidth(t *testing.T) {
 	}
 }
 
-func TestAWidthThatIsNoneIsRefusedByTheConstraintAndChangesNothing(t *testing.T) {
+func TestABadWidthIsRefusedByTheConstraintAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z')")
@@ -100,7 +100,7 @@ func TestAWidthThatIsNoneIsRefusedByTheConstraintAndChangesNothing(t *testing.T)
 	}
 }
 
-// A day on the calendar of the session may have 23 hours; a width is always 24.
+// A calendar day of the session may have 23 hours; a width of one day always has 24.
 func TestAWidthOfOneDayHas24HoursOnEveryDay(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
@@ -113,7 +113,7 @@ func TestAWidthOfOneDayHas24HoursOnEveryDay(t *testing.T) {
 			"2030-11-03 00:00:01Z":    "2030-11-04 00:00:00", // and ends
 			"2030-11-02 23:30:00Z":    "2030-11-03 00:00:00",
 			"2030-11-03 00:00:00Z":    "2030-11-03 00:00:00",
-			"2030-04-06 00:00:00.01Z": "2030-04-07 00:00:00", // ends in Auckland
+			"2030-04-06 00:00:00.01Z": "2030-04-07 00:00:00", // summer time ends in Auckland
 			"2030-09-28 00:00:00.01Z": "2030-09-29 00:00:00", // and begins
 			"2030-09-27 23:59:59Z":    "2030-09-28 00:00:00",
 		} {
@@ -144,7 +144,7 @@ func TestTheWidthStaysWhileASlotIsOpen(t *testing.T) {
 	exec(t, db, "select prescient.set_width('1 hour')")
 }
 
-// The ledger begins anew with the new width, so a slot that was missed would be missed silently.
+// The ledger starts again with the new width, so a missed slot would be missed silently.
 func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -162,8 +162,8 @@ func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 	exec(t, db, "select prescient.set_width('1 hour', '2030-03-01 11:59:59.999999Z')")
 }
 
-// Catch-up leaves the rows of a paused job, so that to say "run them" alone would help nobody.
-func TestWhoChangesTheWidthIsToldToResumeAPausedJobFirst(t *testing.T) {
+// Catch-up leaves the rows of a paused job, so the advice to run them would not help.
+func TestAChangeOfTheWidthSaysToResumeAPausedJobFirst(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, "select prescient.enqueue('order.remind', 'order', '1', '2030-03-01 12:00:00Z')")
@@ -181,8 +181,8 @@ func TestWhoChangesTheWidthIsToldToResumeAPausedJobFirst(t *testing.T) {
 	}
 }
 
-// The commands of the hints are copied into a shell, and the name of a job may be anything.
-func TestWhoChangesTheWidthIsToldOfAJobAsAShellReadsItsName(t *testing.T) {
+// Users copy the commands of the hints into a shell, and a job's name may be anything.
+func TestAChangeOfTheWidthQuotesTheNameOfAJobForAShell(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	change := "select prescient.set_width('1 hour', '2030-03-01 12:20:00Z')"
@@ -199,15 +199,15 @@ func TestWhoChangesTheWidthIsToldOfAJobAsAShellReadsItsName(t *testing.T) {
 	}
 }
 
-// Where it is off, a backslash in a literal is the beginning of something else.
-func TestTheWidthIsChangedWhereStringsDoNotConformToTheStandard(t *testing.T) {
+// With the setting off, a backslash in a literal begins an escape.
+func TestTheWidthIsChangedIfStringsDoNotConformToTheStandard(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgtest.URL(t), pgsql.Param("standard_conforming_strings", "off"))
 	exec(t, db, "select prescient.set_width('1 hour')")
 }
 
-// Both know the old width when they begin, and neither may fail for it: applications enqueue in the midst of their
-// own transactions.
+// Both transactions know the old width when they begin. Neither may fail for it: applications
+// enqueue in the middle of their own transactions.
 func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]string{
@@ -241,7 +241,9 @@ func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
 	}
 }
 
-// Whoever writes checks waits behind a change that waits: an application that has left a transaction open is not to stop all others.
+// Writers of checks wait behind a waiting change. So one application with an open transaction must
+// not stop all others.
+// transaction open is not to stop all others.
 func TestAChangeOfTheWidthDoesNotWaitForATransactionThatStaysOpen(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -262,8 +264,8 @@ func TestAChangeOfTheWidthDoesNotWaitForATransactionThatStaysOpen(t *testing.T) 
 		!strings.HasSuffix(e.Hint, fmt.Sprintf("select pg_terminate_backend(%d)", pid)) {
 		t.Fatalf("%v, %+v", change, e)
 	}
-	exec(t, begin(t, pgtest.New(t)), "select from prescient.future_job") // whose table may have the same number
-	exec(t, holder, "prepare transaction 'left behind'")                 // which no session has
+	exec(t, begin(t, pgtest.New(t)), "select from prescient.future_job") // its table may have the same number
+	exec(t, holder, "prepare transaction 'left behind'")                 // which belongs to no session
 	if e := refused(t, db, pqerror.LockNotAvailable, "select prescient.set_width('1 hour')"); strings.ContainsAny(e.Message, ":<") || !strings.HasSuffix(e.Hint, "prescient doctor") {
 		t.Errorf("%q, hint %q", e.Message, e.Hint)
 	}

@@ -99,8 +99,8 @@ func TestASlotThatHasBegunIsNoTarget(t *testing.T) {
 	}
 }
 
-// In each zone the clock changes between the instants: 2030-03-10 and 2030-11-03 in New York, 2030-04-07 and
-// 2030-09-29 in Auckland.
+// In each zone the clock changes between the instants: 2030-03-10 and 2030-11-03 in New York,
+// 2030-04-07 and 2030-09-29 in Auckland.
 func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
