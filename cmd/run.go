@@ -145,6 +145,7 @@ type resultView struct {
 	Yielded     int64           `json:"yielded"`
 	TakenOver   int             `json:"taken_over"`
 	Lost        int             `json:"lost"`
+	Refused     int64           `json:"refused"`
 	Abandoned   int             `json:"abandoned"`
 	Unknown     []string        `json:"unknown"` // jobs with rows that are not registered here
 	Failures    []slots.Failure `json:"failures"`
@@ -154,6 +155,6 @@ type resultView struct {
 func newResultView(r slots.Result) resultView {
 	return resultView{
 		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.TakenOver, r.Lost, r.Abandoned, append([]string{}, r.Unknown...), append([]slots.Failure{}, r.Failures...), duration.Text(r.Took),
+		r.TakenOver, r.Lost, r.Refused, r.Abandoned, append([]string{}, r.Unknown...), append([]slots.Failure{}, r.Failures...), duration.Text(r.Took),
 	}
 }

@@ -91,12 +91,12 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 		if isEarly(err) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
 			continue
 		}
-		if err != nil && !errors.Is(err, ErrAbandoned) {
+		if err != nil && !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrRefused) {
 			return caught, errors.Join(append(errs, err)...)
 		}
 		errs = append(errs, err)
 		if sel.limit > 0 {
-			if sel.limit -= result.Checked + result.Yielded; sel.limit <= 0 {
+			if sel.limit -= result.Checked + result.Yielded + result.Refused; sel.limit <= 0 {
 				break
 			}
 		}

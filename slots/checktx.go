@@ -270,6 +270,8 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
 	case errors.Is(err, driver.ErrBadConn):
 		return u.broke(err)
+	case rd.run.refuses(err):
+		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
 	}
 	return rd.postpone(ctx, u, err)
 }

@@ -46,6 +46,8 @@ type claim struct {
 	shares permit.Holding // that it uses
 	vigil  vigil
 
+	refused refusals
+
 	queued   atomic.Int64 // rows that are not started
 	troubled atomic.Pointer[time.Time]
 	round    atomic.Pointer[round] // the checks that are under way

@@ -19,7 +19,9 @@
 //	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
 //	row.Outcome     internal/row  the result of a row; outcomes that are alike are recorded together
 //	run.record      record.go   records outcomes, in one message (statement.go) to the server that ends with the fence
-//	run.recordFree  locked.go   records those whose rows nobody else has locked; the others wait
+//	run.recordFree  refused.go  records those whose rows no other transaction has locked, and isolates the rows that the
+//	                            database refuses
+//	run.recordLocked locked.go  records the others later
 //	vigil           holder.go   names in the log the session that holds a lock of theirs for long
 //	server.Server   internal/server  sends the messages of the engine, and again while the database cannot do it
 //	lease.Keeper    internal/lease   renews the leases of the claims, and drops those that are lost
@@ -42,7 +44,9 @@
 // In memory they may take 64 MiB beside the 80 MiB of rows that the run works on; beyond that it claims nothing until
 // some are free. Rows that wait for a place of a limit which other runs have may take 16 MiB more for each such job.
 // Only what a function did, or did not survive, is an error of its row; what the database cannot do is repeated for as
-// long as a lease, and then ends the run.
+// long as a lease, and then ends the run. If the database refuses rows, by a trigger of the application for example, the
+// run finds the row that is to blame by halving: that row has an error, and the others are recorded. If the database
+// refuses the error too, the row is left, and its claim keeps the slot open for catch-up.
 //
 // Rows come late where a transaction that began before the slot commits while it runs: whoever enqueues takes the
 // number of its transaction before it chooses the slot, and whoever opens the slot takes a number after it has begun. So

@@ -64,9 +64,9 @@ const patientFor = 900 * time.Millisecond
 // brieflyFor is lock_timeout of one who tries many parts, of which those that wait are for another time.
 const brieflyFor = 10 * time.Millisecond
 
-// recordFree records the rows that nobody else has locked, and returns the others: their checks have run and must not
-// run again. With patientFor it waits for the first of the rows before.
-func (r *run) recordFree(c *claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
+// recordTogether is recordFree for rows that the database records all or none of. With patientFor it waits for the first
+// of the rows before.
+func (r *run) recordTogether(c *claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}

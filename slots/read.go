@@ -33,7 +33,9 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		bytes += sizeOf(&job)
 		return nil
 	})
-	m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, c.first, c.last}, scan)
+	for _, ids := range c.readable() {
+		m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, ids[0], ids[1]}, scan)
+	}
 	err = r.server.Retry(c.ctx, server.Passes, func() error {
 		r.readers <- struct{}{}
 		defer r.readers.Leave()
@@ -42,6 +44,12 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false
 		return r.server.Commit(r.work, &m)
 	})
+	if r.refuses(err) {
+		if err = r.recordUnreadable(c, err); err != nil {
+			return nil, false, err
+		}
+		return r.read(c)
+	}
 	if len(rows) > 0 {
 		c.lane.load.fits.Store(max(1, readAtOnce*int64(len(rows))/bytes))
 	}

@@ -70,7 +70,7 @@ func (r *run) recordSome(c *claim, batch []row.Outcome, ends bool) (locked []row
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
 		r.wary.Store(new(elapsed.Now().Add(waryFor)))
 		return r.recordFree(c, batch, server.LockTimeout)
-	case pgsql.HasState(err, slotBegun):
+	case pgsql.HasState(err, slotBegun) || r.refuses(err):
 		return r.recordFree(c, batch, server.LockTimeout)
 	}
 	r.adaptWrite(time.Since(began))

@@ -3,12 +3,14 @@ package slots
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
 
 	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/session"
 )
@@ -21,8 +23,9 @@ type report struct {
 	telling  sync.Mutex      // held while Progress is called
 	groups   groupWait       // whose lock the run waits for
 
-	mu     sync.Mutex
-	result Result
+	mu      sync.Mutex
+	result  Result
+	refusal error // of the first row that was refused
 }
 
 // opened takes note of the slot as the run found it.
@@ -141,4 +144,29 @@ func (r *report) abandon() int {
 	defer r.mu.Unlock()
 	r.result.Abandoned++
 	return r.result.Abandoned
+}
+
+// maxRefusals is how many rows that are refused the log names.
+const maxRefusals = 20
+
+// refuse counts a row that is left in its slot, because the database refuses to record anything of it, and returns how
+// many there are.
+func (r *report) refuse(why error) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusal = cmp.Or(r.refusal, why)
+	if r.result.Refused++; r.result.Refused <= maxRefusals {
+		r.cfg.Logger.ErrorContext(r.ctx, "a row is left in its slot: the database refuses to record its outcome", "slot", r.result.Slot, "error", why)
+	}
+	return r.result.Refused
+}
+
+// refused returns the error of a run that has left rows in their slot; nil: it has left none.
+func (r *report) refused() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refusal == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s, the first of which is %w", ErrRefused, spoken.Count(r.result.Refused, "row", "rows"), r.refusal)
 }

@@ -22,6 +22,10 @@ var ErrStopped = errors.New("stopped before the slot was done")
 // They end with the process, which should exit soon, and with a failure.
 var ErrAbandoned = errors.New("checks ignored their timeout")
 
+// ErrRefused is returned by a run that left rows in their slot, because the database records neither their outcome nor an
+// error: a trigger raises an error at every change of them, for example. The slot stays open, and catch-up tries again.
+var ErrRefused = errors.New("the database refuses to record rows, which are left in their slot")
+
 // ErrLeaseLost is the cause of the context of a check whose runner lost its lease: another runner may be doing the
 // same check.
 var ErrLeaseLost = lease.ErrLost
@@ -64,6 +68,8 @@ type Result struct {
 	// TakenOver and Lost are claims taken over from, and lost to, other runners.
 	TakenOver int
 	Lost      int
+	// Refused rows were left in their slot; see ErrRefused.
+	Refused int64
 	// Abandoned checks went on after their timeout and the grace period.
 	Abandoned int
 	// Unknown are the jobs, in order, that have rows in the slot and are not registered here. The rows are left as they
@@ -90,6 +96,9 @@ func (r Result) LogValue() slog.Value {
 		slog.Int64("rescheduled", r.Rescheduled), slog.Int64("failed", r.Failed), slog.Int64("yielded", r.Yielded),
 		slog.Int("taken_over", r.TakenOver), slog.Int("lost", r.Lost), slog.Int("abandoned", r.Abandoned),
 		slog.Duration("took", r.Took),
+	}
+	if r.Refused > 0 {
+		attrs = append(attrs, slog.Int64("refused", r.Refused))
 	}
 	if len(r.Unknown) > 0 {
 		attrs = append(attrs, slog.Any("unknown", spoken.Some(r.Unknown)))

@@ -163,6 +163,8 @@ func (r *run) finish(state State, err error) (Result, error) {
 		return result, cause
 	case result.Abandoned > 0:
 		return result, ErrAbandoned
+	case result.Refused > 0:
+		return result, r.report.refused()
 	case cause != nil && state != StateDone:
 		return result, ErrStopped
 	}
@@ -245,9 +247,9 @@ func (r *run) loop() (State, error) {
 
 // stays tells whether a run that has had nothing to do for some time stays for what others may leave: for a lease, in which a
 // dead one is found out, and where there are rows left for this run alone to check, maybe, once others make room for them.
-// Catch-up has other slots to look at.
+// Catch-up has other slots to look at, and a run keeps a slot open itself in which it has left rows.
 func (r *run) stays(idle time.Time) bool {
-	if r.sel.kind == KindCatchUp {
+	if r.sel.kind == KindCatchUp || r.report.refused() != nil {
 		return time.Since(idle) <= 2*lookEvery
 	}
 	return time.Since(idle) <= r.cfg.Lease || r.rests()

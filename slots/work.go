@@ -28,6 +28,9 @@ func (r *run) workOn(c *claim) {
 		case more && !r.memory.now().Full() && !c.lane.load.now().Full():
 			units, more, err = r.read(c)
 		case !more && len(c.again)+len(c.locked) == 0:
+			if c.refused.left > 0 { // the claim keeps the slot open
+				return
+			}
 			if err = r.end(c); err == nil {
 				return
 			}
@@ -216,7 +219,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 			c.postpone(u)
 			r.hold(c, waiting{c.waits.locked + u.bytes(), c.waits.parked})
 		}
-		ends := last && !more && !c.undone && len(c.again)+len(c.locked) == 0
+		ends := last && !more && !c.undone && c.refused.left+int64(len(c.again)+len(c.locked)) == 0
 		locked, err := r.record(c, batch, ends)
 		if err != nil {
 			return err

@@ -114,7 +114,7 @@ begin
                 'wait_for_locks', 'job_number', 'slot_target', 'lock_slot', 'look_into_slot', 'slot_is_claimable', 'end_sessions', 'open_slot',
                 'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
                 'finish_rows_apart', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'trace_entry',
-                'trace_in', 'take_places', 'take_pace'
+                'trace_in', 'take_places', 'take_pace', 'require_recorded', 'raise_suppressed', 'unreadable_rows'
             ]),
             ('prescient_operator', array[
                 'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows',

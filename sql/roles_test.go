@@ -30,10 +30,10 @@ var mayRun = map[pgsql.Role]string{
 		board_retry board_slot board_waiting claim_list doctor_jobs doctor_months enqueue_lock event_consumers event_lost event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_traces history_list history_show history_stats job_known job_list job_names
 		job_paused job_related job_show
-		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_holder rows_left schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
+		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_attempts row_holder rows_left schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
-		group_read history_months job_end job_numbers job_register ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot row_record row_wait rows_finish rows_finish_alike rows_finish_apart
+		group_read history_months job_end job_numbers job_register ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart
 		rows_lock rows_move rows_move_alike schedule_backfill schedule_delete schedule_drop schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle`,
 	pgsql.Operator: `action_end action_insert event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune ledger_rewind
@@ -47,10 +47,10 @@ var mayCall = map[pgsql.Role]string{
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `ended_before jobs_in_slot newest_events number_of read_events rows_in_slot slot_index_only trace_abroad trace_check trace_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence finish_rows_apart job_number lateness_bucket lock_slot look_into_slot make_history_month
-		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row register_jobs same_check slot_is_claimable slot_target take_over take_pace take_places
-		trace_entry trace_in traced wait_for_locks`,
+		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable slot_target take_over take_pace take_places
+		trace_entry trace_in traced unreadable_rows wait_for_locks`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retry_failed set_width settle_rows`,
-	pgsql.Owner:    `end_by_key make_request push_back_row raise_suppressed require_schedules place place_count place_hash place_key within_seconds`,
+	pgsql.Owner:    `end_by_key make_request push_back_row require_schedules place place_count place_hash place_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{

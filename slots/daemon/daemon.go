@@ -183,12 +183,12 @@ func (d *daemon) runSlot(ctx context.Context, slot time.Time) (slots.Result, err
 }
 
 // endRun keeps how a run ended. One that left the slot open, to others or after an error, is begun again by a later
-// turn of the loop.
+// turn of the loop. Rows that the database refuses to record are left to catch-up, which comes less often.
 func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 	err = stoppedBy(ctx, result.State != "", err)
 	d.mu.Lock()
 	delete(d.running, result.Slot)
-	done := err == nil && result.State == slots.StateDone
+	done := err == nil && result.State == slots.StateDone || errors.Is(err, slots.ErrRefused) // catch-up tries those rows
 	if done {
 		d.done, d.catchUp.due = result.Slot, true
 	}

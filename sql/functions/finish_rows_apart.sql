@@ -67,6 +67,9 @@ begin
             );
         end if;
     end loop;
+    if cardinality(gone_ids) < cardinality(ids) then
+        perform prescient.require_recorded(at, numbers, first_id, last_id, ids);
+    end if;
     insert into prescient.slot_tally (slot, token, part, job, bucket, finished, failed, late, error, spent)
     select
         at, own, this, j.job, prescient.lateness_bucket(o.lateness) as bucket,

@@ -45,7 +45,7 @@ begin
                 check_count = case when o.kind = 'next' then f.check_count + 1 else f.check_count end,
                 error_count = case when o.kind = 'next' then 0 when o.kind = 'retry' then f.error_count + 1 else f.error_count end,
                 last_error = coalesce(o.error, f.last_error),
-                payload = coalesce(o.payload, f.payload),
+                payload = coalesce(o.payload::prescient.payload, f.payload),
                 spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
                 trace = prescient.traced(f.trace, o.entry)
             from outcome o
@@ -72,6 +72,9 @@ begin
         asked := asked or tally.requests > 0;
         failed := failed + tally.failed;
     end loop;
+    if rescheduled + failed < cardinality(ids) then
+        perform prescient.require_recorded(at, numbers, first_id, last_id, ids);
+    end if;
     if asked then
         perform prescient.honour_moved(at, numbers, ids, array(select greatest(a, earliest) from unnest(check_ats) as a), clock);
     end if;

@@ -55,6 +55,9 @@ begin
         rescheduled := rescheduled + tally.rescheduled;
         asked := asked or tally.requests > 0;
     end loop;
+    if rescheduled + failed < cardinality(ids) then
+        perform prescient.require_recorded(at, numbers, first_id, last_id, ids);
+    end if;
     if asked then
         perform prescient.honour_moved(at, numbers, ids, array[greatest(check_at, earliest)], clock);
     end if;

@@ -29,7 +29,7 @@ begin
             check_count = case o.move when 'next' then f.check_count + 1 else f.check_count end,
             error_count = case o.move when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
             last_error = coalesce(o.error, f.last_error),
-            payload = coalesce(o.payload, f.payload),
+            payload = coalesce(o.payload::prescient.payload, f.payload),
             spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
             trace = prescient.traced(f.trace, o.entry)
         where f.next_check_at = o.slot and f.job = o.job and f.id = o.id
@@ -59,6 +59,9 @@ begin
         returning entity_name::text, entity_key::text, item_key::text, request into was;
     end if;
     there := found;
+    if not there then
+        perform prescient.require_recorded(o.slot, array[o.job], o.id, o.id, array[o.id]);
+    end if;
     if (was.request).check_at is not null then
         perform prescient.honour(o.job, was.entity_name, was.entity_key, was.item_key, o.slot, was.request, o.clock);
     end if;

@@ -52,3 +52,4 @@ from (
     select g.outcome, case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $14) end
     from gone g
 ) as g
+having count(*) = cardinality($7::bigint[]) or prescient.require_recorded($1, $4::bigint[], $5, $6, $7::bigint[])
