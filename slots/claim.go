@@ -86,7 +86,8 @@ func (r *run) claim(l *lane) (bool, error) {
 	return true, nil
 }
 
-// takeOver takes over a claim whose runner has not been heard of for too long.
+// takeOver takes over a claim whose runner has not been heard of for too long, or its rows of the jobs that are known
+// here.
 func (r *run) takeOver() (bool, error) {
 	if r.limitReached() || len(r.known) == 0 {
 		return false, nil

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -226,8 +227,8 @@ func (r *run) loop() (State, error) {
 		case end == "busy":
 			if claimed, err = r.takeOver(); claimed {
 				idle = elapsed.Now()
-			} else if !r.stays(idle) || r.limitReached() {
-				return StateOpen, err
+			} else if err == nil && (!r.stays(idle) || r.limitReached()) {
+				return StateOpen, r.noteOrphans()
 			} else {
 				r.wait(lookEvery)
 			}
@@ -243,6 +244,17 @@ func (r *run) loop() (State, error) {
 		}
 	}
 	return StateOpen, err
+}
+
+// noteOrphans takes note of the jobs that are not registered here and of which a runner that died has left claims.
+func (r *run) noteOrphans() error {
+	names, err := r.session.Orphans(r.work)
+	for _, name := range names {
+		if _, registered := engine.Lookup(r.cfg.Registry, name); !registered {
+			r.report.note(name)
+		}
+	}
+	return err
 }
 
 // stays tells whether a run that has had nothing to do for some time stays for what others may leave: for a lease, in which a

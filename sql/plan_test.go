@@ -219,6 +219,7 @@ func (d due) statements() map[string]statement {
 		"page_read":         {nil, pgsql.PageRead.In(""), []any{d.slot, jobs, first, last}, slotIndex(page)},
 		"page_unreadable":   {nil, pgsql.PageUnreadable.In(""), []any{d.slot, jobs, first, last}, slotIndex(2 * page)},
 		"row_attempts":      {nil, pgsql.RowAttempts.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
+		"claim_orphans":     {[]string{opened, claimed}, pgsql.ClaimOrphans.In(""), []any{d.slot}, nil},
 		"rows_left":         {nil, pgsql.RowsLeft.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(page)},
 		"rows_lock":         {nil, pgsql.RowsLock.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
 		"rows_finish":       {nil, pgsql.RowsFinish.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names, nil}, slotIndex(page)},

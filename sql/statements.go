@@ -43,6 +43,7 @@ var (
 	CheckSame             = file("check_same")
 	ClaimFence            = file("claim_fence")
 	ClaimList             = file("claim_list")
+	ClaimOrphans          = file("claim_orphans")
 	ClaimRelease          = file("claim_release")
 	ClaimRenew            = file("claim_renew")
 	ClaimRows             = file("claim_rows")

@@ -99,6 +99,22 @@ func (s *Session) jobs(ctx, work context.Context, m *pgsql.Message) (list []Job,
 	return list, err
 }
 
+// Orphans lists the jobs of claims whose runner has not been heard of for too long.
+func (s *Session) Orphans(work context.Context) (names []string, err error) {
+	var m pgsql.Message
+	m.Add(pgsql.ClaimOrphans.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
+		var name string
+		err := row.Scan(&name)
+		names = append(names, name)
+		return err
+	})
+	err = s.Server.Retry(work, server.Passes, func() error {
+		names = nil
+		return s.Server.Commit(work, &m)
+	})
+	return names, err
+}
+
 // Close closes the slot if nothing of it is left; see prescient.close_slot. leaves tells that the run leaves rows in
 // the slot on purpose.
 func (s *Session) Close(work context.Context, leaves bool) (state string, err error) {
