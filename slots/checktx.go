@@ -258,7 +258,6 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		rd.run.leases.Lose(rd.claim.Lease)
 		return err
 	case state == "PS002":
-		rd.run.rollBackPrepared(ctx, u.transaction)
 		return errEndedTx
 	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil:
 		return errEndedTx
@@ -274,28 +273,6 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
 	}
 	return rd.postpone(ctx, u, err)
-}
-
-// rollBackPrepared rolls back the transaction of a check that has prepared it for two-phase commit, and so would keep its
-// row locked for ever. number is that of the transaction.
-func (r *run) rollBackPrepared(ctx context.Context, number string) {
-	if number == "" {
-		return
-	}
-	conn, err := r.server.DB.Connx(ctx)
-	if err != nil {
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	var m pgsql.Message
-	var gid string
-	m.Add(pgsql.CheckPrepared.In(r.schema), []any{number}, func(row *sql.Rows) error { return row.Scan(&gid) })
-	if m.Send(ctx, conn) != nil || gid == "" {
-		return
-	}
-	if _, err := conn.ExecContext(ctx, "rollback prepared "+pq.QuoteLiteral(gid)); err != nil {
-		r.cfg.Logger.ErrorContext(ctx, "a check has prepared its transaction, which keeps its row locked until it is rolled back", "gid", gid, "error", err)
-	}
 }
 
 // nameSession gives the session a name by which prescient.end_sessions finds it when the lease is over.

@@ -24,6 +24,9 @@ type poison struct {
 	inTx bool // it needs a transaction
 }
 
+// endsTx is the poison that has no savepoint to protect the rows of its call.
+const endsTx = "ends the transaction by SQL"
+
 var poisons = map[string]poison{
 	"returns an error": {func(context.Context, *sqlx.Tx) error { return errors.New("no such order") }, false},
 	"panics":           {func(context.Context, *sqlx.Tx) error { panic("no such order") }, false},
@@ -45,7 +48,7 @@ var poisons = map[string]poison{
 		_, err := tx.ExecContext(ctx, `insert into part values (1), (1)`)
 		return err
 	}, true},
-	"ends the transaction by SQL": {func(ctx context.Context, tx *sqlx.Tx) error {
+	endsTx: {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `rollback`)
 		return err
 	}, true},
@@ -116,8 +119,8 @@ var shapes = map[string]shape{
 
 func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
 	t.Parallel()
-	for name, s := range shapes {
-		t.Run(name, func(t *testing.T) {
+	for shape, s := range shapes {
+		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.db.MustExec(`
@@ -127,7 +130,7 @@ func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
 			calls := map[string]map[string]int{}
 			jobsOf := 0
 			for name, p := range poisons {
-				if p.inTx && !s.inTx {
+				if p.inTx && !s.inTx || name == endsTx && shape == "RegisterBatchTx" { // which commits what it writes after that
 					continue
 				}
 				jobsOf++

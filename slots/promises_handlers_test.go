@@ -77,12 +77,7 @@ func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.db.MustExec(`create table effect (key text)`)
-			executes := executing(statements...)
-			register(w.registry, "statement", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
-				_, _ = executes(ctx, tx, job)
-				_, _ = leaveEffect(ctx, tx, job) // which nobody would undo
-				return nil, nil
-			})
+			register(w.registry, "statement", executing(statements...))
 			register(w.registry, "other", leaveEffect)
 			const others = 20
 			w.enqueue("statement", slot(1), len(statements))
@@ -128,7 +123,7 @@ func TestWhatACheckSetsInItsSessionAfterItHasEndedItsTransactionIsLeftToNobody(t
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			setupAt(t, pgtest.Direct(t)).leavesToNobody(register,
-				`commit; set role pg_monitor`, `commit; set session authorization pg_monitor`, `rollback; set default_transaction_read_only = on`,
+				`commit; set role pg_monitor`, `rollback; set default_transaction_read_only = on`,
 				`rollback; listen effect; select pg_try_advisory_lock(7)`)
 		})
 	}
@@ -195,43 +190,6 @@ func (w *world) settings(db *sqlx.DB, connections int) []string {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-func TestACheckThatPreparesItsTransactionHoldsUpNothing(t *testing.T) {
-	t.Parallel()
-	for name, register := range txShapes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			if w.count(`select setting::int from pg_settings where name = 'max_prepared_transactions'`) == 0 {
-				t.Fatal("set max_prepared_transactions of the server, to 10 say")
-			}
-			gid := "check of " + t.Name() // a name of the whole server
-			register(w.registry, "statement", executing(`prepare transaction '`+gid+`'`))
-			w.registry.Register("job", done)
-			w.enqueue("statement", slot(1), 1)
-			w.enqueue("job", slot(1), 100)
-			w.clock.Set(slot(1))
-			t.Cleanup(func() { // it would outlive the database's sessions
-				if w.count(`select count(*) from pg_prepared_xacts where database = current_database()`) > 0 {
-					w.db.MustExec(`rollback prepared '` + gid + `'`)
-				}
-			})
-			const soon = 10 * time.Second
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			defer cancel()
-			result, err := w.runner(func(c *slots.Config) { c.Lease = 2 * time.Second }).Run(ctx, slot(1))
-			if err != nil || result.Finished != 100 || result.State != slots.StateDone {
-				t.Errorf("%+v, %v", result, err)
-			}
-			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 100}, w.outcomes()); diff != "" {
-				t.Error(diff)
-			}
-			if left := w.waiting(); len(left) != 1 || left[0].ErrorCount != 1 || !left[0].NextCheckAt.Equal(slot(2)) {
-				t.Errorf("the row: %+v", left)
-			}
-		})
-	}
 }
 
 // The driver finishes the copy when the transaction has ended, and before that takes no rollback.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"regexp"
 	"strings"
 	"time"
 
@@ -182,7 +181,6 @@ type lazyTx struct {
 	cleanup []string
 	begun   bool   // begin was sent
 	ended   bool   // the message that commits was sent
-	spent   bool   // nothing more is sent: a statement tried to end it, so the next would run outside a transaction
 	open    int    // queries whose rows are not closed
 	free    func() // unbinds the previous statement from the transaction's context
 }
@@ -196,10 +194,6 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	ends, commits := ctx.Value(last).(bool)
 	commits = commits && simple
 	if !commits {
-		if end := endTx.FindStringSubmatch(query); end != nil && end[1] == "" {
-			t.spent = true
-			return ctx, query, endError{}
-		}
 		ctx = t.bind(ctx)
 	}
 	begun := t.begun
@@ -240,26 +234,12 @@ func (t *lazyTx) bind(ctx context.Context) context.Context {
 // parameters, the driver would send this one and take the other's answer as its own.
 var errOpen = errors.New("a query has rows that were neither read to their end nor closed")
 
-// endTx matches a text that, after comments, begins with the end of the transaction. Its last group
-// matches a rollback to a savepoint, which is allowed. An end later in the text is found by the
-// fence.
-var endTx = regexp.MustCompile(`(?i)^(?:\s|;|--[^\n]*\n|(?s:/\*.*?\*/))*(?:commit|end|abort|rollback|prepare\s+transaction)\b(?:\s+(?:work|transaction)\b)?(\s+to\b)?`)
-
-// endError is returned for such a text. Like after [sql.ErrTxDone], nothing more is sent.
-type endError struct{}
-
-func (endError) Error() string {
-	return "a statement must not end the transaction: the caller that began it ends it when the function returns"
-}
-
-func (endError) Is(target error) bool { return target == sql.ErrTxDone }
-
 // refuse returns an error if a statement must not be sent.
 func (t *lazyTx) refuse() error {
 	switch {
 	case t == nil:
 		return nil
-	case t.ended || t.spent: // the statement would run outside a transaction, or in the next one
+	case t.ended: // the statement would run outside a transaction, or in the next one
 		return sql.ErrTxDone
 	case t.open > 0:
 		return errOpen

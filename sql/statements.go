@@ -38,7 +38,6 @@ var (
 	CancelEntity          = file("cancel_entity")
 	CheckBegin            = file("check_begin")
 	CheckNumber           = file("check_number")
-	CheckPrepared         = file("check_prepared")
 	CheckRole             = file("check_role")
 	CheckSame             = file("check_same")
 	ClaimFence            = file("claim_fence")
