@@ -45,7 +45,6 @@ type definitionView struct {
 	PerSecond   int           `json:"per_second"`   // 0: no limit
 	LimitByKey  bool          `json:"limit_by_key"` // at_most and per_second hold for each key
 	Priority    int           `json:"priority"`
-	Untraced    bool          `json:"untraced"`
 	OwnPool     bool          `json:"own_pool"` // the option Through
 	Misfire     jobs.Misfire  `json:"misfire"`
 }
@@ -86,7 +85,7 @@ func newDefinitionView(d *engine.Definition, from string) definitionView {
 		Name: d.Name, From: from, Group: d.Group, MaxChecks: d.MaxChecks, Timeout: duration.Text(d.Timeout),
 		Horizon: duration.Text(d.Horizon), Retry: d.Retry, MaxBackOff: d.MaxBackOff, Deadline: duration.Text(d.Deadline),
 		SLA: duration.Text(d.SLA), Within: duration.Text(d.Within), BatchSize: d.BatchSize, Concurrency: d.Concurrency,
-		AtMost: d.AtMost, PerSecond: d.PerSecond, LimitByKey: d.LimitBy != nil, Priority: d.Priority, Untraced: d.Untraced,
+		AtMost: d.AtMost, PerSecond: d.PerSecond, LimitByKey: d.LimitBy != nil, Priority: d.Priority,
 		OwnPool: d.DB != nil, Misfire: d.Misfire,
 	}
 }
@@ -109,7 +108,6 @@ func (v definitionView) options() string {
 	add(v.AtMost > 0, "at most %d%s", v.AtMost, each)
 	add(v.PerSecond > 0, "%d per second%s", v.PerSecond, each)
 	add(v.Priority != 0, "priority %d", v.Priority)
-	add(v.Untraced, "untraced")
 	add(v.OwnPool, "own pool")
 	return strings.Join(list, ", ")
 }

@@ -56,7 +56,6 @@ func registrations() map[string]registration {
 		"LimitBy":     {both: []jobs.Option{jobs.AtMost(1)}, with: jobs.LimitBy(key)},
 		"Misfire":     {with: jobs.OnMisfire(jobs.MisfireSkip)},
 		"SLA":         {with: jobs.SLA(777 * time.Second)},
-		"Untraced":    {with: jobs.Untraced()},
 		"Priority":    {with: jobs.Priority(777)},
 		"DB":          {with: jobs.Through(&sqlx.DB{})},
 	}

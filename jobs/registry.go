@@ -69,8 +69,9 @@ func Horizon(limit time.Duration) Option { return func(d *definition) { d.Horizo
 // as Failed. 0: the first error ends it. Default 5.
 func Retry(n int) Option { return func(d *definition) { d.Retry = n } }
 
-// MaxBackOff limits the pause after an error, in slots; none leads beyond the year 9999. 1: it is tried again in the next slot.
-// Default 64.
+// MaxBackOff limits the pause after an error, in slots, for a job whose rows must not fall far behind once the cause is
+// mended: with 1 a row is tried again in every slot, as the job that publishes schedules does it. No pause leads beyond
+// the year 9999. Default 64.
 func MaxBackOff(slots int) Option { return func(d *definition) { d.MaxBackOff = slots } }
 
 // Deadline archives a row as DeadlinePassed, unchecked, when its check cannot start within that long after its slot.
@@ -151,10 +152,6 @@ func SLA(limit time.Duration) Option {
 		d.SLA = limit
 	}
 }
-
-// Untraced keeps no trace of checks that do not end their row, for a job whose rows are checked again and again. Errors
-// and what ends a row are kept all the same.
-func Untraced() Option { return func(d *definition) { d.Untraced = true } }
 
 // Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are
 // claimed already are not waited for. A job that waits for connections lets jobs without a transaction pass, unless a

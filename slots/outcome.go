@@ -22,7 +22,7 @@ func (rd *round) outcomes(u *unit, verdicts []guard.Verdict, ran bool, took time
 	list := make([]row.Outcome, len(u.rows))
 	for i := range u.rows {
 		list[i] = row.Outcome{
-			ID: u.rows[i].ID, Number: u.numberOf(i), Verdict: &verdicts[i], Ran: ran, Untraced: u.def.Untraced && verdicts[i].Error == "",
+			ID: u.rows[i].ID, Number: u.numberOf(i), Verdict: &verdicts[i], Ran: ran,
 			Lateness: u.rows[i].Lateness.Truncate(latenessUnit),
 			Duration: (took / time.Duration(len(u.rows))).Truncate(time.Microsecond),
 		}

@@ -15,7 +15,7 @@ const maxTraced = 200
 // trace returns the entry of a row's trace for an outcome, see prescient.trace_entry; empty where there is to be none:
 // what ends a row is in the columns of history.
 func (r *run) trace(o *row.Outcome) string {
-	if o.Verdict.Outcome != "" || o.Untraced {
+	if o.Verdict.Outcome != "" {
 		return ""
 	}
 	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {

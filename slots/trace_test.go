@@ -322,14 +322,7 @@ func TestATraceKeepsTheNewestTwentyEntriesAndSurvivesIntoHistory(t *testing.T) {
 		}
 		return new(job.Slot.Add(time.Minute)), nil
 	}, jobs.MaxChecks(100))
-	w.registry.Register("untraced", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-		if job.CheckCount == 29 && job.ErrorCount == 0 {
-			return nil, errors.New("boom")
-		}
-		return new(job.Slot.Add(time.Minute)), nil
-	}, jobs.MaxChecks(100), jobs.Untraced())
 	w.enqueue("again", slot(1), 2)
-	w.enqueue("untraced", slot(1), 2)
 	for n := range 31 {
 		w.run(slot(n + 1))
 	}
@@ -348,9 +341,6 @@ func TestATraceKeepsTheNewestTwentyEntriesAndSurvivesIntoHistory(t *testing.T) {
 		want = append(want, fmt.Sprint("next ", n))
 	}
 	if diff := cmp.Diff(append(want, "done 31"), whats("again")); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"enqueued 1", "retry 30", "waiting 32"}, whats("untraced")); diff != "" {
 		t.Error(diff)
 	}
 }

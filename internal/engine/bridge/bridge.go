@@ -33,7 +33,6 @@ type Definition[Job, Result any, Misfire ~string] struct {
 	LimitBy     func(job Job) string
 	Misfire     Misfire
 	SLA         time.Duration // 0: none
-	Untraced    bool
 	Priority    int
 	DB          *sqlx.DB // of the transactions of its checks; nil: the runner's
 

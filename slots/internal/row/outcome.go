@@ -15,7 +15,6 @@ type Outcome struct {
 	Number   int64 // of its job
 	Verdict  *guard.Verdict
 	Ran      bool // the job's function was called
-	Untraced bool // of a job that wants no trace of a check without an error
 	Lateness time.Duration
 	Duration time.Duration
 }
@@ -36,7 +35,6 @@ const minAlike = 50
 // mark is in what rows are alike.
 type mark struct {
 	outcome            jobs.Outcome
-	untraced           bool
 	move               guard.Move
 	next               time.Time
 	ran                bool
@@ -45,7 +43,7 @@ type mark struct {
 
 // mark returns the mark of an outcome; ok is false when it has what no other row has.
 func (o *Outcome) mark() (m mark, ok bool) {
-	m = mark{o.Verdict.Outcome, o.Untraced, o.Verdict.Move, o.Verdict.Next, o.Ran, o.Lateness, o.Duration}
+	m = mark{o.Verdict.Outcome, o.Verdict.Move, o.Verdict.Next, o.Ran, o.Lateness, o.Duration}
 	return m, o.Verdict.Error == "" && o.Verdict.Payload == nil
 }
 
