@@ -22,7 +22,7 @@ var unnamed = regexp.MustCompile(`(?i)\b(who(so)?ever|(some|any|every|no)body|he
 	`is what|is none|so it is with|once more)\b`)
 
 // oldProse are the pages that are not rewritten yet. The list only shrinks: a page that follows the rules leaves it.
-var oldProse = strings.Fields(`../bench/README.md 	pgbouncer.md 	spool.md teams.md `)
+var oldProse = strings.Fields(`../bench/README.md 		`)
 
 // allowed are sentences that stay as they are: the promises, which DESIGN and the tests quote.
 var allowed = regexp.MustCompile(`^(Every slot has its row in the ledger|A check never starts before)`)
