@@ -20,6 +20,7 @@ type answer struct {
 	event json.RawMessage // nil: none
 	next  *time.Time
 	err   error // the query contradicts itself
+	large bool  // the event has more than mostAnswers bytes, and was not read
 }
 
 // mostAnswers is how many bytes of keys and events a page of answers has at most. To publish them takes some ten times
@@ -37,14 +38,56 @@ func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]an
 	}
 	err = b.readOnly(ctx, func(tx *sqlx.Tx) error {
 		answers = map[string]answer{}
-		rows, err := tx.QueryContext(ctx, b.Query, pq.Array(keys))
+		query, err := b.bounded(ctx, tx)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.QueryContext(ctx, query, pq.Array(keys))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = rows.Close() }()
 		return b.read(rows, asked, answers)
 	})
+	if err != nil {
+		b.wrapped.Store(nil) // what the query selects may have changed
+	}
 	return answers, err
+}
+
+// bounded returns the query with the same columns and a last one, which tells of a row whose event is too large. The
+// event of that row is null: the driver reads a row whole, and one may have a gigabyte.
+func (b *binding) bounded(ctx context.Context, tx *sqlx.Tx) (string, error) {
+	if known := b.wrapped.Load(); known != nil {
+		return *known, nil
+	}
+	names, err := checkColumns(ctx, tx, b.Query)
+	if err != nil {
+		return "", err
+	}
+	list, large := "", "false"
+	for _, name := range names {
+		switch name {
+		case "event":
+			large = fmt.Sprintf("coalesce(octet_length(q.event::text) > %d, false)", mostAnswers)
+			list += fmt.Sprintf("case when octet_length(q.event::text) <= %d then q.event end as event, ", mostAnswers)
+		default:
+			list += "q." + name + ", " // entity_key or next
+		}
+	}
+	// The offset keeps the query apart, so that the server works out each event once.
+	query := fmt.Sprintf("select %s%s as prescient_large from (select * from (\n%s\n) as q offset 0) as q", list, large, plainQuery(b.Query))
+	b.wrapped.Store(&query)
+	return query, nil
+}
+
+// plainQuery returns a query without the semicolon at its end.
+func plainQuery(query string) string { return strings.TrimRight(query, "; \t\r\n") }
+
+// largeEvent is the error of a row whose event is too large.
+func (b *binding) largeEvent(key string) error {
+	return fmt.Errorf("query of job %q: the event for entity_key %q has more than %d MiB. Select what its consumers need, "+
+		"or where they find it", b.Name, key, mostAnswers>>20)
 }
 
 // readOnly runs fn in a transaction in which a query can neither write nor take longer than it may, on a hot standby too.
@@ -83,6 +126,9 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 		if _, twice := answers[key]; twice {
 			a = answer{err: fmt.Errorf("the query returned entity_key %q more than once", key)}
 		}
+		if a.large {
+			a.err = b.largeEvent(key)
+		}
 		if size += len(key) + len(a.event); size > mostAnswers {
 			return errTooLarge
 		}
@@ -92,7 +138,7 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 }
 
 // columns are the places of the known columns in a row; -1: it is not there.
-type columns struct{ key, event, next, count int }
+type columns struct{ key, event, next, large, count int }
 
 // columnsOf refuses what is not as the package documentation has it.
 func columnsOf(rows *sql.Rows) (columns, error) {
@@ -100,8 +146,8 @@ func columnsOf(rows *sql.Rows) (columns, error) {
 	if err != nil {
 		return columns{}, err
 	}
-	c := columns{-1, -1, -1, len(types)}
-	places := map[string]*int{"entity_key": &c.key, "event": &c.event, "next": &c.next}
+	c := columns{-1, -1, -1, -1, len(types)}
+	places := map[string]*int{"entity_key": &c.key, "event": &c.event, "next": &c.next, "prescient_large": &c.large}
 	var problems []error
 	for i, column := range types {
 		name, kind := column.Name(), column.DatabaseTypeName()
@@ -141,11 +187,18 @@ func (c columns) scan(rows *sql.Rows) (key string, a answer, err error) {
 	if c.next >= 0 {
 		dest[c.next] = &next
 	}
+	large := false
+	if c.large >= 0 {
+		dest[c.large] = &large
+	}
 	if err := rows.Scan(dest...); err != nil {
 		return "", answer{}, err
 	}
 	if !name.Valid {
 		return "", answer{}, errors.New("it returned a row whose entity_key is null")
+	}
+	if large {
+		return name.String, answer{large: true}, nil
 	}
 	a.event = data
 	switch next := next.(type) {
@@ -165,14 +218,21 @@ func Check(ctx context.Context, cfg Config) error {
 	if cfg.DB == nil {
 		return fmt.Errorf("query of job %q: DB must be set", cfg.Name)
 	}
-	b := &binding{withDefaults(cfg)}
+	b := &binding{Config: withDefaults(cfg)}
 	err := b.readOnly(ctx, func(tx *sqlx.Tx) error {
 		stmt, err := tx.PreparexContext(ctx, b.Query)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = stmt.Close() }()
-		return checkColumns(ctx, tx, b.Query)
+		_ = stmt.Close()
+		query, err := b.bounded(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if stmt, err = tx.PreparexContext(ctx, query); err != nil {
+			return fmt.Errorf("it must be one query that can stand in parentheses, without a comment after its semicolon: %w", err)
+		}
+		return stmt.Close()
 	})
 	if err != nil {
 		return fmt.Errorf("query of job %q: %w", cfg.Name, err)
@@ -180,18 +240,22 @@ func Check(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// checkColumns opens a cursor, which runs nothing until something is fetched, and refuses what is no query.
-func checkColumns(ctx context.Context, tx *sqlx.Tx, query string) error {
+// checkColumns opens a cursor, which runs nothing until something is fetched. It returns the names of the columns, and
+// refuses what is no query.
+func checkColumns(ctx context.Context, tx *sqlx.Tx, query string) (names []string, err error) {
 	if _, err := tx.ExecContext(ctx, "declare prescient_check no scroll cursor for "+query, pq.Array([]string{})); err != nil {
-		return err
+		return nil, err
 	}
 	rows, err := tx.QueryContext(ctx, "fetch 0 from prescient_check")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
 	if _, err := columnsOf(rows); err != nil {
-		return err
+		return nil, err
 	}
-	return rows.Err()
+	if names, err = rows.Columns(); err != nil {
+		return nil, err
+	}
+	return names, rows.Err()
 }

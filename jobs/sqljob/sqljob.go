@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -62,7 +63,7 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 || cfg.BatchSize < 0 {
 		return fmt.Errorf("bind job %q to a query: Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
 	}
-	b := &binding{withDefaults(cfg)}
+	b := &binding{Config: withDefaults(cfg)}
 	opts = append(slices.Clone(opts), jobs.Timeout(b.Timeout+publishTime), jobs.Concurrency(b.Concurrency))
 	if b.BatchSize > 0 {
 		opts = append(opts, jobs.BatchSize(b.BatchSize))
@@ -87,7 +88,10 @@ func withDefaults(cfg Config) Config {
 }
 
 // binding is a job and its query.
-type binding struct{ Config }
+type binding struct {
+	Config
+	wrapped atomic.Pointer[string] // the query as it is sent; nil: its columns are not known yet
+}
 
 // check is the job's function: it asks the query about a page, and publishes what it says. If the answer is too large,
 // it asks about each half of the page by itself.
@@ -103,8 +107,7 @@ func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish fun
 		return append(first, second...), err
 	}
 	if errors.Is(err, errTooLarge) {
-		return []jobs.Result{{Err: fmt.Errorf("query of job %q: the event for entity_key %q has more than %d MiB. Select what its consumers need, "+
-			"or where they find it", b.Name, batch[0].EntityKey, mostAnswers>>20)}}, nil
+		return []jobs.Result{{Err: b.largeEvent(batch[0].EntityKey)}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("query of job %q: %w", b.Name, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,7 +188,7 @@ func TestWhatAQueryMayNotDoIsAnErrorOfItsRows(t *testing.T) {
 	}{
 		"a typo":            {query: "select id::text as entity_key,\n 1 as event form orders where id = any ($1)", want: "query of job \"unshipped\": pq: syntax error at or near \"form\" at position 2:13"},
 		"a missing table":   {query: `select k as entity_key, '{}'::json as event from bills where k = any ($1::text[])`, want: `relation "bills" does not exist`},
-		"it writes":         {query: `with gone as (delete from orders returning id) select id::text as entity_key, '{}'::json as event from gone where id::text = any ($1::text[])`, want: "read-only transaction"},
+		"it writes":         {query: `with gone as (delete from orders returning id) select id::text as entity_key, '{}'::json as event from gone where id::text = any ($1::text[])`, want: "data-modifying statements"},
 		"it takes too long": {query: one + ", pg_sleep(60)", change: func(c *sqljob.Config) { c.Timeout = 10 * time.Millisecond }, want: "statement timeout"},
 		"no entity_key":     {query: `select k as key, '{}'::json as event from unnest($1::text[]) k`, want: `column "key" is not known: want entity_key, event and next`},
 		"an unknown column": {query: `select k as entity_key, '{}'::json as event, 1 as prio from unnest($1::text[]) k`, want: `column "prio" is not known`},
@@ -370,5 +371,23 @@ func TestALargeAnswerIsAskedForInParts(t *testing.T) {
 	}
 	if n := len(w.publisher.published()); n != 39 || w.publisher.most > 16<<20 {
 		t.Errorf("%d events were published, up to %d bytes of them at once", n, w.publisher.most)
+	}
+}
+
+// The driver reads a row whole. Not parallel, since it measures the memory of the process.
+func TestAnEnormousAnswerIsRefusedUnread(t *testing.T) {
+	w := setup(t)
+	w.due(slot(1), "1", "2")
+	cfg := w.config(`select k as entity_key, to_jsonb(repeat('x', case k when '1' then 100 << 20 else 1 end)) as event, null::timestamptz as next
+		from unnest($1::text[]) as k -- and a comment;`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	w.run(slot(1), cfg)
+	runtime.ReadMemStats(&after)
+	if state := w.state(); !strings.Contains(state["1"], `the event for entity_key "1" has more than 16 MiB`) || state["2"] != "done" {
+		t.Errorf("%.300v", state)
+	}
+	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 50 {
+		t.Errorf("the run took %d MiB", mib)
 	}
 }
