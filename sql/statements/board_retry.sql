@@ -1,6 +1,6 @@
 -- Previews history_retry for the failed checks of job $1, entity $2 and key $3 since $4, at most
 -- $5. It counts the checks, and those that stay in history because their key waits already.
--- Called by jobs.Client.CountRetry.
+-- Called by jobs/admin.Client.PreviewRetry.
 select
     count(*) as found,
     count(*) filter (where h.item_key is not null and exists (

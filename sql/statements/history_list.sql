@@ -1,5 +1,5 @@
 -- Returns a page of history that filters narrow down.
--- Called by jobs.Client.History.
+-- Called by jobs/admin.Client.History.
 select
     id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,

@@ -1,5 +1,5 @@
 -- Returns the newest $3 rows of history of one entity, oldest first.
--- Called by jobs.Client.Trace.
+-- Called by jobs/admin.Client.EntityHistory.
 select
     id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,

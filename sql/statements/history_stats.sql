@@ -1,6 +1,6 @@
 -- Sums up history by job and outcome: counts, late checks, and percentiles of lateness and
 -- duration.
--- Called by jobs.Client.Stats.
+-- Called by jobs/admin.Client.Stats.
 select
     h.job_exec,
     h.outcome,

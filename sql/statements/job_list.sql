@@ -1,6 +1,6 @@
 -- Returns waiting checks by slot. A filter by entity uses an index. Other filters read the slots
 -- from $3 to $4.
--- Called by jobs.Client.List.
+-- Called by jobs/admin.Client.List.
 select
     id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count, error_count,

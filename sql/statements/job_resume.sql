@@ -1,5 +1,5 @@
 -- Resumes a job. It returns no row if the job is not paused.
--- Called by jobs.Client.Resume.
+-- Called by jobs/admin.Client.Resume.
 update prescient.job
 set paused_at = null,
     paused_by = null

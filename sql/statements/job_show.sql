@@ -1,5 +1,5 @@
 -- Returns at most $3 waiting checks of one entity, by the natural key.
--- Called by jobs.Client.Show.
+-- Called by jobs/admin.Client.Show.
 select
     id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
     coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count, error_count,
