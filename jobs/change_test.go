@@ -56,6 +56,71 @@ func TestCancelByEntityEndsItsKeyedRows(t *testing.T) {
 	}
 }
 
+func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	grouped, alert, percent := check("9", slot(4)), check("42-1", slot(4)), check("42%1", slot(5))
+	grouped.GroupKey, alert.JobExec = "merchant", "alert"
+	rows := []jobs.FutureJob{check("42-1", slot(4)), check("42-2", slot(5)), anonymous("42-3", slot(6)), grouped, alert, percent}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		filter admin.CancelFilter
+		limit  int
+		want   int64
+	}{
+		{admin.CancelFilter{JobExec: "nobody's"}, 10, 0},
+		{admin.CancelFilter{EntityName: "invoice"}, 10, 0},
+		{admin.CancelFilter{EntityKey: "42_1"}, 10, 0},
+		{admin.CancelFilter{EntityKey: "42%*"}, 10, 1},
+		{admin.CancelFilter{JobExec: "alert", EntityName: "order", EntityKey: "*-1"}, 10, 1},
+		{admin.CancelFilter{GroupKey: "merchant"}, 10, 1},
+		{admin.CancelFilter{EntityName: "order"}, 2, 2}, // those of the first slots
+		{admin.CancelFilter{EntityName: "order"}, 2, 1},
+		{admin.CancelFilter{EntityName: "order"}, 2, 0},
+	} {
+		counted, err := admin.New(w.client).CountCancel(t.Context(), w.db, step.filter)
+		if err != nil || min(counted, int64(step.limit)) != step.want {
+			t.Errorf("%+v: counted %d, %v", step.filter, counted, err)
+		}
+		if n, err := admin.New(w.client).CancelMany(t.Context(), w.db, step.filter, step.limit); err != nil || n != step.want {
+			t.Errorf("%+v: %d, %v, want %d", step.filter, n, err, step.want)
+		}
+	}
+	if n := w.outcomes(); len(w.waiting()) != 0 || n[jobs.Cancelled] != 6 {
+		t.Errorf("%d wait, history %v", len(w.waiting()), n)
+	}
+	for name, err := range map[string]error{
+		"a filter that finds everything": second(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{}, 1)),
+		"a limit of nothing":             second(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{JobExec: "a"}, 0)),
+	} {
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func second(_ int64, err error) error { return err }
+
+func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(4)), check("2", slot(4))}); err != nil {
+		t.Fatal(err)
+	}
+	holder := w.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("select from prescient.future_job where entity_key = '1' for update")
+	all := admin.CancelFilter{EntityName: "order"}
+	if n, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, 10); err != nil || n != 1 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := admin.New(w.client).CountCancel(t.Context(), w.db, all); err != nil || n != 1 {
+		t.Errorf("%d left, %v", n, err)
+	}
+}
+
 func TestACancelledKeyMayBeEnqueuedAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

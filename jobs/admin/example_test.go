@@ -110,3 +110,21 @@ func ExampleClient_Retry() {
 	retried, waiting, err := operator.Retry(ctx, db, admin.RetryFilter{JobExec: "order.unshipped", Since: placedAt}, time.Time{})
 	slog.Info("failed checks were put back", "retried", retried, "waiting already", waiting, "error", err)
 }
+
+// A merchant has closed: none of its orders needs a check any more.
+func ExampleClient_CancelMany() {
+	closed := admin.CancelFilter{JobExec: "order.unshipped", GroupKey: "merchant-7"}
+	for n := int64(1000); n == 1000; {
+		tx, err := db.BeginTxx(ctx, nil)
+		if err == nil {
+			n, err = operator.CancelMany(ctx, tx, closed, 1000)
+		}
+		if err == nil {
+			err = tx.Commit()
+		}
+		if err != nil {
+			slog.Error("cancel the checks of a merchant", "error", err)
+			return
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrAddress is the error of an address that neither is public nor in Config.Allow.
-var ErrAddress = errors.New("the address is private, link-local or otherwise special, and the configuration (events.allow) does not allow it")
+var ErrAddress = errors.New("the address is private, link-local or otherwise special, and the configuration (events.allowed_networks) does not allow it")
 
 // azure is where Azure answers its virtual machines, beside the link-local address: metadata in the public range.
 var azure = netip.MustParsePrefix("168.63.129.16/32")

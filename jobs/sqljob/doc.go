@@ -18,7 +18,7 @@
 // rows, which are tried again in later slots; a query that fails or returns a key that was not asked for is an error
 // of the whole batch. Rows that share an entity_key, with other item_keys or entity_names, share what the query says.
 //
-// The query runs once for a batch of up to Config.BatchSize rows, or else run.page, in a read-only transaction of its
+// The query runs once for a batch of up to Config.BatchSize rows, or else run.batch_size, in a read-only transaction of its
 // own with a statement_timeout and, where one is given, under its own role. The role keeps a query to what it needs; it
 // does not lock in one that was written to break out. A search_path of "$user" means the role then: name the schemas of
 // tables.

@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// CancelFilter names waiting checks to cancel together. Zero fields do not narrow. Anonymous checks count, and those of
+// schedules never do.
+type CancelFilter struct {
+	JobExec    string
+	EntityName string
+	EntityKey  string // * stands for any text
+	GroupKey   string
+}
+
+// args returns the parameters of its statements.
+func (f CancelFilter) args() []any {
+	key := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%").Replace(f.EntityKey)
+	return []any{nullable(f.JobExec), nullable(f.EntityName), nullable(key), nullable(f.GroupKey)}
+}
+
+// CountCancel counts the waiting checks that [Client.CancelMany] would end.
+func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (int64, error) {
+	var n int64
+	if err := c.row(ctx, db, pgsql.CancelCount, f.args(), &n); err != nil {
+		return 0, fmt.Errorf("count the checks to cancel: %w", err)
+	}
+	return n, nil
+}
+
+// CancelMany ends up to limit waiting checks as Cancelled, those of the first slots first, and returns how many. It leaves a
+// row that another transaction has locked. A caller that wants all of them repeats it, each time in a transaction of its
+// own, until it returns fewer than limit. It takes the rights of a runner.
+func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, limit int) (int64, error) {
+	if f == (CancelFilter{}) || limit < 1 {
+		return 0, errors.New("cancel many: the filter must name something, and the limit be at least 1")
+	}
+	var n int64
+	if err := c.row(ctx, db, pgsql.CancelMany, append(f.args(), limit), &n); err != nil {
+		return 0, fmt.Errorf("cancel many: %w", err)
+	}
+	return n, nil
+}

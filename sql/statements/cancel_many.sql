@@ -1,0 +1,34 @@
+-- Cancels up to $5 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
+-- ($3) and a group ($4). Nulls do not narrow, and checks of schedules stay. It leaves a row that
+-- another transaction has locked: waiting could deadlock with a transaction that writes the same
+-- rows in another order. It returns how many rows it cancelled.
+-- Called by jobs/admin.Client.CancelMany.
+with picked as materialized (
+    select f.next_check_at, f.job, f.id
+    from prescient.future_job f
+    where f.job is distinct from prescient.number_of('schedule')
+        and ($1::text is null or f.job = prescient.number_of($1))
+        and ($2::text is null or f.entity_name = $2)
+        and ($3::text is null or f.entity_key like $3)
+        and ($4::text is null or f.group_key = $4)
+    order by f.next_check_at, f.job, f.id
+    limit $5
+    for update skip locked
+), gone as (
+    delete from prescient.future_job f
+    using picked p
+    where f.next_check_at = p.next_check_at and f.job = p.job and f.id = p.id
+    returning f.*
+), archived as (
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome
+    )
+    select
+        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name, g.entity_key, g.item_key, g.group_key,
+        g.first_check_at, g.next_check_at, g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by,
+        g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request,
+        prescient.traced(g.trace, prescient.trace_in(prescient.trace_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
+    from gone g
+)
+select count(*) from gone
