@@ -55,7 +55,7 @@ type App struct {
 	chosen   string                // what --store says
 	store    string                // that the command works on; empty: the database of the settings, or many
 	many     bool                  // it works on several
-	divides  bool                  // its stores are those of run.part
+	divides  bool                  // its stores are those of run.shard
 	fleet    *fleet                // of a store among several
 	repeats  bool                  // for such a one that is not the first of them
 	answer   *any                  // what such a one prints as JSON

@@ -102,7 +102,7 @@ func (a *App) bindHTTP(registry *jobs.Registry, job config.HTTPJob) error {
 		secret = events.Secret
 	}
 	return httpjob.Register(registry, httpjob.Config{
-		Name: job.Name, URL: job.URL.Reveal(), Secret: secret.Reveal(), Allow: events.Allow,
+		Name: job.Name, URL: job.URL.Reveal(), Secret: secret.Reveal(), Allow: events.AllowedNetworks,
 		Timeout: job.Timeout, BatchSize: job.BatchSize, Concurrency: job.Concurrency,
 	}, options(job.Options)...)
 }

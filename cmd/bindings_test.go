@@ -125,7 +125,7 @@ func TestBoundJobsRunAsTheSettingsSay(t *testing.T) {
 		_, _ = io.WriteString(w, `{"results": []}`)
 	}))
 	t.Cleanup(service.Close)
-	b.config.Config.Events.Allow = config.Prefixes{netip.MustParsePrefix("127.0.0.0/8")}
+	b.config.Config.Events.AllowedNetworks = config.Prefixes{netip.MustParsePrefix("127.0.0.0/8")}
 	b.config.Config.Events.Secret = config.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	b.config.Config.Events.Source = "shop"
 	b.query("a.query", always).Type = "com.example.query"

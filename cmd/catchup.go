@@ -64,10 +64,8 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
 	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
-	addRunFlags(fs, "workers", "connections", "page", "lease", "grace", "claim-delay", "part")
+	config.RunFlags(fs)
 	eventFlags(c)
-	config.PingFlags(fs)
-	config.MetricsFlags(fs)
 	return c
 }
 
@@ -97,7 +95,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := inOrder(runner.Now(), "since", "until", o.since, o.until); err != nil {
+		if err := inOrder(runner.Now(), o.since, o.until); err != nil {
 			return err
 		}
 		view, err := a.catchUp(ctx, db, runner, bars, o)

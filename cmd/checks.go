@@ -22,7 +22,7 @@ import (
 )
 
 // withChecks is withDB for commands that run checks. The registry has the jobs of the binary, those that the settings
-// bind to a service or a query, and the one of schedules; events go to where events.to says.
+// bind to a service or a query, and the one of schedules; events go to where events.destination says.
 func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
 	return a.withPublished(ctx, func(db *sqlx.DB, registry *jobs.Registry, _ event.Publisher, _ pgsql.Setting) error {
 		return fn(db, registry)
@@ -57,26 +57,26 @@ func (a *App) withPublished(ctx context.Context, fn func(db *sqlx.DB, registry *
 	})
 }
 
-// eventFlags adds --events-to, which offers the schemes that are linked into this binary.
+// eventFlags adds --events-destination, which offers the schemes that are linked into this binary.
 func eventFlags(c *cobra.Command) {
 	config.EventFlags(c.Flags())
 	schemes := event.Schemes()
 	for i := range schemes {
 		schemes[i] += ":"
 	}
-	c.Flags().Lookup("events-to").Usage += "; this binary has " + strings.Join(schemes, ", ")
-	_ = c.RegisterFlagCompletionFunc("events-to", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	c.Flags().Lookup("events-destination").Usage += "; this binary has " + strings.Join(schemes, ", ")
+	_ = c.RegisterFlagCompletionFunc("events-destination", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return schemes, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
 func (a *App) publisher(ctx context.Context, db *sqlx.DB) (event.Publisher, error) {
 	events := a.Config().Events
-	publisher, err := event.Open(ctx, events.To.Reveal(), event.Config{
-		DB: db, Schema: a.schema(), Secret: events.Secret.Reveal(), Allow: events.Allow, Logger: a.log,
+	publisher, err := event.Open(ctx, events.Destination.Reveal(), event.Config{
+		DB: db, Schema: a.schema(), Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: a.log,
 	})
 	if err != nil {
-		return nil, &ExitError{Code: Usage, Err: fmt.Errorf("events.to (%s): %w", a.origin("events.to"), err)}
+		return nil, &ExitError{Code: Usage, Err: fmt.Errorf("events.destination (%s): %w", a.origin("events.destination"), err)}
 	}
 	return publisher, nil
 }

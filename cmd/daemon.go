@@ -27,10 +27,10 @@ each slot, with runs that cron starts, too: each claims the next rows, and whoev
 replaced by the others.
 
 A slot that takes longer than the width goes on beside the next one. Each of the two, and catch-up, has --workers and
---connections of its own, so the daemon needs up to 3 x (--connections + 5) connections. Where history.keep is set it
+--connections of its own, so the daemon needs up to 3 x (--connections + 5) connections. Where history.retention is set it
 also does once a day what "jobs prune" does.
 
-On SIGTERM it finishes what it is checking, within --grace, records it and exits 0. It exits 1 when a check has ignored
+On SIGTERM it finishes what it is checking, within run.grace, records it and exits 0. It exits 1 when a check has ignored
 its timeout: only the end of the process ends that, so let it be started again. Without a database it does not
 start; later on it waits for one.
 
@@ -51,10 +51,9 @@ Under systemd, with Type=notify, it tells when it is ready and how it is, and ke
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), a) },
 	})
-	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay", "part")
+	config.RunFlags(c.Flags())
 	config.DaemonFlags(c.Flags())
 	eventFlags(c)
-	config.PingFlags(c.Flags())
 	return c
 }
 
@@ -125,7 +124,7 @@ func (a *App) daemon(ctx context.Context, gate gate, ping *pinger, run func(cfg 
 			return err
 		}
 		cfg := daemon.Config{
-			Runner: a.runnerConfig(db, registry, nil), Keep: a.Config().History.Keep, Handler: api, Begins: ping.begins,
+			Runner: a.runnerConfig(db, registry, nil), Keep: a.Config().History.Retention, Handler: api, Begins: ping.begins,
 			Ran: func(ctx context.Context, result slots.Result, err error) { ping.ran(ctx, a.store, result, err) },
 		}
 		a.watch(db, registry)

@@ -19,7 +19,7 @@ func TestThisBinaryUnderstandsTheCommandsOfTheMetricsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := regexp.MustCompile("(?m)^    prescient (.+)$").FindAllStringSubmatch(string(text), -1)
-	if len(commands) < 2 {
+	if len(commands) == 0 {
 		t.Errorf("%d commands", len(commands))
 	}
 	for _, command := range commands {

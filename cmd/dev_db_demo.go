@@ -15,22 +15,19 @@ import (
 )
 
 func newDemo(a *App) *cobra.Command {
-	var seed uint64
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "demo",
 		Short: "Tell a story of two days: orders, alerts, an outage, catch-up",
 		Long: `Tell a story of two days, in some seconds: orders come in, alerts fire as slots pass, three slots are missed in
 an outage, and catch-up repairs it. It is the real engine in virtual time, in a schema of its own that is dropped at the
-end; nothing else in the database is touched. The same seed always tells the same story.`,
+end; nothing else in the database is touched. It always tells the same story.`,
 		Example: "  prescient dev-db demo",
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a, seed) },
+		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a) },
 	}
-	c.Flags().Uint64Var(&seed, "seed", demo.DefaultSeed, "`NUMBER` that the orders are made from")
-	return c
 }
 
-func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
+func tellDemo(ctx context.Context, a *App) (err error) {
 	started := time.Now() //nolint:forbidigo // measures
 	url, err := a.ReplayURL(ctx)
 	if err != nil {
@@ -41,7 +38,7 @@ func tellDemo(ctx context.Context, a *App, seed uint64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: seed, Colour: a.colour(), Width: a.width(), Name: a.typed()}); err != nil {
+	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: demo.DefaultSeed, Colour: a.colour(), Width: a.width(), Name: a.typed()}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))

@@ -29,7 +29,7 @@ func newDoctor(a *App) *cobra.Command {
 		Short: "Look for what will hurt before it does, and say what mends it",
 		Long: `Look for what will hurt before it does: settings that cron would not see, secrets that everybody can read, a configuration
 file that another user may have written, a slots.width that is not the database's, queries of sql_jobs that cannot run, a
-missing directory of events.to, private addresses that events.allow lacks, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
+missing directory of events.destination, private addresses that events.allowed_networks lacks, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
 that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
 missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
 finds. Each finding comes with the
@@ -92,7 +92,7 @@ func examine(ctx context.Context, a *App) error {
 	setting, unread := a.setting(ctx, db) // which migrates the private one, as with every command
 	found, err := doctor.Look(ctx, doctor.Config{
 		DB: db, Schema: a.schema(), Name: a.self(), Connections: a.Config().Run.Connections + slots.OwnConnections,
-		Early: a.Config().Run.Early, Knows: a.has,
+		Early: a.Config().Run.StartTolerance, Knows: a.has,
 	})
 	if err != nil {
 		return err

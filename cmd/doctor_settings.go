@@ -24,31 +24,31 @@ type queryView struct {
 // eventsProblem returns the problem with the file's directory or the address that events go to; empty: none, or they go
 // elsewhere.
 func (a *App) eventsProblem() string {
-	to, err := url.Parse(a.Config().Events.To.Reveal())
+	to, err := url.Parse(a.Config().Events.Destination.Reveal())
 	if err == nil && (to.Scheme == "http" || to.Scheme == "https") {
-		return a.forbidden(fmt.Sprintf("events.to (%s)", a.origin("events.to")), to)
+		return a.forbidden(fmt.Sprintf("events.destination (%s)", a.origin("events.destination")), to)
 	}
 	if err != nil || to.Scheme != "file" {
 		return ""
 	}
 	dir := filepath.Dir(to.Path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Sprintf("events.to (%s) is a file in %s, which is no directory: no event is published until there is one that this user may write to",
-			a.origin("events.to"), dir)
+		return fmt.Sprintf("events.destination (%s) is a file in %s, which is no directory: no event is published until there is one that this user may write to",
+			a.origin("events.destination"), dir)
 	}
 	return ""
 }
 
-// forbidden says that events.allow forbids the address of a URL; empty: it does not, or the host is a name.
+// forbidden says that events.allowed_networks forbids the address of a URL; empty: it does not, or the host is a name.
 func (a *App) forbidden(what string, to *url.URL) string {
-	if egress.CheckHost(to, a.Config().Events.Allow) == nil {
+	if egress.CheckHost(to, a.Config().Events.AllowedNetworks) == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s is at %s, a private or special address that events.allow does not have: nothing is sent there. Add the address to events.allow",
+	return fmt.Sprintf("%s is at %s, a private or special address that events.allowed_networks does not have: nothing is sent there. Add the address to events.allowed_networks",
 		what, to.Hostname())
 }
 
-// forbiddenServices has a text for each URL of http_jobs whose address events.allow forbids.
+// forbiddenServices has a text for each URL of http_jobs whose address events.allowed_networks forbids.
 func (a *App) forbiddenServices() []string {
 	texts := []string{}
 	for _, job := range a.Config().HTTPJobs {
@@ -63,11 +63,11 @@ func (a *App) forbiddenServices() []string {
 	return texts
 }
 
-// examineEvents finds a missing directory of events.to, and addresses that events.allow forbids.
+// examineEvents finds a missing directory of events.destination, and addresses that events.allowed_networks forbids.
 func (a *App) examineEvents() (list []doctor.Finding) {
 	if problem := a.eventsProblem(); problem != "" {
 		list = append(list, doctor.Finding{
-			Name: "events", Severity: doctor.Action, What: problem, Do: "create the directory, allow the address, or correct events.to",
+			Name: "events", Severity: doctor.Action, What: problem, Do: "create the directory, allow the address, or correct events.destination",
 		})
 	}
 	for _, problem := range a.forbiddenServices() {

@@ -20,7 +20,7 @@ import (
 
 func newEvents(a *App) *cobra.Command {
 	return group("events", "Read the events in the outbox, and say how far they have been read",
-		newEventsTail(a), newEventsAck(a), newEventsConsumers(a), newEventsPrune(a))
+		newEventsTail(a), newEventsAck(a), newEventsForget(a), newEventsConsumers(a), newEventsPrune(a))
 }
 
 func (a *App) withOutbox(ctx context.Context, fn func(box *outbox.Outbox, now time.Time) error) error {
@@ -176,7 +176,7 @@ func tailStart(ctx context.Context, box *outbox.Outbox, o eventsTailOptions) (ou
 // toGoOn says how a reader goes on that has lost events, or is ahead of the outbox.
 func toGoOn(a *App, err error, consumer string) error {
 	if errors.Is(err, outbox.ErrConsumerAhead) {
-		return fmt.Errorf("%w: %s events ack --consumer %s --forget", err, a.self(), spoken.Word(consumer))
+		return fmt.Errorf("%w: %s events forget %s", err, a.self(), spoken.Word(consumer))
 	}
 	lost, ok := errors.AsType[*outbox.LostError](err)
 	switch {
@@ -185,7 +185,7 @@ func toGoOn(a *App, err error, consumer string) error {
 	case consumer == "":
 		return fmt.Errorf("%w: %s events tail --after %s", err, a.self(), lost.UpTo)
 	}
-	return fmt.Errorf("%w: %s events ack --consumer %s --up-to %s", err, a.self(), consumer, lost.UpTo)
+	return fmt.Errorf("%w: %s events ack %s %s", err, a.self(), spoken.Word(consumer), lost.UpTo)
 }
 
 func printEvents(a *App, page []outbox.Stored) error {
@@ -219,47 +219,45 @@ func eventLine(s outbox.Stored) (string, error) {
 	return fmt.Sprintf(`{"position":%q,%s`, s.Position.String(), plain.JSON(text[1:])), nil
 }
 
-type eventsAckOptions struct {
-	consumer string
-	upTo     position
-	forget   bool
-}
-
 func newEventsAck(a *App) *cobra.Command {
-	var o eventsAckOptions
-	c := a.withOutput(&cobra.Command{
-		Use:   "ack",
+	return a.withOutput(&cobra.Command{
+		Use:   "ack CONSUMER POSITION",
 		Short: "Record how far a consumer has read the outbox",
 		Long: `Record that a consumer has dealt with every event up to and including a position that "events tail" has printed.
-It goes forward alone. The first ack makes the consumer known; from then on "events prune" removes nothing that it has
-not acknowledged, until --forget, unless it is told to with --unread.`,
-		Example: `  prescient events ack --consumer billing --up-to 7311-42
-  prescient events ack --consumer billing --forget`,
-		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return ackEvents(c.Context(), a, o) },
+It only goes forward. The first ack makes the consumer known. From then on "events prune" removes nothing that the
+consumer has not acknowledged, until "events forget", or unless --unread is given.`,
+		Example: `  prescient events ack billing 7311-42`,
+		Args:    exactly("CONSUMER", "POSITION"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var upTo position
+			if err := upTo.Set(args[1]); err != nil {
+				return usagef("POSITION %s: %w", args[1], err)
+			}
+			return a.withOutbox(c.Context(), func(box *outbox.Outbox, _ time.Time) error {
+				consumer, err := box.Ack(c.Context(), args[0], upTo.Position)
+				if err != nil {
+					return toGoOn(a, err, args[0])
+				}
+				return printConsumers(a, []outbox.Consumer{consumer})
+			})
+		},
 	})
-	c.Flags().StringVar(&o.consumer, "consumer", "", "the `CONSUMER`")
-	c.Flags().Var(&o.upTo, "up-to", "the last event that it has dealt with")
-	c.Flags().BoolVar(&o.forget, "forget", false, "there is no such consumer any more")
-	_ = c.MarkFlagRequired("consumer")
-	c.MarkFlagsOneRequired("up-to", "forget")
-	c.MarkFlagsMutuallyExclusive("up-to", "forget")
-	return c
 }
 
-func ackEvents(ctx context.Context, a *App, o eventsAckOptions) error {
-	return a.withOutbox(ctx, func(box *outbox.Outbox, _ time.Time) error {
-		if o.forget {
-			if err := box.Forget(ctx, o.consumer); err != nil {
-				return err
-			}
-			return a.print([]view.Consumer{}, func() error { return a.lines(o.consumer + " is forgotten") })
-		}
-		consumer, err := box.Ack(ctx, o.consumer, o.upTo.Position)
-		if err != nil {
-			return toGoOn(a, err, o.consumer)
-		}
-		return printConsumers(a, []outbox.Consumer{consumer})
+func newEventsForget(a *App) *cobra.Command {
+	return a.withOutput(&cobra.Command{
+		Use:     "forget CONSUMER",
+		Short:   "Forget a consumer, whose events then need not be kept",
+		Example: `  prescient events forget billing`,
+		Args:    exactly("CONSUMER"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withOutbox(c.Context(), func(box *outbox.Outbox, _ time.Time) error {
+				if err := box.Forget(c.Context(), args[0]); err != nil {
+					return err
+				}
+				return a.print([]view.Consumer{}, func() error { return a.lines(args[0] + " is forgotten") })
+			})
+		},
 	})
 }
 

@@ -62,10 +62,10 @@ func (i *instant) Set(text string) error {
 	return nil
 }
 
-// inOrder is an error where both flags of a span of time are given, and at now it ends before it has begun.
-func inOrder(now time.Time, since, until string, from, to instant) error {
-	if from.given() && to.given() && !to.from(now).After(from.from(now)) {
-		return usagef("--%s %s is at or before --%s %s", until, to.text, since, from.text)
+// inOrder returns an error of usage if --since and --until are given, and at now the span ends before it has begun.
+func inOrder(now time.Time, since, until instant) error {
+	if since.given() && until.given() && !until.from(now).After(since.from(now)) {
+		return usagef("--until %s is at or before --since %s", until.text, since.text)
 	}
 	return nil
 }
@@ -172,6 +172,16 @@ func exactly(names ...string) cobra.PositionalArgs {
 				want = strings.Join(names, " ") + " and " + want
 			}
 			return fmt.Errorf("unexpected argument %q: want %s", args[len(names)], want)
+		}
+		return nil
+	}
+}
+
+// atLeast accepts an argument of this name, and any number after it.
+func atLeast(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("missing argument: want %s, or several", name)
 		}
 		return nil
 	}

@@ -55,12 +55,12 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 	fs.IntSliceVar(&o.ports, "port", nil, "another TCP `PORT` that the checks connect to")
 	o.Replicas = 2
 	countVar(fs, (*count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
-	o.Parts = 1
-	countVar(fs, (*count)(&o.Parts), "parts", 1, "number of parts that the stores are divided into, each with pods of its own")
+	o.Shards = 1
+	countVar(fs, (*count)(&o.Shards), "shards", 1, "number of shards that the stores are divided into, each with pods of its own")
 	fs.BoolVar(&o.Daemon, "daemon", false, "run daemons instead of a Job for each slot")
 	fs.BoolVar(&o.helm, "helm", false, "print the files of a Helm chart")
 	_ = c.MarkFlagRequired("image")
-	for _, name := range []string{"image", "secret", "port", "replicas", "parts"} {
+	for _, name := range []string{"image", "secret", "port", "replicas", "shards"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return c
@@ -93,8 +93,8 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 		s.Config = filepath.Base(s.Config)
 		a.warnUnseen(ctx)
 	}
-	if o.Parts > 1 && (o.Daemon || !a.many) {
-		return usagef("--parts divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
+	if o.Shards > 1 && (o.Daemon || !a.many) {
+		return usagef("--shards divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
 	}
 	if o.helm {
 		files, err := install.Chart(s)
@@ -139,7 +139,7 @@ func (a *App) portsOut(more []int) []int {
 			ports = append(ports, int(cmp.Or(server.Port, 5432)))
 		}
 	}
-	services := []string{cfg.Events.To.Reveal(), cfg.Run.PingURL.Reveal()}
+	services := []string{cfg.Events.Destination.Reveal(), cfg.Run.PingURL.Reveal()}
 	for _, job := range cfg.HTTPJobs {
 		services = append(services, job.URL.Reveal())
 	}

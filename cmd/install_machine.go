@@ -51,7 +51,7 @@ func newSystemd(a *App) *cobra.Command {
 		Short: "Print units that run this binary at each slot, or as a daemon",
 		Long: `Print the units of systemd that run this binary at each slot and catch up after it: a timer, and the services that
 it starts. With --daemon, the service that does all of it by itself. They are locked in: no privilege, nothing of the
-machine to be written but where the configuration says so (metrics.file, events.to, spool.dir), nothing of anybody's home
+machine to be written but where the configuration says so (metrics.file, events.destination, spool.dir), nothing of anybody's home
 to be seen. Nothing is installed, unless --write says where.
 
 The configuration file that this command has read is handed to the service by systemd, so it may be root's alone.
@@ -87,10 +87,10 @@ func printSystemd(ctx context.Context, a *App, o *installOptions) error {
 	s.Writes = a.writes()
 	for _, path := range s.Writes {
 		if !filepath.IsAbs(path) {
-			return usagef("the units write to no %s: let metrics.file, events.to and spool.dir be paths from the root", path)
+			return usagef("the units write to no %s: let metrics.file, events.destination and spool.dir be paths from the root", path)
 		}
 		if dir := hides(path); dir != "" {
-			return usagef("the units cannot write to %s, since nothing below %s is shown to them: let metrics.file, events.to "+
+			return usagef("the units cannot write to %s, since nothing below %s is shown to them: let metrics.file, events.destination "+
 				"and spool.dir be elsewhere, say below /var/lib", path, dir)
 		}
 	}
@@ -117,7 +117,7 @@ func (a *App) writes() (dirs []string) {
 	if cfg.Metrics.File != "" {
 		dirs = append(dirs, filepath.Dir(cfg.Metrics.File))
 	}
-	if to, err := url.Parse(cfg.Events.To.Reveal()); err == nil && to.Scheme == "file" {
+	if to, err := url.Parse(cfg.Events.Destination.Reveal()); err == nil && to.Scheme == "file" {
 		dirs = append(dirs, filepath.Dir(to.Path))
 	}
 	if cfg.Spool.Dir != "" {

@@ -21,9 +21,9 @@ func newJobs(a *App) *cobra.Command {
 }
 
 type jobsListOptions struct {
-	filter   admin.Filter
-	from, to instant
-	limit    count
+	filter       admin.Filter
+	since, until instant
+	limit        count
 }
 
 func newJobsList(a *App) *cobra.Command {
@@ -33,25 +33,25 @@ func newJobsList(a *App) *cobra.Command {
 		Short: "List waiting checks in the order of their slots",
 		Example: `  prescient jobs list --job order.unshipped
   prescient jobs list --entity order --key 42
-  prescient jobs list --to 2026-03-02 --output json | jq '.[].entity_key'`,
+  prescient jobs list --until 2026-03-02 --output json | jq '.[].entity_key'`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return listJobs(c.Context(), a, &o) },
 	})
 	c.Flags().StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
 	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
-	sinceVar(c.Flags(), &o.from, "from", "first slot")
-	sinceVar(c.Flags(), &o.to, "to", "slot to stop before")
+	sinceVar(c.Flags(), &o.since, "since", "first slot")
+	sinceVar(c.Flags(), &o.until, "until", "slot to stop before")
 	countVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
 	return c
 }
 
 func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		if err := inOrder(now, "from", "to", o.from, o.to); err != nil {
+		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
-		o.filter.From, o.filter.To, o.filter.Limit = o.from.from(now), o.to.from(now), int(o.limit)
+		o.filter.From, o.filter.To, o.filter.Limit = o.since.from(now), o.until.from(now), int(o.limit)
 		list, err := admin.New(c).List(ctx, db, o.filter)
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ type jobsAddOptions struct {
 	group      string
 	anonymous  bool
 	onConflict string
-	cap        time.Duration
+	maxWait    time.Duration
 }
 
 func newJobsAdd(a *App) *cobra.Command {
@@ -43,7 +43,7 @@ unless --on-conflict says otherwise:
 
   keep       leave the waiting check
   replace    end it as "replaced" and put this one in its place
-  push-back  move it to this slot when that is later, but no later than --cap after its first check
+  push-back  move it to this slot when that is later, but no later than --max-wait after its first check
   error      fail
 
 A check whose slot has begun stays where it is. What is asked for is then recorded on it, and done when its outcome is
@@ -52,7 +52,8 @@ recorded.`,
   prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'
   prescient jobs add report.daily customer 7 --at 2026-03-02 --within 8h
-  prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back --cap 24h`,
+  prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back \
+    --max-wait 24h`,
 		Args: exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
@@ -70,7 +71,7 @@ recorded.`,
 	o.onConflict = "keep"
 	fs.Var(choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
 		"for a key that waits already: keep, replace, push-back or error")
-	duration.Var(fs, &o.cap, "cap", 0, "how far from the first check push-back may go; 0: no limit")
+	duration.Var(fs, &o.maxWait, "max-wait", 0, "how far from the first check push-back may go; 0: no limit")
 	return c
 }
 
@@ -79,8 +80,8 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 		JobExec: o.key.JobExec, EntityName: o.key.EntityName, EntityKey: o.key.EntityKey, ItemKey: o.key.ItemKey,
 		Anonymous: o.anonymous, GroupKey: o.group, Within: o.within,
 	}
-	if o.cap != 0 && o.onConflict != "push-back" {
-		return usagef("--cap is for --on-conflict push-back alone")
+	if o.maxWait != 0 && o.onConflict != "push-back" {
+		return usagef("--max-wait is for --on-conflict push-back alone")
 	}
 	if job.JobExec == schedule.JobExec {
 		return fmt.Errorf("nothing was added: the checks of job %q belong to schedules; use: %s schedules create ID --crontab EXPR, "+
@@ -144,7 +145,7 @@ func conflict(o *jobsAddOptions) jobs.Conflict {
 	case "replace":
 		return jobs.Replace
 	case "push-back":
-		return jobs.PushBack(o.cap)
+		return jobs.PushBack(o.maxWait)
 	case "error":
 		return jobs.FailOnConflict
 	}

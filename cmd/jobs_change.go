@@ -2,11 +2,14 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/config/duration"
@@ -14,27 +17,53 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type jobsCancelOptions struct {
-	key jobs.Key
+	key    jobs.Key
+	filter admin.CancelFilter
+	yes    bool
 }
 
 func newJobsCancel(a *App) *cobra.Command {
 	var o jobsCancelOptions
 	c := a.withOutput(&cobra.Command{
-		Use:   "cancel ENTITY KEY",
-		Short: "End the waiting checks of an entity, or one of them, as cancelled",
-		Example: `  prescient jobs cancel order 42
-  prescient jobs cancel order 42 --job order.unshipped`,
-		Args: exactly("ENTITY", "KEY"),
+		Use:   "cancel [JOB [ENTITY KEY]]",
+		Short: "End a waiting check as cancelled, or many of them",
+		Long: `End the waiting check of JOB ENTITY KEY as cancelled.
+
+Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key and --group find: anonymous
+ones too, but never those of schedules. It first says how many these are, and changes nothing until --yes is given. Each
+1,000 checks are a transaction. A check that another transaction has locked is left, and counted.`,
+		Example: `  prescient jobs cancel order.unshipped order 42
+  prescient jobs cancel oder.unshiped        # counts them, of a misspelt job
+  prescient jobs cancel oder.unshiped --yes  # cancels them
+  prescient jobs cancel --entity order --key '42-*' --yes
+  prescient jobs cancel order.unshipped --group merchant-7 --yes`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0, 1:
+				return nil
+			case 2:
+				return errors.New("missing argument: want JOB ENTITY KEY, or JOB and --entity")
+			}
+			return exactly("JOB", "ENTITY", "KEY")(nil, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			o.key.EntityName, o.key.EntityKey = args[0], args[1]
-			return cancelJobs(c.Context(), a, o)
+			if len(args) == 3 {
+				o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
+				return cancelJob(c.Context(), a, o)
+			}
+			o.filter.JobExec = strings.Join(args, "")
+			return cancelMany(c.Context(), a, o)
 		},
 	})
-	c.Flags().StringVar(&o.key.JobExec, "job", "", "only the check of this `JOB`")
-	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item; needs --job")
+	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item; needs JOB ENTITY KEY")
+	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
+	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`, in which * stands for any text")
+	c.Flags().StringVar(&o.filter.GroupKey, "group", "", "only the group of this `KEY`")
+	c.Flags().BoolVar(&o.yes, "yes", false, "cancel many checks")
 	return c
 }
 
@@ -54,46 +83,95 @@ func (a *App) errOfFailedSchedule(id string) error {
 		"and publish what it has missed with: %[2]s schedules backfill %[3]s", schedule.JobExec, a.self(), word)
 }
 
-func cancelJobs(ctx context.Context, a *App, o jobsCancelOptions) error {
-	if o.key.ItemKey != "" && o.key.JobExec == "" {
-		return usagef("--item needs --job")
+// cancelledView is what was cancelled, as JSON.
+type cancelledView struct {
+	Cancelled int64 `json:"cancelled"`
+	Left      int64 `json:"left"` // found, and locked by other transactions
+}
+
+func cancelJob(ctx context.Context, a *App, o jobsCancelOptions) error {
+	if o.filter != (admin.CancelFilter{}) {
+		return usagef("--entity, --key and --group are for many checks: leave them out, or ENTITY and KEY")
 	}
 	if o.key.JobExec == schedule.JobExec {
 		return a.errOfSchedule(o.key)
 	}
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
-		var view struct {
-			Cancelled int64 `json:"cancelled"`
-		}
-		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			if o.key.JobExec == "" {
-				view.Cancelled, err = c.CancelEntity(ctx, tx, o.key.EntityName, o.key.EntityKey)
-				return err
-			}
+		var view cancelledView
+		err := change(ctx, db, func(tx *sqlx.Tx) error {
 			found, err := c.Cancel(ctx, tx, o.key)
 			if found {
 				view.Cancelled = 1
 			}
 			return err
 		})
-		if err == nil && view.Cancelled == 0 && o.key.JobExec == "" && o.key.EntityName == schedule.EntityName {
-			return a.errOfSchedule(o.key)
-		}
 		if err == nil && view.Cancelled == 0 {
 			err = a.known(ctx, db, c, o.key.JobExec)
 		}
 		if err != nil {
 			return err
 		}
-		return a.print(view, func() error { return a.table(nil, table.Row{"cancelled", view.Cancelled}) })
+		return printCancelled(a, view)
 	})
+}
+
+func printCancelled(a *App, view cancelledView) error {
+	rows := []table.Row{{"cancelled", view.Cancelled}}
+	if view.Left > 0 {
+		rows = append(rows, table.Row{"left, because another transaction has locked them", view.Left})
+	}
+	return a.print(view, func() error { return a.table(nil, rows...) })
+}
+
+// cancelledAtOnce is how many checks a transaction cancels.
+const cancelledAtOnce = 1000
+
+func cancelMany(ctx context.Context, a *App, o jobsCancelOptions) error {
+	switch {
+	case o.key.ItemKey != "":
+		return usagef("--item needs JOB ENTITY KEY")
+	case o.filter == (admin.CancelFilter{}):
+		return usagef("give JOB ENTITY KEY, or JOB, --entity, --key or --group")
+	case o.filter.JobExec == schedule.JobExec || o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName:
+		return a.errOfSchedule(jobs.Key{EntityKey: o.filter.EntityKey})
+	}
+	err := a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		found, err := admin.New(c).CountCancel(ctx, db, o.filter)
+		if err == nil && found == 0 {
+			err = a.known(ctx, db, c, o.filter.JobExec)
+		}
+		if err != nil {
+			return err
+		}
+		if found > 0 && !o.yes {
+			return usagef("this cancels %s: add --yes to cancel %s", spoken.Count(found, "waiting check", "waiting checks"), spoken.Noun(found, "it", "them"))
+		}
+		var view cancelledView
+		for n := int64(cancelledAtOnce); err == nil && n == cancelledAtOnce; {
+			err = change(ctx, db, func(tx *sqlx.Tx) (err error) {
+				n, err = admin.New(c).CancelMany(ctx, tx, o.filter, cancelledAtOnce)
+				return err
+			})
+			if err == nil {
+				view.Cancelled += n
+			}
+		}
+		if err == nil {
+			view.Left, err = admin.New(c).CountCancel(ctx, db, o.filter)
+		}
+		return errors.Join(err, printCancelled(a, view))
+	})
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		err = &roleError{err, pgsql.Runner} // to cancel one check takes less
+	}
+	return err
 }
 
 type jobsRescheduleOptions struct {
 	key      jobs.Key
 	when     when
 	pushBack bool
-	cap      time.Duration
+	maxWait  time.Duration
 }
 
 func newJobsReschedule(a *App) *cobra.Command {
@@ -102,7 +180,7 @@ func newJobsReschedule(a *App) *cobra.Command {
 		Use:   "reschedule JOB ENTITY KEY",
 		Short: "Move a waiting check to another slot",
 		Example: `  prescient jobs reschedule order.unshipped order 42 --at 2026-03-02
-  prescient jobs reschedule chat.idle chat 7 --in 1h --push-back --cap 24h`,
+  prescient jobs reschedule chat.idle chat 7 --in 1h --push-back --max-wait 24h`,
 		Args: exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
@@ -113,13 +191,13 @@ func newJobsReschedule(a *App) *cobra.Command {
 	c.MarkFlagsOneRequired("at", "in")
 	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item")
 	c.Flags().BoolVar(&o.pushBack, "push-back", false, "only ever later")
-	duration.Var(c.Flags(), &o.cap, "cap", 0, "how far from the first check --push-back may go; 0: no limit")
+	duration.Var(c.Flags(), &o.maxWait, "max-wait", 0, "how far from the first check --push-back may go; 0: no limit")
 	return c
 }
 
 func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error {
-	if o.cap != 0 && !o.pushBack {
-		return usagef("--cap needs --push-back")
+	if o.maxWait != 0 && !o.pushBack {
+		return usagef("--max-wait needs --push-back")
 	}
 	if o.key.JobExec == schedule.JobExec {
 		return a.errOfSchedule(o.key)
@@ -129,7 +207,7 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 		var found bool
 		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
 			if o.pushBack {
-				slot, found, err = c.PushBack(ctx, tx, o.key, o.when.from(now), o.cap)
+				slot, found, err = c.PushBack(ctx, tx, o.key, o.when.from(now), o.maxWait)
 			} else {
 				slot, found, err = c.Reschedule(ctx, tx, o.key, o.when.from(now))
 			}

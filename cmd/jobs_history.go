@@ -44,7 +44,7 @@ func newJobsHistory(a *App) *cobra.Command {
 
 func listEnded(ctx context.Context, a *App, o *jobsHistoryOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
+		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
 		o.filter.From, o.filter.To, o.filter.Limit = o.since.from(now), o.until.from(now), int(o.limit)
@@ -108,7 +108,7 @@ whose last check began later after its slot than the SLA of the job.`,
 
 func jobsStats(ctx context.Context, a *App, o *jobsStatsOptions) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		if err := inOrder(now, "since", "until", o.since, o.until); err != nil {
+		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
 		list, err := admin.New(c).Stats(ctx, db, o.since.from(now), o.until.from(now))

@@ -29,16 +29,16 @@ operators did (table action). Nothing that was missed is forgotten. The numbers 
 
 It waits for nobody: while a dump or a long query reads history, it gives up after a few seconds, with nothing dropped.`,
 		Example: `  prescient jobs prune --keep 90d --dry-run
-  prescient jobs prune  # keeps what history.keep says`,
+  prescient jobs prune  # keeps what history.retention says`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("keep") {
-				o.keep = a.Config().History.Keep
+				o.keep = a.Config().History.Retention
 			}
 			return pruneHistory(c.Context(), a, o)
 		},
 	})
-	duration.Var(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.keep of the configuration")
+	duration.Var(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.retention of the configuration")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be dropped")
 	return c
 }
@@ -59,7 +59,7 @@ type partitionView struct {
 func pruneHistory(ctx context.Context, a *App, o jobsPruneOptions) error {
 	view := prunedView{DryRun: o.dryRun, Partitions: []partitionView{}}
 	if o.keep == 0 {
-		a.log.InfoContext(ctx, "history is kept for ever: to prune it set history.keep, such as 90d, or give --keep")
+		a.log.InfoContext(ctx, "history is kept for ever: to prune it set history.retention, such as 90d, or give --keep")
 		return printPruned(a, view)
 	}
 	err := a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {

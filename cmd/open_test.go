@@ -14,7 +14,7 @@ func TestARunnerAndItsPoolAreAsTheSettingsSay(t *testing.T) {
 	a := New(jobs.NewRegistry())
 	settings := config.Default()
 	settings.Database.URL = config.NewURL(pgtest.URL(t))
-	settings.Run.Connections, settings.Run.ClaimDelay, settings.Run.Early = 20, 2*time.Second, 0
+	settings.Run.Connections, settings.Run.ClaimDelay, settings.Run.StartTolerance = 20, 2*time.Second, 0
 	a.config.Config = settings
 	db, err := a.Open(t.Context())
 	if err != nil {

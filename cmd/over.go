@@ -165,7 +165,7 @@ func printParts(a *App, parts []part) error {
 
 // chooseStores finds out whether a command works on one store or on many. --schema and --database-url name a store that is none of the list.
 func (a *App) chooseStores(c *cobra.Command) error {
-	a.store, a.many, a.divides = "", false, c.Flags().Lookup("part") != nil
+	a.store, a.many, a.divides = "", false, c.Flags().Lookup("shard") != nil
 	stores := a.Config().Stores
 	if f := c.Flags(); f.Changed("schema") || f.Changed("database-url") {
 		if a.chosen != "" {
@@ -177,8 +177,8 @@ func (a *App) chooseStores(c *cobra.Command) error {
 		if a.chosen != "" {
 			return usagef("--store %s: the settings list no stores: add it to stores in a configuration file", a.chosen)
 		}
-		if part := a.Config().Run.Part; part != "" && a.divides {
-			return usagef("run.part %s: it is a part of the stores, and the settings list none: add them to a configuration file", part)
+		if part := a.Config().Run.Shard; part != "" && a.divides {
+			return usagef("run.shard %s: it is a shard of the stores, and the settings list none: add them to a configuration file", part)
 		}
 		return nil
 	}
@@ -279,9 +279,9 @@ func (f *fleet) find(ctx context.Context, a *App, entry config.Store) (list []st
 	return list, known
 }
 
-// hasPart tells whether a store is of the part that run.part names. That is for who runs slots: whoever looks, or moves rows, needs them all.
+// hasPart tells whether a store is of the shard that run.shard names. That is for who runs slots: whoever looks, or moves rows, needs them all.
 func (a *App) hasPart(store string) bool {
-	number, of, divided := strings.Cut(a.Config().Run.Part, "/")
+	number, of, divided := strings.Cut(a.Config().Run.Shard, "/")
 	if !divided || !a.divides {
 		return true
 	}

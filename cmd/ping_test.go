@@ -59,11 +59,11 @@ func TestASilentCronIsNoticedByWhoIsToldOfEachRun(t *testing.T) {
 		app.Name, app.Out, app.Err = "orders", &out, &log
 		return app.Run(t.Context(), args)
 	}
-	url := server.URL + "/ping/uuid"
-	if code := run("run", "--catch-up", "--ping-url", url); code != Done {
+	t.Setenv("PRESCIENT_RUN_PING_URL", server.URL+"/ping/uuid")
+	if code := run("run", "--catch-up"); code != Done {
 		t.Fatal(code)
 	}
-	if code := run("run", "--slot", "2020-01-01T00:00:01Z", "--ping-url", url); code != Usage {
+	if code := run("run", "--slot", "2020-01-01T00:00:01Z"); code != Usage {
 		t.Fatal(code)
 	}
 	want := []string{"POST /ping/uuid/start", "POST /ping/uuid", "POST /ping/uuid/start", "POST /ping/uuid/fail"}
@@ -77,7 +77,7 @@ func TestASilentCronIsNoticedByWhoIsToldOfEachRun(t *testing.T) {
 	}
 	// A service that is away is a warning, and no failure.
 	server.Close()
-	if code := run("catch-up", "--ping-url", url); code != Done {
+	if code := run("catch-up"); code != Done {
 		t.Error(code)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 type adviseOptions struct {
 	job, by string
-	rows    count
+	limit   count
 }
 
 func newAdvise(a *App) *cobra.Command {
@@ -46,7 +46,7 @@ The command changes nothing: return the interval that you choose from the job's 
 	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload by which its rows are told apart, such as carrier")
-	countVar(c.Flags(), &o.rows, "rows", advise.DefaultRows, "number of rows of history that are read at the most, the newest")
+	countVar(c.Flags(), &o.limit, "limit", advise.DefaultRows, "number of rows of history that are read at the most, the newest")
 	return c
 }
 
@@ -125,7 +125,7 @@ func giveAdvice(ctx context.Context, a *App, o adviseOptions) error {
 			return err
 		}
 		var view advisedView
-		bounds := advise.Bounds{Rows: int64(o.rows), Time: time.Minute}
+		bounds := advise.Bounds{Rows: int64(o.limit), Time: time.Minute}
 		list, read, err := advise.Advise(ctx, db, a.schema(), advise.Question{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
 		if err != nil {
 			return err

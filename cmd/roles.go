@@ -30,14 +30,25 @@ var roleOf = map[string]pgsql.Role{
 	"schedules create": pgsql.Runner, "schedules update": pgsql.Runner, "schedules delete": pgsql.Runner,
 	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
 	"schedules trigger": pgsql.Runner, "schedules backfill": pgsql.Runner,
-	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events prune": pgsql.Operator,
+	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events forget": pgsql.Operator, "events prune": pgsql.Operator,
 	"stores list": pgsql.Reader, "stores drain": pgsql.Operator, "stores move": pgsql.Operator, "stores add": pgsql.Owner,
 	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
 }
 
+// roleError is the error of a command that needed more than roleOf says.
+type roleError struct {
+	error
+	role pgsql.Role
+}
+
+func (e *roleError) Unwrap() error { return e.error }
+
 // refusal says what to do about an error of the server that the role may not do what the command does.
 func (a *App) refusal(err error) string {
 	role, known := roleOf[strings.TrimPrefix(a.command, a.Name+" ")]
+	if more, ok := errors.AsType[*roleError](err); ok {
+		role, known = more.role, true
+	}
 	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) || errors.Is(err, pgsql.ErrDropRole) {
 		return ""
 	}
@@ -70,7 +81,7 @@ Logins become members: grant prescient_app to shop. Their names begin with that 
 and "migrate up" keeps them current. It needs CREATEROLE, and whoever made the schema: where these are two people, print the
 script for the one who may.`,
 		Example: `  prescient migrate roles
-  prescient migrate roles --print | psql shop   # needs no database of its own`,
+  prescient migrate roles --dry-run | psql shop   # needs no database of its own`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if script && a.many {
@@ -82,7 +93,7 @@ script for the one who may.`,
 			return a.over(c.Context(), migrateRoles, pgsql.Patient())
 		},
 	}))
-	c.Flags().BoolVar(&script, "print", false, "print the script for psql, and do nothing")
+	c.Flags().BoolVar(&script, "dry-run", false, "print the script for psql, and do nothing")
 	return c
 }
 

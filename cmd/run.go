@@ -28,10 +28,10 @@ func newRun(a *App) *cobra.Command {
 		Use:   "run",
 		Short: "Run the checks of one slot",
 		Long: `Run the checks of one slot: the one that has begun last, or the one that --slot or the name of a
-Kubernetes Job stands for. Started up to --early before a boundary, it waits for the boundary.
+Kubernetes Job stands for. Started up to run.start_tolerance before a boundary, it waits for the boundary.
 
-Any number of runs may share a slot. Each claims the next rows of a job, up to --page, and then the next ones, so that
-whoever is idle claims more; a claim stays with a run that falls silent for as long as --lease. One that finds nothing
+Any number of runs may share a slot. Each claims the next rows of a job, up to --batch-size, and then the next ones, so that
+whoever is idle claims more; a claim stays with a run that falls silent for as long as run.lease. One that finds nothing
 to do exits 0.
 
 The rows of a paused job wait until "jobs resume". Those of a job that this binary has not registered are left in the
@@ -61,9 +61,7 @@ and an error where rows were given up.`,
 	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the one that has begun last")
 	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "catch up afterwards on what was missed, left open, or came late")
 	config.RunFlags(c.Flags())
-	config.PingFlags(c.Flags())
 	eventFlags(c)
-	config.MetricsFlags(c.Flags())
 	return c
 }
 
@@ -118,8 +116,8 @@ func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slo
 	}
 	return slots.Config{
 		DB: db, Schema: cfg.Database.Schema, Registry: registry,
-		Shared: a.fleet.bounds(db), Workers: a.fleet.part(cfg.Run.Workers), Connections: a.fleet.part(cfg.Run.Connections), Page: cfg.Run.Page,
-		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.Early), ClaimDelay: cfg.Run.ClaimDelay,
+		Shared: a.fleet.bounds(db), Workers: a.fleet.part(cfg.Run.Workers), Connections: a.fleet.part(cfg.Run.Connections), Page: cfg.Run.BatchSize,
+		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: a.log, Progress: bars.show, Observer: observer,
 	}
 }

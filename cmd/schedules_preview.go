@@ -19,9 +19,9 @@ import (
 )
 
 type schedulesPreviewOptions struct {
-	spec             schedule.Spec
-	from, to, anchor instant
-	width            time.Duration
+	spec                 schedule.Spec
+	since, until, anchor instant
+	width                time.Duration
 }
 
 func newSchedulesPreview(a *App) *cobra.Command {
@@ -29,12 +29,12 @@ func newSchedulesPreview(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "preview",
 		Short: "Print the instants of a crontab, one a line, and the slots they fall into",
-		Long: `Print the instants of a crontab from --from up to but not including --to, one a line, in UTC, and after a tab the
+		Long: `Print the instants of a crontab from --since up to but not including --until, one a line, in UTC, and after a tab the
 slot in which each is published; for a schedule with a time zone also the instant by its clocks, after another tab. It needs no database when --width or slots.width says how far apart slots are.`,
 		Example: `  prescient schedules preview --crontab '30 2 * * *' --timezone Europe/Berlin \
-    --from 2026-03-27 --to 2026-04-01
+    --since 2026-03-27 --until 2026-04-01
   prescient schedules preview --crontab '@every 90m' --anchor 2026-01-01 \
-    --from 2026-03-01 --to 2026-03-02 --width 15m`,
+    --since 2026-03-01 --until 2026-03-02 --width 15m`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("preview takes a crontab, as --crontab, and not the ID of a schedule. To see the schedule: %s schedules show %s", a.self(), spoken.Word(args[0]))
@@ -46,22 +46,22 @@ slot in which each is published; for a schedule with a time zone also the instan
 	fs := c.Flags()
 	fs.StringVar(&o.spec.Crontab, "crontab", "", "`EXPR` as in create")
 	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
-	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --from")
+	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --since")
 	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil, "leave out `WHAT`, as in create; may be repeated")
-	fs.Var(&o.from, "from", "first instant")
-	fs.Var(&o.to, "to", "instant to stop before")
+	fs.Var(&o.since, "since", "first instant")
+	fs.Var(&o.until, "until", "instant to stop before")
 	duration.Var(fs, &o.width, "width", 0, "distance between two slots; default: that of the database")
-	for _, name := range []string{"crontab", "from", "to"} {
+	for _, name := range []string{"crontab", "since", "until"} {
 		_ = c.MarkFlagRequired(name)
 	}
 	return c
 }
 
 func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) error {
-	if err := inOrder(time.Time{}, "from", "to", o.from, o.to); err != nil {
+	if err := inOrder(time.Time{}, o.since, o.until); err != nil {
 		return err
 	}
-	o.spec.Anchor = o.from.at
+	o.spec.Anchor = o.since.at
 	if o.anchor.given() {
 		o.spec.Anchor = o.anchor.at
 	}
@@ -69,7 +69,7 @@ func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) err
 	if err != nil {
 		return err
 	}
-	instants, err := schedule.Preview(o.spec, g, o.from.at, o.to.at)
+	instants, err := schedule.Preview(o.spec, g, o.since.at, o.until.at)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func newSchedulesTrigger(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
 		Use:   "trigger ID",
 		Short: "Publish an event of a schedule now, and leave its next instant as it is",
-		Long: `Publish an event of a schedule now, to events.to, whatever its state is. Its next instant stays as it is. The id of the
+		Long: `Publish an event of a schedule now, to events.destination, whatever its state is. Its next instant stays as it is. The id of the
 event ends in -trigger- and a number, so that nobody takes it for one of an instant.`,
 		Example: `  prescient schedules trigger report-42`,
 		Args:    exactly("ID"),
@@ -62,35 +62,30 @@ type backfilledView struct {
 }
 
 func newSchedulesBackfill(a *App) *cobra.Command {
-	var from, to instant
+	var since, until instant
 	c := a.withOutput(&cobra.Command{
 		Use:   "backfill ID...",
 		Short: "Publish the instants of schedules that have passed",
-		Long: `Publish the instants of schedules from --from up to but not including --to, to events.to, oldest first, one schedule
+		Long: `Publish the instants of schedules from --since up to but not including --until, to events.destination, oldest first, one schedule
 after another: instants from before it was created, that its misfire policy has dropped, or of another destination. It
 ends at now, or at the instant that a run publishes next. Events have the ids that a run gives them. @every has no instants
 before its anchor, which is when the schedule was created unless it says another.
 
 The outbox has each instant once, beside runs and after a backfill that was killed: what it has is left out. Elsewhere,
 and where the outbox was pruned, events are published again, with the same ids.`,
-		Example: `  prescient schedules backfill report-42 --from 2026-01-01 --to 2026-03-01`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("missing argument: want ID, or several")
-			}
-			return nil
-		},
+		Example: `  prescient schedules backfill report-42 --since 2026-01-01 --until 2026-03-01`,
+		Args:    atLeast("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := inOrder(time.Time{}, "from", "to", from, to); err != nil {
+			if err := inOrder(time.Time{}, since, until); err != nil {
 				return err
 			}
-			return backfillSchedules(c.Context(), a, args, from.at, to.at)
+			return backfillSchedules(c.Context(), a, args, since.at, until.at)
 		},
 	})
-	c.Flags().Var(&from, "from", "first instant")
-	c.Flags().Var(&to, "to", "instant to stop before")
-	_ = c.MarkFlagRequired("from")
-	_ = c.MarkFlagRequired("to")
+	c.Flags().Var(&since, "since", "first instant")
+	c.Flags().Var(&until, "until", "instant to stop before")
+	_ = c.MarkFlagRequired("since")
+	_ = c.MarkFlagRequired("until")
 	return c
 }
 
@@ -123,7 +118,7 @@ func unfinished(ctx context.Context, id string, done schedule.Backfilled, err er
 	}
 	far := "before the first of its events was published; say the same again"
 	if done.Published > 0 {
-		far = fmt.Sprintf("when %d of its events were published, up to that of %s; go on with --from %s",
+		far = fmt.Sprintf("when %d of its events were published, up to that of %s; go on with --since %s",
 			done.Published, done.Last.Format(time.RFC3339), done.Last.Add(time.Second).Format(time.RFC3339))
 	}
 	return &ExitError{Code: Stopped, Err: fmt.Errorf("backfill schedule %q: stopped by a signal %s", id, far)}

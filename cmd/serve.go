@@ -56,7 +56,7 @@ Of several stores / is a page of all, each has its own pages and its API below /
 	})
 	config.ServeFlags(c.Flags())
 	eventFlags(c)
-	addRunFlags(c.Flags(), "workers", "connections", "page", "lease", "grace", "claim-delay")
+	addRunFlags(c.Flags(), "workers", "connections", "batch-size")
 	return c
 }
 

@@ -23,8 +23,8 @@ func newSlots(a *App) *cobra.Command {
 }
 
 type slotsListOptions struct {
-	from, to instant
-	limit    count
+	since, until instant
+	limit        count
 }
 
 func newSlotsList(a *App) *cobra.Command {
@@ -32,12 +32,12 @@ func newSlotsList(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:     "list",
 		Short:   "List slots that were opened, the newest first",
-		Example: `  prescient slots list --from 24h --limit 200`,
+		Example: `  prescient slots list --since 24h --limit 200`,
 		Args:    exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return listSlots(c.Context(), a, &o) },
 	})
-	sinceVar(c.Flags(), &o.from, "from", "first slot")
-	sinceVar(c.Flags(), &o.to, "to", "slot to stop before")
+	sinceVar(c.Flags(), &o.since, "since", "first slot")
+	sinceVar(c.Flags(), &o.until, "until", "slot to stop before")
 	countVar(c.Flags(), &o.limit, "limit", 50, "number of slots at the most")
 	return c
 }
@@ -45,10 +45,10 @@ func newSlotsList(a *App) *cobra.Command {
 func listSlots(ctx context.Context, a *App, o *slotsListOptions) error {
 	return a.withLedger(ctx, func(_ *sqlx.DB, l *slots.Ledger, _ pgsql.Setting) error {
 		now := l.Now()
-		if err := inOrder(now, "from", "to", o.from, o.to); err != nil {
+		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
-		runs, err := l.List(ctx, o.from.from(now), o.to.from(now), int(o.limit))
+		runs, err := l.List(ctx, o.since.from(now), o.until.from(now), int(o.limit))
 		if err != nil {
 			return err
 		}

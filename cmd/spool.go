@@ -103,7 +103,6 @@ also if a run finds a file that cannot run.`,
 	}))
 	c.Flags().BoolVar(&catchUp, "catch-up", false, "run the files of earlier slots first")
 	c.Flags().BoolVar(&check, "check", false, "run nothing: list what was missed or cannot run, and exit with 3 if there is anything")
-	addRunFlags(c.Flags(), "grace")
 	return c
 }
 

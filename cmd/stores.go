@@ -47,8 +47,12 @@ func (a *App) withStores(ctx context.Context, fn func(set *stores.Set) error) (e
 	for i, s := range all {
 		opening.Go(func() { // those of a server that is down are given up together
 			list[i] = stores.Store{Name: s.name, Schema: s.database.Schema, Err: s.err}
-			if s.err == nil {
-				list[i].DB, list[i].Err = a.of(s, f).connect(ctx)
+			if s.err != nil {
+				return
+			}
+			db, err := a.of(s, f).connect(ctx)
+			if list[i].Err = err; err == nil {
+				list[i].DB = db // a nil *sqlx.DB would be a database that is there
 			}
 		})
 	}
@@ -120,7 +124,7 @@ func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
 			down = append(down, fmt.Sprintf("store %s: %s", v.Name, v.Error))
 		}
 		if v.Leaving > 0 {
-			left = append(left, fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move --from %[2]s",
+			left = append(left, fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s",
 				spoken.Count(v.Leaving, "row is", "rows are"), v.Name, a.self()))
 		}
 	}
@@ -190,7 +194,7 @@ func newStoresDrain(a *App) *cobra.Command {
 		Short: "Let new rows go to other stores, so that a store can be taken away",
 		Long: `Mark a store, so that applications which let a key choose the store choose others, as soon as they have looked, and "stores move" takes
 everything out of it. Runs go on over it until it is empty; "stores list" says when.`,
-		Example: `  prescient stores drain shop && prescient stores move --from shop
+		Example: `  prescient stores drain shop && prescient stores move shop
   prescient stores drain shop --undo`,
 		Args: exactly("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -227,7 +231,7 @@ func drainStore(ctx context.Context, a *App, set *stores.Set, name string, undo 
 		case !view.Changed:
 			return a.lines(name + " is being drained already")
 		}
-		return a.lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move --from %s", name, a.self(), name))
+		return a.lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %s", name, a.self(), name))
 	})
 }
 

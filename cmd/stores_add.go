@@ -82,7 +82,7 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 	return a.print(v, func() error {
 		return errors.Join(
 			a.table(nil, table.Row{"store", v.Store}, table.Row{"schema version", v.Version}, table.Row{"width", v.Width.String()}),
-			a.sentence(fmt.Sprintf("Where keys choose the store, have every application know %s, and then take to it what is its now, from each other store: %s stores move --from STORE", v.Store, a.self())),
+			a.sentence(fmt.Sprintf("Where keys choose the store, have every application know %s, and then take to it what is its now, from each other store: %s stores move STORE", v.Store, a.self())),
 		)
 	})
 }

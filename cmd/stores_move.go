@@ -22,25 +22,23 @@ type storesMoveOptions struct {
 func newStoresMove(a *App) *cobra.Command {
 	var o storesMoveOptions
 	c := a.withOutput(&cobra.Command{
-		Use:   "move --from NAME",
+		Use:   "move STORE [TO...]",
 		Short: "Move what waits in a store to others, while runs and applications go on",
 		Long: `Move rows and recurring schedules of a store to others: each to the one that its key chooses, as applications do with ByKey. Of a store that is
-being drained all go; of another one those do that belong to a store which was added. With --to they go to these stores.
+being drained all go; of another one those do that belong to a store which was added. If stores are named after the first one, they go to these.
 
 Runs and applications go on. A row keeps its slot and its history of changes, and is never run twice. Rows whose slots have begun or do so
 within a minute are left to the runs of their store: repeat the command when these are through. What an earlier move has left, which died, is
 finished first. A key that waits in the other store already stays as it is there, and the row that comes ends as replaced.`,
-		Example: `  prescient stores move --from shop
-  prescient stores move --from shop --to north,south --key payload:tenant`,
-		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		Example: `  prescient stores move shop
+  prescient stores move shop north south --key payload:tenant`,
+		Args: atLeast("STORE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.from, o.to = args[0], args[1:]
 			return a.withStores(c.Context(), func(set *stores.Set) error { return moveRows(c.Context(), a, set, o) })
 		},
 	})
-	c.Flags().StringVar(&o.from, "from", "", "`NAME` of the store")
-	c.Flags().StringSliceVar(&o.to, "to", nil, "`NAMES` of stores that rows go to, with commas between; default: all that are not being drained")
 	c.Flags().StringVar(&o.key, "key", "entity", "`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, where applications go by that; a schedule goes by its id")
-	_ = c.MarkFlagRequired("from")
 	return c
 }
 
@@ -77,7 +75,7 @@ func moveRows(ctx context.Context, a *App, set *stores.Set, o storesMoveOptions)
 	for _, s := range a.Config().Stores {
 		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
 			_, err := set.For(s.Name)
-			return fmt.Errorf("nobody can tell which stores %s stands for, and so where rows belong: %w; or say where they go with --to", s.Name, err)
+			return fmt.Errorf("nobody can tell which stores %s stands for, and so where rows belong: %w; or name the stores that they go to", s.Name, err)
 		}
 	}
 	what := stores.Move{From: o.from, To: o.to, By: actor()}

@@ -61,12 +61,12 @@ type Run struct {
 	// Connections, which, like Workers, bounds all stores together. Default: 4.
 	Stores int `mapstructure:"stores"`
 
-	// Part is which of the stores are this process's: I/N for part I of N, with I from 0 to N-1. Default: empty, all
-	// stores.
-	Part string `mapstructure:"part"`
+	// Shard is the part of the stores that this process works on: I/N for shard I of N, with I from 0 to N-1. Default:
+	// empty, all stores.
+	Shard string `mapstructure:"shard"`
 
-	// Page is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.
-	Page int `mapstructure:"page"`
+	// BatchSize is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.
+	BatchSize int `mapstructure:"batch_size"`
 
 	// Lease is how long claimed rows stay with a runner that falls silent, at least 3 s.
 	// The heartbeat is a third of it. Default: 1 minute.
@@ -75,9 +75,9 @@ type Run struct {
 	// Grace is what running checks get to finish after SIGTERM or a timeout. 0: nothing. Default: 20 s.
 	Grace time.Duration `mapstructure:"grace"`
 
-	// Early is how long before a boundary a run waits for it, instead of running the slot before.
-	// 0: it never waits. Default: 5 s.
-	Early time.Duration `mapstructure:"early"`
+	// StartTolerance is how early a run may start: so long before a boundary it waits for that slot, instead of running the
+	// slot before. 0: it never waits. Default: 5 s.
+	StartTolerance time.Duration `mapstructure:"start_tolerance"`
 
 	// ClaimDelay postpones each claim in proportion to the host's load, by this much when all cores are in use, so that
 	// a busy machine leaves rows to idle ones. Default: 0, claim at once.
@@ -102,8 +102,8 @@ type Jobs struct {
 
 // Events says where events go: those of schedules, and of jobs that are bound to a query.
 type Events struct {
-	// To is where they are published, see package jobs/event. Default: "outbox:", a table in the same database.
-	To Endpoint `mapstructure:"to"`
+	// Destination is where they are published, see package jobs/event. Default: "outbox:", a table in the same database.
+	Destination Endpoint `mapstructure:"destination"`
 
 	// Source names their producer, a URI reference. Default: "prescient".
 	Source string `mapstructure:"source"`
@@ -112,9 +112,9 @@ type Events struct {
 	// it, or several separated by spaces, each of which signs. Default: empty, unsigned.
 	Secret Secret `mapstructure:"secret"`
 
-	// Allow are addresses that webhooks and jobs bound to a service may connect to although they are private or
+	// AllowedNetworks are addresses that webhooks and jobs bound to a service may connect to although they are private or
 	// otherwise special. Default: none.
-	Allow Prefixes `mapstructure:"allow"`
+	AllowedNetworks Prefixes `mapstructure:"allowed_networks"`
 }
 
 // Daemon says what prescient daemon serves.
@@ -171,8 +171,8 @@ type Spool struct {
 
 // History says what happens to finished rows.
 type History struct {
-	// Keep is how long jobs prune keeps a finished row. Default: 0, everything is kept.
-	Keep time.Duration `mapstructure:"keep"`
+	// Retention is how long jobs prune keeps a finished row. Default: 0, everything is kept.
+	Retention time.Duration `mapstructure:"retention"`
 }
 
 // Metrics says where metrics go, besides those that a daemon serves.
@@ -196,17 +196,17 @@ func Default() Config {
 	return Config{
 		Database: Database{Schema: "prescient", Prepare: "off"},
 		Run: Run{
-			Workers:     64,
-			Connections: 8,
-			Stores:      4,
-			Page:        2000,
-			Lease:       time.Minute,
-			Grace:       20 * time.Second,
-			Early:       5 * time.Second,
+			Workers:        64,
+			Connections:    8,
+			Stores:         4,
+			BatchSize:      2000,
+			Lease:          time.Minute,
+			Grace:          20 * time.Second,
+			StartTolerance: 5 * time.Second,
 		},
 		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
 		Serve:  Serve{Listen: "localhost:8088", Proxy: "off"},
-		Events: Events{To: NewEndpoint("outbox:"), Source: "prescient"},
+		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient"},
 		Log:    Log{Level: "info", Format: "text"},
 	}
 }

@@ -47,10 +47,10 @@ func TestTheDefaultsAreAsPromised(t *testing.T) {
 	diff(t, Config{
 		Database: Database{Schema: "prescient", Prepare: "off"},
 		Run: Run{
-			Workers: 64, Connections: 8, Stores: 4, Page: 2000, Lease: time.Minute, Grace: 20 * time.Second, Early: 5 * time.Second,
+			Workers: 64, Connections: 8, Stores: 4, BatchSize: 2000, Lease: time.Minute, Grace: 20 * time.Second, StartTolerance: 5 * time.Second,
 		},
 		Jobs:   Jobs{Horizon: 43800 * time.Hour, MaxPayload: 65536},
-		Events: Events{To: NewEndpoint("outbox:"), Source: "prescient"},
+		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient"},
 		Serve:  Serve{Listen: "localhost:8088", Proxy: "off"},
 		Log:    Log{Level: "info", Format: "text"},
 	}, Default())

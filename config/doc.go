@@ -26,11 +26,11 @@
 //	  workers: 64          # checks at once
 //	  connections: 8       # checks with a transaction at once
 //	  stores: 4            # slots of the stores of one server at once
-//	  part: ""             # 0/4: one of four processes that have the stores between them
-//	  page: 2000           # rows at once
+//	  shard: ""            # 0/4: one of four processes that have the stores between them
+//	  batch_size: 2000     # rows at once
 //	  lease: 1m
 //	  grace: 20s
-//	  early: 5s
+//	  start_tolerance: 5s
 //	  claim_delay: 0s      # when all cores are in use; 0: claim at once
 //	  job_name: ""         # a Kubernetes Job's name
 //	  ping_url: ""         # told of each run's beginning, end and failure, as healthchecks.io has it
@@ -38,10 +38,10 @@
 //	  horizon: 43800h      # 5 years
 //	  max_payload: 65536   # bytes
 //	events:
-//	  to: "outbox:"        # a table in the same database; see package jobs/event
+//	  destination: "outbox:"  # a table in the same database; see package jobs/event
 //	  source: prescient    # who produces them, a URI reference
 //	  secret: ""           # whsec_..., signs what goes to webhooks and http_jobs
-//	  allow: ""            # 10.0.0.0/8, ::1: private addresses they may connect to
+//	  allowed_networks: "" # 10.0.0.0/8, ::1: private addresses they may connect to
 //	daemon:
 //	  listen: ""           # localhost:8080; empty: no HTTP server
 //	  token: ""            # of the API of schedules, or several, such as ops:0123456789abcdef; empty: none
@@ -57,7 +57,7 @@
 //	spool:
 //	  dir: ""
 //	history:
-//	  keep: 0s             # 0: everything; or 90d
+//	  retention: 0s        # 0: everything; or 90d
 //	metrics:
 //	  file: ""             # of run and catch-up, for node_exporter
 //	log:
@@ -89,7 +89,7 @@
 //	role = ""                    # empty: the user of the database
 //	type = ""                    # of the events; empty: the name
 //	timeout = "30s"              # statement_timeout
-//	batch_size = 0               # keys in one query; 0: as many as run.page
+//	batch_size = 0               # keys in one query; 0: as many as run.batch_size
 //	concurrency = 2              # batches at once
 //	max_checks = 5
 //	retry = 5

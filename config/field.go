@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-// fields yields every setting of c that has a key of its own, as run.page has, and a pointer to its field. The sections
+// fields yields every setting of c that has a key of its own, as run.batch_size has, and a pointer to its field. The sections
 // that are lists have none.
 func fields(c *Config) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {

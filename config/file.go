@@ -130,7 +130,7 @@ func eachKeyOnce(content []byte, format string) error {
 	return keysOnce(map[string]string{}, "", file)
 }
 
-// keysOnce is eachKeyOnce for what is at path. first has what was there already, by its path in small letters: "run.page" may be
+// keysOnce is eachKeyOnce for what is at path. first has what was there already, by its path in small letters: "run.batch_size" may be
 // a section's setting or a key with a dot.
 func keysOnce(first map[string]string, path string, value any) error {
 	switch value := value.(type) {

@@ -2,14 +2,12 @@ package config
 
 import (
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/prescient-go/prescient/config/duration"
 )
 
-// annotation marks the flags that set a key, so that a command may have a flag --page of its own.
+// annotation marks the flags that set a key, so that a command may have a flag --listen of its own.
 const annotation = "prescient-key"
 
 // Flags registers the flags that every command has: --config, --database-url, --schema, --log-level and --log-format.
@@ -30,38 +28,23 @@ func Flags(fs *pflag.FlagSet) {
 	bind(fs, "log-format", "log.format")
 }
 
-// RunFlags registers the flags of a command that runs slots: --workers, --connections, --page, --lease, --grace, --early,
-// --claim-delay, --part and --job-name.
+// RunFlags registers the flags of a command that runs slots: --workers, --connections, --batch-size and --shard. The other
+// settings of section run have none: they belong to a machine, not to one command.
 func RunFlags(fs *pflag.FlagSet) {
 	d := Default().Run
 	fs.Int("workers", d.Workers, "run `N` checks at once")
 	fs.Int("connections", d.Connections, "run `N` checks with a transaction at once, 1 to 1000")
-	fs.Int("page", d.Page, "claim, read and record `N` rows at once, at the most; 1 to 10000")
-	duration.Var(fs, new(time.Duration), "lease", d.Lease,
-		"how long claimed rows stay with a runner that falls silent, at least 3s; the heartbeat is a third of it")
-	duration.Var(fs, new(time.Duration), "grace", d.Grace, "how long running checks may go on after SIGTERM or a timeout")
-	duration.Var(fs, new(time.Duration), "early", d.Early,
-		"how long before a boundary a run waits for it instead of running the slot before")
-	duration.Var(fs, new(time.Duration), "claim-delay", d.ClaimDelay,
-		"postpones each claim in proportion to the host's load, by this much when all cores are in use, "+
-			"so that a busy machine leaves rows to idle ones")
-	fs.String("part", d.Part, "run only part `I/N` of the stores, with I from 0 to N-1: N processes share the stores; default: all")
-	fs.String("job-name", d.JobName, "`NAME` of the Kubernetes Job, whose suffix gives the slot; default: the clock gives it")
-	for _, name := range []string{"workers", "connections", "page", "lease", "grace", "early", "claim-delay", "part", "job-name"} {
+	fs.Int("batch-size", d.BatchSize, "claim, read and record `N` rows at once, at the most; 1 to 10000")
+	fs.String("shard", d.Shard, "run only shard `I/N` of the stores, with I from 0 to N-1: N processes share the stores; default: all")
+	for _, name := range []string{"workers", "connections", "batch-size", "shard"} {
 		bind(fs, name, "run."+strings.ReplaceAll(name, "-", "_"))
 	}
 }
 
-// PingFlags registers the flag of a command that tells somebody that it lives: --ping-url.
-func PingFlags(fs *pflag.FlagSet) {
-	fs.String("ping-url", "", "`URL` to tell of the beginning, the end and the failure of this command, as healthchecks.io has it; default: none")
-	bind(fs, "ping-url", "run.ping_url")
-}
-
-// EventFlags registers the flag of a command that publishes events: --events-to. Like [Flags] it takes no password.
+// EventFlags registers the flag of a command that publishes events: --events-destination. Like [Flags] it takes no password.
 func EventFlags(fs *pflag.FlagSet) {
-	fs.String("events-to", Default().Events.To.String(), "`URL` that events are published to, without a password")
-	bind(fs, "events-to", "events.to")
+	fs.String("events-destination", Default().Events.Destination.String(), "`URL` that events are published to, without a password")
+	bind(fs, "events-destination", "events.destination")
 }
 
 // DaemonFlags registers the flag of the daemon: --listen.
@@ -74,12 +57,6 @@ func DaemonFlags(fs *pflag.FlagSet) {
 func ServeFlags(fs *pflag.FlagSet) {
 	fs.String("listen", Default().Serve.Listen, "`HOST:PORT` of the HTTP server; one that others reach needs serve.token or serve.read_token")
 	bind(fs, "listen", "serve.listen")
-}
-
-// MetricsFlags registers the flag of the commands that leave metrics in a file: --metrics-file.
-func MetricsFlags(fs *pflag.FlagSet) {
-	fs.String("metrics-file", "", "`FILE`.prom that gets the metrics of this and earlier runs, for Prometheus' node_exporter; default: none")
-	bind(fs, "metrics-file", "metrics.file")
 }
 
 // SpoolFlags registers the flag of the commands that work in a spool directory: --dir.

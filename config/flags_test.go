@@ -10,16 +10,14 @@ import (
 func TestEveryFlagSetsItsKey(t *testing.T) {
 	isolate(t)
 	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--log-format=json",
-		"--workers=8", "--connections=20", "--page=200", "--lease=90s", "--grace=1m", "--early=1.5s", "--claim-delay=2s", "--part=1/3",
-		"--job-name=scan-29401665", "--ping-url=https://example.com/ping", "--events-to=stdout:", "--listen=:8080", "--dir=/var/spool/prescient",
-		"--metrics-file=/var/lib/metrics/prescient.prom")
+		"--workers=8", "--connections=20", "--batch-size=200", "--shard=1/3",
+		"--events-destination=stdout:", "--listen=:8080", "--dir=/var/spool/prescient")
 	want := Default()
 	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
-	stores := want.Run.Stores
-	want.Run = changed.Run
-	want.Run.Stores = stores // which has no flag
-	want.Events.To, want.Daemon.Listen, want.Spool = NewEndpoint("stdout:"), changed.Daemon.Listen, changed.Spool
-	want.Metrics, want.Log = changed.Metrics, changed.Log
+	want.Run.Workers, want.Run.Connections = changed.Run.Workers, changed.Run.Connections
+	want.Run.BatchSize, want.Run.Shard = changed.Run.BatchSize, changed.Run.Shard
+	want.Events.Destination, want.Daemon.Listen, want.Spool = NewEndpoint("stdout:"), changed.Daemon.Listen, changed.Spool
+	want.Log = changed.Log
 	diff(t, want, loaded.Config)
 
 	origins := map[string]string{}
@@ -31,11 +29,9 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 	diff(t, map[string]string{
 		"database.url": "flag --database-url", "database.schema": "flag --schema",
 		"log.level": "flag --log-level", "log.format": "flag --log-format",
-		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.page": "flag --page",
-		"run.lease": "flag --lease", "run.grace": "flag --grace", "run.early": "flag --early",
-		"run.claim_delay": "flag --claim-delay", "run.job_name": "flag --job-name", "run.part": "flag --part", "run.ping_url": "flag --ping-url",
-		"events.to": "flag --events-to", "daemon.listen": "flag --listen", "spool.dir": "flag --dir",
-		"metrics.file": "flag --metrics-file",
+		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.batch_size": "flag --batch-size",
+		"run.shard": "flag --shard", "events.destination": "flag --events-destination", "daemon.listen": "flag --listen",
+		"spool.dir": "flag --dir",
 	}, origins)
 }
 
@@ -59,15 +55,15 @@ func TestAnotherFlagOfTheSameNameIsLeftAlone(t *testing.T) {
 	isolate(t)
 	fs := pflag.NewFlagSet("list", pflag.ContinueOnError)
 	Flags(fs)
-	fs.Int("page", 1, "page of the list")
-	if err := fs.Parse([]string{"--page=7"}); err != nil {
+	fs.Int("batch-size", 1, "rows of the list")
+	if err := fs.Parse([]string{"--batch-size=7"}); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := load(fs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff(t, 2000, loaded.Config.Run.Page)
+	diff(t, 2000, loaded.Config.Run.BatchSize)
 }
 
 func TestTheHelpOfEveryFlagSaysItsDefault(t *testing.T) {
@@ -76,5 +72,5 @@ func TestTheHelpOfEveryFlagSaysItsDefault(t *testing.T) {
 			t.Errorf("--%s %s: no default in %q", f.Name, help, f.Usage)
 		}
 	})
-	diff(t, "1m", parse(t).Lookup("lease").DefValue)
+	diff(t, "64", parse(t).Lookup("workers").DefValue)
 }

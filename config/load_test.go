@@ -19,13 +19,13 @@ var changed = Config{
 	Database: Database{URL: NewURL("postgres://app:s3cret@db/orders?sslmode=verify-full"), Schema: "checks", Prepare: "on"},
 	Slots:    Slots{Width: 5 * time.Minute},
 	Run: Run{
-		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
-		Early: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, Stores: 3, Part: "1/3", JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
+		Workers: 8, Connections: 20, BatchSize: 200, Lease: 90 * time.Second, Grace: time.Minute,
+		StartTolerance: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, Stores: 3, Shard: "1/3", JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
 	},
 	Jobs: Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
 	Events: Events{
-		To: NewEndpoint("https://app:s3cret@example.com/hook"), Source: "https://shop.example.com/orders",
-		Secret: NewSecret(signing), Allow: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		Destination: NewEndpoint("https://app:s3cret@example.com/hook"), Source: "https://shop.example.com/orders",
+		Secret: NewSecret(signing), AllowedNetworks: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	},
 	Serve: Serve{
 		Listen: ":8089", Token: NewSecret("ops:s3cret-s3cret-s3cret"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
@@ -36,61 +36,61 @@ var changed = Config{
 		Hosts: "batch.example.com",
 	},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
-	History: History{Keep: 90 * 24 * time.Hour},
+	History: History{Retention: 90 * 24 * time.Hour},
 	Metrics: Metrics{File: "/var/lib/metrics/prescient.prom"},
 	Log:     Log{Level: "debug", Format: "json"},
 }
 
 var changedText = map[string]string{
-	"database.url":         "postgres://app:s3cret@db/orders?sslmode=verify-full",
-	"database.schema":      "checks",
-	"database.prepare":     "on",
-	"slots.width":          "5m",
-	"run.workers":          "8",
-	"run.connections":      "20",
-	"run.page":             "200",
-	"run.lease":            "90s",
-	"run.grace":            "1m",
-	"run.early":            "1.5s",
-	"run.claim_delay":      "2s",
-	"run.stores":           "3",
-	"run.part":             "1/3",
-	"run.job_name":         "scan-29401665",
-	"run.ping_url":         "https://example.com/ping",
-	"jobs.horizon":         "1d12h",
-	"jobs.max_payload":     "1048576",
-	"events.to":            "https://app:s3cret@example.com/hook",
-	"events.source":        "https://shop.example.com/orders",
-	"events.secret":        signing,
-	"events.allow":         "10.0.0.0/8,::1",
-	"daemon.listen":        ":8080",
-	"daemon.token":         "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
-	"daemon.hosts":         "batch.example.com",
-	"daemon.read_token":    "s3cret-s3cret-s3cre3",
-	"serve.listen":         ":8089",
-	"serve.token":          "ops:s3cret-s3cret-s3cret",
-	"serve.read_token":     "s3cret-s3cret-s3cre3",
-	"serve.hosts":          "board.example.com",
-	"serve.proxy":          "https",
-	"serve.proxy_networks": "192.0.2.0/24",
-	"spool.dir":            "/var/spool/prescient",
-	"history.keep":         "90d",
-	"metrics.file":         "/var/lib/metrics/prescient.prom",
-	"log.level":            "debug",
-	"log.format":           "json",
+	"database.url":            "postgres://app:s3cret@db/orders?sslmode=verify-full",
+	"database.schema":         "checks",
+	"database.prepare":        "on",
+	"slots.width":             "5m",
+	"run.workers":             "8",
+	"run.connections":         "20",
+	"run.batch_size":          "200",
+	"run.lease":               "90s",
+	"run.grace":               "1m",
+	"run.start_tolerance":     "1.5s",
+	"run.claim_delay":         "2s",
+	"run.stores":              "3",
+	"run.shard":               "1/3",
+	"run.job_name":            "scan-29401665",
+	"run.ping_url":            "https://example.com/ping",
+	"jobs.horizon":            "1d12h",
+	"jobs.max_payload":        "1048576",
+	"events.destination":      "https://app:s3cret@example.com/hook",
+	"events.source":           "https://shop.example.com/orders",
+	"events.secret":           signing,
+	"events.allowed_networks": "10.0.0.0/8,::1",
+	"daemon.listen":           ":8080",
+	"daemon.token":            "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
+	"daemon.hosts":            "batch.example.com",
+	"daemon.read_token":       "s3cret-s3cret-s3cre3",
+	"serve.listen":            ":8089",
+	"serve.token":             "ops:s3cret-s3cret-s3cret",
+	"serve.read_token":        "s3cret-s3cret-s3cre3",
+	"serve.hosts":             "board.example.com",
+	"serve.proxy":             "https",
+	"serve.proxy_networks":    "192.0.2.0/24",
+	"spool.dir":               "/var/spool/prescient",
+	"history.retention":       "90d",
+	"metrics.file":            "/var/lib/metrics/prescient.prom",
+	"log.level":               "debug",
+	"log.format":              "json",
 }
 
 var changedFiles = map[string]string{
 	"all.yaml": `
 database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks, prepare: on}
 slots: {width: 5m}
-run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, early: 1.5s, claim_delay: 2s, stores: 3, part: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
+run: {workers: 8, connections: 20, batch_size: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, claim_delay: 2s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
-events: {to: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allow: "10.0.0.0/8, ::1"}
+events: {destination: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allowed_networks: "10.0.0.0/8, ::1"}
 daemon: {listen: ":8080", token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: batch.example.com}
 serve: {listen: ":8089", token: "ops:s3cret-s3cret-s3cret", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
 spool: {dir: /var/spool/prescient}
-history: {keep: 90d}
+history: {retention: 90d}
 metrics: {file: /var/lib/metrics/prescient.prom}
 log: {level: debug, format: json}
 `,
@@ -101,37 +101,37 @@ jobs = {horizon = "1d12h", max_payload = 1048576}
 daemon = {listen = ":8080", token = "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3", hosts = "batch.example.com"}
 serve = {listen = ":8089", token = "ops:s3cret-s3cret-s3cret", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https", proxy_networks = "192.0.2.0/24"}
 spool.dir = "/var/spool/prescient"
-history.keep = "90d"
+history.retention = "90d"
 metrics.file = "/var/lib/metrics/prescient.prom"
 log = {level = "debug", format = "json"}
 [run]
 workers = 8
 connections = 20
-page = 200
+batch_size = 200
 lease = "90s"
 grace = "1m"
-early = "1.5s"
+start_tolerance = "1.5s"
 claim_delay = "2s"
 stores = 3
-part = "1/3"
+shard = "1/3"
 job_name = "scan-29401665"
 ping_url = "https://example.com/ping"
 [events]
-to = "https://app:s3cret@example.com/hook"
+destination = "https://app:s3cret@example.com/hook"
 source = "https://shop.example.com/orders"
 secret = "` + signing + `"
-allow = "10.0.0.0/8, ::1"
+allowed_networks = "10.0.0.0/8, ::1"
 `,
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks", "prepare": "on"},
 "slots": {"width": "5m"},
-"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "early": "1.5s", "claim_delay": "2s", "stores": 3, "part": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
+"run": {"workers": 8, "connections": 20, "batch_size": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "claim_delay": "2s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
-"events": {"to": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allow": "10.0.0.0/8, ::1"},
+"events": {"destination": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allowed_networks": "10.0.0.0/8, ::1"},
 "daemon": {"listen": ":8080", "token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "batch.example.com"},
 "serve": {"listen": ":8089", "token": "ops:s3cret-s3cret-s3cret", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
 "spool": {"dir": "/var/spool/prescient"},
-"history": {"keep": "90d"},
+"history": {"retention": "90d"},
 "metrics": {"file": "/var/lib/metrics/prescient.prom"},
 "log": {"level": "debug", "format": "json"}
 }`,
@@ -266,9 +266,9 @@ func TestAStrayVariableOfASectionsNameHidesNothing(t *testing.T) {
 
 func TestAnEmptySectionHidesNothing(t *testing.T) {
 	path := writeFile(t, isolate(t), "set.yaml", "run:\n  # workers: 8\nlog: {level: warn}\n")
-	t.Setenv("PRESCIENT_RUN_PAGE", "10")
+	t.Setenv("PRESCIENT_RUN_BATCH_SIZE", "10")
 	got := mustLoad(t, "--config", path, "--workers=7").Config
-	diff(t, []any{7, 10, time.Minute, "warn"}, []any{got.Run.Workers, got.Run.Page, got.Run.Lease, got.Log.Level})
+	diff(t, []any{7, 10, time.Minute, "warn"}, []any{got.Run.Workers, got.Run.BatchSize, got.Run.Lease, got.Log.Level})
 }
 
 func TestALineBreakAtTheEndOfAVariableIsNotPartOfIt(t *testing.T) {
@@ -294,25 +294,25 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"database.prepare", "on"},
 		{"database.schema", "checks"},
 		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},
-		{"events.allow", "10.0.0.0/8, ::1/128"},
+		{"events.allowed_networks", "10.0.0.0/8, ::1/128"},
+		{"events.destination", "https://app:***@example.com/***"},
 		{"events.secret", "***"},
 		{"events.source", "https://shop.example.com/orders"},
-		{"events.to", "https://app:***@example.com/***"},
-		{"history.keep", "2160h"},
+		{"history.retention", "2160h"},
 		{"jobs.horizon", "36h"},
 		{"jobs.max_payload", "1048576"},
 		{"log.format", "json"},
 		{"log.level", "debug"},
 		{"metrics.file", "/var/lib/metrics/prescient.prom"},
+		{"run.batch_size", "200"},
 		{"run.claim_delay", "2s"},
 		{"run.connections", "20"},
-		{"run.early", "1.5s"},
 		{"run.grace", "1m"},
 		{"run.job_name", "scan-29401665"},
 		{"run.lease", "1m30s"},
-		{"run.page", "200"},
-		{"run.part", "1/3"},
 		{"run.ping_url", "https://example.com/***"},
+		{"run.shard", "1/3"},
+		{"run.start_tolerance", "1.5s"},
 		{"run.stores", "3"},
 		{"run.workers", "8"},
 		{"serve.hosts", "board.example.com"},

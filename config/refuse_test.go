@@ -9,39 +9,39 @@ import (
 
 func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 	bad := map[string][]string{
-		"database.url":         {"orders", "https://db/orders", "postgres://u:p%zz@db", "postgres://u:a#b@db/x", "host=db port"},
-		"database.schema":      {"Prescient", "1st", "pg_checks", "my-schema", strings.Repeat("s", 64), `x"; drop`},
-		"database.prepare":     {"yes", "ON", "true"},
-		"slots.width":          {"-15m", "7h", "500ms", "48h", "15"},
-		"run.workers":          {"0", "-1", "many", "1.9", "99999999999999999999"},
-		"run.connections":      {"0", "-1", "1001", "few"},
-		"run.page":             {"0", "10001", "1k"},
-		"run.lease":            {"2999ms", "60", "0", "soon"},
-		"run.grace":            {"-1s", "20"},
-		"run.early":            {"-1s", "5"},
-		"run.claim_delay":      {"-1s", "2", "busy"},
-		"run.stores":           {"0", "-1", "2.5", "many"},
-		"run.part":             {"1", "1/0", "2/2", "3/2", "-1/2", "a/b", "1/2/3"},
-		"jobs.horizon":         {"0", "5y", "-1d"},
-		"jobs.max_payload":     {"0", "64k", "-5"},
-		"events.to":            {"orders", "https://app:s3#cret@db", "http://%zz"},
-		"events.source":        {"a b", "%zz"},
-		"events.secret":        {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
-		"events.allow":         {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104"},
-		"daemon.listen":        {"8080", "localhost", "localhost:http", "localhost:65536"},
-		"daemon.token":         {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " "},
-		"daemon.read_token":    {"short", "s3cret-s3cret-s3cret short", "ops:s3cret"},
-		"daemon.hosts":         {"batch/example", "a,,b"},
-		"serve.listen":         {"8080", "localhost"},
-		"serve.token":          {"short", "ops:s3cret", " "},
-		"serve.read_token":     {"short", "ops:s3cret-s3cret-s3cret eve:s3cret"},
-		"serve.hosts":          {"board/example", "a,,b"},
-		"serve.proxy":          {"on", "HTTPS"},
-		"serve.proxy_networks": {"localhost", "10.0.0.0/33", "fe80::1%eth0"},
-		"history.keep":         {"-1d", "90"},
-		"metrics.file":         {"/var/lib/metrics", "prescient.txt"},
-		"log.level":            {"INFO", "trace", "info+2"},
-		"log.format":           {"xml", "JSON"},
+		"database.url":            {"orders", "https://db/orders", "postgres://u:p%zz@db", "postgres://u:a#b@db/x", "host=db port"},
+		"database.schema":         {"Prescient", "1st", "pg_checks", "my-schema", strings.Repeat("s", 64), `x"; drop`},
+		"database.prepare":        {"yes", "ON", "true"},
+		"slots.width":             {"-15m", "7h", "500ms", "48h", "15"},
+		"run.workers":             {"0", "-1", "many", "1.9", "99999999999999999999"},
+		"run.connections":         {"0", "-1", "1001", "few"},
+		"run.batch_size":          {"0", "10001", "1k"},
+		"run.lease":               {"2999ms", "60", "0", "soon"},
+		"run.grace":               {"-1s", "20"},
+		"run.start_tolerance":     {"-1s", "5"},
+		"run.claim_delay":         {"-1s", "2", "busy"},
+		"run.stores":              {"0", "-1", "2.5", "many"},
+		"run.shard":               {"1", "1/0", "2/2", "3/2", "-1/2", "a/b", "1/2/3"},
+		"jobs.horizon":            {"0", "5y", "-1d"},
+		"jobs.max_payload":        {"0", "64k", "-5"},
+		"events.destination":      {"orders", "https://app:s3#cret@db", "http://%zz"},
+		"events.source":           {"a b", "%zz"},
+		"events.secret":           {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
+		"events.allowed_networks": {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104"},
+		"daemon.listen":           {"8080", "localhost", "localhost:http", "localhost:65536"},
+		"daemon.token":            {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " "},
+		"daemon.read_token":       {"short", "s3cret-s3cret-s3cret short", "ops:s3cret"},
+		"daemon.hosts":            {"batch/example", "a,,b"},
+		"serve.listen":            {"8080", "localhost"},
+		"serve.token":             {"short", "ops:s3cret", " "},
+		"serve.read_token":        {"short", "ops:s3cret-s3cret-s3cret eve:s3cret"},
+		"serve.hosts":             {"board/example", "a,,b"},
+		"serve.proxy":             {"on", "HTTPS"},
+		"serve.proxy_networks":    {"localhost", "10.0.0.0/33", "fe80::1%eth0"},
+		"history.retention":       {"-1d", "90"},
+		"metrics.file":            {"/var/lib/metrics", "prescient.txt"},
+		"log.level":               {"INFO", "trace", "info+2"},
+		"log.format":              {"xml", "JSON"},
 	}
 	for key, values := range bad {
 		for _, value := range values {
@@ -50,7 +50,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 				t.Setenv(variable(key), value)
 				_, err := load(nil, nil)
 				contains(t, err, "set "+key+" from environment "+variable(key)+": got ", "want "+rules[key].want)
-				hidden := slices.Contains([]string{"database.url", "events.to", "events.secret", "daemon.token", "daemon.read_token", "serve.token", "serve.read_token"}, key)
+				hidden := slices.Contains([]string{"database.url", "events.destination", "events.secret", "daemon.token", "daemon.read_token", "serve.token", "serve.read_token"}, key)
 				if hidden == strings.Contains(err.Error(), `got "`) {
 					t.Errorf("a secret is shown, or another value is not: %v", err)
 				}
@@ -61,16 +61,16 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 
 func TestABadValueNamesItsSource(t *testing.T) {
 	dir := isolate(t)
-	path := writeFile(t, dir, "bad.yaml", "run: {page: 0}")
+	path := writeFile(t, dir, "bad.yaml", "run: {batch_size: 0}")
 	_, err := load(parse(t, "--config", path), nil)
-	contains(t, err, "set run.page from file "+path+`: got "0"`)
+	contains(t, err, "set run.batch_size from file "+path+`: got "0"`)
 
-	t.Setenv("PRESCIENT_RUN_PAGE", "10001")
+	t.Setenv("PRESCIENT_RUN_BATCH_SIZE", "10001")
 	_, err = load(parse(t, "--config", path), nil)
-	contains(t, err, `set run.page from environment PRESCIENT_RUN_PAGE: got "10001"`)
+	contains(t, err, `set run.batch_size from environment PRESCIENT_RUN_BATCH_SIZE: got "10001"`)
 
-	_, err = load(parse(t, "--config", path, "--page=-1"), nil)
-	contains(t, err, `set run.page from flag --page: got "-1"`)
+	_, err = load(parse(t, "--config", path, "--batch-size=-1"), nil)
+	contains(t, err, `set run.batch_size from flag --batch-size: got "-1"`)
 }
 
 func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
 
 func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
-		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, part, page, lease, grace, early, claim_delay, job_name, ping_url"},
+		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, shard, batch_size, lease, grace, start_tolerance, claim_delay, job_name, ping_url"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
 		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, serve, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
@@ -108,15 +108,15 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 
 func TestWhatIsThereTwiceIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ content, want string }{
-		"sections.yaml": {"run: {workers: 8}\nRun: {page: 100}\n", "it has Run and run, which are the same"},
+		"sections.yaml": {"run: {workers: 8}\nRun: {batch_size: 100}\n", "it has Run and run, which are the same"},
 		"settings.yaml": {"run: {workers: 8, Workers: 4}\n", "run has Workers and workers, which are the same"},
-		"sections.toml": {"[run]\nworkers = 8\n[RUN]\npage = 100\n", "it has RUN and run, which are the same"},
-		"sections.json": {`{"run": {"workers": 8}, "Run": {"page": 100}}`, "it has Run and run, which are the same"},
+		"sections.toml": {"[run]\nworkers = 8\n[RUN]\nbatch_size = 100\n", "it has RUN and run, which are the same"},
+		"sections.json": {`{"run": {"workers": 8}, "Run": {"batch_size": 100}}`, "it has Run and run, which are the same"},
 		"entries.yaml":  {"stores: [{name: a}, {name: b, URL: postgres://h/a, url: postgres://h/b}]\n", "stores entry 2 has URL and url, which are the same"},
 		"entries.toml":  {"[[sql_jobs]]\nname = 'a'\nquery = 'q'\nQuery = 'p'\n", "sql_jobs entry 1 has Query and query, which are the same"},
-		"dotted.yaml":   {"run.page: 100\nrun: {page: 200}\n", "it has run.page and run.page, which are the same"},
-		"dotted.toml":   {"'Run.page' = 100\n[run]\npage = 200\n", "run has Run.page and page, which are the same"},
-		"same.json":     {`{"log": {"level": "info"}, "run": {"workers": 8}, "run": {"page": 100}}`, "it has run twice"},
+		"dotted.yaml":   {"run.batch_size: 100\nrun: {batch_size: 200}\n", "it has run.batch_size and run.batch_size, which are the same"},
+		"dotted.toml":   {"'Run.batch_size' = 100\n[run]\nbatch_size = 200\n", "run has Run.batch_size and batch_size, which are the same"},
+		"same.json":     {`{"log": {"level": "info"}, "run": {"workers": 8}, "run": {"batch_size": 100}}`, "it has run twice"},
 		"setting.json":  {`{"log": {"level": "info", "level": "warn"}}`, "log has level twice"},
 		"entry.json":    {`{"stores": [{"name": "a"}, {"name": "b", "url": "postgres://h/a", "url": "postgres://h/b"}]}`, "stores[1] has url twice"},
 	} {
@@ -175,25 +175,25 @@ func TestWhatYAMLReadsAsAnotherValueIsRefused(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"0", "500", "+5", "'0123'", `"1_000"`, "1e3"} {
-		path := writeFile(t, isolate(t), "decimal.yaml", "# "+text+"\nhistory: {keep: 90d}\nevents:\n  source: "+text+"\n")
+		path := writeFile(t, isolate(t), "decimal.yaml", "# "+text+"\nhistory: {retention: 90d}\nevents:\n  source: "+text+"\n")
 		mustLoad(t, "--config", path)
 	}
 }
 
 // Nobody would be told that the second one counts for nothing.
 func TestAFileOfSeveralDocumentsIsRefused(t *testing.T) {
-	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {page: 500}\n---\nrun: {page: 600}\n")
+	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {batch_size: 500}\n---\nrun: {batch_size: 600}\n")
 	_, err := load(parse(t, "--config", path), nil)
 	contains(t, err, "two.yaml named by flag --config: it has more than one document of YAML")
-	mustLoad(t, "--config", writeFile(t, isolate(t), "one.yaml", "# settings\n---\nrun: {page: 500}\n---\n# none\n"))
+	mustLoad(t, "--config", writeFile(t, isolate(t), "one.yaml", "# settings\n---\nrun: {batch_size: 500}\n---\n# none\n"))
 }
 
 func TestAllProblemsAreListedAtOnce(t *testing.T) {
 	dir := isolate(t)
 	path := writeFile(t, dir, "bad.yaml", "run: {worker: 8, lease: 1s}\nlogs: {}\nlog: {format: xml}")
 	t.Setenv("PRESCIENT_JOBS_HORIZON", "5y")
-	_, err := load(parse(t, "--config", path, "--page=0", "--database-url=postgres://app:s3cret@db"), nil)
-	contains(t, err, "run.worker ", "run.lease", "log.format", "jobs.horizon", "run.page", "database.url")
+	_, err := load(parse(t, "--config", path, "--batch-size=0", "--database-url=postgres://app:s3cret@db"), nil)
+	contains(t, err, "run.worker ", "run.lease", "log.format", "jobs.horizon", "run.batch_size", "database.url")
 	if n := strings.Count(err.Error(), "\n") + 1; n != 6 {
 		t.Errorf("%d lines, want one for each of the 6 problems:\n%v", n, err)
 	}
@@ -222,8 +222,8 @@ func TestNoFlagTakesAPassword(t *testing.T) {
 	}
 	for _, url := range []string{"https://app:s3cret@example.com/hook", "nats://s3cret@db/x", "https://example.com/?token=s3cret"} {
 		isolate(t)
-		_, err := load(parse(t, "--events-to", url), nil)
-		contains(t, err, "set events.to from flag --events-to", "password", "PRESCIENT_EVENTS_TO", "configuration file")
+		_, err := load(parse(t, "--events-destination", url), nil)
+		contains(t, err, "set events.destination from flag --events-destination", "password", "PRESCIENT_EVENTS_DESTINATION", "configuration file")
 		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "PGPASSFILE") {
 			t.Errorf("the URL is shown, or the hint is for databases: %v", err)
 		}
@@ -236,16 +236,16 @@ func TestNoFlagTakesAPassword(t *testing.T) {
 
 func TestARefusedValueNeverShowsAPassword(t *testing.T) {
 	for key, value := range map[string]string{
-		"database.url":      "postgres://app:s3cret#@db/orders",
-		"database.schema":   "postgres://app:s3cret@db/orders",
-		"log.level":         "host=db password=s3cret",
-		"run.lease":         "postgres://app:s3cret@db/orders",
-		"events.to":         "https://app:s3cret#@example.com",
-		"events.secret":     "s3cret",
-		"daemon.token":      "s3cret",
-		"daemon.read_token": "s3cret",
-		"serve.token":       "ops:s3cret",
-		"serve.read_token":  "s3cret",
+		"database.url":       "postgres://app:s3cret#@db/orders",
+		"database.schema":    "postgres://app:s3cret@db/orders",
+		"log.level":          "host=db password=s3cret",
+		"run.lease":          "postgres://app:s3cret@db/orders",
+		"events.destination": "https://app:s3cret#@example.com",
+		"events.secret":      "s3cret",
+		"daemon.token":       "s3cret",
+		"daemon.read_token":  "s3cret",
+		"serve.token":        "ops:s3cret",
+		"serve.read_token":   "s3cret",
 	} {
 		t.Run(key, func(t *testing.T) {
 			isolate(t)

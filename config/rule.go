@@ -74,20 +74,20 @@ var rules = map[string]rule[Config]{
 		"a whole number, at least 1",
 		func(c Config) bool { return c.Run.Stores >= 1 },
 	},
-	"run.part": {
-		"empty, or I/N for part I of N with I from 0 to N-1, such as 0/4",
-		func(c Config) bool { return isPart(c.Run.Part) },
+	"run.shard": {
+		"empty, or I/N for shard I of N with I from 0 to N-1, such as 0/4",
+		func(c Config) bool { return isShard(c.Run.Shard) },
 	},
-	"run.page": {
+	"run.batch_size": {
 		"a whole number of rows from 1 to 10000",
-		func(c Config) bool { return 1 <= c.Run.Page && c.Run.Page <= 10000 },
+		func(c Config) bool { return 1 <= c.Run.BatchSize && c.Run.BatchSize <= 10000 },
 	},
 	"run.lease": {
 		"a duration of at least 3s, such as 1m",
 		func(c Config) bool { return c.Run.Lease >= 3*time.Second },
 	},
 	"run.grace":       {"a duration, such as 20s", always[Config]},
-	"run.early":       {"a duration, such as 5s", always[Config]},
+	"run.start_tolerance":       {"a duration, such as 5s", always[Config]},
 	"run.claim_delay": {"a duration, such as 2s", always[Config]},
 	"run.job_name":    {"a text", always[Config]},
 	"run.ping_url": {
@@ -102,10 +102,10 @@ var rules = map[string]rule[Config]{
 		"a whole number of bytes from 1 to 1048576, which is what the database takes as text",
 		func(c Config) bool { return c.Jobs.MaxPayload >= 1 && c.Jobs.MaxPayload <= 1<<20 },
 	},
-	"events.to": {
+	"events.destination": {
 		"a URL such as outbox:, stdout:, file:///var/log/events.jsonl or https://example.com/hook " +
 			"(with : / ? # @ in names and passwords percent-encoded)",
-		func(c Config) bool { return isEndpoint(c.Events.To) },
+		func(c Config) bool { return isEndpoint(c.Events.Destination) },
 	},
 	"events.source": {
 		"a URI reference, such as prescient or https://shop.example.com/orders",
@@ -115,7 +115,7 @@ var rules = map[string]rule[Config]{
 		`empty, or "whsec_" and the base64 of 24 to 64 bytes, or several such separated by spaces`,
 		func(c Config) bool { return areSigningSecrets(c.Events.Secret) },
 	},
-	"events.allow": {wantPrefixes, always[Config]},
+	"events.allowed_networks": {wantPrefixes, always[Config]},
 	"daemon.listen": {
 		"empty, or host:port, such as localhost:8080 or :8080",
 		func(c Config) bool { return c.Daemon.Listen == "" || isHostPort(c.Daemon.Listen) },
@@ -136,7 +136,7 @@ var rules = map[string]rule[Config]{
 	},
 	"serve.proxy_networks": {wantPrefixes, always[Config]},
 	"spool.dir":            {"a directory", always[Config]},
-	"history.keep":         {"0 for everything, or a duration, such as 90d", always[Config]},
+	"history.retention":         {"0 for everything, or a duration, such as 90d", always[Config]},
 	"metrics.file": {
 		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
 		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },
@@ -210,8 +210,8 @@ func areSigningSecrets(secrets Secret) bool {
 	return true
 }
 
-// isPart reports whether a text is empty or I/N with I below N.
-func isPart(text string) bool {
+// isShard reports whether a text is empty or I/N with I below N.
+func isShard(text string) bool {
 	index, count, divided := strings.Cut(text, "/")
 	if !divided || !partOf.MatchString(text) {
 		return text == ""

@@ -52,9 +52,7 @@ func parse(t *testing.T, args ...string) *pflag.FlagSet {
 	RunFlags(fs)
 	EventFlags(fs)
 	DaemonFlags(fs)
-	PingFlags(fs)
 	SpoolFlags(fs)
-	MetricsFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ func TestAURLRevealsItsPasswordOnlyOnDemand(t *testing.T) {
 	const text = "postgres://app:s3cret@db/orders"
 	c := Default()
 	c.Database.URL = NewURL(text)
-	c.Events.To, c.Events.Secret = NewEndpoint("https://app:s3cret@example.com"), NewSecret("s3cret")
-	c.HTTPJobs = []HTTPJob{{URL: c.Events.To, Secret: c.Events.Secret}}
+	c.Events.Destination, c.Events.Secret = NewEndpoint("https://app:s3cret@example.com"), NewSecret("s3cret")
+	c.HTTPJobs = []HTTPJob{{URL: c.Events.Destination, Secret: c.Events.Secret}}
 	diff(t, text, c.Database.URL.Reveal())
 
 	hidden := struct{ c Config }{c}

@@ -21,7 +21,7 @@ func TestNothingTellsAnybodyToDestroyWhatIsThereWhenACommandFails(t *testing.T) 
 	for text, want := range map[string]bool{
 		"orders install crontab | crontab -": true, "orders install crontab > /etc/cron.d/orders": true,
 		"orders install systemd | sudo tee /etc/x": true, "orders install crontab >> /etc/crontab": false,
-		"orders migrate roles --print > roles.sql": false, "`crontab` | `systemd`": false,
+		"orders migrate roles --dry-run > roles.sql": false, "`crontab` | `systemd`": false,
 	} {
 		if destroys.MatchString(text) != want {
 			t.Errorf("%q: %t", text, !want)

@@ -55,7 +55,7 @@ func offset(most, least, early time.Duration) []Finding {
 		duration.Format(ahead.Abs().Round(time.Millisecond))), "timedatectl set-ntp true")
 	if -ahead > early {
 		found.Severity = Action
-		found.What += ", more than run.early: cron starts runs that find their slot has not begun"
+		found.What += ", more than run.start_tolerance: cron starts runs that find their slot has not begun"
 	}
 	return []Finding{found}
 }

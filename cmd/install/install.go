@@ -42,10 +42,10 @@ type Setup struct {
 	User, MailTo string
 
 	// Image is that of the pods, Secret the Secret that holds their configuration, Replicas how many of them share a
-	// slot, Parts how many parts the stores are divided into (0: one), each with so many pods, and Ports the TCP ports that they connect to.
-	Image, Secret   string
-	Replicas, Parts int
-	Ports           []int
+	// slot, Shards how many shards the stores are divided into (0: one), each with so many pods, and Ports the TCP ports that they connect to.
+	Image, Secret    string
+	Replicas, Shards int
+	Ports            []int
 
 	// Writes are the directories on the machine that the binary writes to, and that its user may write to.
 	Writes []string

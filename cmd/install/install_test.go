@@ -29,7 +29,7 @@ var winter = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 func setup() Setup {
 	return Setup{
 		Name: "orders", Binary: "/usr/bin/true", Config: "/etc/prescient/prescient.yaml", Width: 15 * time.Minute, WidthFrom: "--width",
-		Now: winter, MailTo: "root", Image: "registry.example.com/orders:1", Secret: "orders", Replicas: 2, Parts: 1, Ports: []int{5432},
+		Now: winter, MailTo: "root", Image: "registry.example.com/orders:1", Secret: "orders", Replicas: 2, Shards: 1, Ports: []int{5432},
 	}
 }
 

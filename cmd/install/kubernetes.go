@@ -91,7 +91,7 @@ func (s Setup) values() ([]byte, error) {
 	if name := KubernetesName(s.Name); len(name) > maxLabel {
 		return nil, fmt.Errorf("the name %q: want at most %d letters: give a shorter one by --name", name, maxLabel)
 	}
-	s.Parts = max(s.Parts, 1)
+	s.Shards = max(s.Shards, 1)
 	if !s.Daemon && (s.Width < time.Minute || s.Width%time.Minute != 0) {
 		return nil, fmt.Errorf("slots of %s: %w", s.Slots(), ErrWidth)
 	}

@@ -195,7 +195,7 @@ func TestAServerAndACronRunShareASlotAndCheckEachRowOnce(t *testing.T) {
 	server := s.startServer()
 	slot := s.place(3000)
 	s.eventually("a claim of the server", `select runner from prescient.slot_claim where first_id > 0`)
-	cron := s.process("run", "--slot", slot, "--page", "100")
+	cron := s.process("run", "--slot", slot, "--batch-size", "100")
 	if err := cron.Start(); err != nil {
 		t.Fatal(err)
 	}

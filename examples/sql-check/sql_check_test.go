@@ -60,7 +60,7 @@ func TestAnOrderThatIsNotShippedIsAnEventAndThenAnother(t *testing.T) {
 	prescient := func(args ...string) string {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), os.Args[0], args...)
-		c.Env = append(os.Environ(), asBinary+"=1", "PRESCIENT_DATABASE_URL="+url, "PRESCIENT_CONFIG=prescient.yaml", "PRESCIENT_EVENTS_TO=stdout:")
+		c.Env = append(os.Environ(), asBinary+"=1", "PRESCIENT_DATABASE_URL="+url, "PRESCIENT_CONFIG=prescient.yaml", "PRESCIENT_EVENTS_DESTINATION=stdout:")
 		var stdout, stderr bytes.Buffer
 		c.Stdout, c.Stderr = &stdout, &stderr
 		if err := c.Run(); err != nil {

@@ -131,7 +131,7 @@ func ahead(r *Report, limit float64) []Finding {
 
 func consumers(r *Report, limit float64) (list []Finding) {
 	for _, name := range r.consumers {
-		list = append(list, r.found(float64(len(r.consumers)) > limit, "events ack --forget --consumer "+spoken.Word(name),
+		list = append(list, r.found(float64(len(r.consumers)) > limit, "events forget "+spoken.Word(name),
 			"consumer %s of the outbox gets no events: its position is another server's, as after a restore from a dump. "+
 				"Forget the consumer; it then begins with the oldest event", spoken.Word(name))...)
 	}
@@ -309,7 +309,7 @@ func betweenStores(r *Report, limit float64) (list []Finding) {
 		return nil
 	}
 	first := r.leaving[0]
-	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move --from "+first.From, "%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
+	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move "+first.From, "%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
 		spoken.Count(rows, "row is", "rows are"), first.To, clock(first.Since))
 }
 

@@ -40,7 +40,7 @@ serviceAccountName: {{ include "prescient.name" . }}
 {{- define "prescient.bare" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false # a Service named prescient would set PRESCIENT_ variables
-terminationGracePeriodSeconds: 45 # longer than --grace (20s) and the 10s that recording may take after it
+terminationGracePeriodSeconds: 45 # longer than run.grace (20s) and the 10s that recording may take after it
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
