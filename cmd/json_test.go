@@ -131,7 +131,7 @@ func readJSONPage(t *testing.T) jsonPage {
 	page := jsonPage{map[string]string{}, map[string]map[string]string{}, map[string]string{}, map[string]bool{}}
 	object, table, common := "", page.commands, map[string]string{}
 	row := regexp.MustCompile("^\\| (`[^|]+`) \\| ([^|]+) \\|")
-	field := regexp.MustCompile("^- `([a-z0-9_]+)` (.+)$")
+	typed := regexp.MustCompile("^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*) ([^:]+)")
 	several := regexp.MustCompile("^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*)(?:: .+)?$")
 	quoted := regexp.MustCompile("`([^`]+)`")
 	for line := range strings.Lines(string(text)) {
@@ -151,9 +151,10 @@ func readJSONPage(t *testing.T) jsonPage {
 					t.Errorf("docs/json.md does not say the type of %q", name[1])
 				}
 			}
-		} else if m := field.FindStringSubmatch(line); m != nil {
-			words, _, _ := strings.Cut(m[2], ": ")
-			table[m[1]] = strings.NewReplacer("[", "", "]", "").Replace(words)
+		} else if m := typed.FindStringSubmatch(line); m != nil {
+			for _, name := range quoted.FindAllStringSubmatch(m[1], -1) {
+				table[name[1]] = strings.NewReplacer("[", "", "]", "").Replace(m[2])
+			}
 		} else if m := regexp.MustCompile(`[Tt]he fields of \[(.+)\], and$`).FindStringSubmatch(line); m != nil {
 			page.parts[object] = m[1]
 		}

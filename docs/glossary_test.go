@@ -33,7 +33,7 @@ var (
 	glossaryEntry = regexp.MustCompile(`(?ms)^- \*\*([^*]+)\*\*: (.*?)\n(?:- |\n|\z)`)
 	reference     = regexp.MustCompile("`[^`]+`|\\]\\([^)]+\\)")
 	word          = regexp.MustCompile(`[a-z0-9]+`)
-	jsonField     = regexp.MustCompile("(?m)^- `([a-z0-9_]+)` [a-z\\[]")
+	jsonFields    = regexp.MustCompile("(?m)^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*)")
 	metricRow     = regexp.MustCompile("(?m)^\\| `(prescient_[a-z_]+)` \\| [a-z]+ \\| ([a-z_, ]*) \\|")
 )
 
@@ -70,8 +70,10 @@ func productNames(t *testing.T) map[string]string {
 	t.Helper()
 	names := map[string]string{}
 	_, objects, _ := strings.Cut(readPage(t, "json.md"), "\n## Objects\n")
-	for _, m := range jsonField.FindAllStringSubmatch(objects, -1) {
-		names[m[1]] = "json.md"
+	for _, m := range jsonFields.FindAllStringSubmatch(objects, -1) {
+		for _, name := range word.FindAllString(m[1], -1) {
+			names[name] = "json.md"
+		}
 	}
 	for _, m := range metricRow.FindAllStringSubmatch(readPage(t, "metrics.md"), -1) {
 		names[m[1]], names[m[2]] = "metrics.md", "metrics.md"
