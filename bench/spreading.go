@@ -102,7 +102,7 @@ func (e *enqueuing) windowsOneByOne(ctx context.Context, rows int) error {
 		query := "select id, slot, action from prescient.enqueue($1, $2, $3, " + function + "($4), $5::jsonb)"
 		return func(ctx context.Context, tx *sqlx.Tx, i int) error {
 			j := e.windowed(i, window)
-			var done jobs.Enqueued
+			var done jobs.EnqueueResult
 			return pgsql.One(ctx, tx, query, []any{j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, string(j.Payload)}, &done.ID, &done.Slot, &done.Action)
 		}
 	}

@@ -94,7 +94,7 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	job.Payload = payload
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		job.CheckAt = o.when.from(now)
-		var added jobs.Enqueued
+		var added jobs.EnqueueResult
 		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
 			added, err = c.Enqueue(ctx, tx, job, conflict(o))
 			return err
@@ -106,9 +106,9 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 			return err
 		}
 		view := struct {
-			ID     int64       `json:"id"`
-			Slot   time.Time   `json:"slot"`
-			Action jobs.Action `json:"action"`
+			ID     int64              `json:"id"`
+			Slot   time.Time          `json:"slot"`
+			Action jobs.EnqueueAction `json:"action"`
 		}{added.ID, added.Slot, added.Action}
 		return a.print(view, func() error {
 			return a.table(table.Row{"SLOT", "ACTION", "ID"}, table.Row{view.Slot, string(view.Action), view.ID})
@@ -140,14 +140,14 @@ func (a *App) warnUnknown(ctx context.Context, db *sqlx.DB, c *jobs.Client, job 
 	return nil
 }
 
-func conflict(o *jobsAddOptions) jobs.Conflict {
+func conflict(o *jobsAddOptions) jobs.OnConflict {
 	switch o.onConflict {
 	case "replace":
 		return jobs.Replace
 	case "push-back":
 		return jobs.PushBack(o.maxWait)
 	case "error":
-		return jobs.FailOnConflict
+		return jobs.Reject
 	}
 	return jobs.Keep
 }

@@ -45,7 +45,7 @@ type definitionView struct {
 	PerSecond   int           `json:"per_second"`   // 0: no limit
 	LimitByKey  bool          `json:"limit_by_key"` // at_most and per_second hold for each key
 	Priority    int           `json:"priority"`
-	OwnPool     bool          `json:"own_pool"` // the option Through
+	OwnPool     bool          `json:"own_pool"` // the option WithPool
 	Misfire     jobs.Misfire  `json:"misfire"`
 }
 

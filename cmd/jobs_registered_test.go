@@ -57,7 +57,7 @@ func registrations() map[string]registration {
 		"Misfire":     {with: jobs.OnMisfire(jobs.MisfireSkip)},
 		"SLA":         {with: jobs.SLA(777 * time.Second)},
 		"Priority":    {with: jobs.Priority(777)},
-		"DB":          {with: jobs.Through(&sqlx.DB{})},
+		"DB":          {with: jobs.WithPool(&sqlx.DB{})},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // columns turns rows into the parameters of statement enqueue_many: one array a column, without nulls. They are encoded
 // here, since the driver's general encoder takes as long for an array of times as the server takes to write the rows.
-func columns(list []FutureJob, on Conflict, clock any) []any {
+func columns(list []FutureJob, on OnConflict, clock any) []any {
 	n := len(list)
 	var execs, names, keys, times, payloads, items, groups, withins array
 	for _, column := range []*array{&execs, &names, &keys, &times, &payloads, &items, &groups} {
@@ -33,14 +33,14 @@ func columns(list []FutureJob, on Conflict, clock any) []any {
 		groups.add(job.GroupKey)
 		withins.add(strconv.FormatInt(int64(job.Within/time.Second), 10))
 	}
-	policy, capMicros := on.args()
+	policy, maxMicros := on.args()
 	var within any
 	if slices.ContainsFunc(list, func(job FutureJob) bool { return job.Within != 0 }) {
 		within = withins.literal()
 	}
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
-		groups.literal(), policy, capMicros, clock, within, nameless,
+		groups.literal(), policy, maxMicros, clock, within, nameless,
 	}
 }
 

@@ -19,7 +19,7 @@ func TestManyRowsAreEnqueuedAlikeWhateverArrayNullsIs(t *testing.T) {
 	full.Payload, full.GroupKey, full.ItemKey, full.Within = json.RawMessage(`{"a": null}`), "NULL", "NULL", 2*time.Hour
 	list := []jobs.FutureJob{full, check("2", now.Add(time.Hour)), anonymous("3", now.Add(time.Hour)), check("4", now.Add(time.Hour))}
 	list[3].ItemKey = "anonymous" // the text that stands for anonymous rows
-	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace} {
+	for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace} {
 		var rows [2][]string
 		for i, value := range []string{"on", "off"} {
 			w := setupWith(t, "array_nulls", value)

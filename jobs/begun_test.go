@@ -17,43 +17,43 @@ import (
 )
 
 // asking is a way to ask for a check of order 1, beside one of an order that nothing waits for.
-type asking func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error)
+type asking func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error)
 
 var ways = map[string]asking{
-	"Enqueue": func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error) {
+	"Enqueue": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 		e, err := w.client.Enqueue(w.t.Context(), db, check("1", at), on)
 		return countOf(e.Action), err
 	},
-	"EnqueueMany": func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error) {
+	"EnqueueMany": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 		n, err := w.client.EnqueueMany(w.t.Context(), db, []jobs.FutureJob{check("2", at), check("1", at)}, on)
 		n.Inserted-- // order 2
 		return n, err
 	},
-	"EnqueueAll": func(w *world, db jobs.DB, at time.Time, on jobs.Conflict) (jobs.Counts, error) {
+	"EnqueueAll": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 		n, err := w.client.EnqueueAll(w.t.Context(), db, slices.Values([]jobs.FutureJob{check("2", at), check("1", at)}), on)
 		n.Inserted--
 		return n, err
 	},
 }
 
-func countOf(action jobs.Action) jobs.Counts {
+func countOf(action jobs.EnqueueAction) jobs.EnqueueCounts {
 	switch action {
-	case jobs.Kept:
-		return jobs.Counts{Kept: 1}
-	case jobs.ReplacedOther:
-		return jobs.Counts{Replaced: 1}
-	case jobs.PushedBack:
-		return jobs.Counts{PushedBack: 1}
-	case jobs.Recorded:
-		return jobs.Counts{Recorded: 1}
-	case jobs.Inserted:
-		return jobs.Counts{Inserted: 1}
+	case jobs.ActionKept:
+		return jobs.EnqueueCounts{Kept: 1}
+	case jobs.ActionReplaced:
+		return jobs.EnqueueCounts{Replaced: 1}
+	case jobs.ActionPushedBack:
+		return jobs.EnqueueCounts{PushedBack: 1}
+	case jobs.ActionRecorded:
+		return jobs.EnqueueCounts{Recorded: 1}
+	case jobs.ActionInserted:
+		return jobs.EnqueueCounts{Inserted: 1}
 	}
-	return jobs.Counts{}
+	return jobs.EnqueueCounts{}
 }
 
 // due is a world in which order 1 waits for slot 2, which has begun, and may have been opened and claimed by a runner.
-func due(t *testing.T, opened, claimed bool) (*world, jobs.Enqueued) {
+func due(t *testing.T, opened, claimed bool) (*world, jobs.EnqueueResult) {
 	t.Helper()
 	clock := now
 	w := setup(t, func(c *jobs.Config) { c.Now = func() time.Time { return clock } })
@@ -73,18 +73,18 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 	t.Parallel()
 	for name, test := range map[string]struct {
 		end   func(tx *sqlx.Tx) error
-		want  jobs.Action
+		want  jobs.EnqueueAction
 		waits time.Time
 	}{
 		"it is done": {func(tx *sqlx.Tx) error {
 			_, err := tx.Exec("select prescient.cancel('remind', 'order', '1')")
 			return errors.Join(err, tx.Commit())
-		}, jobs.Inserted, slot(8)},
+		}, jobs.ActionInserted, slot(8)},
 		"it moves the row": {func(tx *sqlx.Tx) error {
 			_, err := tx.Exec("update prescient.future_job set next_check_at = $1", slot(5))
 			return errors.Join(err, tx.Commit())
-		}, jobs.Kept, slot(5)},
-		"it is undone": {func(tx *sqlx.Tx) error { return tx.Rollback() }, jobs.Recorded, slot(2)},
+		}, jobs.ActionKept, slot(5)},
+		"it is undone": {func(tx *sqlx.Tx) error { return tx.Rollback() }, jobs.ActionRecorded, slot(2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +92,7 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 			tx := w.db.MustBegin()
 			defer func() { _ = tx.Rollback() }()
 			tx.MustExec("select prescient.begin_check(row($1, prescient.number_of('remind'), $2, false, 'me', '100', '1000')::prescient.row_check)", slot(2), row.ID)
-			var got jobs.Enqueued
+			var got jobs.EnqueueResult
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				var err error
@@ -309,7 +309,7 @@ func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 		},
 	}
 	for way, ask := range ways {
-		for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace} {
+		for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace} {
 			calls[fmt.Sprint(way, on)] = func(w *world) error {
 				_, err := ask(w, w.db, slot(1), on)
 				return err

@@ -25,24 +25,24 @@ const (
 // EnqueueMany asks for many checks in one transaction. When any is bad nothing is written, and a *BulkError lists every
 // bad one. A key given twice counts as two calls, in order. One statement writes up to 10,000 jobs with up to 4 MiB of
 // text. Two calls that need several statements may deadlock as two of EnqueueAll do. on is as with Enqueue.
-func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on ...Conflict) (Counts, error) {
+func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on ...OnConflict) (EnqueueCounts, error) {
 	return c.enqueueMany(ctx, db, list, lastOf(on))
 }
 
-func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
+func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on OnConflict) (EnqueueCounts, error) {
 	var bad BulkError
 	for i, job := range list {
 		bad.add(i, c.validate(job))
 	}
 	if len(bad.Rows) > 0 {
-		return Counts{}, &bad
+		return EnqueueCounts{}, &bad
 	}
 	if err := on.validate(); err != nil {
-		return Counts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
-	var total Counts
+	var total EnqueueCounts
 	err := tx.In(ctx, db, func(db tx.DB) error {
-		total = Counts{}
+		total = EnqueueCounts{}
 		for part := range parts(list) {
 			n, err := c.writeChunk(ctx, db, part, on)
 			if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on Co
 		return nil
 	})
 	if err != nil {
-		return Counts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
 	return total, nil
 }
@@ -83,18 +83,18 @@ func (j FutureJob) size() int {
 // EnqueueAll asks for any number of checks, as they come, in bounded memory and in one transaction: with the same
 // rules as EnqueueMany, except that a *BulkError lists the first 1,000 bad rows at the most. Two streams with the
 // same keys in another order may deadlock, which ends one of them with nothing written. on is as with Enqueue.
-func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on ...Conflict) (Counts, error) {
+func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on ...OnConflict) (EnqueueCounts, error) {
 	return c.enqueueAll(ctx, db, all, lastOf(on))
 }
 
-func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
+func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on OnConflict) (EnqueueCounts, error) {
 	if err := on.validate(); err != nil {
-		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
 	if all == nil {
-		return Counts{}, errors.New("enqueue jobs: there are none: all is nil")
+		return EnqueueCounts{}, errors.New("enqueue jobs: there are none: all is nil")
 	}
-	var total Counts
+	var total EnqueueCounts
 	err := tx.In(ctx, db, func(db tx.DB) error {
 		return atomically(ctx, db, func() (err error) {
 			total, err = c.stream(ctx, db, all, on)
@@ -102,18 +102,18 @@ func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 		})
 	})
 	if err != nil {
-		return Counts{}, err
+		return EnqueueCounts{}, err
 	}
 	return total, nil
 }
 
 // stream validates the rows, while a goroutine of its own writes the chunk before; once a row is bad it only validates.
-func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on Conflict) (Counts, error) {
+func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on OnConflict) (EnqueueCounts, error) {
 	w := writer{chunks: make(chan []FutureJob), failed: make(chan struct{}), done: make(chan struct{})}
 	policy, _ := on.args()
 	fresh := policy == Keep.policy // until a row of the stream is found waiting
 	copier := copier{client: c, numbers: map[string]int64{}}
-	go w.run(func(chunk []FutureJob) (n Counts, err error) {
+	go w.run(func(chunk []FutureJob) (n EnqueueCounts, err error) {
 		if fresh {
 			n, fresh, err = copier.write(ctx, tx, chunk)
 		}
@@ -150,9 +150,9 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 	total, err := w.finish()
 	switch {
 	case len(bad.Rows) > 0:
-		return Counts{}, &bad
+		return EnqueueCounts{}, &bad
 	case err != nil:
-		return Counts{}, fmt.Errorf("enqueue jobs: %w", err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
 	return total, nil
 }
@@ -162,13 +162,13 @@ type writer struct {
 	chunks chan []FutureJob
 	failed chan struct{} // closed at the first error
 	done   chan struct{}
-	total  Counts
+	total  EnqueueCounts
 	err    error
 
 	once sync.Once
 }
 
-func (w *writer) run(write func(chunk []FutureJob) (Counts, error)) {
+func (w *writer) run(write func(chunk []FutureJob) (EnqueueCounts, error)) {
 	defer close(w.done)
 	for chunk := range w.chunks {
 		n, err := write(chunk)
@@ -192,15 +192,15 @@ func (w *writer) send(chunk []FutureJob) bool {
 }
 
 // finish waits until all chunks are written. It may be called again.
-func (w *writer) finish() (Counts, error) {
+func (w *writer) finish() (EnqueueCounts, error) {
 	w.once.Do(func() { close(w.chunks) })
 	<-w.done
 	return w.total, w.err
 }
 
 // writeChunk writes rows that have been validated.
-func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on Conflict) (Counts, error) {
-	var n Counts
+func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on OnConflict) (EnqueueCounts, error) {
+	var n EnqueueCounts
 	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack, &n.Recorded)
 	return n, on.explain(err)
 }
@@ -224,8 +224,8 @@ func atomically(ctx context.Context, tx DB, fn func() error) error {
 	return err
 }
 
-func (n Counts) plus(m Counts) Counts {
-	return Counts{
+func (n EnqueueCounts) plus(m EnqueueCounts) EnqueueCounts {
+	return EnqueueCounts{
 		n.Inserted + m.Inserted, n.Kept + m.Kept, n.Replaced + m.Replaced, n.PushedBack + m.PushedBack, n.Recorded + m.Recorded,
 	}
 }

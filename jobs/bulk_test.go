@@ -35,7 +35,7 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	for _, n := range []int{0, 1, 9999, 10000, 24001} {
 		tx := s.db.MustBegin()
 		got, err := s.client.EnqueueAll(t.Context(), tx, orders(n, nil))
-		if err != nil || got != (jobs.Counts{Inserted: int64(n)}) {
+		if err != nil || got != (jobs.EnqueueCounts{Inserted: int64(n)}) {
 			t.Errorf("%d rows: %+v, %v", n, got, err)
 		}
 		if err := tx.Rollback(); err != nil {
@@ -49,14 +49,14 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(12000, nil)); err != nil || got.Inserted != 12000 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(13000, nil)); err != nil || got != (jobs.Counts{Inserted: 1000, Kept: 12000}) {
+	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(13000, nil)); err != nil || got != (jobs.EnqueueCounts{Inserted: 1000, Kept: 12000}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]jobs.Conflict{"keep": jobs.Keep, "the zero conflict": {}} {
+	for name, on := range map[string]jobs.OnConflict{"keep": jobs.Keep, "the zero conflict": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
@@ -74,7 +74,7 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 					job.EntityKey, job.Anonymous = "7", true
 				}
 			}), on)
-			if want := (jobs.Counts{Inserted: 31997, Kept: 3}); err != nil || got != want {
+			if want := (jobs.EnqueueCounts{Inserted: 31997, Kept: 3}); err != nil || got != want {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
 			kept, err := admin.New(s.client).Show(t.Context(), s.db, "order", "13000")
@@ -157,7 +157,7 @@ func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 	if _, err := s.client.EnqueueAll(t.Context(), s.db, orders(1, nil)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(20000, nil), jobs.FailOnConflict)
+	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(20000, nil), jobs.Reject)
 	if !errors.Is(err, jobs.ErrExists) {
 		t.Errorf("%v", err)
 	}

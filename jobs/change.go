@@ -40,7 +40,7 @@ func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey 
 
 // Reschedule moves the waiting check of a key to the first slot at or after at, earlier or later. It returns the slot
 // (UTC), and whether there was such a check. What Cancel says of checks that run holds here, too. It moves a row that
-// is due, too. A request that an enqueue has recorded on the row is then for this instant; see Conflict.
+// is due, too. A request that an enqueue has recorded on the row is then for this instant; see OnConflict.
 func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (slot time.Time, found bool, err error) {
 	if err := c.validateChange(key, at); err != nil {
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
@@ -50,16 +50,16 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 }
 
 // PushBack moves the waiting check of a key later, never earlier: "it happened again, look an hour from now, but no
-// later than a day after the first". maxDelay counts from the slot of the first check; 0 is no limit. It returns the
+// later than a day after the first". maxWait counts from the slot of the first check; 0 is no limit. It returns the
 // slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing.
-// On a row whose slot has begun the call is recorded as a request with the row's own payload; see Conflict.
-func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxDelay time.Duration) (slot time.Time, found bool, err error) {
-	on := PushBack(maxDelay)
+// On a row whose slot has begun the call is recorded as a request with the row's own payload; see OnConflict.
+func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxWait time.Duration) (slot time.Time, found bool, err error) {
+	on := PushBack(maxWait)
 	if err := errors.Join(c.validateChange(key, at), on.validate()); err != nil {
 		return time.Time{}, false, fmt.Errorf("push back %s: %w", key, err)
 	}
-	_, capMicros := on.args()
-	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.Micro(at), capMicros, key.ItemKey, c.clock()}
+	_, maxMicros := on.args()
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.Micro(at), maxMicros, key.ItemKey, c.clock()}
 	return c.slot(ctx, db, "push back", key, pgsql.PushBack, args)
 }
 

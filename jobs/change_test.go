@@ -125,7 +125,7 @@ func TestACancelledKeyMayBeEnqueuedAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for range 3 {
-		if e := w.enqueue(check("1", slot(4)), jobs.FailOnConflict); e.Action != jobs.Inserted {
+		if e := w.enqueue(check("1", slot(4)), jobs.Reject); e.Action != jobs.ActionInserted {
 			t.Errorf("%+v", e)
 		}
 		if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil || !found {

@@ -96,8 +96,8 @@ func (c *Client) warnUnregistered(job string) {
 	}
 }
 
-// After returns the instant so long after now, by the clock that slots are compared with: a FutureJob's CheckAt.
-func (c *Client) After(wait time.Duration) time.Time { return c.now().Add(wait) }
+// FromNow returns the instant so long after now, by the clock that slots are compared with: a FutureJob's CheckAt.
+func (c *Client) FromNow(wait time.Duration) time.Time { return c.now().Add(wait) }
 
 // Grid returns the grid of the database.
 func (c *Client) Grid() grid.Grid { return c.setting.Grid }

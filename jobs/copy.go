@@ -34,7 +34,7 @@ type preparing interface {
 
 // write writes rows. Where one of them waits, where the grid is being changed, where a slot has begun meanwhile, where the role may
 // execute functions alone, and where the driver has another COPY, it writes nothing, and ok is false.
-func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n Counts, ok bool, err error) {
+func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n EnqueueCounts, ok bool, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
 	}

@@ -39,7 +39,7 @@ func TestEnqueueRoundsUpToASlotAndNeverIntoThePast(t *testing.T) {
 		{now.Add(jobs.DefaultHorizon - 20*time.Minute), grid.Default.Ceil(now.Add(jobs.DefaultHorizon - 20*time.Minute))},
 	} {
 		e := w.enqueue(check(fmt.Sprint(i), test.at), jobs.Keep)
-		if !e.Slot.Equal(test.want) || e.Slot.Location() != time.UTC || e.Action != jobs.Inserted || e.ID == 0 {
+		if !e.Slot.Equal(test.want) || e.Slot.Location() != time.UTC || e.Action != jobs.ActionInserted || e.ID == 0 {
 			t.Errorf("asked for %s: %+v, want %s", test.at.Format(time.RFC3339Nano), e, test.want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 		if j.Key() != want.Key() || j.GroupKey != want.GroupKey || !j.NextCheckAt.Equal(slot(3)) || !j.FirstCheckAt.Equal(slot(3)) {
 			t.Errorf("read %+v, want %+v", j, want)
 		}
-		if j.EnqueuedBy == "" || j.EnqueuedAt.IsZero() || j.CheckCount != 0 || j.ErrorCount != 0 || j.LastError != "" || j.Spent != 0 {
+		if j.EnqueuedBy == "" || j.EnqueuedAt.IsZero() || j.CheckCount != 0 || j.ErrorCount != 0 || j.LastError != "" || j.TotalRuntime != 0 {
 			t.Errorf("a new row is %+v", j)
 		}
 		if want.Payload == nil {
@@ -117,18 +117,18 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 // What each policy makes of a key that waits for slot 4 when the same key is asked for at slot 8.
 var policies = []struct {
 	name     string
-	on       jobs.Conflict
-	action   jobs.Action
-	counts   jobs.Counts
+	on       jobs.OnConflict
+	action   jobs.EnqueueAction
+	counts   jobs.EnqueueCounts
 	waits    int // for which slot
 	replaced int
 }{
-	{"the zero Conflict", jobs.Conflict{}, jobs.Kept, jobs.Counts{Kept: 1}, 4, 0},
-	{"Keep", jobs.Keep, jobs.Kept, jobs.Counts{Kept: 1}, 4, 0},
-	{"Replace", jobs.Replace, jobs.ReplacedOther, jobs.Counts{Replaced: 1}, 8, 1},
-	{"PushBack", jobs.PushBack(0), jobs.PushedBack, jobs.Counts{PushedBack: 1}, 8, 0},
-	{"PushBack with a cap", jobs.PushBack(50 * time.Minute), jobs.PushedBack, jobs.Counts{PushedBack: 1}, 7, 0},
-	{"PushBack with a cap that is over", jobs.PushBack(time.Nanosecond), jobs.PushedBack, jobs.Counts{PushedBack: 1}, 4, 0},
+	{"the zero OnConflict", jobs.OnConflict{}, jobs.ActionKept, jobs.EnqueueCounts{Kept: 1}, 4, 0},
+	{"Keep", jobs.Keep, jobs.ActionKept, jobs.EnqueueCounts{Kept: 1}, 4, 0},
+	{"Replace", jobs.Replace, jobs.ActionReplaced, jobs.EnqueueCounts{Replaced: 1}, 8, 1},
+	{"PushBack", jobs.PushBack(0), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 8, 0},
+	{"PushBack with a cap", jobs.PushBack(50 * time.Minute), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 7, 0},
+	{"PushBack with a cap that is over", jobs.PushBack(time.Nanosecond), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 4, 0},
 }
 
 func TestAKeyThatWaitsIsTreatedByPolicy(t *testing.T) {
@@ -138,7 +138,7 @@ func TestAKeyThatWaitsIsTreatedByPolicy(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			first := w.enqueue(check("1", slot(4)), policy.on)
-			if first.Action != jobs.Inserted {
+			if first.Action != jobs.ActionInserted {
 				t.Errorf("a new key: %+v", first)
 			}
 			second := w.enqueue(check("1", slot(8)), policy.on)
@@ -197,47 +197,47 @@ func TestAnEnqueueWithoutAPolicyKeepsAndOfSeveralTheLastCounts(t *testing.T) {
 	kind := jobs.Kind[int]{Name: "remind"}
 	many, all := []jobs.FutureJob{check("1", slot(8))}, slices.Values([]jobs.FutureJob{check("1", slot(8))})
 	w.enqueue(many[0], jobs.Keep)
-	for name, call := range map[string]func(on ...jobs.Conflict) (jobs.Action, error){
-		"Enqueue": func(on ...jobs.Conflict) (jobs.Action, error) {
+	for name, call := range map[string]func(on ...jobs.OnConflict) (jobs.EnqueueAction, error){
+		"Enqueue": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
 			e, err := w.client.Enqueue(t.Context(), w.db, many[0], on...)
 			return e.Action, err
 		},
-		"Kind.Enqueue": func(on ...jobs.Conflict) (jobs.Action, error) {
+		"Kind.Enqueue": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
 			e, err := kind.Enqueue(t.Context(), w.client, w.db, many[0], 7, on...)
 			return e.Action, err
 		},
-		"EnqueueMany": func(on ...jobs.Conflict) (jobs.Action, error) {
+		"EnqueueMany": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
 			return actionOf(w.client.EnqueueMany(t.Context(), w.db, many, on...))
 		},
-		"EnqueueAll": func(on ...jobs.Conflict) (jobs.Action, error) {
+		"EnqueueAll": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
 			return actionOf(w.client.EnqueueAll(t.Context(), w.db, all, on...))
 		},
 	} {
-		if action, err := call(); err != nil || action != jobs.Kept {
+		if action, err := call(); err != nil || action != jobs.ActionKept {
 			t.Errorf("%s: %s, %v", name, action, err)
 		}
-		if action, err := call(jobs.FailOnConflict, jobs.Replace); err != nil || action != jobs.ReplacedOther {
+		if action, err := call(jobs.Reject, jobs.Replace); err != nil || action != jobs.ActionReplaced {
 			t.Errorf("%s, of two: %s, %v", name, action, err)
 		}
 	}
 }
 
 // actionOf returns what became of the only row of a call.
-func actionOf(n jobs.Counts, err error) (jobs.Action, error) {
+func actionOf(n jobs.EnqueueCounts, err error) (jobs.EnqueueAction, error) {
 	switch n {
-	case jobs.Counts{Kept: 1}:
-		return jobs.Kept, err
-	case jobs.Counts{Replaced: 1}:
-		return jobs.ReplacedOther, err
+	case jobs.EnqueueCounts{Kept: 1}:
+		return jobs.ActionKept, err
+	case jobs.EnqueueCounts{Replaced: 1}:
+		return jobs.ActionReplaced, err
 	}
-	return jobs.Action(fmt.Sprintf("%+v", n)), err
+	return jobs.EnqueueAction(fmt.Sprintf("%+v", n)), err
 }
 
 func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.enqueue(check("1", slot(4)), jobs.FailOnConflict)
-	if _, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(8)), jobs.FailOnConflict); !errors.Is(err, jobs.ErrExists) {
+	w.enqueue(check("1", slot(4)), jobs.Reject)
+	if _, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(8)), jobs.Reject); !errors.Is(err, jobs.ErrExists) {
 		t.Errorf("one: %v", err)
 	}
 	for name, list := range map[string][]jobs.FutureJob{
@@ -245,7 +245,7 @@ func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 		"twice in the call":    {check("0", slot(8)), check("5", slot(8)), check("5", slot(8))},
 		"an anonymous besides": {anonymous("1", slot(8)), check("1", slot(8))},
 	} {
-		if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.FailOnConflict); !errors.Is(err, jobs.ErrExists) || n != (jobs.Counts{}) {
+		if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Reject); !errors.Is(err, jobs.ErrExists) || n != (jobs.EnqueueCounts{}) {
 			t.Errorf("%s: %+v, %v", name, n, err)
 		}
 	}
@@ -256,15 +256,15 @@ func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 
 func TestAnonymousRowsNeverConflict(t *testing.T) {
 	t.Parallel()
-	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace, jobs.PushBack(time.Hour), jobs.FailOnConflict} {
+	for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace, jobs.PushBack(time.Hour), jobs.Reject} {
 		w := setup(t)
 		for range 2 {
-			if e := w.enqueue(anonymous("1", slot(2)), on); e.Action != jobs.Inserted {
+			if e := w.enqueue(anonymous("1", slot(2)), on); e.Action != jobs.ActionInserted {
 				t.Errorf("%v: %+v", on, e)
 			}
 		}
 		n, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{anonymous("1", slot(3)), anonymous("1", slot(3)), check("1", slot(3))}, on)
-		if err != nil || n != (jobs.Counts{Inserted: 3}) {
+		if err != nil || n != (jobs.EnqueueCounts{Inserted: 3}) {
 			t.Errorf("%v: %+v, %v", on, n, err)
 		}
 		if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil || !found {
@@ -285,7 +285,7 @@ func TestKeysDifferInEachOfTheirParts(t *testing.T) {
 		j.CheckAt = slot(1)
 		list = append(list, j)
 	}
-	if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.FailOnConflict); err != nil || n.Inserted != 5 {
+	if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Reject); err != nil || n.Inserted != 5 {
 		t.Error(n, err)
 	}
 }
@@ -293,8 +293,8 @@ func TestKeysDifferInEachOfTheirParts(t *testing.T) {
 func TestEnqueueManyOfNothingIsNothingToDo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Replace, jobs.FailOnConflict} {
-		if n, err := w.client.EnqueueMany(t.Context(), w.db, nil, on); err != nil || n != (jobs.Counts{}) {
+	for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace, jobs.Reject} {
+		if n, err := w.client.EnqueueMany(t.Context(), w.db, nil, on); err != nil || n != (jobs.EnqueueCounts{}) {
 			t.Errorf("%v: %+v, %v", on, n, err)
 		}
 	}
@@ -376,7 +376,7 @@ func TestAPoolGivesACallATransactionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for name, db := range map[string]jobs.DB{"sqlx.DB": w.db, "sql.DB": w.db.DB} {
-		if e, err := w.client.Enqueue(t.Context(), db, check(name, slot(1))); err != nil || e.Action != jobs.Inserted {
+		if e, err := w.client.Enqueue(t.Context(), db, check(name, slot(1))); err != nil || e.Action != jobs.ActionInserted {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}

@@ -33,7 +33,7 @@ func ExampleNewClient() {
 
 // In the transaction that places the order, ask for a look at it two days later.
 func ExampleClient_Enqueue() {
-	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: client.After(48 * time.Hour)}
+	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
 	enqueued, err := client.Enqueue(ctx, tx, check)
 	if err != nil {
 		slog.Error("ask for the check", "error", err)
@@ -86,7 +86,7 @@ func ExampleClient_PushBack() {
 
 // The first change of a cart asks for the check, every further one pushes it back.
 func ExamplePushBack() {
-	check := jobs.FutureJob{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7", CheckAt: client.After(time.Hour)}
+	check := jobs.FutureJob{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7", CheckAt: client.FromNow(time.Hour)}
 	if _, err := client.Enqueue(ctx, tx, check, jobs.PushBack(24*time.Hour)); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
@@ -163,7 +163,7 @@ func ExampleKind() {
 		return new(job.Slot.Add(24 * time.Hour)), nil
 	})
 
-	check := jobs.FutureJob{EntityName: "order", EntityKey: "42", CheckAt: client.After(48 * time.Hour)}
+	check := jobs.FutureJob{EntityName: "order", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
 	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}

@@ -20,7 +20,7 @@ type FutureJob struct {
 	EntityName string
 	EntityKey  string
 	// CheckAt is when a job that is to be enqueued is to be checked: at the first slot at or after it, or the next one where
-	// it has passed. See Client.After. It is zero in a row that was read.
+	// it has passed. See Client.FromNow. It is zero in a row that was read.
 	CheckAt time.Time
 	// Within spreads checks: any slot from the first one at or after CheckAt, and before CheckAt + Within, will do. Enqueue
 	// chooses one by the key, so it is the same each time for a key, and many keys are spread evenly. Whole seconds, up to
@@ -45,8 +45,8 @@ type FutureJob struct {
 	ErrorCount int
 	// LastError is the last error's text, or empty.
 	LastError string
-	// Spent is the run time of all checks so far, each counted as Ended.Duration is.
-	Spent time.Duration
+	// TotalRuntime is the run time of all checks so far, each counted as Ended.Duration is.
+	TotalRuntime time.Duration
 	// FirstCheckAt is the slot of the first check, and NextCheckAt the slot that the row waits for, in UTC. Both are zero in
 	// a job that is to be enqueued.
 	FirstCheckAt time.Time
@@ -117,7 +117,7 @@ func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 		return fmt.Errorf("read future job: %w", err)
 	}
 	j.FirstCheckAt, j.NextCheckAt, j.EnqueuedAt = j.FirstCheckAt.UTC(), j.NextCheckAt.UTC(), j.EnqueuedAt.UTC()
-	j.Spent = time.Duration(spent) * time.Microsecond
+	j.TotalRuntime = time.Duration(spent) * time.Microsecond
 	return nil
 }
 

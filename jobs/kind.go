@@ -28,10 +28,10 @@ type Kind[T any] struct {
 }
 
 // Enqueue asks for one check of the kind, as Client.Enqueue does. job says what is checked and when.
-func (k Kind[T]) Enqueue(ctx context.Context, c *Client, db DB, job FutureJob, payload T, on ...Conflict) (Enqueued, error) {
+func (k Kind[T]) Enqueue(ctx context.Context, c *Client, db DB, job FutureJob, payload T, on ...OnConflict) (EnqueueResult, error) {
 	job, err := k.Job(job, payload)
 	if err != nil {
-		return Enqueued{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
+		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
 	}
 	return c.Enqueue(ctx, db, job, on...)
 }

@@ -150,7 +150,7 @@ func TestARowWithoutAPayloadIsCheckedWhereTheZeroValueOfItsKindIsNone(t *testing
 func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	at := jobs.FutureJob{EntityName: "cart", EntityKey: "7", CheckAt: w.client.After(time.Hour)}
+	at := jobs.FutureJob{EntityName: "cart", EntityKey: "7", CheckAt: w.client.FromNow(time.Hour)}
 	if _, err := cents.Enqueue(t.Context(), w.client, w.db, at, cart{Customer: "Ada", Cents: 5}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,22 +27,22 @@ func atOnce(n int, fn func(i int)) {
 
 func TestOfManyWhoEnqueueAKeyAtOnceOneRowWaits(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]jobs.Conflict{
-		"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(3 * time.Hour), "fail": jobs.FailOnConflict,
+	for name, on := range map[string]jobs.OnConflict{
+		"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(3 * time.Hour), "fail": jobs.Reject,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			const each = 10
 			var mu sync.Mutex
-			actions := map[jobs.Action]int{}
+			actions := map[jobs.EnqueueAction]int{}
 			refused := 0
 			atOnce(16, func(i int) {
 				for n := range each {
 					e, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(1+i+n)), on)
 					mu.Lock()
 					switch {
-					case errors.Is(err, jobs.ErrExists) && on == jobs.FailOnConflict:
+					case errors.Is(err, jobs.ErrExists) && on == jobs.Reject:
 						refused++
 					case err != nil:
 						t.Error(err)
@@ -53,11 +53,11 @@ func TestOfManyWhoEnqueueAKeyAtOnceOneRowWaits(t *testing.T) {
 				}
 			})
 			list := w.waiting()
-			if len(list) != 1 || actions[jobs.Inserted] != 1 {
+			if len(list) != 1 || actions[jobs.ActionInserted] != 1 {
 				t.Errorf("%d rows wait, %v", len(list), actions)
 			}
 			n := w.outcomes()
-			if n[jobs.Replaced] != actions[jobs.ReplacedOther] || len(w.history()) != n[jobs.Replaced] {
+			if n[jobs.Replaced] != actions[jobs.ActionReplaced] || len(w.history()) != n[jobs.Replaced] {
 				t.Errorf("actions %v, history %v", actions, n)
 			}
 			total := refused
@@ -77,7 +77,7 @@ func TestOfManyWhoEnqueueAKeyAtOnceOneRowWaits(t *testing.T) {
 
 func TestBulkCallsInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]jobs.Conflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {
+	for name, on := range map[string]jobs.OnConflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)

@@ -158,13 +158,13 @@ func SLA(limit time.Duration) Option {
 // run has as few workers. A job that is at a limit of its own lets all others pass. Default 0.
 func Priority(n int) Option { return func(d *definition) { d.Priority = n } }
 
-// Through has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver
+// WithPool has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver
 // (see package pgxjobs). It is of the database that the runner works on, and its role has the rights of a runner. Default: the
 // runner's pool.
-func Through(db pgsql.Pool) Option {
+func WithPool(db pgsql.Pool) Option {
 	return func(d *definition) {
 		d.DB = pgsql.Sqlx(db)
-		must(d, d.DB != nil, "Through: %v", pgsql.ErrNoDatabase)
+		must(d, d.DB != nil, "WithPool: %v", pgsql.ErrNoDatabase)
 	}
 }
 
@@ -263,7 +263,7 @@ func (r *Registry) add(d *definition, h handler, opts []Option) {
 	must(d, d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
 	must(d, d.BatchSize == 0 || h.many != nil && !d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
 	must(d, !d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
-	must(d, d.DB == nil || h.inTx, "Through needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
+	must(d, d.DB == nil || h.inTx, "WithPool needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
 	must(d, d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	must(d, known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)

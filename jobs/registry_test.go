@@ -44,7 +44,7 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"AtMost":             {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(math.MaxInt32+1)) }, `"job": AtMost(2147483648)`},
 		"PerSecond":          {func(r *jobs.Registry) { r.Register("job", done, jobs.PerSecond(0)) }, `"job": PerSecond(0)`},
 		"LimitBy nothing":    {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(1), jobs.LimitBy(nil)) }, `"job": LimitBy: the function is nil`},
-		"Through, no tx":     {func(r *jobs.Registry) { r.Register("job", done, jobs.Through(new(sqlx.DB))) }, `"job": Through needs a function with a transaction`},
+		"WithPool, no tx":    {func(r *jobs.Registry) { r.Register("job", done, jobs.WithPool(new(sqlx.DB))) }, `"job": WithPool needs a function with a transaction`},
 		"BatchSize 0":        {func(r *jobs.Registry) { r.RegisterEach("job", nil, jobs.BatchSize(0)) }, `"job": `},
 		"BatchSize, one row": {func(r *jobs.Registry) { r.Register("job", done, jobs.BatchSize(9)) }, `"job": BatchSize needs RegisterBatch`},
 		"each nothing":       {func(r *jobs.Registry) { r.RegisterEach("job", nil) }, `"job": the function is nil`},

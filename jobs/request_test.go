@@ -18,12 +18,12 @@ import (
 // TestWhatAnEnqueueDoesToAKeyThatWaits asks for slot 8, in each state of a row that waits for slot 2.
 func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 	t.Parallel()
-	policies := map[string]jobs.Conflict{
-		"Keep": jobs.Keep, "the zero Conflict": {}, "Replace": jobs.Replace, "FailOnConflict": jobs.FailOnConflict,
+	policies := map[string]jobs.OnConflict{
+		"Keep": jobs.Keep, "the zero OnConflict": {}, "Replace": jobs.Replace, "Reject": jobs.Reject,
 		"PushBack": jobs.PushBack(0), "PushBack with a cap": jobs.PushBack(time.Hour),
 	}
 	type want struct {
-		counts jobs.Counts
+		counts jobs.EnqueueCounts
 		slot   int  // of the row that waits then
 		other  bool // it is another row
 	}
@@ -35,17 +35,17 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 		}
 		return m
 	}
-	isDue := all(want{jobs.Counts{Recorded: 1}, 2, false})
-	isDue["FailOnConflict"] = refused
+	isDue := all(want{jobs.EnqueueCounts{Recorded: 1}, 2, false})
+	isDue["Reject"] = refused
 	for state, test := range map[string]struct {
 		early, opened, claimed bool
 		then                   string
 		want                   map[string]want
 	}{
 		"not yet due": {early: true, want: map[string]want{
-			"Keep": {jobs.Counts{Kept: 1}, 2, false}, "the zero Conflict": {jobs.Counts{Kept: 1}, 2, false},
-			"Replace": {jobs.Counts{Replaced: 1}, 8, true}, "FailOnConflict": refused,
-			"PushBack": {jobs.Counts{PushedBack: 1}, 8, false}, "PushBack with a cap": {jobs.Counts{PushedBack: 1}, 6, false},
+			"Keep": {jobs.EnqueueCounts{Kept: 1}, 2, false}, "the zero OnConflict": {jobs.EnqueueCounts{Kept: 1}, 2, false},
+			"Replace": {jobs.EnqueueCounts{Replaced: 1}, 8, true}, "Reject": refused,
+			"PushBack": {jobs.EnqueueCounts{PushedBack: 1}, 8, false}, "PushBack with a cap": {jobs.EnqueueCounts{PushedBack: 1}, 6, false},
 		}},
 		"due, in a slot that no runner has opened": {want: isDue},
 		"due, and not claimed":                     {opened: true, want: isDue},
@@ -56,7 +56,7 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 		},
 		"cancelled": {
 			opened: true, claimed: true, then: "select prescient.cancel('remind', 'order', '1')",
-			want: all(want{jobs.Counts{Inserted: 1}, 8, true}),
+			want: all(want{jobs.EnqueueCounts{Inserted: 1}, 8, true}),
 		},
 	} {
 		for way, ask := range ways {
@@ -105,12 +105,12 @@ type ended struct {
 // slot 5.
 func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 	t.Parallel()
-	enqueue := func(payload string, at int, on jobs.Conflict) func(w *world) error {
+	enqueue := func(payload string, at int, on jobs.OnConflict) func(w *world) error {
 		return func(w *world) error {
 			j := check("1", slot(at))
 			j.Payload = json.RawMessage(`"` + payload + `"`)
 			e, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
-			if err == nil && (e.Action != jobs.Recorded || !e.Slot.Equal(slot(2))) {
+			if err == nil && (e.Action != jobs.ActionRecorded || !e.Slot.Equal(slot(2))) {
 				err = fmt.Errorf("%+v", e)
 			}
 			return err
@@ -260,7 +260,7 @@ func TestTheStoriesOfARequestAreTold(t *testing.T) {
 	if err := jobs.SetActor(t.Context(), tx, "ann"); err != nil {
 		t.Fatal(err)
 	}
-	for _, on := range []jobs.Conflict{jobs.Keep, jobs.Keep, jobs.PushBack(0)} { // of these the first alone is a part of the story
+	for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Keep, jobs.PushBack(0)} { // of these the first alone is a part of the story
 		if _, err := w.client.Enqueue(t.Context(), tx, check("1", slot(8).Add(-time.Minute)), on); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestTheStoriesOfARequestAreTold(t *testing.T) {
 	}
 	var got []string
 	for _, e := range events {
-		got = append(got, fmt.Sprintf("%d %s slot %s for %s by %s", e.ID-row.ID, e.What, hour(e.Slot), hour(e.For), e.Actor))
+		got = append(got, fmt.Sprintf("%d %s slot %s for %s by %s", e.ID-row.ID, e.What, hour(e.Slot), hour(e.RequestedAt), e.Actor))
 	}
 	next := w.waiting()[0].ID - row.ID
 	want := []string{

@@ -74,7 +74,7 @@ func anonymous(key string, at time.Time) jobs.FutureJob {
 
 func keyOf(key string) jobs.Key { return check(key, now).Key() }
 
-func (w *world) enqueue(job jobs.FutureJob, on jobs.Conflict) jobs.Enqueued {
+func (w *world) enqueue(job jobs.FutureJob, on jobs.OnConflict) jobs.EnqueueResult {
 	w.t.Helper()
 	e, err := w.client.Enqueue(w.t.Context(), w.db, job, on)
 	if err != nil {
@@ -134,7 +134,7 @@ func fieldErrors(err error) map[string]string {
 	var walk func(error)
 	walk = func(err error) {
 		if e, ok := err.(*jobs.FieldError); ok { //nolint:errorlint // each error of the tree is looked at
-			found[e.Field] = e.Rule
+			found[e.Field] = e.Message
 		}
 		switch e := err.(type) { //nolint:errorlint // as above
 		case interface{ Unwrap() []error }:

@@ -22,7 +22,7 @@ func payloadOf(bytes int) json.RawMessage {
 // Ten thousand permitted payloads are 655 MB, of which a statement made 6 GB. Not parallel, since it measures the
 // memory of the process.
 func TestAStreamHoldsFewMegabytesWhateverItsPayloads(t *testing.T) {
-	for name, on := range map[string]jobs.Conflict{"copied": jobs.Keep, "replaced": jobs.Replace} {
+	for name, on := range map[string]jobs.OnConflict{"copied": jobs.Keep, "replaced": jobs.Replace} {
 		s := setup(t)
 		var m runtime.MemStats
 		held := func() uint64 {
@@ -71,7 +71,7 @@ func TestAListIsWrittenInStatementsOfBoundedSize(t *testing.T) {
 	for job := range orders(200, func(_ int, job *jobs.FutureJob) { job.Payload = payloadOf(64 << 10) }) {
 		list = append(list, job)
 	}
-	for _, on := range []jobs.Conflict{jobs.Replace, jobs.Keep} {
+	for _, on := range []jobs.OnConflict{jobs.Replace, jobs.Keep} {
 		tx := &measured{Tx: s.db.MustBegin()}
 		got, err := s.client.EnqueueMany(t.Context(), tx, list, on)
 		if err != nil || got.Inserted != 200 {

@@ -46,7 +46,7 @@ func TestAnEnqueueThatATriggerSuppressesEndsInAnError(t *testing.T) {
 	for _, c := range []struct {
 		name, operation, then string
 		job                   jobs.FutureJob
-		on                    jobs.Conflict
+		on                    jobs.OnConflict
 	}{
 		{"insert", "insert", drop, later, jobs.Keep},
 		{"insert of an anonymous row", "insert", drop, nameless, jobs.Keep},

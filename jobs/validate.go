@@ -21,12 +21,12 @@ const (
 
 // FieldError says which field of a job is wrong and what the rule is. Find it with errors.As.
 type FieldError struct {
-	Field string // as in the database, such as "entity_key"
-	Rule  string // such as "must not be empty"
+	Field   string // as in the database, such as "entity_key"
+	Message string // such as "must not be empty"
 }
 
 // Error returns "entity_key: must not be empty".
-func (e *FieldError) Error() string { return e.Field + ": " + e.Rule }
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 
 // BulkError lists every bad row of a bulk call, which wrote nothing.
 type BulkError struct {

@@ -161,11 +161,11 @@ func TestWhatIsJustWithinTheRulesIsStored(t *testing.T) {
 	} {
 		job := check(name, slot(1))
 		change(&job)
-		if _, err := w.client.Enqueue(t.Context(), w.db, job, jobs.FailOnConflict); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Reject); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		job.EntityKey += " in bulk"
-		if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{job}, jobs.FailOnConflict); err != nil {
+		if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{job}, jobs.Reject); err != nil {
 			t.Errorf("%s in bulk: %v", name, err)
 		}
 	}

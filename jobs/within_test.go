@@ -109,19 +109,19 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 			return err
 		}
 	}
-	one := func(on jobs.Conflict) func(w *world, list []jobs.FutureJob) error {
+	one := func(on jobs.OnConflict) func(w *world, list []jobs.FutureJob) error {
 		return each(func(w *world, j jobs.FutureJob) error {
 			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
 			return err
 		})
 	}
-	many := func(on jobs.Conflict) func(w *world, list []jobs.FutureJob) error {
+	many := func(on jobs.OnConflict) func(w *world, list []jobs.FutureJob) error {
 		return func(w *world, list []jobs.FutureJob) error {
 			_, err := w.client.EnqueueMany(w.t.Context(), w.db, list, on)
 			return err
 		}
 	}
-	stream := func(on jobs.Conflict) func(w *world, list []jobs.FutureJob) error {
+	stream := func(on jobs.OnConflict) func(w *world, list []jobs.FutureJob) error {
 		return func(w *world, list []jobs.FutureJob) error {
 			_, err := w.client.EnqueueAll(w.t.Context(), w.db, slices.Values(list), on)
 			return err
@@ -131,7 +131,7 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 		"one by one":              one(jobs.Keep),
 		"one by one, replace":     one(jobs.Replace),
 		"one by one, push back":   one(jobs.PushBack(time.Hour)),
-		"one by one, or fail":     one(jobs.FailOnConflict),
+		"one by one, or fail":     one(jobs.Reject),
 		"many at once":            many(jobs.Keep),
 		"many at once, replace":   many(jobs.Replace),
 		"many at once, push back": many(jobs.PushBack(time.Hour)),
@@ -198,7 +198,7 @@ func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
 // A key that waits is asked for again: with the same arguments nothing moves, whatever is to become of it.
 func TestAKeyThatIsAskedForAgainKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]jobs.Conflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {
+	for name, on := range map[string]jobs.OnConflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, list := setup(t), windows()
@@ -227,7 +227,7 @@ func TestAKeyIsPushedBackToItsPlaceInTheLaterWindow(t *testing.T) {
 		if limit := first.Slot.Add(8 * time.Hour); want.After(limit) {
 			want = limit
 		}
-		if got := w.enqueue(row, jobs.PushBack(8*time.Hour)); !got.Slot.Equal(want) || got.Action != jobs.PushedBack || got.ID != first.ID {
+		if got := w.enqueue(row, jobs.PushBack(8*time.Hour)); !got.Slot.Equal(want) || got.Action != jobs.ActionPushedBack || got.ID != first.ID {
 			t.Errorf("%+v, want slot %s", got, want)
 		}
 		row.CheckAt = slot(4) // never earlier
@@ -274,7 +274,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 	w := setup(t)
 	row := check("1", now.Add(time.Hour))
 	row.Within = 90 * time.Minute
-	want := admin.TimelineEntry{What: "enqueued", Slot: spread.Key(row.Key()).Place(grid.Default, row.CheckAt, row.Within, slot(1)), For: row.CheckAt, Within: row.Within}
+	want := admin.TimelineEntry{What: "enqueued", Slot: spread.Key(row.Key()).Place(grid.Default, row.CheckAt, row.Within, slot(1)), RequestedAt: row.CheckAt, Within: row.Within}
 	w.enqueue(row, jobs.Keep)
 	tell := func(stage string) {
 		t.Helper()
@@ -282,7 +282,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 		if err != nil || len(events) == 0 {
 			t.Fatal(stage, err)
 		}
-		got := admin.TimelineEntry{What: events[0].What, Slot: events[0].Slot, For: events[0].For, Within: events[0].Within}
+		got := admin.TimelineEntry{What: events[0].What, Slot: events[0].Slot, RequestedAt: events[0].RequestedAt, Within: events[0].Within}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", stage, diff)
 		}
@@ -414,7 +414,7 @@ func TestTheStoryOfACheckThatWasAskedForBeforeAllTimesIsTold(t *testing.T) {
 		w.exec(`select prescient.enqueue('remind', 'order', $1, $2::text::timestamptz)`, key, at)
 		for _, stage := range []string{"waiting", "cancelled"} {
 			events, err := admin.New(w.client).Timeline(t.Context(), w.db, keyOf(key))
-			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].For.IsZero() || events[1].What != stage {
+			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].RequestedAt.IsZero() || events[1].What != stage {
 				t.Errorf("asked for %s, %s: %v %+v", at, stage, err, events)
 			}
 			w.exec(`select prescient.cancel('remind', 'order', $1)`, key)

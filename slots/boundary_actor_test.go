@@ -162,17 +162,17 @@ func wasCancelled(r row, found bool) func(now []place) error {
 // request is another check that was asked for, of a key that waited when the trial began, at slot 3.
 type request struct {
 	row row
-	on  jobs.Conflict
-	got jobs.Enqueued
+	on  jobs.OnConflict
+	got jobs.EnqueueResult
 }
 
 // enqueues asks for another check of a key, at slot 3 or, if that has begun, the next one. A row that is due takes it
 // as a request.
-func enqueues(on jobs.Conflict) actor {
+func enqueues(on jobs.OnConflict) actor {
 	return func(c *trial, r row) deed {
 		e, err := c.ask(r, on)
 		c.blame(err)
-		if e.Action == jobs.Recorded {
+		if e.Action == jobs.ActionRecorded {
 			return deed{} // see requestsAreHonoured
 		}
 		if !e.Slot.After(c.clock.Now()) {
@@ -188,7 +188,7 @@ func enqueues(on jobs.Conflict) actor {
 }
 
 // ask asks for another check of a key, and notes that.
-func (c *trial) ask(r row, on jobs.Conflict) (jobs.Enqueued, error) {
+func (c *trial) ask(r row, on jobs.OnConflict) (jobs.EnqueueResult, error) {
 	j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
 	j.CheckAt = slot(3)
 	e, err := c.client.Enqueue(context.Background(), c.db, j, on)
@@ -203,8 +203,8 @@ func (c *trial) ask(r row, on jobs.Conflict) (jobs.Enqueued, error) {
 // askForAll asks for another check of each row that is due, by each policy in turn.
 func askForAll(c *trial) {
 	for i, r := range c.rows {
-		on := []jobs.Conflict{jobs.Keep, jobs.Replace, jobs.PushBack(0)}[i%3]
-		if e, err := c.ask(r, on); err != nil || e.Action != jobs.Recorded || e.ID != r.id {
+		on := []jobs.OnConflict{jobs.Keep, jobs.Replace, jobs.PushBack(0)}[i%3]
+		if e, err := c.ask(r, on); err != nil || e.Action != jobs.ActionRecorded || e.ID != r.id {
 			c.t.Fatal(e, err)
 		}
 	}
@@ -216,7 +216,7 @@ func (c *trial) requestsAreHonoured(now []place) {
 	list := slices.Clone(c.requests)
 	c.mu.Unlock()
 	for _, q := range list {
-		if q.got.Action != jobs.Recorded {
+		if q.got.Action != jobs.ActionRecorded {
 			continue
 		}
 		asked := slot(3)

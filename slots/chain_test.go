@@ -317,11 +317,11 @@ func TestAPoolThatDoesNotWorkIsToldByItsJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = own.Close() })
-	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Through(own))
+	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.WithPool(own))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	_, err = w.runner().Run(t.Context(), slot(1))
-	if want := "the pool that job job is registered with, by jobs.Through: "; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the pool that job job is registered with, by jobs.WithPool: "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -336,7 +336,7 @@ func TestACheckThatMissesWhatAnotherHasDeallocatedInThePoolOfItsJob(t *testing.T
 		}
 		_, _ = tx.ExecContext(ctx, `deallocate all`)
 		return nil, errors.New("its own")
-	}, jobs.Retry(0), jobs.Through(open(t, w.url, pgsql.Prepared())))
+	}, jobs.Retry(0), jobs.WithPool(open(t, w.url, pgsql.Prepared())))
 	w.enqueue("job", slot(1), 10)
 	w.clock.Set(slot(1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

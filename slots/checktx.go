@@ -180,7 +180,7 @@ func (u *unit) named(err error) error {
 	if u.def.DB == nil {
 		return err
 	}
-	return fmt.Errorf("the pool that job %s is registered with, by jobs.Through: %w", u.def.Name, err)
+	return fmt.Errorf("the pool that job %s is registered with, by jobs.WithPool: %w", u.def.Name, err)
 }
 
 // impatient tells whether checks of a claim have met errors of the database for longer than a lease, without one that

@@ -326,7 +326,7 @@ func TestChecksThatHaveWaitedForAConnectionDoNotBeginAllAtOnce(t *testing.T) {
 	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 		defer g.enter("all")()
 		return nil, nil
-	}, jobs.PerSecond(5), jobs.Through(own))
+	}, jobs.PerSecond(5), jobs.WithPool(own))
 	w.enqueueTenants("limited", 15, "a")
 	w.clock.Set(slot(1))
 	running := w.background(slot(1))
@@ -515,7 +515,7 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 	w := setup(t)
 	own, give := w.takenPool()
 	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
-		jobs.PerSecond(1), jobs.Timeout(time.Second), jobs.Retry(0), jobs.Through(own))
+		jobs.PerSecond(1), jobs.Timeout(time.Second), jobs.Retry(0), jobs.WithPool(own))
 	w.enqueueTenants("limited", 1, "a")
 	w.clock.Set(slot(1))
 	running := w.background(slot(1))

@@ -53,7 +53,7 @@ func TestAPoolOfDatabaseSQLServesWhereOneOfSqlxDoes(t *testing.T) {
 		return nil, err
 	}
 	w.registry.RegisterTx("runner's pool", check)
-	w.registry.RegisterTx("own pool", check, jobs.Through(db))
+	w.registry.RegisterTx("own pool", check, jobs.WithPool(db))
 	for _, job := range []string{"runner's pool", "own pool"} {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {

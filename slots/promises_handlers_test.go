@@ -301,7 +301,7 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 			own := open(t, w.url)
 			own.SetMaxOpenConns(1)
 			for _, job := range []string{"job", "another", "third"} {
-				register(w.registry, job, takesLong, jobs.Timeout(timeout), jobs.Through(own))
+				register(w.registry, job, takesLong, jobs.Timeout(timeout), jobs.WithPool(own))
 				w.enqueue(job, slot(1), 1)
 			}
 			if result := w.run(slot(1), atOnce); result.Finished != 3 || result.Failed != 0 {

@@ -112,7 +112,7 @@ func keepsItsRole(t *testing.T, wrap func(driver.Connector) driver.Connector, ro
 	}
 	db := sqlx.NewDb(sql.OpenDB(wrap(assuming{base, owner})), "postgres")
 	t.Cleanup(func() { _ = db.Close() })
-	w.registerAs(role, jobs.Through(db))
+	w.registerAs(role, jobs.WithPool(db))
 	w.sameRole(db, owner, w.run(slot(1), alone))
 }
 

@@ -87,7 +87,7 @@ func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(ro
 		j.CheckCount, j.ErrorCount = int(checks), int(failures)
 		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
 		j.TraceParent = trace.String
-		j.EnqueuedAt, j.Spent = time.UnixMicro(int64(enqueued)).UTC(), time.Duration(spent)*time.Microsecond
+		j.EnqueuedAt, j.TotalRuntime = time.UnixMicro(int64(enqueued)).UTC(), time.Duration(spent)*time.Microsecond
 		if first.Valid {
 			j.FirstCheckAt = time.UnixMicro(first.Int64).UTC()
 		} else {

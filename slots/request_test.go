@@ -17,7 +17,7 @@ import (
 // A key that is asked for more often than runs start late is due in every slot, and is checked in every one.
 func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 	t.Parallel()
-	ask := func(on jobs.Conflict) func(w *world) error {
+	ask := func(on jobs.OnConflict) func(w *world) error {
 		return func(w *world) error {
 			j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
 			j.CheckAt = w.clock.Now()
@@ -129,14 +129,14 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 					register(w.registry, kind, test.options...)
 					w.enqueue("job", slot(1), n)
 					w.clock.Set(slot(1))
-					for i, on := range []jobs.Conflict{jobs.Keep, jobs.Replace} {
+					for i, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace} {
 						var list []jobs.FutureJob
 						for k := i; k < n; k += 2 {
 							j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k)}
 							j.CheckAt = slot(5)
 							list = append(list, j)
 						}
-						if c, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil || c != (jobs.Counts{Recorded: int64(n / 2)}) {
+						if c, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil || c != (jobs.EnqueueCounts{Recorded: int64(n / 2)}) {
 							t.Fatal(c, err)
 						}
 					}
@@ -171,7 +171,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	w.clock.Set(slot(1))
 	again := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
 	again.CheckAt = slot(5)
-	if e, err := w.client.Enqueue(t.Context(), w.db, again); err != nil || e.Action != jobs.Recorded {
+	if e, err := w.client.Enqueue(t.Context(), w.db, again); err != nil || e.Action != jobs.ActionRecorded {
 		t.Fatal(e, err)
 	}
 	w.run(slot(1))
@@ -202,7 +202,7 @@ func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
 	next := func(_ context.Context, j jobs.FutureJob) (*time.Time, error) { return new(slot(3)), nil }
 	for name, test := range map[string]struct {
 		check  jobs.CheckFunc
-		on     jobs.Conflict
+		on     jobs.OnConflict
 		within time.Duration
 		want   time.Time
 	}{
@@ -231,7 +231,7 @@ func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
 						JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k), CheckAt: slot(5), Within: test.within,
 					})
 				}
-				if c, err := w.client.EnqueueMany(t.Context(), w.db, list, test.on); err != nil || c != (jobs.Counts{Recorded: int64(n)}) {
+				if c, err := w.client.EnqueueMany(t.Context(), w.db, list, test.on); err != nil || c != (jobs.EnqueueCounts{Recorded: int64(n)}) {
 					t.Fatal(c, err)
 				}
 				w.run(slot(1))

@@ -112,7 +112,7 @@ func (k *Kit) Now() time.Time { return k.Clock.Now() }
 
 // Enqueue asks for a check at the first slot at or after an instant, in a transaction of its own; see jobs.Client.Enqueue.
 // A key that waits already is kept.
-func (k *Kit) Enqueue(row jobs.FutureJob, at time.Time) jobs.Enqueued {
+func (k *Kit) Enqueue(row jobs.FutureJob, at time.Time) jobs.EnqueueResult {
 	k.t.Helper()
 	row.CheckAt = at
 	enqueued, err := k.Client.Enqueue(k.t.Context(), k.DB, row)

@@ -40,7 +40,7 @@ func NewCheckData(j jobs.FutureJob) CheckData {
 	return CheckData{
 		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
 		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt,
-		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration.Text(j.Spent),
+		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration.Text(j.TotalRuntime),
 		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
 	}
 }

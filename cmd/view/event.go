@@ -38,7 +38,7 @@ type Event struct {
 func NewEvent(e admin.TimelineEntry) Event {
 	v := Event{
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: TimeOrNil(e.At), Slot: e.Slot,
-		For: TimeOrNil(e.For), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
+		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
 		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo,
 	}

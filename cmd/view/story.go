@@ -17,8 +17,8 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	switch e.What {
 	case "enqueued":
 		at := "an instant before the year 1"
-		if !e.For.IsZero() {
-			at = e.For.Format(time.RFC3339Nano)
+		if !e.RequestedAt.IsZero() {
+			at = e.RequestedAt.Format(time.RFC3339Nano)
 		}
 		asked := fmt.Sprintf("asked for%s, for %s", who(e), at)
 		if e.Within > 0 {
@@ -34,7 +34,7 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	case "rescheduled", "pushed_back":
 		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
-		return fmt.Sprintf("asked for again%s, for %s, while due in slot %s: recorded until that check has ended", who(e), e.For.Format(time.RFC3339), slot)
+		return fmt.Sprintf("asked for again%s, for %s, while due in slot %s: recorded until that check has ended", who(e), e.RequestedAt.Format(time.RFC3339), slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":

@@ -50,7 +50,7 @@ func place(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, r rule) er
 	if err != nil {
 		return err
 	}
-	var waiting jobs.Enqueued
+	var waiting jobs.EnqueueResult
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		o := order{id: id}
 		if err := tx.GetContext(ctx, &o.placedAt, `select now()`); err != nil {

@@ -55,7 +55,7 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 func fieldErrors(err error) []FieldError {
 	switch e := err.(type) { //nolint:errorlint // each error of the tree is looked at
 	case *jobs.FieldError:
-		return []FieldError{{e.Field, e.Rule}}
+		return []FieldError{{e.Field, e.Message}}
 	case interface{ Unwrap() []error }:
 		var all []FieldError
 		for _, inner := range e.Unwrap() {

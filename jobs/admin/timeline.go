@@ -18,14 +18,14 @@ type TimelineEntry struct {
 	Anonymous bool
 
 	// What: "enqueued"; "next" and "retry" (a check that asked for another, or failed), "deferred" (by catch-up,
-	// unchecked); "rescheduled", "pushed_back", "recorded" (an enqueue came when its slot had begun; see Conflict),
+	// unchecked); "rescheduled", "pushed_back", "recorded" (an enqueue came when its slot had begun; see OnConflict),
 	// "honoured" (the row came of such a request, on a row of this slot), "width" (the grid was changed), "retried"
 	// (put back from history), "moved" (from another store); an Outcome; "waiting"; or "arriving" (on its way here from
 	// another store).
-	What string
-	At   time.Time // when; zero: it waits, or began before times were kept
-	Slot time.Time // the slot the row was in; of enqueued, its first
-	For  time.Time // of enqueued and recorded: the instant that was asked for; zero: one before the year 1, which SQL may ask for
+	What        string
+	At          time.Time // when; zero: it waits, or began before times were kept
+	Slot        time.Time // the slot the row was in; of enqueued, its first
+	RequestedAt time.Time // of enqueued and recorded: the instant that was asked for; zero: one before the year 1, which SQL may ask for
 	// Of enqueued: the window after For in which any slot would have done; see FutureJob.Within.
 	Within time.Duration
 
@@ -69,7 +69,7 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
 			&e.MovedFrom, &e.MovedTo)
-		e.At, e.Slot, e.For = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
+		e.At, e.Slot, e.RequestedAt = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
 		e.Within = micros(within)

@@ -28,7 +28,7 @@ import (
 func (w *world) run(register func(r *jobs.Registry, through jobs.Option)) slots.Result {
 	w.t.Helper()
 	registry := jobs.NewRegistry()
-	register(registry, jobs.Through(pgxjobs.Open(w.pool)))
+	register(registry, jobs.WithPool(pgxjobs.Open(w.pool)))
 	result, err := w.runner(registry).Run(w.t.Context(), slot(1))
 	if err != nil && !errors.Is(err, slots.ErrAbandoned) {
 		w.t.Error(err)
@@ -210,7 +210,7 @@ func TestABatchAndAGroupWriteThroughATransactionOfPgx(t *testing.T) {
 		r.RegisterBatchTx("batch", write, through)
 		r.RegisterGroup("groups", []string{"group"}, write, through)
 		r.RegisterBatchTx("forgotten", write)
-		r.RegisterBatchTx("lib/pq", write, jobs.Through(w.db))
+		r.RegisterBatchTx("lib/pq", write, jobs.WithPool(w.db))
 	})
 	for _, job := range []string{"batch", "group"} {
 		if diff := cmp.Diff(map[string]string{"0": "done", "1": "waits: no", "2": "done"}, w.outcomes(job)); diff != "" {
@@ -222,7 +222,7 @@ func TestABatchAndAGroupWriteThroughATransactionOfPgx(t *testing.T) {
 	}
 	for _, job := range []string{"forgotten", "lib/pq"} {
 		for key, text := range w.outcomes(job) {
-			if !strings.Contains(text, "register the job with jobs.Through(pgxjobs.Open(pool))") {
+			if !strings.Contains(text, "register the job with jobs.WithPool(pgxjobs.Open(pool))") {
 				t.Errorf("%s %s: %s", job, key, text)
 			}
 		}
@@ -349,7 +349,7 @@ func TestAJobWithoutAFunctionOrAPoolIsNotRegistered(t *testing.T) {
 			r.RegisterTx("tx", pgxjobs.InTx[jobs.FutureJob, *time.Time](nil))
 		},
 		"no pool": func(r *jobs.Registry) {
-			r.Register("tx", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Through(nil))
+			r.Register("tx", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.WithPool(nil))
 		},
 	} {
 		func() {
@@ -381,7 +381,7 @@ func TestAPoolOfAnotherDatabaseIsFoundOut(t *testing.T) {
 			w, other := setup(t), connect(t, pgtest.URL(t))
 			w.enqueue("remind", 3)
 			registry := jobs.NewRegistry()
-			register(registry, jobs.Through(pgxjobs.Open(other.pool)))
+			register(registry, jobs.WithPool(pgxjobs.Open(other.pool)))
 			result, err := w.runner(registry).Run(t.Context(), slot(1))
 			if err == nil || !strings.Contains(err.Error(), "a pool of another database than the runner's") || result.State != slots.StateOpen {
 				t.Errorf("%+v: %v", result, err)

@@ -27,5 +27,5 @@
 //		_, err := tx.Exec(ctx, "insert into alert (number) select number from orders where number = $1 and shipped_at is null", job.EntityKey)
 //		return nil, err
 //	}
-//	registry.RegisterTx("order.unshipped", pgxjobs.InTx(unshipped), jobs.Through(db))
+//	registry.RegisterTx("order.unshipped", pgxjobs.InTx(unshipped), jobs.WithPool(db))
 package pgxjobs

@@ -83,7 +83,7 @@ func (c connector) SendsSeveral() {}
 func (c connector) Open(string) (driver.Conn, error) { return c(context.Background()) }
 
 // InTx makes a function whose transaction is one of pgx into one that jobs.Registry.RegisterTx takes, or RegisterEach,
-// RegisterBatchTx or RegisterGroup. The job needs jobs.Through with a pool of Open, which is of the database that the
+// RegisterBatchTx or RegisterGroup. The job needs jobs.WithPool with a pool of Open, which is of the database that the
 // runner works on, as a role with the rights of a runner. Each of the checks with a transaction that a runner does at
 // once (run.connections) takes a connection of it.
 func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, error)) func(ctx context.Context, tx *sqlx.Tx, in In) (Out, error) {
@@ -93,7 +93,7 @@ func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, erro
 	return func(ctx context.Context, tx *sqlx.Tx, in In) (out Out, err error) {
 		var own loan
 		if _, err := tx.ExecContext(ctx, "", &own); err != nil {
-			return out, cmp.Or(ctx.Err(), fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.Through(pgxjobs.Open(pool)): %w", err))
+			return out, cmp.Or(ctx.Err(), fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.WithPool(pgxjobs.Open(pool)): %w", err))
 		}
 		defer own.back()
 		out, err = fn(ctx, own.tx, in)

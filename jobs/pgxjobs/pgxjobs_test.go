@@ -191,11 +191,11 @@ func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
 	for name, begin := range w.all() {
 		for call, enqueue := range map[string]func(db jobs.DB) error{
 			"Enqueue": func(db jobs.DB) error {
-				_, err := w.client.Enqueue(ctx, db, check("1", slot(1)), jobs.FailOnConflict)
+				_, err := w.client.Enqueue(ctx, db, check("1", slot(1)), jobs.Reject)
 				return err
 			},
 			"EnqueueAll": func(db jobs.DB) error {
-				_, err := w.client.EnqueueAll(ctx, db, one, jobs.FailOnConflict)
+				_, err := w.client.EnqueueAll(ctx, db, one, jobs.Reject)
 				return err
 			},
 		} {
@@ -245,7 +245,7 @@ func TestAStreamThatCannotBeCopiedLeavesTheTransactionAsItWas(t *testing.T) {
 		t.Error(err)
 	}
 	n, err := w.client.EnqueueAll(ctx, pgxjobs.Tx(tx), stream(false))
-	if want := (jobs.Counts{Inserted: 11_999, Kept: 1}); n != want || err != nil {
+	if want := (jobs.EnqueueCounts{Inserted: 11_999, Kept: 1}); n != want || err != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
 	if n := w.count("select count(*) from prescient.future_job"); n != 0 {

@@ -49,8 +49,8 @@ func TestAClientNeedsNoOtherPoolThanOneOfPgxsAdapter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := client.After(48 * time.Hour)
-			if got, err := client.Enqueue(ctx, db, check("1", at)); err != nil || got.Action != jobs.Inserted {
+			at := client.FromNow(48 * time.Hour)
+			if got, err := client.Enqueue(ctx, db, check("1", at)); err != nil || got.Action != jobs.ActionInserted {
 				t.Errorf("Enqueue: %v, %v", got, err)
 			}
 			list := []jobs.FutureJob{check("1", at), check("2", at), check("ö'\\", at)}
@@ -95,7 +95,7 @@ func TestStoresAndSchedulesGoThroughPgxsAdapter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := from.Client.Enqueue(ctx, a, check("1", from.Client.After(48*time.Hour))); err != nil {
+			if _, err := from.Client.Enqueue(ctx, a, check("1", from.Client.FromNow(48*time.Hour))); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := set.Drain(ctx, "a", "me"); err != nil {

@@ -162,7 +162,7 @@ func (a *applying) check(ctx context.Context, specs []Spec) (ids []string, err e
 	for i, spec := range specs {
 		key := fingerprintOf(spec.ID)
 		if _, twice := a.given[key]; twice {
-			return nil, &jobs.FieldError{Field: "id", Rule: fmt.Sprintf("%q is given twice", spec.ID)}
+			return nil, &jobs.FieldError{Field: "id", Message: fmt.Sprintf("%q is given twice", spec.ID)}
 		}
 		a.given[key] = struct{}{}
 		if specs[i], _, err = spec.normal(a.store.cfg.MaxPayload); err != nil {

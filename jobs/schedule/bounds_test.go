@@ -267,7 +267,7 @@ func TestTheTextsOfAScheduleAreBounded(t *testing.T) {
 	} {
 		_, err := w.store.Create(t.Context(), w.db, spec)
 		fe, ok := errors.AsType[*jobs.FieldError](err)
-		if !ok || fe.Field != field || !strings.Contains(fe.Rule, "must be at most 2000 bytes") || len(err.Error()) > 1000 {
+		if !ok || fe.Field != field || !strings.Contains(fe.Message, "must be at most 2000 bytes") || len(err.Error()) > 1000 {
 			t.Errorf("%s: %.1000v", field, err)
 		}
 	}

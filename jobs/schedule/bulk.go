@@ -53,7 +53,7 @@ func newParts(changes []Change) (p parts, err error) {
 			return p, err
 		}
 		if seen[c.Spec.ID] {
-			return p, &jobs.FieldError{Field: "id", Rule: fmt.Sprintf("%q is given twice", c.Spec.ID)}
+			return p, &jobs.FieldError{Field: "id", Message: fmt.Sprintf("%q is given twice", c.Spec.ID)}
 		}
 		seen[c.Spec.ID] = true
 		switch c.Action {
@@ -64,7 +64,7 @@ func newParts(changes []Change) (p parts, err error) {
 		case Delete:
 			p.remove = append(p.remove, c)
 		default:
-			return p, &jobs.FieldError{Field: "action", Rule: "must be create, update or delete"}
+			return p, &jobs.FieldError{Field: "action", Message: "must be create, update or delete"}
 		}
 	}
 	return p, nil

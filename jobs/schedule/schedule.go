@@ -155,7 +155,7 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 
 func checkPayload(text json.RawMessage, most int) error {
 	if problem := payload.Problem(text, most); problem != "" {
-		return &jobs.FieldError{Field: "payload", Rule: problem}
+		return &jobs.FieldError{Field: "payload", Message: problem}
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func checkPayload(text json.RawMessage, most int) error {
 func (s Spec) instants() (crontab.Crontab, error) {
 	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min)) // any anchor will do while it is not known
 	if err != nil {
-		return parsed, &jobs.FieldError{Field: "crontab", Rule: err.Error()}
+		return parsed, &jobs.FieldError{Field: "crontab", Message: err.Error()}
 	}
 	if len(s.Exclude) > 0 {
 		zone, err := crontab.Zone(s.Crontab, s.Timezone)
@@ -172,14 +172,14 @@ func (s Spec) instants() (crontab.Crontab, error) {
 			parsed, err = parsed.Except(s.Exclude, zone)
 		}
 		if err != nil {
-			return parsed, &jobs.FieldError{Field: "exclude", Rule: err.Error()}
+			return parsed, &jobs.FieldError{Field: "exclude", Message: err.Error()}
 		}
 	}
 	return parsed.Within(s.Start, s.End), nil
 }
 
 func checkID(id string) error {
-	field := func(rule string) error { return &jobs.FieldError{Field: "id", Rule: rule} }
+	field := func(rule string) error { return &jobs.FieldError{Field: "id", Message: rule} }
 	switch {
 	case id == "":
 		return field("must not be empty")
@@ -199,16 +199,16 @@ func checkID(id string) error {
 func checkText(field, text string) error {
 	switch {
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return &jobs.FieldError{Field: field, Rule: "must be valid UTF-8 without NUL"}
+		return &jobs.FieldError{Field: field, Message: "must be valid UTF-8 without NUL"}
 	case len(text) > maxText:
-		return &jobs.FieldError{Field: field, Rule: fmt.Sprintf("must be at most %d bytes, is %d", maxText, len(text))}
+		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be at most %d bytes, is %d", maxText, len(text))}
 	}
 	return nil
 }
 
 func (s Spec) checkTimes() error {
 	var errs []error
-	field := func(name, rule string) { errs = append(errs, &jobs.FieldError{Field: name, Rule: rule}) }
+	field := func(name, rule string) { errs = append(errs, &jobs.FieldError{Field: name, Message: rule}) }
 	if s.Deadline < 0 || s.Deadline%time.Second != 0 {
 		field("deadline", "must be whole seconds, or 0 for none")
 	}
@@ -226,20 +226,20 @@ func (s Spec) checkTimes() error {
 func (s Spec) checkBounds() error {
 	switch {
 	case !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End):
-		return &jobs.FieldError{Field: "end", Rule: "must be after start"}
+		return &jobs.FieldError{Field: "end", Message: "must be after start"}
 	case s.MaxRuns < 0 || s.MaxRuns > maxRuns:
-		return &jobs.FieldError{Field: "max_runs", Rule: fmt.Sprintf("must be from 1 to %d, or 0 for no limit", maxRuns)}
+		return &jobs.FieldError{Field: "max_runs", Message: fmt.Sprintf("must be from 1 to %d, or 0 for no limit", maxRuns)}
 	}
 	return nil
 }
 
 func (s Spec) checkExclude() error {
 	if len(s.Exclude) > maxExclude {
-		return &jobs.FieldError{Field: "exclude", Rule: fmt.Sprintf("must be at most %d, are %d", maxExclude, len(s.Exclude))}
+		return &jobs.FieldError{Field: "exclude", Message: fmt.Sprintf("must be at most %d, are %d", maxExclude, len(s.Exclude))}
 	}
 	for _, pattern := range s.Exclude {
 		if strings.ContainsAny(pattern, "\n\x00") {
-			return &jobs.FieldError{Field: "exclude", Rule: "must each be one line of text"}
+			return &jobs.FieldError{Field: "exclude", Message: "must each be one line of text"}
 		}
 		if err := checkText("exclude", pattern); err != nil {
 			return err
@@ -251,10 +251,10 @@ func (s Spec) checkExclude() error {
 func (s Spec) checkWords() error {
 	var errs []error
 	if s.Misfire != All && s.Misfire != Latest && s.Misfire != Skip {
-		errs = append(errs, &jobs.FieldError{Field: "misfire", Rule: "must be all, latest or skip"})
+		errs = append(errs, &jobs.FieldError{Field: "misfire", Message: "must be all, latest or skip"})
 	}
 	if s.DeadlineFrom != "" && s.DeadlineFrom != FromInstant && s.DeadlineFrom != FromSlot {
-		errs = append(errs, &jobs.FieldError{Field: "deadline_from", Rule: "must be instant or slot, or empty for what suits the width"})
+		errs = append(errs, &jobs.FieldError{Field: "deadline_from", Message: "must be instant or slot, or empty for what suits the width"})
 	}
 	return errors.Join(errs...)
 }

@@ -160,7 +160,7 @@ func (s *Store) prepare(spec *Spec, known waiting, now time.Time) (*jobs.FutureJ
 	case !ok:
 		return nil, neverFires(*spec, now)
 	case spec.MaxRuns > 0 && known.Runs >= int64(spec.MaxRuns):
-		return nil, &jobs.FieldError{Field: "max_runs", Rule: fmt.Sprintf("it would never fire: it has published %s already", spoken.Count(known.Runs, "event", "events"))}
+		return nil, &jobs.FieldError{Field: "max_runs", Message: fmt.Sprintf("it would never fire: it has published %s already", spoken.Count(known.Runs, "event", "events"))}
 	case spec.Paused:
 		return nil, nil
 	}
@@ -176,10 +176,10 @@ func neverFires(spec Spec, now time.Time) error {
 		within = ", within its start and end and without what it excludes"
 	}
 	rule := fmt.Sprintf("it would never fire: %q has no instant after %s%s", spec.Crontab, now.Format(time.RFC3339), within)
-	return &jobs.FieldError{Field: "crontab", Rule: rule}
+	return &jobs.FieldError{Field: "crontab", Message: rule}
 }
 
-func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.FutureJob, on jobs.Conflict) error {
+func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.FutureJob, on jobs.OnConflict) error {
 	if len(rows) == 0 {
 		return nil
 	}

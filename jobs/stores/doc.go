@@ -39,7 +39,7 @@
 //
 // Reschedule and PushBack find a row where it waits, not on its way: where they find none, enqueue, as ever. What is
 // enqueued in the store that a row goes to is the later word: the row that arrives ends there as replaced. If the row
-// there is due, the one that arrives is recorded on it as a request; see jobs.Conflict. Cancels and enqueues that come
+// there is due, the one that arrives is recorded on it as a request; see jobs.OnConflict. Cancels and enqueues that come
 // first to the store that a row goes to, and then to the one that it comes from, may miss it.
 //
 // Limits, places, paces and groups are those of each store. Two rows of a group whose keys are in different stores are not

@@ -22,7 +22,7 @@ func ExampleSet_ByKey() {
 		}
 		defer func() { _ = tx.Rollback() }()
 		// ... what the check is about
-		check := jobs.FutureJob{JobExec: "invoice.overdue", EntityName: "customer", EntityKey: customer, CheckAt: store.Client.After(72 * time.Hour)}
+		check := jobs.FutureJob{JobExec: "invoice.overdue", EntityName: "customer", EntityKey: customer, CheckAt: store.Client.FromNow(72 * time.Hour)}
 		if _, err := store.Client.Enqueue(ctx, tx, check); err != nil {
 			return err
 		}

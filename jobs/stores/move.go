@@ -184,7 +184,7 @@ func (m *mover) clock() any {
 
 // rows moves what waits, page by page.
 func (m *mover) rows(ctx context.Context) error {
-	from := firstAfter(m.source.Client.After(Margin))
+	from := firstAfter(m.source.Client.FromNow(Margin))
 	for {
 		page, err := m.source.rowsAfter(ctx, from, m.what.Field)
 		if err != nil || len(page) == 0 {
@@ -199,7 +199,7 @@ func (m *mover) rows(ctx context.Context) error {
 
 // schedules moves the recurring schedules, but for those whose row is near its slot.
 func (m *mover) schedules(ctx context.Context) error {
-	near := m.source.Client.After(Margin)
+	near := m.source.Client.FromNow(Margin)
 	for last := ""; ; {
 		page, err := m.source.schedulesAfter(ctx, last)
 		if err != nil || len(page) == 0 {

@@ -87,9 +87,9 @@ func Open(cfg Config) (*Spool, error) {
 	}
 	switch {
 	case cfg.Grid.Width()%time.Minute != 0:
-		return nil, &jobs.FieldError{Field: "width", Rule: "must be whole minutes, like the names of the folders"}
+		return nil, &jobs.FieldError{Field: "width", Message: "must be whole minutes, like the names of the folders"}
 	case cfg.Dir == "":
-		return nil, &jobs.FieldError{Field: "dir", Rule: "must be set, by --dir DIRECTORY or by spool.dir in the configuration"}
+		return nil, &jobs.FieldError{Field: "dir", Message: "must be set, by --dir DIRECTORY or by spool.dir in the configuration"}
 	}
 	var err error
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
@@ -114,11 +114,11 @@ func (s *Spool) Add(name string, content []byte, at time.Time) (time.Time, error
 	slot := grid.Later(s.cfg.Grid.Ceil(at), s.cfg.Grid.Next(now))
 	switch {
 	case badName(name):
-		return slot, &jobs.FieldError{Field: "name", Rule: nameRule}
+		return slot, &jobs.FieldError{Field: "name", Message: nameRule}
 	case !bytes.HasPrefix(content, []byte("#!")) && bytes.IndexByte(content, 0) < 0:
-		return slot, &jobs.FieldError{Field: "content", Rule: "must be a program, or a script that begins with #!"}
+		return slot, &jobs.FieldError{Field: "content", Message: "must be a program, or a script that begins with #!"}
 	case slot.Sub(now) > Horizon:
-		return slot, &jobs.FieldError{Field: "at", Rule: "must be within " + spoken.Duration(Horizon) + " from now"}
+		return slot, &jobs.FieldError{Field: "at", Message: "must be within " + spoken.Duration(Horizon) + " from now"}
 	}
 	if err := s.place(filepath.Join(s.cfg.Dir, slotName(slot), name), content); err != nil {
 		return slot, fmt.Errorf("add %s to slot %s: %w", name, slot.Format(time.RFC3339), err)

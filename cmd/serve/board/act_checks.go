@@ -71,7 +71,7 @@ func (c Cancel) target() string {
 
 func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if c.ItemKey != "" && c.JobExec == "" {
-		return plan, &jobs.FieldError{Field: "item_key", Rule: "needs job_exec"}
+		return plan, &jobs.FieldError{Field: "item_key", Message: "needs job_exec"}
 	}
 	if c.JobExec == schedule.JobExec {
 		return plan, p.ofSchedule(c.EntityKey)
@@ -118,13 +118,13 @@ func (m Reschedule) key() jobs.Key {
 
 func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if m.JobExec == "" {
-		return plan, &jobs.FieldError{Field: "job_exec", Rule: "must be given"}
+		return plan, &jobs.FieldError{Field: "job_exec", Message: "must be given"}
 	}
 	if m.JobExec == schedule.JobExec {
 		return plan, p.ofSchedule(m.EntityKey)
 	}
 	if m.At.IsZero() {
-		return plan, &jobs.FieldError{Field: "at", Rule: "must be an instant such as 2006-01-02T15:04:05Z"}
+		return plan, &jobs.FieldError{Field: "at", Message: "must be an instant such as 2006-01-02T15:04:05Z"}
 	}
 	if err := cmp.Or(checkInstant("at", m.At), admin.New(p.client).ValidateDue(m.At)); err != nil {
 		return plan, err
@@ -191,7 +191,7 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		return plan, p.ofFailedSchedule(a.EntityKey)
 	}
 	if f.Limit < 1 || f.Limit > maxRetry {
-		return plan, &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxRetry)}
+		return plan, &jobs.FieldError{Field: "limit", Message: fmt.Sprintf("must be 1 to %d", maxRetry)}
 	}
 	if err := cmp.Or(checkWords(a.JobExec, a.EntityName, a.EntityKey), checkInstant("since", a.Since), checkInstant("at", a.At)); err != nil {
 		return plan, err

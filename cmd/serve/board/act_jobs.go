@@ -128,7 +128,7 @@ var modes = map[slots.Mode]string{
 func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	does, known := modes[c.Mode]
 	if !known {
-		return plan, &jobs.FieldError{Field: "mode", Rule: "must be run, defer or expire"}
+		return plan, &jobs.FieldError{Field: "mode", Message: "must be run, defer or expire"}
 	}
 	if err := checkWords(c.Job); err != nil {
 		return plan, err

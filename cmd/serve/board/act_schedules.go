@@ -39,7 +39,7 @@ const maxBackfill = 100_000
 
 func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if a.From.IsZero() || !a.From.Before(a.To) {
-		return plan, &jobs.FieldError{Field: "from", Rule: "must be an instant before to"}
+		return plan, &jobs.FieldError{Field: "from", Message: "must be an instant before to"}
 	}
 	s, err := p.store.Get(ctx, p, a.ID)
 	if err != nil {

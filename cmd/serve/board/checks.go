@@ -68,7 +68,7 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 		return History{}, err
 	}
 	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
-		return History{}, &jobs.FieldError{Field: "outcome", Rule: "there is no such outcome"}
+		return History{}, &jobs.FieldError{Field: "outcome", Message: "there is no such outcome"}
 	}
 	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey, f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
@@ -110,7 +110,7 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 		return Waiting{}, err
 	}
 	if f.Skip < 0 || f.Skip > maxSkip {
-		return Waiting{}, &jobs.FieldError{Field: "skip", Rule: fmt.Sprintf("must be 0 to %d", maxSkip)}
+		return Waiting{}, &jobs.FieldError{Field: "skip", Message: fmt.Sprintf("must be 0 to %d", maxSkip)}
 	}
 	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano), f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.Skip))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
@@ -141,7 +141,7 @@ func checkPage(limit *int) error {
 		*limit = defaultPage
 	}
 	if *limit < 1 || *limit > maxPage {
-		return &jobs.FieldError{Field: "limit", Rule: fmt.Sprintf("must be 1 to %d", maxPage)}
+		return &jobs.FieldError{Field: "limit", Message: fmt.Sprintf("must be 1 to %d", maxPage)}
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func checkPage(limit *int) error {
 // checkText refuses what no name or key can be.
 func checkText(field, text string) error {
 	if text == "" || len(text) > maxText || strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
-		return &jobs.FieldError{Field: field, Rule: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL", maxText)}
+		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL", maxText)}
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func checkText(field, text string) error {
 // checkInstant refuses what no check can be asked for, and neither JSON nor PostgreSQL may have; zero: it was left out.
 func checkInstant(field string, at time.Time) error {
 	if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max)) {
-		return &jobs.FieldError{Field: field, Rule: fmt.Sprintf("must be from %s to %s", grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
+		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be from %s to %s", grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
 	}
 	return nil
 }

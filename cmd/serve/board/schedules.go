@@ -22,7 +22,7 @@ func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (
 		return Schedules{}, err
 	}
 	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
-		return Schedules{}, &jobs.FieldError{Field: "state", Rule: "must be active, paused or ended"}
+		return Schedules{}, &jobs.FieldError{Field: "state", Message: "must be active, paused or ended"}
 	}
 	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {

@@ -50,7 +50,7 @@ func readPatch(r *http.Request) (map[string]any, error) {
 		return nil, err
 	}
 	if problem := payload.Problem(text, math.MaxInt); problem != "" {
-		return nil, &jobs.FieldError{Field: "payload", Rule: problem}
+		return nil, &jobs.FieldError{Field: "payload", Message: problem}
 	}
 	v, err := readAny(text)
 	if err != nil {

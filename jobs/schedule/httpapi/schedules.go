@@ -90,7 +90,7 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
 // sameID refuses to give a schedule another id.
 func sameID(given, id string) (string, error) {
 	if given != "" && given != id {
-		return "", &jobs.FieldError{Field: "id", Rule: "a schedule keeps its id: leave it out, or give that of the path"}
+		return "", &jobs.FieldError{Field: "id", Message: "a schedule keeps its id: leave it out, or give that of the path"}
 	}
 	return id, nil
 }
