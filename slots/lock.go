@@ -42,9 +42,9 @@ func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 }
 
 func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
-	wait, patient := server.LockTimeout, u.waited && rd.run.patience.Try()
+	wait, patient := server.LockTimeout, u.waited && rd.run.writing.patience.Try()
 	if patient {
-		defer rd.run.patience.Leave()
+		defer rd.run.writing.patience.Leave()
 		wait = patientFor
 	}
 	return rd.beginningRow(u, wait, patient).Send(ctx, tx)

@@ -17,12 +17,12 @@ import (
 
 // recordLocked takes up what somebody else had locked. One claim at a time waits for the first of its rows.
 func (r *run) recordLocked(c *claim) (locked []row.Outcome, err error) {
-	if r.patience.Try() {
-		defer r.patience.Leave()
+	if r.writing.patience.Try() {
+		defer r.writing.patience.Leave()
 		return r.recordApart(c, c.locked, patientFor)
 	}
-	r.writers <- struct{}{}
-	defer r.writers.Leave()
+	r.writing.writers <- struct{}{}
+	defer r.writing.writers.Leave()
 	return r.recordApart(c, c.locked, server.LockTimeout)
 }
 
@@ -78,7 +78,7 @@ func (r *run) recordTogether(c *claim, batch []row.Outcome, wait time.Duration) 
 		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errAgain))
 	}
 	err = r.server.Retry(r.work, waits, func() error {
-		sent := lost{part: r.parts.Add(1)}
+		sent := lost{part: r.writing.parts.Add(1)}
 		err := pgsql.InTx(r.work, r.server.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
 			if free, busy, err = r.lockFree(tx, batch, wait); err != nil {

@@ -14,15 +14,6 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-const (
-	// slowWrite is what a record takes at the most before the next ones are made smaller, down to minWrite rows, so that
-	// the locks on a server under pressure are short.
-	slowWrite = 500 * time.Millisecond
-	minWrite  = 20
-	// waryFor is how long a run looks first what is locked, once it has waited in vain for a lock.
-	waryFor = 5 * time.Second
-)
-
 // slotBegun is the state of the error of a fence whose record was on its way over a boundary.
 const slotBegun = "PS004"
 
@@ -36,7 +27,7 @@ func (r *run) record(c *claim, batch []row.Outcome, ends bool) (locked []row.Out
 	}
 	row.Sort(batch)
 	for len(batch) > 0 && err == nil {
-		n := fitting(batch[:min(len(batch), int(r.write.Load()))])
+		n := fitting(batch[:min(len(batch), r.writing.size())])
 		var rest []row.Outcome
 		rest, err = r.recordSome(c, batch[:n], ends && n == len(batch) && len(locked) == 0)
 		locked, batch = append(locked, rest...), batch[n:]
@@ -59,32 +50,22 @@ func fitting(batch []row.Outcome) int {
 }
 
 func (r *run) recordSome(c *claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
-	r.writers <- struct{}{}
-	defer r.writers.Leave()
-	if until := r.wary.Load(); until != nil && elapsed.Now().Before(*until) || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
+	r.writing.writers <- struct{}{}
+	defer r.writing.writers.Leave()
+	if r.writing.isWary() || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return r.recordApart(c, batch, server.LockTimeout)
 	}
 	began := elapsed.Now()
 	err = r.recordAll(c, batch, ends)
 	switch {
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
-		r.wary.Store(new(elapsed.Now().Add(waryFor)))
+		r.writing.beWary()
 		return r.recordFree(c, batch, server.LockTimeout)
 	case pgsql.HasState(err, slotBegun) || r.refuses(err):
 		return r.recordFree(c, batch, server.LockTimeout)
 	}
-	r.adaptWrite(time.Since(began))
+	r.writing.adapt(time.Since(began))
 	return nil, err
-}
-
-// adaptWrite halves what is recorded at once when that was slow, and doubles it, up to a page, when it was quick.
-func (r *run) adaptWrite(took time.Duration) {
-	switch n := r.write.Load(); {
-	case took > slowWrite:
-		r.write.Store(max(n/2, min(minWrite, int64(r.cfg.Page))))
-	case took < slowWrite/4:
-		r.write.Store(min(2*n, int64(r.cfg.Page)))
-	}
 }
 
 // recordAll records outcomes straight, in one message.
@@ -95,7 +76,7 @@ func (r *run) recordAll(c *claim, batch []row.Outcome, ends bool) error {
 	m.Do(r.server.WaitForLocks(server.LockTimeout))
 	r.message(&m, c, batch, &n)
 	m.Do(r.server.WaitForLocks(server.OwnTimeout))
-	part := r.parts.Add(1)
+	part := r.writing.parts.Add(1)
 	m.Add(pgsql.ClaimFence.In(r.schema), []any{r.slot, c.Token, part, ends, r.movesTo(batch)}, server.Nothing)
 	if ends && c.leaves {
 		m.Add(pgsql.SlotUnsettle.In(r.schema), []any{r.slot}, server.Nothing)

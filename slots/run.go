@@ -56,17 +56,13 @@ type run struct {
 	workers     permit.Semaphore // checks at once
 	connections permit.Semaphore // checks with a transaction at once
 	readers     permit.Semaphore // claims and reads at once
-	writers     permit.Semaphore // records at once
-	patience    permit.Semaphore // whoever waits for a lock that is never free when somebody looks
 	session     session.Session
 	leases      *lease.Keeper
-	going       atomic.Int64              // claims that are worked on
-	memory      memory                    // rows in memory, but for those that wait for somebody's lock
-	parts       atomic.Int64              // numbers of what is recorded; see prescient.fence
-	wary        atomic.Pointer[time.Time] // local monotonic instant until which records look first what is locked; nil: they do not
-	write       atomic.Int64              // rows that are recorded at once
-	wake        chan struct{}             // something has changed for the goroutine of do
-	closed      atomic.Bool               // the last record has closed the slot
+	going       atomic.Int64 // claims that are worked on
+	memory      memory       // rows in memory, but for those that wait for somebody's lock
+	writing     *writing
+	wake        chan struct{} // something has changed for the goroutine of do
+	closed      atomic.Bool   // the last record has closed the slot
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes []*lane           // of them; only the goroutine of do uses it
@@ -78,13 +74,13 @@ type run struct {
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{
 		Runner: r, slot: slot, sel: sel,
-		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections), readers: make(permit.Semaphore, 1), writers: make(permit.Semaphore, 2), patience: make(permit.Semaphore, 1),
+		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections), readers: make(permit.Semaphore, 1),
 		wake: make(chan struct{}, 1), order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
 	n.session = session.Session{
 		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Clock: n.clock,
 	}
-	n.write.Store(int64(r.cfg.Page))
+	n.writing = newWriting(r.cfg.Page)
 	n.stop, n.halt = context.WithCancelCause(ctx)
 	n.report = &report{cfg: &r.cfg, ctx: n.stop, result: Result{Slot: slot, Kind: sel.kind}}
 	n.leases = lease.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))

@@ -25,7 +25,7 @@ func (r *run) message(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Ta
 
 // messageTx adds to a check's own transaction what records its outcomes, and the fence. ours: its connection is of the runner's pool.
 func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally) (part int64) {
-	part = r.parts.Add(1)
+	part = r.writing.parts.Add(1)
 	if len(outcomes) == 1 {
 		r.server.Unhurried(m, server.LockTimeout)
 		own := append(append([]any{transaction}, ofRow(c, server.LockTimeout, r.cfg.Lease)...), ours)
@@ -49,7 +49,7 @@ func (r *run) messageTx(m *pgsql.Message, c *claim, outcomes []row.Outcome, tran
 func (r *run) statements(m *pgsql.Message, c *claim, batch []row.Outcome, n *row.Tally) {
 	if len(batch) <= few {
 		for i := range batch {
-			r.recordRow(m, c, &batch[i], r.parts.Add(1), shared, n)
+			r.recordRow(m, c, &batch[i], r.writing.parts.Add(1), shared, n)
 		}
 		return
 	}
@@ -160,7 +160,7 @@ func counts(n *row.Tally) func(row *sql.Rows) error {
 // which are the parameters by which every statement names its rows.
 func (r *run) which(c *claim, batch []row.Outcome) []any {
 	ids := idsOf(batch)
-	return []any{r.slot, c.Token, r.parts.Add(1), numbersOf(batch), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	return []any{r.slot, c.Token, r.writing.parts.Add(1), numbersOf(batch), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
 }
 
 func idsOf(batch []row.Outcome) []int64 {
