@@ -35,8 +35,7 @@ type claim struct {
 	done   bool // its last row is recorded
 	leaves bool // rows were left in the slot by decision
 	undone bool // rows were not checked, and are others' to check
-	kept   int64
-	bytes  int64 // of them
+	kept   footprint
 	waits  waiting
 	read   time.Time      // local monotonic instant at which they were read
 	left   map[int64]bool // rows that stay in the slot for the time being though they were read

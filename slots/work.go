@@ -55,7 +55,7 @@ func (c *claim) over() bool { return c.done || c.undone || c.ctx.Err() != nil }
 func (r *run) drop(c *claim) {
 	c.end(context.Cause(c.ctx))
 	c.Release()
-	r.land(c, c.kept)
+	r.land(c, c.kept.rows)
 	r.hold(c, waiting{})
 	r.enqueue(c, -c.queued.Load())
 	if c.done {
@@ -67,7 +67,7 @@ func (r *run) drop(c *claim) {
 // pause waits for those who have locked rows of a claim, or places for its checks. What is locked no longer counts as
 // rows that the run works on, and takes no place of anybody's.
 func (r *run) pause(c *claim) {
-	r.land(c, c.kept)
+	r.land(c, c.kept.rows)
 	r.giveUp(c)
 	wait := c.vigil.next()
 	c.vigil.tell(r, c)
@@ -76,9 +76,12 @@ func (r *run) pause(c *claim) {
 	}
 }
 
+// footprint is what rows of a claim take in memory.
+type footprint struct{ rows, bytes int64 }
+
 // keep counts rows that are in memory, until they land.
 func (r *run) keep(c *claim, rows, bytes int64) {
-	c.kept, c.bytes = c.kept+rows, c.bytes+bytes
+	c.kept.rows, c.kept.bytes = c.kept.rows+rows, c.kept.bytes+bytes
 	c.lane.load.kept.Add(rows)
 	if !c.lane.spec.Own {
 		r.memory.rows.Add(rows)
@@ -87,8 +90,8 @@ func (r *run) keep(c *claim, rows, bytes int64) {
 }
 
 func (r *run) land(c *claim, rows int64) {
-	if rows = min(rows, c.kept); rows > 0 {
-		r.keep(c, -rows, -c.bytes*rows/c.kept)
+	if rows = min(rows, c.kept.rows); rows > 0 {
+		r.keep(c, -rows, -c.kept.bytes*rows/c.kept.rows)
 		r.changed()
 	}
 }
