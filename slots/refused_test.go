@@ -218,10 +218,11 @@ func TestARequestWhoseNewRowIsSuppressedIsAnErrorOfItsRow(t *testing.T) {
 
 // A number takes ten bytes and is 131 kB long as a text.
 const enormous = `
-	alter domain prescient.payload drop constraint payload_size;
+	alter domain prescient.payload drop constraint payload_is_at_most_1048576_bytes_as_text;
 	update prescient.future_job f set payload = (select jsonb_agg(n) from (select 1e131071 as n from generate_series(1, 8300)) as n)
 	where f.entity_key = '7';
-	alter domain prescient.payload add constraint payload_size check (octet_length(value::text) <= 1048576) not valid`
+	alter domain prescient.payload
+		add constraint payload_is_at_most_1048576_bytes_as_text check (octet_length(value::text) <= 1048576) not valid`
 
 func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
@@ -255,5 +256,33 @@ func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
 	}
 	if n := w.count(`select count(*) from prescient.future_job_history where entity_key = '7' and outcome = 'failed'`); n != 1 {
 		t.Errorf("%d rows have failed", n)
+	}
+}
+
+// The group has rows in several claims. The call for it reads all of them.
+func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	const rows = 12
+	w := setup(t)
+	var c calls
+	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		for _, job := range batch {
+			c.add(job)
+		}
+		return make([]jobs.Result, len(batch)), nil
+	})
+	var list []jobs.FutureJob
+	for n := range rows {
+		list = append(list, jobs.FutureJob{JobExec: "job", EntityKey: fmt.Sprint(n)})
+	}
+	w.enqueueList(slot(1), list...)
+	w.db.MustExec(enormous)
+	result := w.run(slot(1), func(c *slots.Config) { c.Page, c.Lease = 3, time.Minute })
+	if result.State != slots.StateDone || result.Failed != 1 || result.Finished != rows-1 {
+		t.Errorf("%+v", result)
+	}
+	w.checkCalls(&c, "none")
+	if len(c.of) != rows-1 {
+		t.Errorf("the function was called for %d rows", len(c.of))
 	}
 }
