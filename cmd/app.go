@@ -149,12 +149,11 @@ func (a *App) root() *cobra.Command {
 	versionFlag(root)
 	root.CompletionOptions.DisableDefaultCmd = true // see install completion
 	root.InitDefaultHelpFlag()                      // else what follows --help would be taken for its value
-	root.AddCommand(
-		newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newSpool(a),
-		newStatus(a), newWhy(a), newPlan(a), newDoctor(a),
-		newJobs(a), newSlots(a), newSchedules(a), newEvents(a), newStores(a),
-		newMigrate(a), newInstall(a), newConfig(a), newDevDB(a), newFlagsTopic(),
-	)
+	addGroup(root, "Run", newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newSpool(a))
+	addGroup(root, "Look", newStatus(a), newWhy(a), newPlan(a), newDoctor(a))
+	addGroup(root, "Read and change", newJobs(a), newSchedules(a), newSlots(a), newEvents(a), newStores(a))
+	addGroup(root, "Set up", newMigrate(a), newInstall(a), newConfig(a), newDevDB(a))
+	root.AddCommand(newFlagsTopic())
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
 	}

@@ -64,31 +64,56 @@ An instant on stdout is in UTC.`,
 	}
 }
 
-// help prints the page of a command, as wide as the terminal.
-func (a *App) help(c *cobra.Command, _ []string) {
-	width := min(cmp.Or(a.width(), narrow), readableWidth)
-	_, err := io.WriteString(a.Out, fill(cmp.Or(c.Long, c.Short), width)+"\n\n")
-	a.unhelped = cmp.Or(err, usage(a.Out, c, width))
+// addGroup adds commands to the root, which help lists together below a title.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, c := range commands {
+		c.GroupID = title
+	}
+	root.AddCommand(commands...)
 }
 
-// usage prints how a command is used.
-func usage(w io.Writer, c *cobra.Command, width int) error {
+// help prints the page of a command, as wide as the terminal: how it is used, examples, and then what it does. Exit codes
+// come last.
+func (a *App) help(c *cobra.Command, _ []string) {
+	width := min(cmp.Or(a.width(), narrow), readableWidth)
+	long, codes := strings.CutSuffix(c.Long, codesHelp)
+	long = strings.TrimSpace(strings.TrimPrefix(long, c.Short+"."))
 	var b strings.Builder
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "Usage:\n  %s COMMAND\n\nCommands:\n", c.CommandPath())
-		list(&b, c.Commands(), (*cobra.Command).IsAvailableCommand, width)
-	} else if c.Runnable() {
-		fmt.Fprintf(&b, "Usage:\n  %s\n\n", c.UseLine())
+	b.WriteString(fill(c.Short+".", width) + "\n\n")
+	usage(&b, c, width)
+	if long != "" {
+		b.WriteString(fill(long, width) + "\n\n")
 	}
-	if c.HasHelpSubCommands() {
-		b.WriteString("Topics:\n")
-		list(&b, c.Commands(), (*cobra.Command).IsAdditionalHelpTopicCommand, width)
+	usageOfFlags(&b, c, width)
+	if codes {
+		b.WriteString("\n" + fill(codesHelp, width) + "\n")
+	}
+	_, a.unhelped = io.WriteString(a.Out, b.String())
+}
+
+// usage writes how a command is used, with examples, and the commands below it.
+func usage(b *strings.Builder, c *cobra.Command, width int) {
+	switch {
+	case c.HasAvailableSubCommands():
+		fmt.Fprintf(b, "Usage:\n  %s COMMAND\n\n", c.CommandPath())
+	case c.Runnable():
+		fmt.Fprintf(b, "Usage:\n  %s\n\n", c.UseLine())
 	}
 	if c.HasExample() {
-		fmt.Fprintf(&b, "Examples:\n%s\n\n", c.Example)
+		fmt.Fprintf(b, "Examples:\n%s\n\n", c.Example)
 	}
+	for _, g := range c.Groups() {
+		list(b, g.Title, c.Commands(), func(sub *cobra.Command) bool { return sub.IsAvailableCommand() && sub.GroupID == g.ID }, width)
+	}
+	list(b, "Commands", c.Commands(), func(sub *cobra.Command) bool { return sub.IsAvailableCommand() && sub.GroupID == "" }, width)
+	list(b, "Topics", c.Commands(), (*cobra.Command).IsAdditionalHelpTopicCommand, width)
+}
+
+// usageOfFlags writes the flags of a command, and where there is more help.
+func usageOfFlags(b *strings.Builder, c *cobra.Command, width int) {
 	if flags := own(c); flags.HasAvailableFlags() {
-		fmt.Fprintf(&b, "Flags:\n%s\n", flags.FlagUsagesWrapped(width))
+		fmt.Fprintf(b, "Flags:\n%s\n", flags.FlagUsagesWrapped(width))
 	}
 	root := c.Root().CommandPath()
 	if c.HasAvailableSubCommands() {
@@ -97,18 +122,24 @@ func usage(w io.Writer, c *cobra.Command, width int) error {
 	if c.Name() != flagsTopic {
 		b.WriteString(fill(fmt.Sprintf("%q tells about the flags that every command has.", root+" help "+flagsTopic), width) + "\n")
 	}
-	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
-	return err
 }
 
-// list prints commands with what they do.
-func list(b *strings.Builder, commands []*cobra.Command, which func(*cobra.Command) bool, width int) {
+// list writes the commands that are chosen, with what they do, below a title.
+func list(b *strings.Builder, title string, commands []*cobra.Command, chosen func(*cobra.Command) bool, width int) {
+	begun := false
 	for _, c := range commands {
-		if which(c) {
-			b.WriteString(fill(fmt.Sprintf("  %-*s  %s", c.NamePadding(), c.Name(), c.Short), width) + "\n")
+		if !chosen(c) {
+			continue
 		}
+		if !begun {
+			b.WriteString(title + ":\n")
+			begun = true
+		}
+		b.WriteString(fill(fmt.Sprintf("  %-*s  %s", c.NamePadding(), c.Name(), c.Short), width) + "\n")
 	}
-	b.WriteByte('\n')
+	if begun {
+		b.WriteByte('\n')
+	}
 }
 
 // own is the flags of a command and of its group; on the page of flags, those that every command has.
