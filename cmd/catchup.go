@@ -99,7 +99,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 			return err
 		}
 		view, err := a.catchUp(ctx, db, runner, bars, o)
-		return cmp.Or(errors.Join(err, printCaught(a, view)), a.cannotRun(ctx, db, runner.Now(), view.results(), allNews))
+		return cmp.Or(errors.Join(err, printCaught(a, view)), a.cannotRun(ctx, db, runner.Now(), view.results(), a.newsOfCatchUp(ctx, db, runner.Now())))
 	}
 	if o.dryRun {
 		return stoppedBy(ctx, a.withChecks(ctx, work))

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -166,6 +167,26 @@ func splitBy(names []string, is func(name string) (bool, error)) (with, without 
 
 // allNews is isNews of a command that an operator types.
 func allNews(*jobs.Client, string) (bool, error) { return true, nil }
+
+// newsOfCatchUp is isNews of catch-up. At a terminal, and with a level of the log, every job is news. In the mail of cron
+// a job is news once a day (UTC).
+func (a *App) newsOfCatchUp(ctx context.Context, db *sqlx.DB, now time.Time) isNews {
+	if !a.quiet {
+		return allNews
+	}
+	return func(_ *jobs.Client, job string) (fresh bool, err error) {
+		err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+			names := []string{}
+			err := tx.SelectContext(ctx, &names, pgsql.JobTell.In(a.schema()), job, now.UTC().Format(time.DateOnly))
+			fresh = len(names) > 0
+			return err
+		})
+		if err != nil {
+			return false, fmt.Errorf("record that job %s was named: %w", job, err)
+		}
+		return fresh, nil
+	}
+}
 
 // newsOfRun is isNews of run, whose log cron mails: the same rows would be mailed in every slot. A job is news if its
 // first slot with rows was not left open before. In the first slot of a UTC day each job is.

@@ -136,7 +136,7 @@ on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slo
     prescient.job_place, prescient.job_pace, prescient.schedule, prescient.schedule_drop
 to prescient_runner;
 grant insert, update on prescient.slot_run to prescient_runner;
-grant update (registered_at, sla) on prescient.job to prescient_runner;
+grant update (registered_at, sla, told_on) on prescient.job to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
 grant update (since, store, draining_since, draining_by, mover) on prescient.setting to prescient_operator;

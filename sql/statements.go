@@ -96,6 +96,7 @@ var (
 	JobNumbers            = file("job_numbers")
 	JobRegister           = file("job_register")
 	JobPause              = file("job_pause")
+	JobTell               = file("job_tell")
 	JobPaused             = file("job_paused")
 	JobResume             = file("job_resume")
 	JobShow               = file("job_show")

@@ -71,6 +71,7 @@ create table prescient.job (
     paused_by prescient.label,
     registered_at timestamptz,
     sla interval,
+    told_on date,
     constraint job_pkey primary key (job),
     -- Every enqueue, cancel and reschedule finds its job by name.
     constraint job_name_key unique (name),
@@ -82,6 +83,7 @@ create table prescient.job (
 comment on table prescient.job is 'the number of each job_exec that was ever enqueued, paused or registered; a name keeps its number for ever';
 comment on column prescient.job.paused_at is 'since when runs claim no rows of the job; null: it is not paused';
 comment on column prescient.job.registered_at is 'when a run last registered the job, to the hour; null: never';
+comment on column prescient.job.told_on is 'the day (UTC) on which the log of a catch-up last named the job, whose rows it left; null: never';
 comment on column prescient.job.sla is 'how long after its slot a check may begin at the latest, as the last run registered it; null: no SLA';
 
 -- The values of a row's columns. They are domains, because every statement that writes a row reads the checks of the
