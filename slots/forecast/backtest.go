@@ -15,24 +15,24 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Tested is how good forecasts of the past would have been.
+// Tested says how good forecasts of the past would have been.
 type Tested struct {
 	From, To time.Time // the slots, up to but not including To
 	Lead     time.Duration
 	Rows     Errors     // of all rows of a slot
-	Took     Errors     // of its run time
-	Jobs     []JobError // in the order of their names
+	Took     Errors     // of the run time of a slot
+	Jobs     []JobError // sorted by name
 	Slots    []TestedSlot
-	Notes    []string // in what way it is less than it could be
+	Notes    []string // what limits the result
 }
 
-// JobError is how good the forecasts of the rows of a job would have been.
+// JobError says how good the forecasts of a job's rows would have been.
 type JobError struct {
 	JobExec string
 	Errors
 }
 
-// TestedSlot is what would have been told of a slot, and what happened. Took is 0 where nobody can tell.
+// TestedSlot holds the forecast for a slot, and what happened. Took is 0 if it is unknown.
 type TestedSlot struct {
 	Slot               time.Time
 	Rows, ExpectedRows int64
@@ -40,17 +40,18 @@ type TestedSlot struct {
 	Learned            int // slots that the run time was learned from
 }
 
-// Errors are the relative errors of forecasts: of slots where something happened, what was told less what happened, without its sign, as
-// a part of the latter.
+// Errors holds the relative errors of forecasts, over slots in which something happened. A relative
+// error is the absolute difference between forecast and actual, divided by the actual.
 type Errors struct {
 	Slots int
-	// Median and P90 are 0 where Slots is.
+	// Median and P90 are 0 if Slots is.
 	Median, P90 float64
-	// Sum is the sum of all errors as a part of the sum of what happened: large slots count more.
+	// Sum is the sum of all absolute errors, divided by the sum of all actual values: large slots
+	// count more.
 	Sum float64
 }
 
-// errors of one kind, as they are collected.
+// collected holds errors of one kind while a backtest collects them.
 type collected struct {
 	parts       []float64
 	off, happen float64
@@ -73,16 +74,17 @@ func (c *collected) errors() Errors {
 	return Errors{n, c.parts[n/2], c.parts[min(n*9/10, n-1)], c.off / c.happen}
 }
 
-// backtestSample is how many times the blocks of a forecast are read.
+// backtestSample is how many times as many blocks a backtest reads as a forecast.
 const backtestSample = 10
 
-// Backtest forecasts the slots of that long ago until now, each so long before it, from what was known then, and compares that
-// with what happened. It begins with those that could be made on the second day of the ledger. What waited then is told by history and by the traces of
-// what waits.
+// Backtest forecasts the slots of the last back, each lead before it, from what was known then. It
+// compares the forecasts with what happened. The first slot is one that could be forecast on the
+// second day of the ledger. History, and the timelines of waiting rows, tell which rows waited
+// then.
 func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested, error) {
 	cfg.Sample = backtestSample * cmp.Or(cfg.Sample, defaultSample)
 	if back <= 0 || lead < 0 {
-		return Tested{}, fmt.Errorf("backtest: %s back, %s ahead: the one must be positive, and the other not negative", back, lead)
+		return Tested{}, fmt.Errorf("backtest: %s back, %s ahead: the first must be positive, and the second not negative", back, lead)
 	}
 	r, err := cfg.reader(ctx)
 	if err != nil {
@@ -94,7 +96,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested
 		begin := r.from.Add(-lookBack * day)
 		if most := r.grid.Add(r.to, -mostTested); begin.Before(most) {
 			begin = most
-			r.notes = append(r.notes, fmt.Sprintf("It knows the past from %s on: more than %d slots are not looked at.", begin.Format(time.RFC3339), mostTested))
+			r.notes = append(r.notes, fmt.Sprintf("It knows the past from %s on: it reads at most %d slots.", begin.Format(time.RFC3339), mostTested))
 		}
 		list, err := r.readLedger(ctx, tx, [][2]time.Time{{begin, r.to}})
 		if err != nil {
@@ -113,16 +115,16 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested
 	return r.backtest(stagesOf(lives, lead), lead), nil
 }
 
-// mostTested is how many slots of the past a backtest reads.
+// mostTested bounds the slots of the past that a backtest reads.
 const mostTested = 30_000
 
-// staged is what is known of the rows of a job in a slot of the past, of a sample.
+// staged holds the stage of a sample of a job's rows in a slot of the past.
 type staged struct {
 	slot time.Time
 	stage
 }
 
-// stagesOf returns the stages of each job, in the order of slots.
+// stagesOf returns the stages of each job, sorted by slot.
 func stagesOf(lives []life, lead time.Duration) map[string][]staged {
 	stages := map[string][]staged{}
 	for job, c := range curvesOf(lives) {
@@ -140,7 +142,7 @@ func stagesOf(lives []life, lead time.Duration) map[string][]staged {
 	return stages
 }
 
-// window adds up the stages that were over at an instant, of lookBack days, as that moves on.
+// window is a moving sum of the stages that were over at an instant, over lookBack days.
 type window struct {
 	list       []staged
 	first, end int
@@ -162,8 +164,8 @@ func (w *window) add(s staged, sign float64) {
 	w.byHour[s.slot.UTC().Hour()].add(s.stage, sign)
 }
 
-// shares are those of a slot, as far as they were known. The traces of rows that go on for ever do not go back far; where they tell
-// nothing from then, what came later counts.
+// shares returns the shares of a slot, as far as they were known. Timelines of rows that never end
+// do not go back far. If they tell nothing from then, later stages count.
 func (w *window) shares(slot time.Time) shares {
 	if w.all.run+w.all.waited > 0 {
 		return sharesOf(w.byHour[slot.Hour()], w.all)
@@ -252,7 +254,7 @@ func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Tested
 	return t
 }
 
-// jobs returns the jobs that a slot has had rows of, or might have had.
+// jobs returns the jobs that had rows in a slot, or might have had some.
 func (r *reader) jobs(slot *ran, windows map[string]*window) map[string]bool {
 	names := map[string]bool{}
 	for job := range slot.rows {
@@ -267,8 +269,8 @@ func (r *reader) jobs(slot *ran, windows map[string]*window) map[string]bool {
 	return names
 }
 
-// would is how many rows of a job would have been told for a slot, and false where nobody can tell: it had rows, and nothing that
-// is left of them says when they came.
+// would returns the forecast of a job's rows for a slot. It returns false if it cannot know: the
+// slot had rows, and no remaining row says when they came.
 func (r *reader) would(known past, w *window, job string, slot *ran, now time.Time) (float64, bool) {
 	if job == schedule.JobExec {
 		return r.coming[slot.slot.Unix()].all, true
@@ -281,7 +283,7 @@ func (r *reader) would(known past, w *window, job string, slot *ran, now time.Ti
 	if s.run == 0 && slot.rows[job] > 0 {
 		return 0, false
 	}
-	each := 1.0 // how many rows one of the sample stands for
+	each := 1.0 // rows that one row of the sample stands for
 	if s.run > 0 {
 		each = slot.rows[job] / s.run
 	}

@@ -10,45 +10,47 @@ import (
 )
 
 const (
-	// perSlot and perRow are what opening and closing a slot, and reading and recording a row, take where nothing else is known.
+	// perSlot is the assumed time to open and close a slot, perRow to read and record a row. They
+	// count while nothing else is known.
 	perSlot = 20 * time.Millisecond
 	perRow  = 10 * time.Microsecond
-	// halfLife is after what time a slot of the past counts half.
+	// halfLife is the age at which a slot of the past counts half.
 	halfLife = 3 * day
 )
 
-// crew is who runs a slot: so many runners that do so many checks at once, each.
+// crew is the number of runners of a slot, and of workers in each.
 type crew struct{ runners, workers float64 }
 
-// cost is how long slots take: so much for the slot, and for each row of a job its share of the server's time, which is the
-// same for everybody, and of the time of its checks, which all workers share. By how much a job differs from that, since fewer
-// of its checks run at once perhaps, or it takes them in batches, is learned from the past.
+// cost predicts how long slots take. A slot takes a fixed time. Each row adds its share of the
+// server's time, which no worker shortens, and of its check's time, which all workers share. A
+// factor for each job is learned from the past: its checks may run fewer at once, or in batches.
 type cost struct {
 	slot    float64            // seconds
-	factor  map[string]float64 // of a job; 1: it takes what was assumed
-	check   map[string]float64 // seconds that a check of a row takes
+	factor  map[string]float64 // of a job; 1: as assumed
+	check   map[string]float64 // seconds for a check of a row
 	crew    crew               // the usual one
 	delay   time.Duration      // from a slot to its opening
 	learned int
 }
 
-// assumed is what a row takes of the run time of a slot.
+// assumed returns the assumed share of a row in the run time of a slot, in seconds.
 func assumed(check float64, c crew) float64 { return perRow.Seconds() + check/(c.runners*c.workers) }
 
-// row is how long a row of a job takes, in seconds, and how much of that is the time of its checks.
+// row returns how long a row of a job takes, in seconds, and the part of it that is check time.
 func (c cost) row(job string, by crew) (all, checks float64) {
 	factor := 1.0
 	if f, known := c.factor[job]; known {
 		factor = f
 	}
-	// Of a job that does not do half as many at once as there are workers, more of them do no more.
+	// If a job runs less than half as many checks at once as there are workers, more workers do not
+	// help it.
 	if c.crew.workers > 0 && factor > 2 && by.workers > c.crew.workers {
 		by.workers = c.crew.workers
 	}
 	return factor * assumed(c.check[job], by), factor * c.check[job] / (by.runners * by.workers)
 }
 
-// took is how long a slot takes, in seconds.
+// took returns how long a slot takes, in seconds.
 func (c cost) took(rows map[string]float64, by crew) float64 {
 	sum := c.slot
 	for job, n := range rows {
@@ -58,7 +60,8 @@ func (c cost) took(rows map[string]float64, by crew) float64 {
 	return sum
 }
 
-// done is after what time the last row of a job is done: jobs have their turns, so one with few rows is done early.
+// done returns the time in seconds until the last row of a job is done. Jobs take turns, so a job
+// with few rows is done early.
 func (c cost) done(rows map[string]float64, job string, by crew) float64 {
 	all, _ := c.row(job, by)
 	own, sum := rows[job]*all, c.slot
@@ -69,8 +72,8 @@ func (c cost) done(rows map[string]float64, job string, by crew) float64 {
 	return sum
 }
 
-// learn learns from the past what slots cost, by least squares of the relative errors, with the assumptions as a prior, so that
-// few slots are enough; slots that nothing explains count less.
+// learn learns the cost of slots from the past, by least squares of the relative errors. The
+// assumptions are a prior, so that few slots are enough. Slots that nothing explains count less.
 func learn(p past) cost {
 	c := cost{slot: perSlot.Seconds(), factor: map[string]float64{}, check: map[string]float64{}, crew: crew{1, slots.DefaultWorkers}}
 	c.meet(p)
@@ -93,7 +96,8 @@ func learn(p past) cost {
 	return c
 }
 
-// meet learns what the checks of each job take, and how late the slots of the last day were opened.
+// meet learns how long the checks of each job take, and how late the slots of the last day were
+// opened.
 func (c *cost) meet(p past) {
 	spent, rows := map[string]float64{}, map[string]float64{}
 	var delays []time.Duration
@@ -119,8 +123,9 @@ func (c *cost) meet(p past) {
 	}
 }
 
-// usualCrew is the one that half of the rows have had at the least: a slot with few is done before others take part. A slot counts
-// half a day later, and none for more than half of all others, so that who helped once is not counted on.
+// usualCrew returns the crew that at least half of the rows had: a slot with few rows is done
+// before other runners join. A slot half a day older counts half. No slot counts more than half of
+// all others, so that one helper is not counted on.
 func (p past) usualCrew() (by crew, ok bool) {
 	type turn struct {
 		crew
@@ -158,13 +163,13 @@ func (p past) usualCrew() (by crew, ok bool) {
 	return by, len(turns) > 0
 }
 
-// weightOf is what a slot counts, beside the last one.
+// weightOf returns the weight of a slot relative to the last one.
 func weightOf(slot, last time.Time) float64 {
 	return math.Exp2(-last.Sub(slot).Hours() / halfLife.Hours())
 }
 
-// sample returns what a slot of the past should have taken by the assumptions, and what it took. Column 0 is what it takes to
-// open and close it, the others are the jobs.
+// sample returns the time that a slot of the past should have taken by the assumptions, and the
+// time it took. Column 0 is the time to open and close it; the others are the jobs.
 func (c *cost) sample(r *ran, last time.Time, column map[string]int) (s sample, ok bool) {
 	if r.kind != slots.KindRun || r.took <= 0 || r.runners == 0 || r.workers == 0 || len(r.rows) == 0 {
 		return s, false

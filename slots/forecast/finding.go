@@ -22,10 +22,11 @@ type judge struct {
 	registry  *jobs.Registry
 }
 
-// findings returns what will go wrong: of slots that follow each other in which the same does, the worst.
+// findings returns what will go wrong. Of consecutive slots with the same problem, it returns the
+// worst.
 func (j *judge) findings() (list []Finding) {
 	type open struct {
-		at    int // in list
+		at    int // index in list
 		slot  int
 		worst float64
 	}
@@ -51,7 +52,7 @@ func (j *judge) findings() (list []Finding) {
 	return list
 }
 
-// violation is a finding of one slot, and how much it is over what it may be, as a factor.
+// violation is a finding of one slot, and the factor by which it is over its limit.
 type violation struct {
 	finding Finding
 	by      float64
@@ -84,7 +85,7 @@ func (j *judge) violations(s Slot) (list []violation) {
 	return list
 }
 
-// late is the violation of a bound on when the last row of a job is reached.
+// late returns a violation if the last row of a job is reached later than limit.
 func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limit time.Duration, what string) violation {
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
@@ -94,7 +95,7 @@ func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limi
 	}, job.Done.Seconds() / limit.Seconds()}
 }
 
-// begun tells how late runs begin, where that is a good part of a limit.
+// begun says how late runs begin, if that is a good part of a limit.
 func (j *judge) begun(limit time.Duration) string {
 	if j.cost.delay < limit/10 {
 		return ""
@@ -102,7 +103,8 @@ func (j *judge) begun(limit time.Duration) string {
 	return fmt.Sprintf("; runs of the last day began %s after their slots", spoken.About(j.cost.delay))
 }
 
-// deadline is how long after a slot rows of a job are dropped; 0: never. Of schedules it is the shortest there is in the slot.
+// deadline returns how long after a slot rows of a job are dropped; 0: never. For schedules it is
+// the shortest deadline in the slot.
 func (j *judge) deadline(s Slot, job string) time.Duration {
 	if job == schedule.JobExec {
 		return j.deadlines[s.Slot.Unix()]
@@ -116,7 +118,7 @@ func (j *judge) deadline(s Slot, job string) time.Duration {
 	return 0
 }
 
-// heaviest is the job that takes most of a slot.
+// heaviest returns the job that takes most of a slot's time.
 func (j *judge) heaviest(rows map[string]float64) (job string) {
 	most := -1.0
 	for name, n := range rows {
@@ -129,17 +131,18 @@ func (j *judge) heaviest(rows map[string]float64) (job string) {
 }
 
 const (
-	// mostRunners, mostSpread and inBatches bound what is recommended.
+	// mostRunners, mostSpread and inBatches bound the recommendations.
 	mostRunners = 64
 	mostSpread  = 96
 	inBatches   = 100
 )
 
-// ends is after what time what is judged is done: a slot, or a job in it.
+// ends returns the time until a slot, or a job in it, is done.
 type ends func(rows map[string]float64, by crew) float64
 
-// help returns what lets the rows of a job be done within a limit: more runners, a higher concurrency, batches, or several
-// slots; where runs begin too late for any of that, that they have to begin earlier.
+// help returns what would finish a job's rows within a limit: more runners, a higher concurrency,
+// batches, or several slots. If runs begin too late for any of these, it recommends to begin them
+// earlier.
 func (j *judge) help(rows map[string]float64, job string, limit time.Duration, done ends) (help []string) {
 	left := limit.Seconds() - j.cost.delay.Seconds()
 	if left <= 0 {
@@ -171,7 +174,7 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration, d
 	return help
 }
 
-// with is when what is judged is done, where the checks of a job take a part of their time.
+// with returns the time until done, if the checks of a job took only a part of their time.
 func (j *judge) with(rows map[string]float64, job string, part float64, done ends) float64 {
 	all, checks := j.cost.row(job, j.crew)
 	other := maps.Clone(rows)
@@ -179,13 +182,13 @@ func (j *judge) with(rows map[string]float64, job string, part float64, done end
 	return done(other, j.crew)
 }
 
-// atOnce is how many checks of a job are under way at once, as the past has it.
+// atOnce returns how many checks of a job run at once, learned from the past.
 func (j *judge) atOnce(job string) float64 {
 	all, _ := j.cost.row(job, j.crew)
 	return j.cost.check[job] / all
 }
 
-// batched tells whether a job is known to take more than one row a call.
+// batched tells whether the job's function takes more than one row a call, as far as known.
 func (j *judge) batched(job string) bool {
 	if j.registry == nil {
 		return false

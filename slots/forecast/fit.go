@@ -2,7 +2,7 @@ package forecast
 
 import "math"
 
-// sample is an observation: a value, and the terms whose sum it should be.
+// sample is an observation: a value, and the terms that should add up to it.
 type sample struct {
 	terms  []term
 	value  float64
@@ -15,26 +15,27 @@ type term struct {
 }
 
 const (
-	// trust is what the assumption that a factor is 1 weighs beside samples.
+	// trust is the weight of the assumption that a factor is 1, relative to a sample.
 	trust = 0.01
-	// rounds of the fit, after each of which samples that are far off, by more than tolerance, count less.
+	// rounds is how often the fit repeats. After each round, samples that are off by more than
+	// tolerance count less.
 	rounds, steps = 5, 100
 	tolerance     = 0.5
-	// shortest is the value up to which errors count by their size, and not by their part.
+	// shortest is the value, in seconds, below which absolute instead of relative errors count.
 	shortest = 0.02
 )
 
-// cell is a term, with the sample that it is of.
+// cell is a term and the sample that it belongs to.
 type cell struct {
 	sample int
 	value  float64
 }
 
-// fit finds factors of so many columns, none negative, that explain the samples best by the squares of their relative errors; where there is little to
-// go by they stay near 1. One factor is solved after another until they stay.
+// fit finds one factor for each column, none negative, by least squares of the relative errors.
+// With little data, factors stay near 1. It solves one factor after another until they stop moving.
 func fit(samples []sample, columns int) []float64 {
 	factors, cells := make([]float64, columns), make([][]cell, columns)
-	left := make([]float64, len(samples)) // of each value, unexplained
+	left := make([]float64, len(samples)) // unexplained part of each value
 	for i, s := range samples {
 		left[i] = s.value
 		for _, t := range s.terms {
@@ -48,7 +49,8 @@ func fit(samples []sample, columns int) []float64 {
 	weights := make([]float64, len(samples))
 	for round := range rounds {
 		for i, s := range samples {
-			// What was observed is too small a measure where it happens to be small; what is explained is a better one.
+			// An observed value that is small by chance is a bad scale, so the explained value
+			// counts.
 			scale := s.value
 			if round > 0 {
 				scale -= left[i]
@@ -69,7 +71,8 @@ func fit(samples []sample, columns int) []float64 {
 	return factors
 }
 
-// solve finds the best value of one factor while the others stay, and returns by how much it has moved.
+// solve finds the best value of one factor while the others stay, and returns by how much it has
+// moved.
 func solve(factor *float64, cells []cell, weights, left []float64) float64 {
 	over, under := trust, trust
 	for _, c := range cells {

@@ -8,25 +8,28 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config of a forecast. DB must be set; every other zero field means its default.
+// Config configures a forecast. DB must be set; every other zero field means its default.
 type Config struct {
 	// DB gives one connection.
 	DB pgsql.Pool
-	// Schema holds the tables. Default "prescient".
+	// Schema holds the tables. Defaults to "prescient".
 	Schema string
-	// Now is what slots are compared with, for a replay of the past or the future. Default: the database's clock.
+	// Now returns the instant that slots are compared with, to replay another time. Defaults to the
+	// database's clock.
 	Now func() time.Time
-	// For is how far ahead it looks, no further than MostSlots. Default 24 hours.
+	// For is how far ahead the forecast goes, at most MostSlots. Defaults to 24 hours.
 	For time.Duration
-	// Registry has the jobs of the binary: what it knows of their deadlines and their concurrency is judged, too. Default: none.
+	// Registry has the jobs of the binary. With it, the forecast also judges their deadlines and
+	// concurrency. Optional.
 	Registry *jobs.Registry
-	// WhatIf changes what the slots are run with.
+	// WhatIf changes what the slots are run with. The zero value changes nothing.
 	WhatIf WhatIf
-	// Sample is how many blocks of history and of what waits are read at the most, 8 kB each. Default 1,000.
+	// Sample bounds the blocks, 8 kB each, that are read of history and of waiting rows. Defaults
+	// to 1,000.
 	Sample int
 }
 
-// MostSlots is how many slots a forecast has at the most.
+// MostSlots bounds the slots of a forecast.
 const MostSlots = 2000
 
 const (
@@ -34,73 +37,78 @@ const (
 	defaultSample = 1000
 )
 
-// Forecast is what the slots to come will bring, as seen at one moment.
+// Forecast predicts the coming slots, as seen at one moment.
 type Forecast struct {
 	Now  time.Time
-	Grid grid.Grid // of the slots: that of WhatIf, where it has a width
-	// From is the first slot, the next one; To is the one to stop before.
+	Grid grid.Grid // of the slots; the grid of WhatIf if that has a width
+	// From is the first slot, which is the next to begin. To is the end, exclusive.
 	From, To time.Time
 	Slots    []Slot // every slot from From to To, in order
-	// Runners and Workers are what the times are for: workers are those of one runner.
+	// Runners and Workers are the numbers that the times assume. Workers belong to one runner.
 	Runners, Workers int
-	// Learned is how many slots of the past the times were learned from.
+	// Learned is the number of past slots that the times were learned from.
 	Learned  int
-	Findings []Finding // in the order of slots
-	// Notes tell, for a person, in what way the forecast is less than it could be.
+	Findings []Finding // sorted by slot
+	// Notes say in words what limits the forecast.
 	Notes []string
 }
 
-// Slot is what one slot will bring.
+// Slot is the forecast for one slot.
 type Slot struct {
 	Slot time.Time
-	// Rows is how many rows are to be run; those of jobs that are paused, or that no run knows, are not among them.
+	// Rows is the number of rows that will be run. It excludes rows of paused jobs, and of jobs
+	// that no run knows.
 	Rows int64
-	// Waiting of them are there now. It may be more than Rows, where rows are cancelled before their slot.
+	// Waiting is the number of rows that wait now. It may exceed Rows if rows are cancelled before
+	// their slot.
 	Waiting int64
-	Jobs    []Job // in the order of their names
-	// Begins is how long after the slot its run begins, and Took how long that takes.
+	Jobs    []Job // sorted by name
+	// Begins is the time from the slot to the start of its run. Took is how long the run takes.
 	Begins, Took time.Duration
 }
 
-// Job is the rows of a job in a slot.
+// Job is the forecast for a job's rows in a slot.
 type Job struct {
 	JobExec string
-	Waiting int64 // there now; above 1,000 an estimate
-	// Expected is how many there will be when the slot is run.
+	Waiting int64 // waits now; above 1,000 an estimate
+	// Expected is the number of rows when the slot is run.
 	Expected int64
-	// Done is how long after the slot the last of them will be done.
+	// Done is the time from the slot until the last of them is done.
 	Done time.Duration
-	// Paused and Unregistered rows (no run of the last 7 days knows the job) are not run.
+	// Paused or Unregistered rows are not run. A job is unregistered if no run of the last 7 days
+	// knows it.
 	Paused, Unregistered bool
 }
 
-// Runs tells whether rows of the job are going to be run.
+// Runs tells whether rows of the job will be run.
 func (j Job) Runs() bool { return !j.Paused && !j.Unregistered }
 
-// Ends is how long after the slot its run ends.
+// Ends is the time from the slot to the end of its run.
 func (s Slot) Ends() time.Duration { return s.Begins + s.Took }
 
-// Finding is what will go wrong in a slot, or in several that follow each other.
+// Finding is a problem that a slot, or several consecutive slots, will have.
 type Finding struct {
-	Slot      time.Time // the first
-	Slots     int       // how many
+	Slot      time.Time // the first slot
+	Slots     int       // number of slots
 	Condition Condition
-	JobExec   string // whose SLA or deadline it is; empty: no one's
-	// Text says what is so, for a person.
+	JobExec   string // the job whose SLA or deadline breaks; empty: none
+	// Text describes the problem in words.
 	Text string
-	// Help says what would help, and by how much, as the same model has it; none: nothing known does.
+	// Help lists what would help, and by how much, in the same model. Empty if nothing known would
+	// help.
 	Help []string
 }
 
-// Condition is what does not hold.
+// Condition is the rule that a finding breaks.
 type Condition string
 
 // The conditions.
 const (
-	// TooLong slots do not end before the next one begins.
+	// TooLong: slots do not end before the next one begins.
 	TooLong Condition = "too-long"
-	// SLA: checks will begin later after their slot than the job's SLA.
+	// SLA: checks will begin later after their slot than the job's SLA allows.
 	SLA Condition = "sla"
-	// Deadline: rows will be reached later than the deadline of their job, or their schedule, and so be dropped.
+	// Deadline: rows will be reached after the deadline of their job or schedule, and so be
+	// dropped.
 	Deadline Condition = "deadline"
 )

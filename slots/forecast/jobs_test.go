@@ -11,8 +11,8 @@ import (
 	"github.com/prescient-go/prescient/slots/forecast"
 )
 
-// Rows that all come just before their slot are to come, and none of them waits.
-func TestAJobOfWhichNothingWaitsHasItsSLAAndIsPaused(t *testing.T) {
+// All rows of this job come just before their slot, so none of them waits yet.
+func TestAJobWithoutWaitingRowsHasItsSLAAndIsPaused(t *testing.T) {
 	t.Parallel()
 	registry := jobs.NewRegistry()
 	registry.Register("late", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(time.Millisecond))

@@ -18,7 +18,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Look tells what the slots to come will bring.
+// Look returns a forecast of the coming slots.
 func Look(ctx context.Context, cfg Config) (Forecast, error) {
 	if pgsql.Sqlx(cfg.DB) == nil {
 		return Forecast{}, errors.New("forecast.Config: DB must be set")
@@ -44,7 +44,7 @@ func Look(ctx context.Context, cfg Config) (Forecast, error) {
 	return r.forecast(cfg, grid), nil
 }
 
-// reader makes a reader with the settings of the database.
+// reader returns a reader with the settings of the database.
 func (cfg Config) reader(ctx context.Context) (*reader, error) {
 	schema, err := pgsql.ParseSchema(cfg.Schema)
 	if err != nil {
@@ -63,7 +63,7 @@ func (cfg Config) reader(ctx context.Context) (*reader, error) {
 	}, nil
 }
 
-// read reads what a forecast is made of.
+// read reads the data of a forecast.
 func (cfg Config) read(ctx context.Context) (*reader, error) {
 	r, err := cfg.reader(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 		r.to, r.cut = r.grid.Ceil(most), true
 	}
 	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, "set local jit = off"); err != nil { // it would take longer than what it is to speed up
+		if _, err := tx.ExecContext(ctx, "set local jit = off"); err != nil { // compilation would take longer than it saves
 			return err
 		}
 		if r.waiting, err = r.readSlots(ctx, tx); err != nil {
@@ -101,13 +101,13 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 	return r, err
 }
 
-// load is the rows of a job in a slot, in parts of rows.
+// load counts the rows of a job in a slot. Parts of rows count, too.
 type load struct {
 	waiting, expected    float64
 	paused, unregistered bool
 }
 
-// jobsOf returns the jobs of a slot, in the order of their names.
+// jobsOf returns the jobs of a slot, sorted by name.
 func jobsOf(loads map[string]load) []Job {
 	list := make([]Job, 0, len(loads))
 	for _, name := range slices.Sorted(maps.Keys(loads)) {
@@ -120,7 +120,7 @@ func jobsOf(loads map[string]load) []Job {
 	return list
 }
 
-// forecast puts together what was read, for slots on a grid.
+// forecast computes a forecast from what was read, for slots on a grid.
 func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 	f := Forecast{Now: r.now, Grid: g, From: r.from, To: r.to, Notes: r.notes}
 	for slot := range r.grid.Between(r.from, r.to) {
@@ -148,7 +148,7 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 	return f
 }
 
-// expect returns the rows of each job that a slot will have.
+// expect returns the expected rows of each job in a slot.
 func (r *reader) expect(slot time.Time) map[string]load {
 	loads := map[string]load{}
 	for name, l := range r.waiting[slot.Unix()] {
@@ -158,7 +158,7 @@ func (r *reader) expect(slot time.Time) map[string]load {
 		l, ahead := loads[name], slot.Sub(r.now)
 		if name == schedule.JobExec {
 			begun, c := r.begun().Unix(), r.coming[slot.Unix()]
-			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0)) // its run has not moved them on yet
+			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0)) // the run of that slot has not moved them on yet
 			l.expected = l.waiting + c.later + left*c.next
 		} else {
 			l.expected = r.past.rows(name, r.habits[name], slot, r.curve(name).shares(slot, ahead), l.waiting)
@@ -169,7 +169,7 @@ func (r *reader) expect(slot time.Time) map[string]load {
 	return loads
 }
 
-// time fills in how many rows of a slot are run, and how long that takes.
+// time sets the number of rows that will be run in a slot, and how long that takes.
 func (s *Slot) time(c cost, by crew) {
 	rows := map[string]float64{}
 	s.Rows, s.Waiting = 0, 0

@@ -14,8 +14,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// A mixed workload: jobs whose days have different shapes, that come long before their slot or just before it, ask for a next
-// check, fail and are tried again, or go on for ever, and schedules.
+// A mixed workload with schedules. Its jobs have days of different shapes. Their rows come long or
+// just before their slot, ask for a next check, fail and retry, or go on for ever.
 func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -47,7 +47,7 @@ func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 		list = ask(list, "cart.abandoned", 150*shape, after(30*time.Minute, time.Hour))
 		list = ask(list, "payment.pending", 100*(2-shape), after(3*time.Hour, 30*time.Minute))
 		list = ask(list, "parcel.arrived", 60*shape, after(20*time.Hour, 8*time.Hour))
-		if hour == 18 { // everything of the next day
+		if hour == 18 { // all rows of the next day
 			list = ask(list, "invoice.due", 3000, after(14*time.Hour, 4*time.Hour))
 		}
 		w.enqueue(list)
@@ -75,7 +75,7 @@ func mixedJobs(to *schedule.Publishing) *jobs.Registry {
 		return jobs.Result{}
 	})
 	each("payment.pending", func(row jobs.FutureJob) jobs.Result {
-		if row.CheckCount == 0 && row.EntityKey[5] < '5' { // half of them are looked at once more
+		if row.CheckCount == 0 && row.EntityKey[5] < '5' { // half of them are checked once more
 			return jobs.Result{Next: new(row.Slot.Add(2 * time.Hour))}
 		}
 		return jobs.Result{}
@@ -106,7 +106,7 @@ func (w *world) createSchedules() {
 	}
 }
 
-// poisson draws how often what happens so often on average happens.
+// poisson returns a random count with the given mean.
 func poisson(random *rand.Rand, mean float64) int {
 	n := 0
 	for sum := random.ExpFloat64(); sum < mean; sum += random.ExpFloat64() {

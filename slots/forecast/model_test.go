@@ -20,7 +20,8 @@ var midnight = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return midnight.Add(d) }
 
-// ledger is n slots that one runner has run: how long they took follows from rows of two jobs, by atEight, with some noise.
+// ledger returns n slots that one runner has run. Their run times follow from rows of two jobs, by
+// atEight, with some noise.
 func ledger(n int, noise float64) past {
 	random := rand.New(rand.NewPCG(5, 6))
 	var list []*ran
@@ -36,7 +37,8 @@ func ledger(n int, noise float64) past {
 	return newPast(list, grid.Default, time.Time{})
 }
 
-// Checks of slow run 8 at once, though there are 64 workers, and rows cost the server three times what is assumed.
+// Checks of slow run 8 at once, though there are 64 workers. Rows cost the server three times the
+// assumed time.
 func atEight(r *ran) float64 {
 	return 0.05 + 30e-6*r.rows["fast"] + r.rows["slow"]*(30e-6+0.1/8)
 }
@@ -63,7 +65,7 @@ func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
 	}
 }
 
-func TestASlotThatNothingExplainsChangesLittle(t *testing.T) {
+func TestAnOutlierChangesTheModelLittle(t *testing.T) {
 	t.Parallel()
 	p := ledger(50, 0.05)
 	calm := learn(p).took(map[string]float64{"slow": 1000}, crew{1, 64})
@@ -73,7 +75,7 @@ func TestASlotThatNothingExplainsChangesLittle(t *testing.T) {
 	}
 }
 
-func TestMoreRunnersHelpWhereChecksWaitAndNotWhereTheServerDoes(t *testing.T) {
+func TestMoreRunnersHelpIfChecksWaitAndNotIfTheServerIsTheLimit(t *testing.T) {
 	t.Parallel()
 	c := learn(ledger(200, 0.02))
 	for job, want := range map[string]float64{"slow": 4, "fast": 1} {
@@ -88,9 +90,10 @@ func TestMoreRunnersHelpWhereChecksWaitAndNotWhereTheServerDoes(t *testing.T) {
 	}
 }
 
-func TestRunnersAreThoseThatRowsUsuallyHave(t *testing.T) {
+func TestTheNumberOfRunnersIsThatOfMostRows(t *testing.T) {
 	t.Parallel()
-	// 14 days: a slot at nine has nearly all rows of a day, and the others are so small that one runner has them done at once.
+	// 14 days: a slot at nine has nearly all rows of a day. The others are so small that one runner
+	// finishes them at once.
 	days := func(atNine func(ago int) int) past {
 		var list []*ran
 		for i := range 14 * 96 {
@@ -117,7 +120,7 @@ func TestRunnersAreThoseThatRowsUsuallyHave(t *testing.T) {
 			t.Errorf("%s: %v", name, c.crew)
 		}
 	}
-	once := ledger(96, 0.1) // of which one is larger than all others together
+	once := ledger(96, 0.1) // one of them is larger than all others together
 	once.list[50].rows["fast"], once.list[50].runners, once.list[50].workers = 1e7, 10, 640
 	if c := learn(once); c.crew != (crew{1, 64}) {
 		t.Errorf("once so many rows: %v", c.crew)
@@ -136,7 +139,7 @@ func TestWhatIfIsBounded(t *testing.T) {
 	}
 }
 
-func TestNothingKnownIsAssumed(t *testing.T) {
+func TestAssumptionsCountWhileNothingIsKnown(t *testing.T) {
 	t.Parallel()
 	c := learn(past{})
 	if got := c.took(map[string]float64{"new": 100_000}, c.crew); got < 0.9 || got > 1.2 {
@@ -153,8 +156,9 @@ func TestAJobWithFewRowsIsDoneEarly(t *testing.T) {
 	}
 }
 
-// a has few rows beside b, so what helps its SLA is not what helps the slot, though both have the same limit.
-func TestWhatIsToHelpIsJudgedByWhatIsWrong(t *testing.T) {
+// a has few rows beside b. So another measure helps its SLA than helps the slot, though both have
+// the same limit.
+func TestTheAdviceDependsOnTheCondition(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		runners    float64
@@ -183,7 +187,7 @@ func TestWhatIsToHelpIsJudgedByWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestTheVisitsOfARowFollowFromItsTrace(t *testing.T) {
+func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 	t.Parallel()
 	entry := func(what string, slot time.Duration, more string) string {
 		return fmt.Sprintf(`["%s",%d,"runner"%s]`, what, at(slot).Unix(), more)
@@ -196,11 +200,11 @@ func TestTheVisitsOfARowFollowFromItsTrace(t *testing.T) {
 		life life
 		want []visit
 	}{
-		"a check that ends it": {
+		"a check ends it": {
 			life{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(2*hour + 1)},
 			[]visit{{slot: at(2 * hour), arrived: at(0)}},
 		},
-		"somebody cancels it": {
+		"it is cancelled": {
 			life{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(hour), removed: true, exact: true},
 			[]visit{{slot: at(2 * hour), arrived: at(0), left: at(hour), exact: true}},
 		},
@@ -248,7 +252,7 @@ func TestTheVisitsOfARowFollowFromItsTrace(t *testing.T) {
 	}
 }
 
-func TestADayCountsTheMoreTheMoreItIsLikeThoseThatFollowIt(t *testing.T) {
+func TestDaysThatPredictWellCountMore(t *testing.T) {
 	t.Parallel()
 	var list []*ran
 	for days := range 21 { // nothing on Saturdays and Sundays, and a Tuesday comes next
@@ -268,7 +272,7 @@ func TestADayCountsTheMoreTheMoreItIsLikeThoseThatFollowIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsUsualOutlivesAChangeOfTheWidth(t *testing.T) {
+func TestTheUsualNumberSurvivesAChangeOfTheWidth(t *testing.T) {
 	t.Parallel()
 	for _, days := range []int{3, 0} {
 		var list []*ran // 90 rows in each quarter of an hour
@@ -291,7 +295,7 @@ func TestWhatIsUsualOutlivesAChangeOfTheWidth(t *testing.T) {
 	}
 }
 
-func TestRowsAreSpreadOverNarrowerSlotsAndGatheredInWiderOnes(t *testing.T) {
+func TestRowsAreSpreadOverNarrowerSlotsAndMergedIntoWiderOnes(t *testing.T) {
 	t.Parallel()
 	slot := func(at time.Time, rows int64) Slot {
 		return Slot{Slot: at, Jobs: []Job{{JobExec: "job", Waiting: rows, Expected: rows}}}

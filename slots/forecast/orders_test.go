@@ -24,14 +24,14 @@ const (
 	orderDays  = 28
 )
 
-// order is placed and, unless that is zero, shipped at some instant.
+// order is placed at an instant, and shipped at another, or never if that is zero.
 type order struct {
 	id              string
 	placed, shipped time.Time
 }
 
-// drawOrders draws n of the real orders into four weeks: each on its day of the week, and at some time of its day, which the file
-// does not have, with the time that it took to be shipped.
+// drawOrders draws n of the real orders into four weeks. Each keeps its day of the week and the
+// time it took to be shipped. The time of day is random, because the file does not have it.
 func drawOrders(t *testing.T, n int) []order {
 	t.Helper()
 	file, err := os.Open(realOrders)
@@ -65,8 +65,8 @@ func drawOrders(t *testing.T, n int) []order {
 	return list
 }
 
-// Half of the orders have a check that finds out by itself whether they are shipped, the others ask for two alerts, which whoever
-// ships them cancels.
+// Half of the orders have a check that finds out whether they are shipped. The others ask for two
+// alerts, which are cancelled at the shipping.
 func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 	t.Parallel()
 	orders := drawOrders(t, resampled)
@@ -93,7 +93,7 @@ func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 	w := setup(t, registry)
 	shipping := slices.DeleteFunc(slices.Clone(orders), func(o order) bool { return o.shipped.IsZero() || odd(o) })
 	slices.SortFunc(shipping, func(a, b order) int { return a.shipped.Compare(b.shipped) })
-	happen := func() { // what has happened since the slot before
+	happen := func() { // events since the slot before
 		var asked []jobs.FutureJob
 		for ; len(orders) > 0 && !orders[0].placed.After(w.Now()); orders = orders[1:] {
 			asked = append(asked, w.ask(orders[0])...)
@@ -108,7 +108,7 @@ func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 	w.play(orderDays*24*time.Hour, happen)
 	w.backtest(orderDays*24*time.Hour, time.Hour, promised)
 	w.backtest(orderDays*24*time.Hour, 24*time.Hour, promised)
-	// Nothing of it is there so early: what is told is what is usual, of which three weeks are known.
+	// No rows wait so early: the forecast is the usual number, of which three weeks are known.
 	w.backtest(7*24*time.Hour, 73*time.Hour, 0.5)
 }
 

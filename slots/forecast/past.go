@@ -15,14 +15,14 @@ type ran struct {
 	kind    slots.Kind
 	took    time.Duration
 	delay   time.Duration // from the slot to its opening
-	runners int           // 0: not known
-	workers int           // of all of them
+	runners int           // 0: unknown
+	workers int           // of all runners together
 	rows    map[string]float64
 	spent   map[string]time.Duration // run time of the checks
-	parts   float64                  // how many slots of the grid it is as long as
+	parts   float64                  // its width, in slots of the grid
 }
 
-// crew is who ran it; the zero value: that is not known.
+// crew returns the crew that ran the slot; the zero value if it is unknown.
 func (r *ran) crew() crew {
 	if r.runners == 0 {
 		return crew{}
@@ -30,13 +30,14 @@ func (r *ran) crew() crew {
 	return crew{float64(r.runners), float64(r.workers) / float64(r.runners)}
 }
 
-// past is what the ledger has of the past.
+// past holds the slots of the past from the ledger.
 type past struct {
 	bySlot map[int64]map[string]float64 // rows of jobs, by slot of the grid
 	list   []*ran                       // oldest first
 }
 
-// newPast puts the rows of the past into slots of a grid. Those of before an instant may have had another width.
+// newPast puts the rows of the past into slots of a grid. Slots before since may have had another
+// width.
 func newPast(list []*ran, g grid.Grid, since time.Time) past {
 	p := past{bySlot: map[int64]map[string]float64{}, list: list}
 	for i, r := range list {
@@ -61,7 +62,8 @@ func newPast(list []*ran, g grid.Grid, since time.Time) past {
 	return p
 }
 
-// distance is that to the nearest of the slots before and after one, which was its width then; otherwise: there is none.
+// distance returns the distance from a slot to the nearest neighbour, which was the width then. It
+// returns otherwise if there is no neighbour.
 func distance(list []*ran, i int, otherwise time.Duration) time.Duration {
 	nearest := time.Duration(math.MaxInt64)
 	if i > 0 {
@@ -76,13 +78,13 @@ func distance(list []*ran, i int, otherwise time.Duration) time.Duration {
 	return nearest
 }
 
-// before is the past as it was known at an instant.
+// before returns the past as it was known at an instant.
 func (p past) before(now time.Time) past {
 	n, _ := slices.BinarySearchFunc(p.list, now, func(r *ran, now time.Time) int { return r.slot.Compare(now) })
 	return past{p.bySlot, p.list[:n]}
 }
 
-// last is the last slot of the past, the zero time where there is none.
+// last returns the last slot of the past, or the zero time if there is none.
 func (p past) last() time.Time {
 	if len(p.list) == 0 {
 		return time.Time{}
@@ -96,14 +98,15 @@ const (
 	lookBack = 14
 )
 
-// habit is what is known of the days of a job.
+// habit holds what is known about the days of a job.
 type habit struct {
-	weights [lookBack + 1]float64 // how much a day tells that is so many days ago
-	began   time.Time             // the first slot that had rows of it
+	weights [lookBack + 1]float64 // weight of a day, by how many days ago it was
+	began   time.Time             // the first slot with rows of the job
 }
 
-// habits learns for each job how much the days tell of each other: one that is as many days from another counts the more, the
-// less the rows of such days have differed so far. So a job with a shape of the week finds the same day of the week.
+// habits learns, for each job, how well days predict each other. The less the rows of days at some
+// distance have differed, the more a day at that distance counts. So a job with a weekly pattern
+// finds the same day of the week.
 func (p past) habits() map[string]habit {
 	var totals [2*lookBack + 1]map[string]float64 // by how many days ago
 	began := map[string]time.Time{}
@@ -134,12 +137,12 @@ func (p past) habits() map[string]habit {
 	return habits
 }
 
-// newHabit learns from the totals of days. Before anything is known of days so far apart they are assumed to differ as two days that
-// follow each other do, and half as much where they are the same day of the week.
+// newHabit learns from the totals of days. Distances without data are assumed to differ as
+// consecutive days do. Distances of whole weeks are assumed to differ half as much.
 func newHabit(began time.Time, total func(ago int) (float64, bool)) habit {
 	h := habit{began: began}
 	next, mean := differ(total, 1, 0, 0)
-	floor := mean * mean / 400 // a twentieth: nothing is more alike
+	floor := mean * mean / 400 // a twentieth: no two days count as more alike
 	for days := 1; days <= lookBack; days++ {
 		assumed := next
 		if days%7 == 0 {
@@ -151,8 +154,8 @@ func newHabit(began time.Time, total func(ago int) (float64, bool)) habit {
 	return h
 }
 
-// differ returns the mean square of the difference of days so far apart, where one assumed counts for so many, and the mean of
-// all days.
+// differ returns the mean square difference of days at some distance, and the mean of all days. The
+// assumed difference counts as much as count observed ones.
 func differ(total func(ago int) (float64, bool), days int, assumed, count float64) (square, mean float64) {
 	sum, n, all, known := assumed*count, count, 0.0, 0.0
 	for ago := 0; ; ago++ {
@@ -168,8 +171,8 @@ func differ(total func(ago int) (float64, bool), days int, assumed, count float6
 	return ratio(sum, n, 0), ratio(all, known, 0)
 }
 
-// usual is how many rows of a job a slot of this time of day has had. Of a ledger that is younger than a day it is the mean of its
-// slots.
+// usual returns how many rows of a job a slot at this time of day usually has. If the ledger is
+// younger than a day, it returns the mean of its slots.
 func (p past) usual(job string, slot time.Time, h habit) float64 {
 	var sum, weights float64
 	last := p.last()
@@ -194,12 +197,12 @@ func (p past) usual(job string, slot time.Time, h habit) float64 {
 	return ratio(sum, weights, 0)
 }
 
-// confidence is how many rows what is usual counts for, beside those that are there already.
+// confidence is the weight of the usual number, in rows, beside the rows that wait already.
 const confidence = 50
 
-// rows is how many rows of a job a slot will have when it is run, of which so many wait now: the part of them that is kept,
-// and those that come late. How many come is told by what is usual and, where more or less than usual is there already, by
-// that, too.
+// rows returns how many rows of a job a slot will have when it is run, while waiting rows wait now.
+// It adds the waiting rows that are kept and the rows that come late. The late rows follow from the
+// usual number. If more or fewer rows than usual wait already, they count, too.
 func (p past) rows(job string, h habit, slot time.Time, part shares, waiting float64) float64 {
 	waiting *= part.kept
 	usual := p.usual(job, slot, h)

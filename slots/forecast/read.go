@@ -19,7 +19,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// reader reads what a forecast is made of, and holds it.
+// reader reads the data of a forecast, and holds it.
 type reader struct {
 	schema   pgsql.Schema
 	grid     grid.Grid
@@ -28,7 +28,7 @@ type reader struct {
 	sample   int64 // blocks
 	registry *jobs.Registry
 	from, to time.Time
-	cut      bool // it was to go on beyond to
+	cut      bool // the forecast was shortened to end at to
 	notes    []string
 
 	waiting   map[int64]map[string]load // by slot and job
@@ -36,17 +36,17 @@ type reader struct {
 	paused    map[string]bool
 	known     map[string]bool // by a run of the last 7 days
 	slas      map[string]time.Duration
-	deadlines map[int64]time.Duration // of the schedules of a slot, the shortest
+	deadlines map[int64]time.Duration // the shortest deadline of the schedules in a slot
 	past      past
 	habits    map[string]habit
 	curves    map[string]*curve
 	coming    map[int64]coming
 }
 
-// begun is the slot before the first one to come.
+// begun returns the slot before the first one of the forecast.
 func (r *reader) begun() time.Time { return r.grid.Previous(r.from) }
 
-// readSlots counts what waits, in the slot that has begun, too.
+// readSlots counts the waiting rows, including those of the slot that has begun.
 func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[string]load, error) {
 	waiting := map[int64]map[string]load{}
 	r.waits = map[string]bool{}
@@ -70,7 +70,7 @@ func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[stri
 	return waiting, nil
 }
 
-// readJobs reads what is known of each job, of one whose rows are all to come, too.
+// readJobs reads what is known of each job, including jobs whose rows are all still to come.
 func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 	r.paused, r.known = map[string]bool{}, map[string]bool{}
 	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastJobs.In(r.schema), nil, func(row *sql.Rows, _ *struct{}) error {
@@ -92,7 +92,8 @@ func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-// state tells whether rows of a job are left alone: it is paused, or nobody knows it. One that only the past has is known.
+// state tells whether a run skips the rows of a job: the job is paused, or no run knows it. A job
+// that only the past has counts as known.
 func (r *reader) state(name string) (paused, unregistered bool) {
 	known := r.known[name]
 	if r.registry != nil && !known {
@@ -117,10 +118,11 @@ func (r *reader) names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// mostRead is how many slots of the past are read.
+// mostRead bounds the slots of the past that are read.
 const mostRead = 20_000
 
-// ranges returns which slots of the past count: those of the same time of day as the slots to come, and the last day.
+// ranges returns the past slots that count: those at the same time of day as the coming slots, and
+// the last day.
 func (r *reader) ranges() (list [][2]time.Time) {
 	last := [2]time.Time{r.now.Add(-day), r.now}
 	if width := r.grid.Width(); day/width > MostSlots {
@@ -132,7 +134,7 @@ func (r *reader) ranges() (list [][2]time.Time) {
 	for days := 1; days <= lookBack && read < mostRead; days++ {
 		from := r.begun().Add(-time.Duration(days) * day)
 		to := from.Add(length)
-		if !from.Before(last[0]) { // it is in the last day
+		if !from.Before(last[0]) { // it lies in the last day
 			continue
 		}
 		if to.After(last[0]) {
@@ -171,14 +173,15 @@ func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.T
 	return list, nil
 }
 
-// readLives reads samples of the rows that ended from one instant up to another, and of those that wait.
+// readLives reads samples of the rows that ended from one instant up to another, and of waiting
+// rows.
 func (r *reader) readLives(ctx context.Context, tx *sqlx.Tx, from, to time.Time) ([]life, error) {
 	var history, waiting int64
 	if err := pgsql.One(ctx, tx, pgsql.ForecastBlocks.In(r.schema), []any{from}, &history, &waiting); err != nil {
 		return nil, fmt.Errorf("read how much history there is: %w", err)
 	}
 	var list []life
-	var m pgsql.Message // Citus knows no parameters of a sample
+	var m pgsql.Message // Citus does not support parameters for a sample
 	m.Add(pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
 		var l life
 		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.endedAt, &l.removed, &l.exact)
@@ -197,7 +200,7 @@ func (r *reader) readLives(ctx context.Context, tx *sqlx.Tx, from, to time.Time)
 	return list, nil
 }
 
-// percent is which part of so many blocks is read, as a text.
+// percent returns, as a text, which part of the given number of blocks to read.
 func (r *reader) percent(blocks int64) string {
 	return strconv.FormatFloat(100*min(1, float64(r.sample)/float64(max(blocks, 1))), 'f', -1, 64)
 }
@@ -220,7 +223,7 @@ func curvesOf(lives []life) map[string]*curve {
 	return curves
 }
 
-// curve returns that of a job; one that nothing is known of has an empty one.
+// curve returns the curve of a job, or an empty one if nothing is known of it.
 func (r *reader) curve(job string) *curve {
 	if c := r.curves[job]; c != nil {
 		return c

@@ -10,14 +10,14 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// coming is what schedules will bring to a slot.
+// coming counts the schedules that have an instant in a slot.
 type coming struct {
 	all   float64 // schedules that have an instant in it
-	later float64 // of them, those that do not wait in it yet: an earlier instant of theirs is to come
+	later float64 // of them, those with an earlier instant to come, so that they do not wait in the slot yet
 	next  float64 // of them, those that may still wait in the slot that has begun
 }
 
-// mostInstants bounds how many slots of schedules are looked at; more are estimated from these.
+// mostInstants bounds the slots of schedules that are computed; more are estimated from these.
 const mostInstants = 1_000_000
 
 // timeline is schedules that are due in the same slots.
@@ -28,8 +28,8 @@ type timeline struct {
 	since     time.Time     // the first slot that it is known for; zero: all
 }
 
-// readSchedules reads a sample of the schedules, and returns what they bring to each slot. A lead that is not negative leaves out
-// what was not known that long before its slot.
+// readSchedules reads a sample of the schedules, and returns what they bring to each slot. If lead
+// is not negative, it leaves out schedules that were unknown that long before their slot.
 func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Duration) (map[int64]coming, error) {
 	list, share, err := schedule.Sample(ctx, tx, r.schema)
 	if err != nil || share == 0 {
@@ -50,7 +50,7 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 		case s.State == schedule.Ended: // it published in slots of the past, up to its last instant
 			s.End = s.Last.Add(time.Second)
 		}
-		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) { // its first instant is the first one after that
+		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) { // its first instant is the first one after it was created
 			s.Start = grid.Later(s.Start, s.CreatedAt.Truncate(time.Second).Add(time.Second))
 		}
 		key := key{Timeline: s.Timeline()}
@@ -79,7 +79,8 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 	return found, nil
 }
 
-// addTimeline adds the slots of a timeline, from the one that has begun on, and returns how many. One that this binary cannot read has none.
+// addTimeline adds the slots of a timeline, from the one that has begun on, and returns how many.
+// It adds none if this binary cannot read the timeline.
 func (r *reader) addTimeline(to map[int64]coming, t *timeline) (looked int) {
 	slots, err := schedule.Slots(t.spec, r.grid, r.begun(), r.to)
 	if err != nil {

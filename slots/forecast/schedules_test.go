@@ -30,7 +30,7 @@ func setupSchedules(t *testing.T) (*world, *schedule.Store) {
 	return w, store
 }
 
-// A forecast is asked for at any time, as when a slot begins, by the daemon that runs it.
+// A forecast may be made at any time, for example when a slot begins, by the daemon that runs it.
 func TestSchedulesAreForecastBeforeAndAfterTheRunOfTheSlotThatHasBegun(t *testing.T) {
 	t.Parallel()
 	w, store := setupSchedules(t)
@@ -69,7 +69,8 @@ func rowsOf(f forecast.Forecast) (rows []int64) {
 	return rows
 }
 
-// "@every" has its anchor, when it was created, for an instant, too; a slot that lies ahead then is not the first to come.
+// The anchor of "@every" is its creation, which also counts as an instant. A slot that lies ahead
+// then is not the first.
 func TestAScheduleIsForecastOnceASlotFromItsCreationOn(t *testing.T) {
 	t.Parallel()
 	db, err := replay.Connect(t.Context(), pgtest.URL(t))

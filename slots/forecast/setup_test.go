@@ -48,7 +48,8 @@ func setup(t *testing.T, registry *jobs.Registry) *world {
 	return w
 }
 
-// memo is what the payload of a row tells the tests: the virtual instants of what the database dates by its own clock.
+// memo holds virtual instants in the payload of a row. The database dates the same events by its
+// own clock.
 type memo struct {
 	At   int64 `json:"at"`             // when it was asked for
 	Gone int64 `json:"gone,omitempty"` // when it is cancelled
@@ -59,7 +60,7 @@ func (m memo) payload() json.RawMessage {
 	return text
 }
 
-// check is a row that is asked for now.
+// check returns a check that is asked for now.
 func (w *world) check(job, entity string, at time.Time) jobs.FutureJob {
 	j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: entity, Payload: memo{At: w.Now().Unix()}.payload()}
 	j.CheckAt = at
@@ -73,8 +74,8 @@ func (w *world) enqueue(list []jobs.FutureJob) {
 	}
 }
 
-// play steps from slot to slot for so long, with what happens just before each. It forecasts the last day before that comes, and
-// compares.
+// play steps from slot to slot for the given length, and calls happen just before each. It
+// forecasts the last day before that begins, and compares.
 func (w *world) play(length time.Duration, happen func()) {
 	w.t.Helper()
 	end := start.Add(length)
@@ -96,7 +97,7 @@ func (w *world) play(length time.Duration, happen func()) {
 	w.compare(told)
 }
 
-// compare holds a forecast against what has happened since.
+// compare compares a forecast with what has happened since.
 func (w *world) compare(told forecast.Forecast) {
 	w.t.Helper()
 	actual := w.actual(told.From, told.To)
@@ -121,7 +122,8 @@ func (w *world) compare(told forecast.Forecast) {
 	}
 }
 
-// date gives rows the virtual instants of what happened to them. Citus updates no row by a function of its columns, hence offset.
+// date gives rows the virtual instants of their events. Citus cannot update a row by a function of
+// its columns, hence offset.
 func (w *world) date() {
 	w.t.Helper()
 	w.db.MustExec(`
@@ -146,7 +148,8 @@ func (w *world) date() {
 		where e.id = h.id`, start.AddDate(-1, 0, 0))
 }
 
-// actual returns how many rows of each job slots have had, from one up to but not including another.
+// actual returns how many rows of each job slots have had, from one up to but not including
+// another.
 func (w *world) actual(from, to time.Time) map[time.Time]map[string]int64 {
 	w.t.Helper()
 	var list []struct {
@@ -181,8 +184,8 @@ func (w *world) look(ahead time.Duration) forecast.Forecast {
 	return f
 }
 
-// backtest tests the forecasts of the last days, so long before each slot, prints how good they were, and holds the medians
-// against a limit.
+// backtest tests forecasts of the last days at some lead, prints the errors, and checks their
+// medians against a limit.
 func (w *world) backtest(back, lead time.Duration, limit float64) {
 	w.t.Helper()
 	tested, err := forecast.Backtest(w.t.Context(), forecast.Config{DB: w.db, Now: w.Now}, back, lead)
@@ -199,7 +202,7 @@ func (w *world) backtest(back, lead time.Duration, limit float64) {
 	}
 }
 
-// promised is the median error that a forecast stays below.
+// promised is the upper limit of a forecast's median error.
 const promised = 0.20
 
 func key(n int) string { return fmt.Sprintf("%06d", n) }

@@ -8,7 +8,8 @@ import (
 	"github.com/prescient-go/prescient/internal/trace"
 )
 
-// visit is the time that a row spent in a slot: it came at some instant and was checked there, or somebody took it away.
+// visit is the time that a row spent in a slot: from when it came until it was checked there or
+// taken away.
 type visit struct {
 	slot    time.Time
 	arrived time.Time
@@ -21,7 +22,7 @@ func (v visit) was(at time.Time) bool {
 	return !v.arrived.After(at) && (v.left.IsZero() || v.left.After(at))
 }
 
-// lead is how long before its slot the row came.
+// lead returns how long before its slot the row came.
 func (v visit) lead() time.Duration { return v.slot.Sub(v.arrived) }
 
 // life is a row of a sample.
@@ -30,22 +31,22 @@ type life struct {
 	enqueuedAt time.Time
 	firstSlot  time.Time
 	trace      string
-	slot       time.Time // the last one
-	endedAt    time.Time // zero: it waits
-	removed    bool      // somebody has cancelled or replaced it
+	slot       time.Time // the last slot
+	endedAt    time.Time // zero: it still waits
+	removed    bool      // it was cancelled or replaced
 	exact      bool
 }
 
-// visits returns what is known of the slots that a row was in, but for the one it waits in.
+// visits returns what is known of the slots that a row was in, except the one it waits in.
 func (l life) visits() (list []visit) {
 	arrived, moves := l.enqueuedAt, 0
-	known := true // when it came into its slot
+	known := true // whether it is known when it came into its slot
 	for line := range strings.Lines(l.trace) {
 		e, ok := parseEntry(line)
 		if !ok {
 			continue
 		}
-		if moves == 0 && !e.slot.Equal(l.firstSlot) { // the beginning of a long trace is cut off
+		if moves == 0 && !e.slot.Equal(l.firstSlot) { // the beginning of a long timeline is cut off
 			known = false
 		}
 		v := visit{slot: e.slot, arrived: arrived, exact: moves > 0 || l.exact}
@@ -68,10 +69,10 @@ func (l life) visits() (list []visit) {
 	return append(list, v)
 }
 
-// entry is a line of a trace that tells of a move; see prescient.trace_entry.
+// entry is an entry of a timeline that records a move; see prescient.trace_entry.
 type entry struct {
-	slot     time.Time // that it was in
-	at       time.Time // when it left it
+	slot     time.Time // the slot it left
+	at       time.Time // when it left
 	taken    bool      // it was not checked there
 	returned bool      // it came back from history: it was in no slot
 }
@@ -112,13 +113,13 @@ func parseEntry(line string) (e entry, moved bool) {
 	return e, !e.at.IsZero()
 }
 
-// stage is visits so long before their slot: how many were run, how many of these had not come yet, how many waited at that
-// instant, and how many of these were run.
+// stage counts visits at some lead before their slot. It counts those that were run, those of them
+// that had not come yet, those that waited at that instant, and those of them that were run.
 type stage struct {
 	run, late, waited, kept float64
 }
 
-// add counts a visit, or takes it away again.
+// add adds the counts of another stage, or with sign -1 subtracts them.
 func (s *stage) add(o stage, sign float64) {
 	s.run += sign * o.run
 	s.late += sign * o.late
@@ -126,7 +127,7 @@ func (s *stage) add(o stage, sign float64) {
 	s.kept += sign * o.kept
 }
 
-// stage is that of one visit.
+// stage returns the stage of one visit.
 func (v visit) stage(ahead time.Duration) stage {
 	run, waited := one(v.left.IsZero()), one(v.was(v.slot.Add(-ahead)))
 	return stage{run, run * one(v.lead() < ahead), waited, waited * run}
@@ -139,24 +140,26 @@ func one(is bool) float64 {
 	return 0
 }
 
-// shares is which part of the rows of a slot come late, and which part of what waits is kept until it is run.
+// shares holds the part of a slot's rows that comes late, and the part of the waiting rows that is
+// kept until the run.
 type shares struct{ late, kept float64 }
 
-// regular is how many visits of an hour of the day are as good as all others: who comes late, and what is cancelled, has its
-// time of day.
+// regular is the number of visits in an hour of the day that weighs as much as all other hours.
+// Late rows and cancellations have their time of day.
 const regular = 20
 
-// sharesOf returns the shares of an hour of the day, of which there are few visits perhaps, beside all others. Where
-// nothing is known all rows come early, and all are kept.
+// sharesOf returns the shares of an hour of the day. If that hour has few visits, all hours count
+// more. If nothing is known, all rows come early and all are kept.
 func sharesOf(hour, all stage) shares {
 	late, kept := ratio(all.late, all.run, 0), ratio(all.kept, all.waited, 1)
 	return shares{(hour.late + regular*late) / (hour.run + regular), (hour.kept + regular*kept) / (hour.waited + regular)}
 }
 
-// curve is when the rows of a job come into their slots, and which are taken away: visits, by the hour of the day of their slot.
+// curve holds the visits of a job's rows, by the hour of the day of their slot. They tell when rows
+// come and which are taken away.
 type curve [24][]visit
 
-// shares are those of a slot, so long before it.
+// shares returns the shares of a slot, at some lead before it.
 func (c *curve) shares(slot time.Time, ahead time.Duration) shares {
 	var all, hour stage
 	for i, visits := range c {
@@ -170,7 +173,8 @@ func (c *curve) shares(slot time.Time, ahead time.Duration) shares {
 	return sharesOf(hour, all)
 }
 
-// exact is the part of the rows that were asked for at the instant of a slot; 1 where nothing is known.
+// exact returns the part of the rows that were asked for at the instant of a slot; 1 if nothing is
+// known.
 func (c *curve) exact() float64 {
 	exact, all := 0.0, 0.0
 	for _, visits := range c {

@@ -7,16 +7,16 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// WhatIf is what the slots to come are run with, other than usual. The zero value changes nothing.
+// WhatIf changes what the coming slots are run with. The zero value changes nothing.
 type WhatIf struct {
-	Runners int           // 0 to 1,000,000; 0: as many as there were
-	Workers int           // of each, 0 to 1,000,000; 0: as many as there were
-	Width   time.Duration // of the slots; 0: as it is
+	Runners int           // 0 to 1,000,000; 0: unchanged
+	Workers int           // of each runner, 0 to 1,000,000; 0: unchanged
+	Width   time.Duration // of the slots; 0: unchanged
 }
 
 const mostAtOnce = 1_000_000
 
-// Validate returns what of it makes no sense.
+// Validate returns an error if a number is out of range.
 func (w WhatIf) Validate() error {
 	for name, n := range map[string]int{"runners": w.Runners, "workers": w.Workers} {
 		if n < 0 || n > mostAtOnce {
@@ -26,7 +26,7 @@ func (w WhatIf) Validate() error {
 	return nil
 }
 
-// crew is who runs the slots, where others ran those of the past.
+// crew returns the crew of the coming slots, from that of the past.
 func (w WhatIf) crew(was crew) crew {
 	if w.Runners > 0 {
 		was.runners = float64(w.Runners)
@@ -37,9 +37,10 @@ func (w WhatIf) crew(was crew) crew {
 	return was
 }
 
-// regrid puts the rows of slots onto a grid of another width. Those that were asked for at the instant of a slot are put into the
-// first slot after it; the others, of the instants since the slot before, are spread over the slots between. exact is
-// which part of a job's are the former.
+// regrid moves the rows of slots onto a grid of another width. Rows that were asked for at the
+// instant of a slot go into the first slot after it. The others came from the instants since the
+// slot before, and are spread over the slots between. exact returns which part of a job's rows are
+// the former.
 func regrid(list []Slot, was, to grid.Grid, exact func(job string) float64) []Slot {
 	if was == to || len(list) == 0 {
 		return list
