@@ -13,48 +13,52 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Question is what advice is wanted about. The zero value is every job.
+// Question selects what advice is about. The zero value selects every job.
 type Question struct {
-	// Job is the only job, by its job_exec. Empty: all of them.
+	// Job is the only job, by its job_exec. Empty: all jobs.
 	Job string
-	// By names a field at the top level of the payload: a text, a number or a boolean. Rows of Job with different
-	// values get advice of their own, for the 50 values with the most rows. Empty: all rows of Job together.
+	// By names a field at the top level of the payload: a text, a number or a boolean. Rows of Job
+	// with different values get advice of their own, for the 50 values with the most rows. Empty:
+	// all rows of Job together.
 	By string
-	// Bounds are those of what is read.
+	// Bounds limits what is read.
 	Bounds Bounds
 }
 
-// Advice is what history says about the checks of a job, or of a class of its rows. Ages count from when a row was enqueued,
-// where that is the median time before its first slot.
+// Advice holds what history says about the checks of a job, or of a class of its rows. Ages count
+// from when a row was enqueued, assuming the median time before its first slot.
 type Advice struct {
 	Job   string
 	Class string // empty: all rows of the job
-	// Rows are those that it is from, Checks theirs, and FoundNothing those that asked for another.
+	// Rows is the number of rows that the advice is based on. Checks is the number of their checks.
+	// FoundNothing counts the checks that asked for another check.
 	Rows, Checks, FoundNothing int64
-	// Points are how many were open, from 1 to 0, at which ages: none where there is too little history.
+	// Points are the parts of rows that were still open, from 1 to 0, and their ages. Empty if
+	// there is too little history.
 	Points []Point
-	// Past is what was done, Halved what would need no more than half the checks, and Fixed has as many as that, at a fixed
-	// interval from the same first check as now. Halved and Fixed are nil where there is nothing to halve, and Fixed where each
-	// interval has more.
+	// Past is what was done. Halved needs at most half the checks. Fixed needs no more than Halved,
+	// at a fixed interval after the first check of Past. Halved and Fixed are nil if there is
+	// nothing to halve. Fixed is also nil if every interval needs more checks.
 	Past          Plan
 	Halved, Fixed *Plan
 }
 
-// Point is a part of rows, and an age.
+// Point is the part of rows that is open at an age.
 type Point struct {
 	Age  time.Duration
 	Open float64
 }
 
-// Plan is when rows are looked at, and what comes of it.
+// Plan says when rows are checked, and the result.
 type Plan struct {
-	First  time.Duration   // after it was enqueued
-	Next   []time.Duration // after the check before; the last is repeated. Empty: not known
-	Checks float64         // of a row, on average
+	First  time.Duration   // after a row was enqueued
+	Next   []time.Duration // after the previous check; the last is repeated. Empty: unknown
+	Checks float64         // per row, on average
 	Delay  time.Duration   // from when a row was finished to the check that found it so, on average
 }
 
-// At is the age at which no more than a part is open, of those that history has; false: it has none.
+// At returns the first age in history at which at most the part open is open. It returns false if
+// history has none.
 func (a *Advice) At(open float64) (time.Duration, bool) {
 	for i, p := range a.Points {
 		if p.Open > open {
@@ -69,8 +73,8 @@ func (a *Advice) At(open float64) (time.Duration, bool) {
 	return 0, false
 }
 
-// Advise returns advice about the jobs of which there is history, in the order of their names, each followed by its classes, and how
-// many rows of history it has read for it. width is that of the slots.
+// Advise returns advice about the jobs that have history, sorted by name, each followed by its
+// classes. It also returns how many rows of history it read. width is the width of the slots.
 func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
 		list, taken, err = InTx(ctx, tx, schema, q, width)
@@ -79,7 +83,7 @@ func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Question,
 	return list, taken, err
 }
 
-// InTx is Advise in a transaction, whose settings it changes.
+// InTx is Advise in a transaction. It changes settings of the transaction.
 func InTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
 	var names, by []string
 	if q.Job != "" {
@@ -141,8 +145,9 @@ func advise(c *Curve, rows []row, width float64) Advice {
 	return a
 }
 
-// points returns the points of a curve from age 0 on. It leaves out those that differ from the last one by less than a
-// thousandth, but for the end of such a plateau: what comes after it falls from there.
+// points returns the points of a curve from age 0 on. It leaves out points that differ from the
+// last one by less than a thousandth. It keeps the end of such a plateau, because the curve falls
+// from there.
 func points(c *Curve, ahead float64) (list []Point) {
 	var skipped *Point // the end of a plateau
 	for i, age := range c.Ages {
@@ -162,13 +167,14 @@ func points(c *Curve, ahead float64) (list []Point) {
 	return list
 }
 
-// seconds is a duration in whole seconds, or the longest, as of a row that was to be looked at in the year 9999.
+// seconds returns a duration in whole seconds. It returns the longest duration for more, such as
+// for a row that was due in the year 9999.
 func seconds(s float64) time.Duration {
 	const longest = float64(math.MaxInt64 / time.Second)
 	return time.Duration(min(max(s, -longest), longest)) * time.Second
 }
 
-// OpenAt is the part that is open at an age.
+// OpenAt returns the part of rows that is open at an age.
 func (a *Advice) OpenAt(age time.Duration) float64 {
 	for i, p := range a.Points {
 		if p.Age < age {

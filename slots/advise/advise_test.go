@@ -13,7 +13,7 @@ func TestAdviceOfRowsThatWereNeverToBeLookedAt(t *testing.T) {
 	for i := range int64(100) {
 		rows = append(rows, row{job: "order.unshipped", finished: sql.NullInt64{Int64: i*hour - never, Valid: true}, waited: never})
 	}
-	for i := range int64(100) { // and were, after all
+	for i := range int64(100) { // and were finished after all
 		rows = append(rows, row{
 			job: "order.unshipped", open: sql.NullInt64{Int64: never, Valid: true}, finished: sql.NullInt64{Int64: never + i*hour, Valid: true},
 			waited: hour, checks: 100, vain: 99,

@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// Curve is what part of the rows of a job, or of a class of them, is finished at which age. It is not changed once it was made,
-// and safe for concurrent use.
+// Curve says which part of the rows of a job, or of a class of them, is finished at which age. It
+// is never changed, and so safe for concurrent use.
 type Curve struct {
 	Job   string
-	Class string // the value of the field of Question.By; empty: all rows of the job
-	// Ages are in seconds after the first slot of a row, in order; Finished is the part that is finished by then, from 0 to 1, and
-	// rises evenly in between. None: there is too little history.
+	Class string // the value of the field By of Question; empty: all rows of the job
+	// Ages are seconds after the first slot of a row, in order. Finished is the part that is
+	// finished by then, from 0 to 1; it rises linearly in between. Both are empty if there is too
+	// little history.
 	Ages     []int64
 	Finished []float64
 }
 
-// At is the part that is finished at an age.
+// At returns the part that is finished at an age.
 func (c *Curve) At(age float64) float64 {
 	i, exact := slices.BinarySearchFunc(c.Ages, age, func(a int64, age float64) int { return cmp.Compare(float64(a), age) })
 	switch {
@@ -31,8 +32,8 @@ func (c *Curve) At(age float64) float64 {
 	return c.Finished[i-1] + (c.Finished[i]-c.Finished[i-1])*(age-from)/(to-from)
 }
 
-// reach is the age at which a part is finished. A step that is no longer than the finest is not divided: what is finished in it
-// is finished at its end. ok is false where history knows of no such age.
+// reach returns the age at which a part is finished. In a step of at most finest, that is the end
+// of the step. ok is false if history has no such age.
 func (c *Curve) reach(part, finest float64) (age float64, ok bool) {
 	i, _ := slices.BinarySearchFunc(c.Finished, part-1e-9, cmp.Compare[float64])
 	switch {

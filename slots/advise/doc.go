@@ -1,14 +1,15 @@
-// Package advise tells from history how many checks found nothing, when rows were really finished, and which first
-// check and which interval would need fewer checks. It changes nothing: a team registers or returns the interval that
-// it chooses.
+// Package advise learns from history how many checks found nothing, and when rows were really
+// finished. It recommends a first check and an interval that need fewer checks. It changes nothing:
+// a team registers or returns the interval that it chooses.
 //
-// What is known of a row is an interval: at the last check that found nothing it was not finished, at the one that ended it it
-// was. Rows that ended otherwise, and were never found finished, were open at their last check, and no more is known of them. A
-// Curve is the distribution that makes what is known most likely, as Turnbull (1976) has it, by expectation and maximization;
-// within a step, of which nothing is known, it rises evenly. Newer rows weigh more.
+// A row is known by an interval: at the last check that found nothing it was not finished, at the
+// check that ended it it was. Rows with another end, never found finished, were open at their last
+// check; later is unknown. A Curve is the most likely distribution, by expectation and maximization
+// (Turnbull 1976). It rises linearly within a step, because nothing is known there. Newer rows
+// weigh more.
 //
-// Ages count from the first slot of a row. What of it was finished before that is finished at a negative age.
+// Ages count from the first slot of a row. A row that was finished before has a negative age.
 //
-// Reading is bounded: about so many of the newest rows of history, whoever's they are, are read, and of each job so many are
-// used. A job that is rare among many others has therefore few, or no curve.
+// Reading is bounded: only the newest rows of history are read, of all jobs together, and only some
+// of each job are used. A rare job among many others therefore has few rows, or no curve.
 package advise

@@ -9,13 +9,15 @@ import (
 const (
 	// MinRows is how many rows must have been found finished for a curve.
 	MinRows = 30
-	// maxAges is how many points a curve has, at the most.
+	// maxAges bounds the points of a curve.
 	maxAges = 256
-	// maxSteps bounds the steps of expectation and maximization; they end when no point moves by more than still.
+	// maxSteps bounds the steps of expectation and maximization. They end when no point moves by
+	// more than still.
 	maxSteps, still = 500, 1e-5
 )
 
-// interval is what is known of a row: it was finished after from, and at to, ages in seconds; forever: it is not known when.
+// interval says that a row was finished after from and by to, as ages in seconds. forever as to: it
+// is unknown when.
 type interval struct {
 	from, to int64
 	weight   float64
@@ -23,10 +25,11 @@ type interval struct {
 
 const forever = math.MaxInt64
 
-// fit makes a curve of intervals, the newest first. It has no points where there is too little.
+// fit returns a curve of intervals, the newest first. The curve has no points if there is too
+// little data.
 func fit(known []interval) *Curve {
 	finished := 0
-	half := max(250, float64(len(known))/4) // rows after which one weighs half as much
+	half := max(250, float64(len(known))/4) // rows after which a row weighs half as much
 	for i := range known {
 		known[i].weight = math.Exp2(-float64(i) / half)
 		if known[i].to < forever {
@@ -47,7 +50,8 @@ func fit(known []interval) *Curve {
 	return c
 }
 
-// agesOf are the ends of the intervals, in order, or as many of them as a curve has: those that divide the ends evenly.
+// agesOf returns the ends of the intervals in order. If a curve cannot have that many, it picks
+// some at even ranks.
 func agesOf(known []interval) []int64 {
 	var ends []int64
 	for _, k := range known {
@@ -67,8 +71,9 @@ func agesOf(known []interval) []int64 {
 	return slices.Compact(ages)
 }
 
-// spread is the mass that is most likely in each step, which ends at an age; the last is of what is finished later. At first it is
-// as long as the step is, so that what nothing is known of rises evenly.
+// spread returns the most likely mass of each step, which ends at an age. The last mass is finished
+// later. The first guess is the length of each step, so that the curve rises linearly if nothing is
+// known.
 func spread(known []interval, ages []int64) []float64 {
 	n := len(ages)
 	mass := make([]float64, n+1)
@@ -78,8 +83,8 @@ func spread(known []interval, ages []int64) []float64 {
 	mass[n] = float64(ages[n-1]-ages[0]) / float64(n)
 	normalize(mass)
 	known = merge(known, ages)
-	before := make([]float64, n+2) // the mass of all steps before one
-	share := make([]float64, n+2)  // what each step gets of every interval that begins with it, less those that have ended
+	before := make([]float64, n+2) // sum of the masses before each step
+	share := make([]float64, n+2)  // share of each step in the intervals that begin with it, less those that have ended
 	for range maxSteps {
 		for i, m := range mass {
 			before[i+1] = before[i] + m
@@ -108,7 +113,8 @@ func spread(known []interval, ages []int64) []float64 {
 	return mass
 }
 
-// merge turns the ends of intervals into the numbers of the ages that enclose them, and adds up those that are equal.
+// merge maps the ends of intervals to the indexes of the enclosing ages, and adds up equal
+// intervals.
 func merge(known []interval, ages []int64) []interval {
 	list := make([]interval, len(known))
 	for i, k := range known {

@@ -8,7 +8,8 @@ import (
 
 const hour = 3600
 
-// Rows are finished at random, and nothing is known but the looks between which that was, or the last look before it.
+// Rows are finished at random. Only the two checks around that instant are known, or the last check
+// before it.
 func TestACurveIsWhatRowsHaveDoneThoughNobodySawWhen(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]func(r *rand.Rand) float64{
@@ -46,7 +47,8 @@ func TestACurveIsWhatRowsHaveDoneThoughNobodySawWhen(t *testing.T) {
 					}
 				}
 				want := float64(n) / float64(len(truth))
-				// Between looks all is spread evenly: where all is finished at once the curve is off by as much as looks are apart.
+				// Between checks the curve rises linearly. If all rows finish at once, it is off by
+				// as much as checks are apart.
 				if got := c.At(age * hour); math.Abs(got-want) > 0.06 && math.Abs(age-70.5) > 10 {
 					t.Errorf("%.3f are finished after %.0f h, want %.3f", got, age, want)
 				}
@@ -58,7 +60,7 @@ func TestACurveIsWhatRowsHaveDoneThoughNobodySawWhen(t *testing.T) {
 func TestWhatIsOpenAtItsLastLookIsNotFinishedThere(t *testing.T) {
 	t.Parallel()
 	var known []interval
-	for range 50 { // half of those that are open after 20 hours are finished by 30, as far as is known
+	for range 50 { // half of the rows that are open after 20 hours are finished by 30, as far as is known
 		known = append(known, interval{from: 9 * hour, to: 10 * hour}, interval{from: 29 * hour, to: 30 * hour},
 			interval{from: 20 * hour, to: forever}, interval{from: 30 * hour, to: forever})
 	}

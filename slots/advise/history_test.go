@@ -14,7 +14,8 @@ import (
 
 const day = 24 * time.Hour
 
-// past puts rows into history that were finished after so many days, by turns, and checked once a day.
+// past inserts rows into history that were finished after the given numbers of days, in turn, and
+// checked once a day.
 func past(t *testing.T, db *sqlx.DB, n int, days ...int) {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), `
@@ -34,7 +35,7 @@ func past(t *testing.T, db *sqlx.DB, n int, days ...int) {
 	}
 }
 
-// about returns the advice about the job that past puts into history.
+// about returns the advice about the job that past inserts.
 func about(t *testing.T, db *sqlx.DB, b advise.Bounds) (a advise.Advice, read int64) {
 	t.Helper()
 	list, read, err := advise.Advise(t.Context(), db, "", advise.Question{Bounds: b}, 15*time.Minute)
@@ -44,7 +45,7 @@ func about(t *testing.T, db *sqlx.DB, b advise.Bounds) (a advise.Advice, read in
 	return list[0], read
 }
 
-// open fails the test unless that part of the rows is open at an age, to 2 %.
+// open fails the test unless the given part of the rows, within 2 %, is open at an age.
 func open(t *testing.T, a advise.Advice, age time.Duration, want float64) {
 	t.Helper()
 	if got := a.OpenAt(age); got < want-0.02 || got > want+0.02 {
@@ -73,7 +74,7 @@ func TestAdviceFollowsAChange(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	past(t, db, 1000, 2)
-	past(t, db, 1000, 6) // half of what is known, and most of what is recent
+	past(t, db, 1000, 6) // half of all rows, and most of the recent ones
 	a, _ := about(t, db, advise.Bounds{})
 	if got := a.OpenAt(3 * day); got < 0.6 {
 		t.Errorf("%.2f are open after 3 days: newer rows do not weigh more", got)

@@ -4,22 +4,24 @@ import (
 	"time"
 )
 
-// mostLooks bounds the looks of a plan.
+// mostLooks bounds the checks of a plan.
 const mostLooks = 1000
 
-// planner weighs looks at the rows of a curve.
+// planner computes the cost of checking the rows of a curve at given ages.
 type planner struct {
 	*Curve
-	// cancelled is which part of the rows that were finished their owner has ended: at once, and without another check.
+	// cancelled is the part of the finished rows that their owner cancelled: at once, and without
+	// another check.
 	cancelled float64
 	width     float64 // of the slots
 	ahead     float64 // from when a row was enqueued to its first slot
 }
 
-// last is the age after which history knows nothing.
+// last returns the age after which history knows nothing.
 func (c *Curve) last() float64 { return float64(c.Ages[len(c.Ages)-1]) }
 
-// shares are the ages at which a share of those that were still open have ended, each time, as far as history knows.
+// shares returns ages. At each, the given share of the rows that were still open has finished, as
+// far as history knows.
 func (p planner) shares(share float64) (looks []float64) {
 	age := float64(p.Ages[0])
 	for open := 1 - p.At(age); open > 0.01 && len(looks) < mostLooks; open = 1 - p.At(age) {
@@ -33,7 +35,7 @@ func (p planner) shares(share float64) (looks []float64) {
 	return append(looks, p.last())
 }
 
-// every are ages from the first slot on, at an interval.
+// every returns ages from the first slot on, at an interval.
 func (c *Curve) every(interval float64) (looks []float64) {
 	for age := 0.0; age < c.last() && len(looks) < mostLooks; age += interval {
 		looks = append(looks, age)
@@ -41,7 +43,8 @@ func (c *Curve) every(interval float64) (looks []float64) {
 	return append(looks, c.last())
 }
 
-// cost is how many checks a row has with looks at ages, on average, and how long after it is finished that is found.
+// cost returns how many checks a row has on average, if checked at the given ages, and how long
+// after its end a check finds it.
 func (p planner) cost(looks []float64) (checks, delay float64) {
 	before := float64(p.Ages[0])
 	for _, look := range looks {
@@ -55,7 +58,8 @@ func (p planner) cost(looks []float64) (checks, delay float64) {
 	return checks, delay
 }
 
-// late is how long rows that are finished after one age wait for a look at another, added up and weighed by their part.
+// late returns how long rows that finish after one age wait for a check at another, weighted by
+// their part.
 func (c *Curve) late(from, to float64) (sum float64) {
 	ends := []float64{from}
 	for _, age := range c.Ages {
@@ -70,7 +74,8 @@ func (c *Curve) late(from, to float64) (sum float64) {
 	return sum
 }
 
-// delays is how long after they were finished rows were found so, or ended by their owner, on average.
+// delays returns the average time from when rows were finished until a check or their owner ended
+// them.
 func (p planner) delays(rows []row) time.Duration {
 	sum, n := 0.0, 0.0
 	for _, r := range rows {
@@ -89,7 +94,8 @@ func (p planner) delays(rows []row) time.Duration {
 	return seconds(sum / max(1, n))
 }
 
-// halve returns the looks by the lowest share that need no more checks than that; nil: there are none.
+// halve returns the ages by the lowest share that needs no more checks than given. Returns nil if
+// there is none.
 func (p planner) halve(checks float64) []float64 {
 	for share := 0.02; share < 0.985; share += 0.02 {
 		looks := p.shares(share)
@@ -100,7 +106,8 @@ func (p planner) halve(checks float64) []float64 {
 	return nil
 }
 
-// fixed returns the looks at the shortest interval that needs no more checks than that; nil: there is none.
+// fixed returns the ages by the shortest interval that needs no more checks than given. Returns nil
+// if there is none.
 func (p planner) fixed(checks float64) []float64 {
 	short, long := p.width, max(2*p.width, p.last())
 	for range 40 {
@@ -118,7 +125,7 @@ func (p planner) fixed(checks float64) []float64 {
 	return looks
 }
 
-// planned is how many of the next looks a plan names.
+// planned is how many of the next checks a plan names.
 const planned = 5
 
 func (p planner) plan(looks []float64) *Plan {

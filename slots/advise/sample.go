@@ -14,35 +14,35 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Bounds of what is read of history.
+// Bounds limits what is read of history.
 type Bounds struct {
-	// Rows are how many rows are read, of whatever jobs. Default DefaultRows.
+	// Rows bounds the rows that are read, of all jobs together. Defaults to DefaultRows.
 	Rows int64
-	// PerJob is how many of a job are used. Default DefaultPerJob.
+	// PerJob bounds the rows of a job that are used. Defaults to DefaultPerJob.
 	PerJob int64
-	// Time is how long the server may take. Default DefaultTime.
+	// Time bounds how long the server may take. Defaults to DefaultTime.
 	Time time.Duration
 }
 
-// Defaults of Bounds.
+// The defaults of Bounds.
 const (
 	DefaultRows   = 200_000
 	DefaultPerJob = 5_000
 	DefaultTime   = 10 * time.Second
 )
 
-// row is what is known of an ended row; ages are in seconds.
+// row is what is known of an ended row. Its ages are in seconds.
 type row struct {
 	job, class     string
 	open, finished sql.NullInt64
 	waited         int64
-	checks, vain   int64 // vain: those that found nothing
+	checks, vain   int64 // vain: checks that found nothing
 }
 
-// cancelled tells whether its owner has ended it.
+// cancelled tells whether the owner of the row ended it.
 func (r row) cancelled() bool { return r.finished.Valid && r.checks == r.vain }
 
-// interval returns what is known of when a row was finished; false: nothing.
+// interval returns what is known of when a row was finished. Returns false if nothing is known.
 func (r row) interval() (interval, bool) {
 	k := interval{from: min(-1, -r.waited), to: forever}
 	if r.open.Valid {
@@ -55,12 +55,12 @@ func (r row) interval() (interval, bool) {
 	return k, r.open.Valid || r.finished.Valid
 }
 
-// read reads the newest rows of history of jobs, the newest first, and how many rows that took. No jobs: all of them. by has
-// the field of each that tells its classes.
+// read returns the newest rows of history of jobs, the newest first, and how many rows it read. No
+// jobs means all jobs. by has, for each job, the field that defines its classes.
 func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by []string, b Bounds) (rows []row, taken int64, err error) {
 	var m pgsql.Message
 	m.Do(fmt.Sprintf("set local statement_timeout = %d", cmp.Or(b.Time, DefaultTime).Milliseconds()))
-	m.Do("set local jit = off; set local enable_seqscan = off") // BRIN finds the end of a partition, whatever the statistics say
+	m.Do("set local jit = off; set local enable_seqscan = off") // BRIN finds the end of a partition, even with bad statistics
 	if err := m.Send(ctx, tx); err != nil {
 		return nil, 0, fmt.Errorf("read history: %w", err)
 	}
@@ -88,8 +88,9 @@ func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by [
 	return rows, taken, nil
 }
 
-// newest returns in how many of the last microseconds no more rows have ended than that and, where there are so many, at least half of
-// them. History is read in the order in which rows ended: of more than that the newest would be left out.
+// newest returns an age in microseconds. At most rows rows of history are newer, and at least half
+// as many if there are that many. History is read in the order in which rows ended, so a longer age
+// would leave out the newest rows.
 func newest(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, rows int64) (age int64, err error) {
 	within, beyond := int64(1e6), int64(longest)
 	age = beyond
@@ -108,20 +109,21 @@ func newest(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, rows int
 		}
 		age = int64(math.Sqrt(float64(within) * float64(beyond)))
 	}
-	return beyond, nil // so many have ended at once
+	return beyond, nil // that many have ended at once
 }
 
 const (
-	// maxCounts bounds the counts of newest, of which five or six are enough, but for bursts.
+	// maxCounts bounds the counts of newest. Five or six are enough, except for bursts.
 	maxCounts = 16
-	// longest is an age, in microseconds, that no history has, a replayed one either: 300 years.
+	// longest is an age, in microseconds, beyond any history, even a replayed one: 300 years.
 	longest = 1e16
 )
 
-// maxClasses is how many classes of a job have a curve of their own.
+// maxClasses bounds the classes of a job that have a curve.
 const maxClasses = 50
 
-// curves makes the curves of a job of its rows: that of all, first, and those of its largest classes.
+// curves returns the curves of a job: first that of all its rows, then those of its largest
+// classes.
 func curves(job string, rows []row) []*Curve {
 	all := []interval{}
 	classes := map[string][]interval{}

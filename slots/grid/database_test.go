@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// The zone of the session has a change of summer time, which must not matter.
+// The time zone of the session has summer time, which must not matter.
 func TestTheDatabaseRoundsAMillionInstantsToTheSameSlots(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Param("timezone", "America/New_York"))
@@ -64,8 +64,9 @@ func TestTheDatabaseRoundsAMillionInstantsToTheSameSlots(t *testing.T) {
 	}
 }
 
-// inRange is an instant that a check can be asked for: the ends of the range first, then random ones with nine
-// digits of fraction, of which many are close to a slot and many exactly between two microseconds.
+// inRange returns an instant that a check can be asked for. The first calls return the ends of the
+// range, later calls random instants with nine digits of fraction. Many are close to a slot, and
+// many exactly between two microseconds.
 func inRange(random *rand.Rand, g grid.Grid, nth int) time.Time {
 	ends := []time.Time{
 		grid.Min, grid.Min.Add(1), grid.Min.Add(500), grid.Min.Add(501), grid.Min.Add(1500), grid.Max, grid.Max.Add(-1),

@@ -1,8 +1,8 @@
-// Package grid is the arithmetic of slots: pure, without a clock and without a database.
+// Package grid computes slots. It is pure: it has no clock and no database.
 //
-// A slot is an instant on a grid that starts at the Unix epoch and whose width divides 24 hours, so that every
-// midnight UTC is a slot and no change of summer time touches the grid. With the default width the slots are the
-// minutes 00, 15, 30 and 45.
+// A slot is an instant on a grid that starts at the Unix epoch and whose width divides 24 hours. So
+// every midnight UTC is a slot, and no change of summer time touches the grid. With the default
+// width the slots are the minutes 00, 15, 30 and 45.
 //
 //	g := grid.Default
 //	g.Ceil(at)  // the first slot at or after an instant: when a check asked for at is due
@@ -19,27 +19,28 @@ import (
 	"time"
 )
 
-// DefaultWidth is the distance between two slots where nothing else is set.
+// DefaultWidth is the distance between two slots if nothing else is set.
 const DefaultWidth = 15 * time.Minute
 
-// Default is the grid of DefaultWidth; it equals the zero Grid.
+// Default is the grid of DefaultWidth. It equals the zero Grid.
 var Default = Grid{}
 
-// Min and Max bound the instants that a check can be asked for; both are slots of every grid.
+// Min and Max bound the instants that a check can be asked for. Both are slots of every grid.
 var (
 	Min = time.Unix(0, 0).UTC()
 	Max = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
 )
 
-// ErrWidth is returned for a width that is no grid.
+// ErrWidth is returned for a width that cannot be a grid's.
 var ErrWidth = errors.New("width must be a whole number of seconds that divides 24 h, from 1s to 24h (such as 1m, 5m, 15m, 1h)")
 
-// Grid is all slots of one width. The zero value is the default grid. Grids compare with ==.
+// Grid is the set of all slots of one width. The zero value is the default grid. Grids compare with
+// ==.
 type Grid struct {
 	seconds int64 // 0: DefaultWidth, so that Default and New(DefaultWidth) are equal
 }
 
-// New returns the grid of a width, or ErrWidth.
+// New returns the grid of a width. Returns ErrWidth if there is none.
 func New(width time.Duration) (Grid, error) {
 	const day = 24 * time.Hour
 	if width < time.Second || width > day || width%time.Second != 0 || day%width != 0 {
@@ -51,13 +52,13 @@ func New(width time.Duration) (Grid, error) {
 	return Grid{seconds: int64(width / time.Second)}, nil
 }
 
-// Width is the distance between two slots.
+// Width returns the distance between two slots.
 func (g Grid) Width() time.Duration { return time.Duration(g.step()) * time.Second }
 
 // String returns the width, such as "15m0s".
 func (g Grid) String() string { return g.Width().String() }
 
-// Ceil returns the first slot at or after t, in UTC. A t on the grid stays where it is.
+// Ceil returns the first slot at or after t, in UTC.
 func (g Grid) Ceil(t time.Time) time.Time {
 	t = Micro(t)
 	floor := g.Floor(t)
@@ -83,7 +84,7 @@ func (g Grid) Next(t time.Time) time.Time { return g.Floor(t).Add(g.Width()) }
 // Previous returns the last slot before t, in UTC.
 func (g Grid) Previous(t time.Time) time.Time { return g.Ceil(t).Add(-g.Width()) }
 
-// Add returns the slot n slots after slot, or before it when n is negative.
+// Add returns the slot n slots after slot. A negative n goes back.
 func (g Grid) Add(slot time.Time, n int) time.Time {
 	return time.Unix(slot.Unix()+int64(n)*g.step(), 0).UTC()
 }
@@ -125,8 +126,9 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// Micro returns t as PostgreSQL stores it: in whole microseconds. The server reads the fraction of a second as a
-// binary floating-point number and rounds a half to the even microsecond; so does Micro, to the same result.
+// Micro returns t as PostgreSQL stores it: in whole microseconds. The server reads the fraction of
+// a second as a binary floating-point number and rounds a half to the even microsecond. Micro does
+// the same.
 func Micro(t time.Time) time.Time {
 	fraction := math.RoundToEven(float64(t.Nanosecond()) / 1e9 * 1e6)
 	return time.Unix(t.Unix(), int64(fraction)*int64(time.Microsecond)).UTC()

@@ -140,7 +140,7 @@ func TestBetweenYieldsEverySlotOnceInOrder(t *testing.T) {
 		if diff := cmp.Diff(want, slices.Collect(g.Between(from, to))); diff != "" {
 			t.Errorf("%s: Between(%s, %s):\n%s", g, from, to, diff)
 		}
-		// The last instant before a slot does not take in the slot; the first after it does.
+		// The last instant before a slot excludes the slot; the first instant after it includes it.
 		if got := len(slices.Collect(g.Between(from, to.Add(time.Microsecond)))); got != n+1 {
 			t.Errorf("%s: %d slots up to just after the %d-th", g, got, n+1)
 		}
@@ -193,7 +193,7 @@ func FuzzRounding(f *testing.F) {
 	})
 }
 
-// holds checks every law of rounding for one instant.
+// holds tests every law of rounding for one instant.
 func holds(t *testing.T, g grid.Grid, at time.Time) bool {
 	t.Helper()
 	asked := grid.Micro(at)
@@ -246,8 +246,8 @@ func grids(t *testing.T) []grid.Grid {
 	return list
 }
 
-// anInstant is anywhere from 70 years before grid.Min to grid.Max, in any zone; often close to a whole second, at
-// any fraction of one, and often at half a microsecond.
+// anInstant returns an instant from 70 years before grid.Min to grid.Max, in any zone. Many are
+// close to a whole second, at any fraction of one, or at half a microsecond.
 func anInstant(random *rand.Rand) time.Time {
 	const before = 70 * 365 * 86400
 	seconds := random.Int64N(grid.Max.Unix()+before) - before

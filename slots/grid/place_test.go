@@ -16,7 +16,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// asked is one that is to be placed.
+// asked describes a check that is to be placed.
 type asked struct {
 	at, earliest time.Time
 	within       time.Duration
@@ -27,7 +27,8 @@ func (a asked) place(g grid.Grid) time.Time {
 	return g.Place(a.at, a.within, a.earliest, grid.Hash(a.key))
 }
 
-// anyAsked is one of any time from 1970 to 2200: windows of every size, on slots and off, and clocks before, in and after them.
+// anyAsked returns a check from 1970 to 2200: windows of every size, on slots and off, and clocks
+// before, in and after them.
 func anyAsked(random *rand.Rand, g grid.Grid) asked {
 	a := asked{
 		at:  time.Unix(random.Int64N(230*365*86400), random.Int64N(int64(time.Second))).UTC(),
@@ -52,7 +53,7 @@ func anyAsked(random *rand.Rand, g grid.Grid) asked {
 	return a
 }
 
-// A slot that is asked for in vain, since it has begun, is the only reason to leave the window.
+// The window is left only if its slots have begun.
 func TestAPlaceIsASlotOfTheWindowUnlessThatHasPassed(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(21, 22))
@@ -127,8 +128,8 @@ func TestTheWindowEndsBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// Keys that follow each other, as numbers of orders do. A slot deviates from the mean by chance alone, and the keys are
-// always the same: five standard deviations are never seen.
+// The keys are consecutive, as numbers of orders are. A slot deviates from the mean by chance
+// alone, and the keys are always the same, so five standard deviations never occur.
 func TestManyKeysAreSpreadEvenly(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2030, time.March, 1, 9, 0, 0, 0, time.UTC)
@@ -154,7 +155,7 @@ func TestManyKeysAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// The zone of the session has a change of summer time, which must not matter.
+// The time zone of the session has summer time, which must not matter.
 func TestTheDatabasePlacesAsTheGridDoes(t *testing.T) {
 	t.Parallel()
 	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Param("timezone", "America/New_York"))

@@ -10,17 +10,17 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-// Condition is one that is to hold.
+// Condition is a rule about the ledger that should hold.
 type Condition struct {
 	Name string
-	Help string // what is found, with LIMIT for the limit
+	Help string // what breaks the rule, with LIMIT for the limit
 	unit string // "", "%" or "duration"
-	// limit is what is found at the most where nobody says otherwise.
+	// limit is the default limit.
 	limit float64
 	judge func(r *Report, limit float64) []Finding
 }
 
-// Conditions are all of them, in the order in which they are judged.
+// Conditions lists all conditions, in the order in which they are judged.
 var Conditions = []Condition{
 	{"missed", "more than LIMIT slots that no run has opened", "", 0, missed},
 	{"stranded", "more than LIMIT slots that were left open, or have rows which were committed after they were closed", "", 0, stranded},
@@ -36,7 +36,7 @@ var Conditions = []Condition{
 	{"consumers", "more than LIMIT consumers of the outbox at a position that the server has not come to", "", 0, consumers},
 }
 
-// Limits are those that differ from the defaults. The zero value has none.
+// Limits holds the limits that differ from the defaults. The zero value has none.
 type Limits struct {
 	given map[string]float64 // below 0: the condition is left out
 }
@@ -67,7 +67,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Limit is the limit where nobody says otherwise, as Set takes it.
+// Limit returns the default limit, in the form that Set takes.
 func (c Condition) Limit() string {
 	if c.unit == "duration" {
 		return seconds(c.limit)

@@ -1,5 +1,5 @@
-// Package health says whether all is well: it judges what the ledger has to tell by conditions that have names and limits.
-// "status --check" and /healthz of the daemon say the same by it.
+// Package health says whether all is well. It judges the ledger by conditions that have names and
+// limits. "status --check" and /healthz of the daemon use it, so both say the same.
 //
 //	report, err := health.Look(ctx, ledger, time.Time{}, health.Limits{}, knows)
 //	for _, f := range report.Findings { ... }

@@ -9,7 +9,8 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// The command that a finding advises lists the rows: those that wait to be tried again, or those that were given up.
+// The command that a finding recommends lists the rows: those that wait for a retry, or those that
+// were given up.
 func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -29,7 +30,7 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 	}
 }
 
-// A job whose name has the number of an order in it is one more job with each order.
+// A job whose name contains the number of an order is a new job for each order.
 func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 	t.Parallel()
 	r := &Report{}

@@ -16,31 +16,33 @@ import (
 // span is how far back jobs are judged.
 const span = 24 * time.Hour
 
-// Report is the state of things at one moment.
+// Report is the state of a store at one moment.
 type Report struct {
 	slots.Status
-	Jobs      []slots.JobStatus // that were checked in the last day, gave rows up, or are unregistered
+	Jobs      []slots.JobStatus // checked in the last day, gave rows up, or unregistered
 	LateSlots []slots.LateSlot  // of the last day, the newest 20
-	// Slowest is the slot that took longest of the newest four that were run in their time, or are being run; Took is how long.
+	// Slowest is the slot that took longest of the newest four that run on time, or are running.
+	// Took is how long.
 	Slowest   time.Time
 	Took      time.Duration
 	leaving   []slots.Leaving
 	ahead     slots.Ahead
-	consumers []string // of the outbox, that are ahead of it
+	consumers []string // of the outbox, whose position is ahead of the server's
 	unopened  int64    // rows of the current slot, which no run has opened yet
 	knows     func(job string) bool
-	// Findings are what is wrong. None: all is well.
+	// Findings are the problems. Empty if all is well.
 	Findings []Finding
 }
 
 // Finding is a condition that does not hold.
 type Finding struct {
 	Condition string `json:"condition"`
-	// Text says what is so, for a person.
+	// Text describes the problem in words.
 	Text string `json:"text"`
-	// Remedy is the command, without the name of the binary, that mends it or tells more; empty: none does.
+	// Remedy is the command that fixes the problem or tells more, without the name of the binary.
+	// Empty if there is none.
 	Remedy string `json:"remedy"`
-	// Job is the job that it is about; empty: it is not about one job.
+	// Job is the job that the finding is about. Empty if it is not about one job.
 	Job string `json:"job"`
 }
 
@@ -52,8 +54,9 @@ func of(job string, found []Finding) []Finding {
 	return found
 }
 
-// Look reads the state of things and judges it. since is the first slot to look at for what was missed or left; the zero time is the
-// ledger's first. knows tells whether a job is registered with who asks, whose catch-up can do nothing for rows of others.
+// Look reads the state and judges it. since is the first slot to search for missed or open slots;
+// the zero time means the ledger's first. knows tells whether the caller has registered a job: the
+// caller's catch-up cannot run rows of other jobs.
 func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool) (Report, error) {
 	r := Report{knows: knows}
 	var err error
@@ -101,7 +104,7 @@ func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, 
 	return r, nil
 }
 
-// inState returns how many slots are in trouble in one of these ways, and the rows in them.
+// inState returns the number of troubled slots in the given states, their rows, and the first slot.
 func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time) {
 	for _, t := range r.Trouble {
 		if slices.Contains(states, t.State) {
@@ -138,7 +141,7 @@ func consumers(r *Report, limit float64) (list []Finding) {
 	return list
 }
 
-// AheadText says what lies beyond the clock.
+// AheadText describes what lies beyond the clock.
 func AheadText(a slots.Ahead) string {
 	var parts []string
 	if !a.Since.IsZero() {
@@ -172,15 +175,15 @@ func stranded(r *Report, limit float64) []Finding {
 	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool { return t.State != slots.StateMissed }))
 	text := fmt.Sprintf("%s stranded in %s since %s: runners left before the end of a slot, or rows were committed after a slot was closed",
 		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
-	if len(foreign) > 0 { // which catch-up leaves
+	if len(foreign) > 0 { // catch-up leaves these rows
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"
 	}
 	return r.found(float64(n) > limit, remedy, "%s", text)
 }
 
-// foreign returns the jobs of the rows in slots if the caller has registered none of these jobs, so that its catch-up can do
-// nothing for any of the slots. Otherwise it returns none.
+// foreign returns the jobs of the rows in slots if the caller has registered none of them. Its
+// catch-up can then do nothing for any of the slots. Otherwise it returns none.
 func (r *Report) foreign(list []slots.Trouble) (names []string) {
 	for _, t := range list {
 		for _, job := range t.Jobs {
@@ -261,7 +264,7 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 		j := &r.Jobs[i]
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
 		where := "jobs list"
-		if j.LastGaveUp >= j.LastFailed { // no row waits to be tried again
+		if j.LastGaveUp >= j.LastFailed { // no row waits for a retry
 			where = "jobs history --outcome failed"
 		}
 		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec), "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
@@ -313,7 +316,7 @@ func betweenStores(r *Report, limit float64) (list []Finding) {
 		spoken.Count(rows, "row is", "rows are"), first.To, clock(first.Since))
 }
 
-// found is a list of one finding, or of none.
+// found returns one finding if the condition is broken, otherwise none.
 func (r *Report) found(is bool, remedy, format string, args ...any) []Finding {
 	if !is {
 		return nil
@@ -334,7 +337,7 @@ func seconds(s float64) string {
 	return duration.Format(time.Duration(s * float64(time.Second)).Round(time.Second))
 }
 
-// short is an error in one line that is not too long.
+// short returns an error in one line, cut to a maximum length.
 func short(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > 120 {
