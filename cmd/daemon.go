@@ -124,8 +124,8 @@ func (a *App) daemon(ctx context.Context, gate gate, ping *pinger, run func(cfg 
 			return err
 		}
 		cfg := daemon.Config{
-			Runner: a.runnerConfig(db, registry, nil), Keep: a.Config().History.Retention, Handler: api, Begins: ping.begins,
-			Ran: func(ctx context.Context, result slots.Result, err error) { ping.ran(ctx, a.store, result, err) },
+			Runner: a.runnerConfig(db, registry, nil), Keep: a.Config().History.Retention, Handler: api, BeforeRun: ping.begins,
+			AfterRun: func(ctx context.Context, result slots.Result, err error) { ping.ran(ctx, a.store, result, err) },
 		}
 		a.watch(db, registry)
 		if a.fleet == nil {

@@ -131,7 +131,7 @@ func (a *App) logLeft(ctx context.Context, db *sqlx.DB, now time.Time, names []s
 		{elsewhere, slog.LevelWarn, "rows are left, and their slots open, since their jobs are not registered here: " +
 			"run these with a binary that has them"},
 		{unregistered, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has registered their jobs: " +
-			"run these with a binary that has them, or cancel the rows where a name is wrong"},
+			"run these with a binary that has them, or cancel the rows if a name is wrong"},
 	} {
 		fresh, known, err := splitBy(left.jobs, func(job string) (bool, error) { return news(c, job) })
 		if err != nil {

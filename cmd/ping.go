@@ -77,7 +77,8 @@ func (p *pinger) end(ctx context.Context, err error) {
 	}
 }
 
-// begins is for daemon.Config.Begins. It holds nothing up: while the service is slow to take one start, others are left out.
+// begins is called by daemon.Config.BeforeRun. It does not block the run: while the service is slow to
+// accept one start, begins skips other starts.
 func (p *pinger) begins(ctx context.Context, slot time.Time) {
 	if p == nil {
 		return
@@ -100,7 +101,8 @@ func (p *pinger) begins(ctx context.Context, slot time.Time) {
 	}()
 }
 
-// ran is for daemon.Config.Ran: a slot that is left open to others is no news, nor is that of a store while another fails.
+// ran is called by daemon.Config.AfterRun. It skips a slot that is left open to other runners, and a
+// slot of a store while another store fails.
 func (p *pinger) ran(ctx context.Context, store string, result slots.Result, err error) {
 	if p == nil || errors.Is(err, slots.ErrStopped) || err == nil && result.State != slots.StateDone {
 		return

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// often is the pause between two catch-ups, where the width is not less.
+	// often is the pause between two catch-ups. A shorter width shortens it.
 	often = time.Minute
-	// lookBack is how long before the end of the last catch-up the next one begins to look: a transaction that was open
-	// for as long may have left stragglers there.
+	// lookBack is how long before the end of the last catch-up the next one starts to look. A
+	// transaction that was open for that long may have left stragglers there.
 	lookBack = 10 * time.Minute
-	// thoroughly is how often catch-up looks at the whole ledger, at some 5 us of the database's for each slot in it:
-	// half a second for every day of slots of one second.
+	// thoroughly is how often catch-up reads the whole ledger, at some 5 us of database time a
+	// slot: half a second for every day of slots of one second.
 	thoroughly = time.Hour
 	// pruning is how often history is pruned.
 	pruning = 24 * time.Hour
@@ -28,8 +28,8 @@ type catchUpState struct {
 	busy     bool
 	due      bool      // a slot was done since the last one began
 	ended    time.Time // when the last one ended
-	until    time.Time // the slot before which nothing was left to do when the last good one ended; zero before the first
-	thorough time.Time // when the last good one began that looked at the whole ledger
+	until    time.Time // no slot before it had work left when the last good one ended; zero before the first
+	thorough time.Time // when the last good one that read the whole ledger began
 	pruned   time.Time // when history was last pruned
 	err      error     // of the last one
 	missed   int64     // slots that began without a run here, since the last good one began
@@ -66,11 +66,12 @@ func (d *daemon) beginCatchUp(ctx context.Context) {
 	})
 }
 
-// catchUpRange returns the slots to look at, from since up to but not including until. Call it with mu held.
+// catchUpRange returns the slots to look at, from since up to but not including until. Call it with
+// mu held.
 func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 	until = d.current
 	if d.done.Equal(until) {
-		until = d.grid.Next(until) // for its stragglers; before that it is its run's alone
+		until = d.grid.Next(until) // catch-up takes its stragglers; before that the slot belongs to its run
 	}
 	if whole {
 		return time.Time{}, until
@@ -82,7 +83,8 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 	return d.grid.Floor(since.Add(-lookBack)), until
 }
 
-// leftTo returns the first slot that catch-up has left to those who are at it, who may die; else until.
+// leftTo returns the first slot that catch-up left to another runner, which may die. Otherwise it
+// returns until.
 func leftTo(caught slots.Caught, until time.Time) time.Time {
 	for _, r := range caught.Results {
 		if r.State == slots.StateOpen && len(r.Unknown) == 0 {
@@ -121,13 +123,13 @@ func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) 
 		log.ErrorContext(ctx, "catch-up failed", "error", err)
 	case checked > 0 || left < len(caught.Slots) || caught.Empty > 0:
 		log.InfoContext(ctx, "catch-up")
-	case left > 0: // others are at them, or nobody here knows their jobs
+	case left > 0: // other runners work on them, or no process here knows their jobs
 		log.DebugContext(ctx, "catch-up")
 	}
 }
 
-// prune drops what is older than Config.Keep, once a day. It only warns: a role that may not drop tables can still run
-// everything.
+// prune drops what is older than Config.Keep, once a day. It only warns: a role that may not drop
+// tables can still run everything.
 func (d *daemon) prune(ctx context.Context) {
 	d.mu.Lock()
 	now := monotonic()

@@ -12,43 +12,49 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config of a daemon. Runner.DB and Runner.Registry must be set; every other zero field means its default.
+// Config configures a daemon. Runner.DB and Runner.Registry must be set; every other zero field
+// means its default.
 type Config struct {
-	// Runner is what runs a slot; one is made of it for each. Runner.DB needs what Pool says. Its Workers and
-	// Connections, and the limit of a job's concurrency, hold for each slot that is run at the same time.
+	// Runner configures the runner of each slot. Runner.DB needs as many connections as Pool
+	// returns. Its Workers, Connections and the concurrency of a job hold for each slot, even when
+	// slots run at the same time.
 	Runner slots.Config
-	// Slots is how many slots are run at once, besides catch-up: more than one when checks take longer than the width.
-	// Default 2.
+	// Slots bounds the slots that run at the same time, besides catch-up. More than one run at once
+	// when checks take longer than the width. Defaults to 2.
 	Slots int
-	// Keep is how long history and the ledger are kept: once a day, and at the start, what ended before is dropped, as
-	// `jobs prune` does. Default 0: everything is kept.
+	// Keep is how long history and the ledger are kept. At the start and once a day, the daemon
+	// drops what ended before, as `jobs prune` does. Defaults to 0: it keeps everything.
 	Keep time.Duration
-	// Listen is the address of the HTTP server, as host:port. Default: none.
+	// Listen is the address of the HTTP server, as host:port. Defaults to no server.
 	Listen string
-	// Hosts are the names that clients ask the server by, besides localhost, addresses, the name of the machine and that in
-	// Listen. A request by another name is refused: a page of another site could have its name lead here. Default: none.
+	// Hosts are further names of the server in requests. It also accepts localhost, addresses, the
+	// machine's name and that in Listen. It refuses every other name, because a page of another
+	// site could point its name here. Optional.
 	Hosts []string
-	// MayRead tells whether who sends a request may see what is wrong, which /healthz tells in Problems: it has names of
-	// jobs and errors. Default: nobody may, and all are told whether something is.
+	// MayRead tells whether the sender of a request may see the problems in /healthz, which name
+	// jobs and errors. Every sender may see whether there are problems. Defaults to false for all
+	// requests.
 	MayRead func(r *http.Request) bool
-	// Handler serves every path but /healthz, /readyz and /livez. A request must come within 30 s, and its answer be
-	// taken within a minute, unless the handler extends that by http.ResponseController. Default: 404.
+	// Handler serves every path except /healthz, /readyz and /livez. A client has 30 s to send a
+	// request and one minute to read the answer. The handler can extend both by
+	// http.ResponseController. Defaults to 404.
 	Handler http.Handler
-	// Begins is told of each run before it begins, which it holds up. Default: nobody is.
-	Begins func(ctx context.Context, slot time.Time)
-	// Ran is told of each run that has ended, and of one that could not begin since the database cannot be used: how often
-	// depends on how often one was begun, while others are at the slot. Default: nobody is.
-	Ran func(ctx context.Context, result slots.Result, err error)
-	// Systemd tells systemd of the daemon's state and keeps its watchdog off, where NOTIFY_SOCKET and WATCHDOG_USEC are
-	// set; it is for a process that is nothing but this daemon.
+	// BeforeRun is called before each run and blocks it. Optional.
+	BeforeRun func(ctx context.Context, slot time.Time)
+	// AfterRun is called after each run, and for a run that could not begin because the database is
+	// unreachable. A slot that other runners work on is run again and again, so it may be called
+	// often. Optional.
+	AfterRun func(ctx context.Context, result slots.Result, err error)
+	// Systemd tells systemd the daemon's state and feeds its watchdog, if NOTIFY_SOCKET and
+	// WATCHDOG_USEC are set. Set it only if the process is nothing but this daemon.
 	Systemd bool
 }
 
-// DefaultSlots is how many slots are run at once where Config sets none.
+// DefaultSlots is the default of Config.Slots.
 const DefaultSlots = 2
 
-// Pool is how many connections a daemon may need at once: those of a runner for each of Slots, and for catch-up. All
-// of them are used only when slots overlap and their checks take transactions.
+// Pool returns how many connections a daemon may need at once: those of a runner for each of Slots,
+// and for catch-up. It uses all of them only if slots overlap and their checks take transactions.
 func (c Config) Pool() int {
 	connections := cmp.Or(c.Runner.Connections, slots.DefaultConnections)
 	return (cmp.Or(c.Slots, DefaultSlots) + 1) * (connections + slots.OwnConnections)
@@ -61,7 +67,7 @@ type daemon struct {
 	cfg      Config
 	schema   pgsql.Schema
 	log      *slog.Logger
-	patience time.Duration // how long the loop may take to come round
+	patience time.Duration // how long one turn of the loop may take
 	unit     unit
 	state
 }
@@ -81,11 +87,11 @@ func newDaemon(cfg Config) (*daemon, error) {
 	if cfg.MayRead == nil {
 		cfg.MayRead = nobody
 	}
-	if cfg.Begins == nil {
-		cfg.Begins = func(context.Context, time.Time) {}
+	if cfg.BeforeRun == nil {
+		cfg.BeforeRun = func(context.Context, time.Time) {}
 	}
-	if cfg.Ran == nil {
-		cfg.Ran = func(context.Context, slots.Result, error) {}
+	if cfg.AfterRun == nil {
+		cfg.AfterRun = func(context.Context, slots.Result, error) {}
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
 	d := &daemon{cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout, unit: unit{cfg.Systemd, cfg.Runner.Logger}}

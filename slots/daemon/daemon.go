@@ -14,21 +14,23 @@ import (
 )
 
 const (
-	// step is the longest pause of the loop: how late it notices that a clock was set, that the machine has slept, or
-	// that a runner which shares the slot has died.
+	// step is the longest pause of the loop. It bounds how late the loop notices a clock change, a
+	// sleep of the machine, or the death of a runner that shares the slot.
 	step = 10 * time.Second
-	// firstPause is that after the first question that the database does not answer; it doubles up to step.
+	// firstPause is the pause after the first failed query. It doubles up to step.
 	firstPause = 500 * time.Millisecond
-	// warnAgain is how long after a warning about the rows of a job the next one comes.
+	// warnAgain is the pause between two warnings about the rows of a job.
 	warnAgain = time.Hour
 )
 
-// monotonic is for measuring, and never says what time it is: that is Config.Runner.Now's or the database's to say.
+// monotonic measures durations. It never says what time it is: Config.Runner.Now or the database
+// does.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// Run runs slots until ctx ends, and then returns nil when everything that was begun is recorded or handed back. An
-// address that cannot be listened on, and a configuration that makes no sense, are errors at once; a database that
-// does not answer is not. slots.ErrAbandoned means that the process should end, as a failure.
+// Run runs slots until ctx ends. It then returns nil once everything that was begun is recorded or
+// handed back. It returns an error at once if it cannot listen on the address, or if the
+// configuration is invalid. It waits for a database that does not answer. slots.ErrAbandoned means
+// that the process should end with a failure.
 func Run(ctx context.Context, cfg Config) error {
 	d, err := newDaemon(cfg)
 	if err != nil {
@@ -37,7 +39,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return d.run(ctx)
 }
 
-// run serves, and runs slots.
+// run serves HTTP and runs slots.
 func (d *daemon) run(ctx context.Context) error {
 	ctx, d.stop = context.WithCancel(ctx)
 	defer d.stop()
@@ -66,7 +68,8 @@ func (d *daemon) runSlots(ctx context.Context) error {
 	return d.failed
 }
 
-// runOnce asks the database for the time, and begins what is due by it. It returns how long nothing else will be.
+// runOnce asks the database for the time, and begins what is due. It returns how long nothing else
+// will be due.
 func (d *daemon) runOnce(ctx context.Context) (pause time.Duration, err error) {
 	setting, err := pgsql.ReadSetting(ctx, d.cfg.Runner.DB, d.schema)
 	if err != nil {
@@ -83,7 +86,8 @@ func (d *daemon) runOnce(ctx context.Context) (pause time.Duration, err error) {
 	return min(step, next), nil
 }
 
-// note keeps how the question to the database went, and logs when that changes. It returns how long to pause.
+// note records the result of a query, and logs when the database stops or starts to answer. It
+// returns how long to pause.
 func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.Duration {
 	if ctx.Err() != nil {
 		return 0
@@ -117,8 +121,9 @@ func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.
 	return pause
 }
 
-// boundaryPassed returns the newest slot that has begun, as far as this process can tell, while the database could not be asked
-// for it, each once; else the zero time. Call it with mu held.
+// boundaryPassed returns the newest slot that has begun while the database was unreachable, as far
+// as this process can tell, each slot once. Otherwise it returns the zero time. Call it with mu
+// held.
 func (d *daemon) boundaryPassed(err error) (slot time.Time) {
 	for ; err != nil && !d.boundary.IsZero() && !d.turned.Before(d.boundary); d.boundary = d.boundary.Add(d.grid.Width()) {
 		slot = d.grid.Add(d.current, int(d.boundary.Sub(d.entered)/d.grid.Width())+1)
@@ -126,21 +131,21 @@ func (d *daemon) boundaryPassed(err error) (slot time.Time) {
 	return slot
 }
 
-// notBegun tells of the run of a slot that could not begin.
+// notBegun reports the run of a slot that could not begin.
 func (d *daemon) notBegun(ctx context.Context, slot time.Time, err error) {
 	result := slots.Result{Slot: slot, Kind: slots.KindRun}
 	d.observe(result, err)
-	d.cfg.Ran(ctx, result, err)
+	d.cfg.AfterRun(ctx, result, err)
 }
 
-// observe tells the observer of a run that no runner tells it of.
+// observe reports a run to the observer that no runner reports.
 func (d *daemon) observe(result slots.Result, err error) {
 	if o := d.cfg.Runner.Observer; o != nil {
 		o.Ran(result, err)
 	}
 }
 
-// wait returns after pause, when somebody wakes the loop, or when ctx ends.
+// wait returns after pause, when the loop is woken, or when ctx ends.
 func (d *daemon) wait(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(max(pause, time.Millisecond))
 	defer timer.Stop()
@@ -151,7 +156,8 @@ func (d *daemon) wait(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// beginRun begins the run of the current slot, unless that goes on, is over, or must wait for the run of another.
+// beginRun begins the run of the current slot, unless it is running or over, or must wait for
+// another run.
 func (d *daemon) beginRun(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,7 +172,7 @@ func (d *daemon) beginRun(ctx context.Context) {
 	d.late = time.Time{}
 	d.running[slot] = true
 	d.work.Go(func() {
-		d.cfg.Begins(ctx, slot)
+		d.cfg.BeforeRun(ctx, slot)
 		result, err := d.runSlot(ctx, slot)
 		d.endRun(ctx, result, err)
 	})
@@ -182,8 +188,9 @@ func (d *daemon) runSlot(ctx context.Context, slot time.Time) (slots.Result, err
 	return r.Run(ctx, slot)
 }
 
-// endRun keeps how a run ended. One that left the slot open, to others or after an error, is begun again by a later
-// turn of the loop. Rows that the database refuses to record are left to catch-up, which comes less often.
+// endRun records the result of a run. If the run left the slot open, because of other runners or an
+// error, a later turn of the loop begins it again. If the database refuses to record rows, catch-up
+// takes the slot, which comes less often.
 func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 	err = stoppedBy(ctx, result.State != "", err)
 	d.mu.Lock()
@@ -195,10 +202,10 @@ func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 	if !errors.Is(err, slots.ErrStopped) {
 		d.last, d.lastErr = &result, err
 	}
-	more := done || !d.late.IsZero() // the loop has something to begin
+	more := done || !d.late.IsZero() // the loop has work to begin
 	d.mu.Unlock()
 	d.logRun(ctx, result, err)
-	d.cfg.Ran(ctx, result, err)
+	d.cfg.AfterRun(ctx, result, err)
 	d.give(ctx, err)
 	if more {
 		d.wakeUp()
@@ -212,13 +219,13 @@ func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
 		d.log.LogAttrs(ctx, slog.LevelError, "slot run failed", slog.Any("", result), slog.Any("error", err))
 	case result.Checked > 0:
 		d.log.LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
-	default: // an empty slot, or one that others are at
+	default: // an empty slot, or other runners work on it
 		d.log.LogAttrs(ctx, slog.LevelDebug, "slot run", slog.Any("", result))
 	}
 }
 
-// warnNotRegistered names the jobs whose rows have left a slot open, each once an hour: the slot is tried again and
-// again.
+// warnNotRegistered logs the jobs whose rows have left a slot open, each job once an hour, because
+// the slot is tried again and again.
 func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 	if result.State != slots.StateOpen {
 		return
@@ -236,12 +243,12 @@ func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 	d.mu.Unlock()
 	if len(names) > 0 {
 		d.log.WarnContext(ctx, "rows are left, and their slot open, since their jobs are not registered here: "+
-			"run it with a binary that has them, or cancel the rows where a name is wrong", "slot", result.Slot, "jobs", spoken.Some(names))
+			"run it with a binary that has them, or cancel the rows if a name is wrong", "slot", result.Slot, "jobs", spoken.Some(names))
 	}
 }
 
-// give takes the error of a run or a catch-up. Abandoned checks stop the daemon; when it is being stopped, whatever
-// could not be recorded is its failure.
+// give handles the error of a run or a catch-up. Abandoned checks stop the daemon. While the daemon
+// stops, outcomes that could not be recorded make it fail.
 func (d *daemon) give(ctx context.Context, err error) {
 	abandoned := errors.Is(err, slots.ErrAbandoned)
 	if err == nil || !abandoned && (ctx.Err() == nil || errors.Is(err, slots.ErrStopped)) {
@@ -255,7 +262,7 @@ func (d *daemon) give(ctx context.Context, err error) {
 	}
 }
 
-// stoppedBy is ErrStopped for any error of a slot that was not opened because ctx ended.
+// stoppedBy returns ErrStopped if a slot was not opened because ctx ended, otherwise err.
 func stoppedBy(ctx context.Context, opened bool, err error) error {
 	if err != nil && ctx.Err() != nil && !opened {
 		return slots.ErrStopped

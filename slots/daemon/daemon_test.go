@@ -20,7 +20,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-func TestRowsAreCheckedInTheirSlotsAsTheseBegin(t *testing.T) {
+func TestRowsAreCheckedWhenTheirSlotsBegin(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
 	seen := w.record("job")
@@ -92,7 +92,7 @@ func TestStragglersAreCaughtUpOn(t *testing.T) {
 	eventually(t, "the straggler to be recorded", func() bool { return w.ended() == 1 })
 }
 
-// The longest pause of the loop is much shorter in slots of a second, which is what lets the test be short.
+// In slots of a second, the longest pause of the loop is much shorter, so the test is short.
 func TestAClockThatStepsForwardLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
@@ -141,7 +141,7 @@ func TestTwoDaemonsShareASlotAndCheckEveryRowOnce(t *testing.T) {
 	w.due(w.slot(0), "job", rows)
 	var mu sync.Mutex
 	checked := map[string]int{}
-	var both sync.WaitGroup // every check waits until both daemons are at work
+	var both sync.WaitGroup // every check waits until both daemons work
 	both.Add(2)
 	for range 2 {
 		atWork := sync.OnceFunc(both.Done)
@@ -169,7 +169,7 @@ func TestTwoDaemonsShareASlotAndCheckEveryRowOnce(t *testing.T) {
 	}
 }
 
-func TestALongRunHoldsUpNeitherTheNextSlotNorIsItCaughtUpOn(t *testing.T) {
+func TestALongRunDelaysNoSlotAndIsNotCaughtUpOn(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
 	seen := w.record("job")
@@ -183,7 +183,7 @@ func TestALongRunHoldsUpNeitherTheNextSlotNorIsItCaughtUpOn(t *testing.T) {
 		return nil, nil
 	})
 	first := w.slot(2)
-	w.due(first, "long", 40) // of which the run holds a few, and the rest is free to be claimed
+	w.due(first, "long", 40) // the run holds a few of them, and the others can be claimed
 	w.due(w.grid.Add(first, 1), "job", 1)
 	w.due(w.grid.Add(first, 3), "job", 1)
 	d, _ := w.start(func(c *Config) { c.Runner.Page, c.Runner.Workers = 2, 2 })
@@ -216,7 +216,7 @@ func TestASlotThatFindsNoRoomIsAProblemUntilItIsCaughtUpOn(t *testing.T) {
 	})
 }
 
-func TestOfTwoDaemonsOneIsKilledInMidSlotAndTheOtherFinishes(t *testing.T) {
+func TestADaemonFinishesTheSlotOfAnotherThatWasKilled(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
 	const rows = 20
@@ -332,7 +332,7 @@ func TestADatabaseThatIsStoppedAndStartedAgainCostsNoRow(t *testing.T) {
 	}
 }
 
-// startServer starts a PostgreSQL of the test's own, which it may stop.
+// startServer starts a PostgreSQL that the test may stop.
 func startServer(t *testing.T) *embedded.Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "daemon")
@@ -354,7 +354,7 @@ func startServer(t *testing.T) *embedded.Server {
 	return server
 }
 
-func TestHistoryIsPrunedWhereItIsNotKept(t *testing.T) {
+func TestHistoryIsPrunedIfKeepIsSet(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
 	if err := w.ledger.Begin(t.Context(), w.slot(-100)); err != nil {
@@ -393,7 +393,7 @@ func TestASlotLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	// One check has failed, and waits for a later slot; the owner cancels the other.
+	// One check has failed and waits for a later slot. The owner cancels the other.
 	w.db.MustExec(`delete from prescient.future_job where next_check_at = '` + slot.Format(time.RFC3339) + `'`)
 	if n := w.count(`select count(*) from prescient.slot_run where state = 'open'`); n != 1 {
 		t.Fatalf("%d slots are open, want 1", n)
@@ -486,7 +486,7 @@ func TestRowsOfAJobThatIsNotRegisteredAreLeftToADaemonThatHasIt(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatMakesNoSenseIsRefused(t *testing.T) {
+func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
 	for name, change := range map[string]func(*Config){

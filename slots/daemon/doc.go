@@ -1,44 +1,55 @@
-// Package daemon runs every slot as it begins, and catches up in between, for those who have neither cron nor
-// Kubernetes to start a run at each boundary:
+// Package daemon runs every slot as it begins, and catches up in between. It is for machines
+// without cron or Kubernetes:
 //
 //	err := daemon.Run(ctx, daemon.Config{Runner: slots.Config{DB: db, Registry: registry}, Listen: "localhost:8080"})
 //
-// It decides nothing that a run does not: any number of daemons, and runs started by cron beside them, share each slot,
-// as each claims the next rows of it, and one that is killed is replaced by the others when its leases end.
+// It has no powers beyond those of a run. Any number of daemons, and runs started by cron, share
+// each slot, as each claims the next rows of it. If a daemon is killed, the others take over when
+// its leases end.
 //
 // # What happens when
 //
-// One loop asks the database for the time, at the latest every 10 s and just after each boundary, so that neither a
-// clock that steps nor a machine that slept misleads it. By what it hears it begins, each beside the loop:
+// One loop asks the database for the time, at least every 10 s and just after each boundary. So
+// neither a clock that steps nor a machine that slept misleads it. By the answer it begins these,
+// each beside the loop:
 //
-//   - the run of the slot that has begun, also right after the start. It is repeated every 10 s until the slot is done:
-//     the runner that holds the rest may have died, the database may have gone away, or a job may be registered
-//     elsewhere alone, which the log says once an hour;
-//   - catch-up, when a slot is done, and every minute, or width where that is less: slots that nobody opened, slots left
-//     open, stragglers. A slot that a run is at, here or elsewhere, is left to it. At the start and once an hour it looks
-//     at the whole ledger, in between at the slots since the last time or the first that was left to its run, and those
-//     of ten minutes before.
+//   - The run of the slot that has begun, also right after the start. It repeats the run every 10 s
+//     until the slot is done: a runner that holds rows may have died, the database may be away, or
+//     only another binary may have registered a job. The log names such a job once an hour.
+//   - Catch-up, when a slot is done, and every minute or width, whichever is shorter. It takes slots
+//     that no run has opened, slots left open, and stragglers. It leaves a slot that a run works on,
+//     here or elsewhere, to that run. At the start and once an hour it reads the whole ledger. In
+//     between it reads the slots since the last time, or since the first slot left to its run, and
+//     ten minutes before.
 //
-// A run never waits for catch-up, nor for the run of the slot before: they go on beside each other, each with its own
-// workers, so that a slow check delays nothing but its own slot. Config.Slots bounds how many; when that many are at
-// work, a slot that begins waits for one of them, and is catch-up's when the next has begun meanwhile. Stopping one of
-// them at the boundary instead would cost no connections, but would cut off checks, and then repeat them.
+// A run never waits for catch-up, nor for the run of the slot before. Each has its own workers, so
+// a slow check delays only its own slot. Config.Slots bounds their number. At that number, a slot
+// that begins waits for one of them to end. If the next slot begins meanwhile, catch-up takes it.
+// Stopping a run at the boundary instead would need no more connections, but would cut off checks
+// and repeat them.
 //
-// While the database does not answer the daemon keeps asking, after half a second at first and 10 s at last; the log
-// has one line when that begins and one when it ends.
+// While the database does not answer, the daemon keeps asking: after half a second at first, later
+// every 10 s. It logs one line when that begins and one when it ends.
 //
 // # How it ends
 //
-// When its context ends it stops in good order: running checks get the runner's Grace, what they return is recorded,
-// claims are handed back, and Run returns nil. What takes longer than Grace is checked again by whoever runs next. A
-// check that ignores its timeout ends only with the process: the daemon then stops likewise and returns
-// slots.ErrAbandoned, so that systemd or Kubernetes starts it anew.
+// When its context ends, it stops in good order. Running checks get the runner's Grace, their
+// results are recorded, claims are handed back, and Run returns nil. The next runner repeats a
+// check that takes longer than Grace. A check that ignores its timeout ends only with the process.
+// The daemon then stops in the same way and returns slots.ErrAbandoned, so that systemd or
+// Kubernetes starts it again.
 //
-// # Who watches it
+// # How to watch it
 //
-// Three paths are served on Config.Listen. /healthz says how things are, to those who Config.MayRead lets as [Health], with
-// 503 where a person should look: the database does not answer, a slot was missed and is not caught up on, a run failed, or a condition of package
-// health does not hold. /readyz tells whether it runs slots. /livez is for whoever restarts it: 503 only when the loop itself has not come round for six minutes, which no fault of the database causes.
-// systemd, where Config.Systemd asks for it, is told when it is ready and how it is, and its watchdog is fed while
-// /livez is 200.
+// Config.Listen serves three paths:
+//
+//   - /healthz answers 503 if an operator should look: the database does not answer, a slot was missed
+//     and is not caught up on, a run failed, or a condition of package health does not hold. Senders
+//     that Config.MayRead accepts get a [Health].
+//   - /readyz tells whether it runs slots.
+//   - /livez answers 503 only if the loop has stood still for six minutes, which no fault of the
+//     database causes. Restart the process then.
+//
+// With Config.Systemd, the daemon tells systemd when it is ready and its state, and feeds the
+// watchdog while /livez is 200.
 package daemon

@@ -15,7 +15,8 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 )
 
-// Fleet is the daemons of many stores in one process, and the one server that they have. It is safe for concurrent use.
+// Fleet runs the daemons of many stores in one process, with one server. It is safe for concurrent
+// use.
 type Fleet struct {
 	cfg  FleetConfig
 	unit unit
@@ -25,18 +26,19 @@ type Fleet struct {
 	members map[string]*member
 }
 
-// FleetConfig is the configuration of a Fleet. Every zero field means its default.
+// FleetConfig configures a Fleet. Every zero field means its default.
 type FleetConfig struct {
 	// Listen is as in Config.
 	Listen string
 	// Hosts and MayRead are as in Config.
 	Hosts   []string
 	MayRead func(r *http.Request) bool
-	// Handler serves every path but /healthz, /readyz, /livez and those below /stores/. Default: 404.
+	// Handler serves every path except /healthz, /readyz, /livez and those below /stores/. Defaults
+	// to 404.
 	Handler http.Handler
 	// Systemd is as in Config.
 	Systemd bool
-	// Logger gets warnings. Default: slog.Default().
+	// Logger gets warnings. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -44,23 +46,24 @@ type FleetConfig struct {
 type member struct {
 	daemon  *daemon // nil: it could not be begun
 	serving http.Handler
-	down    error // why it could not
+	down    error // why it could not be begun
 }
 
-// FleetHealth is how the stores of a fleet are, as /healthz tells it in JSON.
+// FleetHealth is the state of the stores of a fleet, which /healthz returns as JSON.
 type FleetHealth struct {
-	// OK tells that there are no problems; who may not read is told this alone.
+	// OK tells that there are no problems. A sender that may not read gets this alone.
 	OK bool `json:"ok"`
 	// Problems are those of all stores, each after the name of its store.
 	Problems []string `json:"problems"`
-	// Stores are how the daemons of the stores are that could be begun.
+	// Stores holds the health of the daemons that could be begun, by store.
 	Stores map[string]Health `json:"stores"`
 }
 
-// fleetEvery is how often systemd is told how a fleet is.
+// fleetEvery is how often systemd is told the state of a fleet.
 const fleetEvery = time.Second
 
-// NewFleet begins to serve, until ctx ends and Close is called. An address that cannot be listened on is an error.
+// NewFleet starts to serve, until ctx ends and Close is called. Returns an error if it cannot
+// listen on the address.
 func NewFleet(ctx context.Context, cfg FleetConfig) (*Fleet, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -80,11 +83,11 @@ func NewFleet(ctx context.Context, cfg FleetConfig) (*Fleet, error) {
 	return f, nil
 }
 
-// Close ends the server.
+// Close stops the server.
 func (f *Fleet) Close() { f.end() }
 
-// Run is the function Run for a store, without a server and without systemd, which are the fleet's. Config.Handler is served below
-// /stores/STORE/.
+// Run is the function Run for a store, without a server and without systemd: the fleet has them.
+// The fleet serves Config.Handler below /stores/STORE/.
 func (f *Fleet) Run(ctx context.Context, store string, cfg Config) error {
 	cfg.Listen, cfg.Systemd = "", false
 	d, err := newDaemon(cfg)
@@ -99,14 +102,14 @@ func (f *Fleet) Run(ctx context.Context, store string, cfg Config) error {
 	return d.runSlots(ctx)
 }
 
-// Down says why a store cannot be run; nil: it is none any more.
+// Down marks the store as unreachable with the given error. A nil error removes the store.
 func (f *Fleet) Down(store string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.members[store] = &member{down: err}
 }
 
-// Gone forgets a store.
+// Gone removes a store.
 func (f *Fleet) Gone(store string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +123,8 @@ func (f *Fleet) list() (names []string, members map[string]*member) {
 	return slices.Sorted(maps.Keys(f.members)), maps.Clone(f.members)
 }
 
-// health tells how all are; looked at, or as far as it is known.
+// health returns the state of all stores. With look it reads the ledgers, otherwise it returns what
+// is known.
 func (f *Fleet) health(ctx context.Context, look bool) FleetHealth {
 	h := FleetHealth{Problems: []string{}, Stores: map[string]Health{}}
 	names, members := f.list()
@@ -150,7 +154,8 @@ func (f *Fleet) health(ctx context.Context, look bool) FleetHealth {
 	return h
 }
 
-// ready tells whether slots of any store are run: those of a database that is away are no reason to take the others from here.
+// ready tells whether slots of any store are run. One unreachable database is no reason to send the
+// other stores' traffic away.
 func (f *Fleet) ready() bool {
 	return f.any(func(d *daemon) bool {
 		d.mu.Lock()
@@ -174,7 +179,7 @@ func (f *Fleet) any(is func(d *daemon) bool) bool {
 	return false
 }
 
-// tell tells systemd how all are, until ctx ends.
+// tell reports the state of all stores to systemd, until ctx ends.
 func (f *Fleet) tell(ctx context.Context) {
 	if !f.unit.on {
 		return
@@ -200,7 +205,8 @@ func (f *Fleet) tell(ctx context.Context) {
 	}
 }
 
-// handler serves /healthz, /readyz, /livez, the handlers of the stores below /stores/STORE/, and FleetConfig.Handler.
+// handler serves /healthz, /readyz, /livez, the handlers of the stores below /stores/STORE/, and
+// FleetConfig.Handler.
 func (f *Fleet) handler(ctx context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +232,7 @@ func (f *Fleet) handler(ctx context.Context) http.Handler {
 	return guard(f.cfg.Hosts, f.cfg.Listen, mux)
 }
 
-// serveStore gives a request to the handler of its store. The name of a store may have a slash.
+// serveStore passes a request to the handler of its store. The name of a store may contain a slash.
 func (f *Fleet) serveStore(w http.ResponseWriter, r *http.Request) {
 	_, members := f.list()
 	rest := strings.TrimPrefix(r.URL.Path, "/stores/")

@@ -17,28 +17,29 @@ import (
 	"github.com/prescient-go/prescient/slots/health"
 )
 
-// Health is how a daemon is, as /healthz tells it in JSON to those who may read. Others get OK alone. Instants are in UTC.
+// Health is the state of a daemon, which /healthz returns as JSON to senders that may read. Other
+// senders get OK alone. Instants are in UTC.
 type Health struct {
 	// OK tells that there are no problems.
 	OK bool `json:"ok"`
-	// Problems are for a person to look at, in words. None: all is well.
+	// Problems describe in words what an operator should look at. Empty if all is well.
 	Problems []string `json:"problems"`
-	// Last is the run that ended last, null before the first.
+	// Last is the run that ended last. Null before the first.
 	Last *LastRun `json:"last"`
-	// Running are the slots that are being run by this daemon.
+	// Running are the slots that this daemon is running.
 	Running []time.Time `json:"running"`
-	// Next is the next boundary, null before the database has answered for the first time.
+	// Next is the next boundary. Null until the database has answered once.
 	Next *time.Time `json:"next"`
-	// Missed is how many slots began while this daemon could not run them, until catch-up is through.
+	// Missed is how many slots began while this daemon could not run them, until catch-up is done.
 	Missed int64 `json:"missed"`
-	// CatchingUp tells that catch-up is at work.
+	// CatchingUp tells whether catch-up is running.
 	CatchingUp bool `json:"catching_up"`
 }
 
 // LastRun is what this daemon did for a slot.
 type LastRun struct {
 	Slot        time.Time   `json:"slot"`
-	State       slots.State `json:"state"` // open: others are at it; empty: it could not be opened
+	State       slots.State `json:"state"` // open: other runners work on it; empty: it could not be opened
 	Planned     int64       `json:"planned"`
 	Checked     int64       `json:"checked"`
 	Finished    int64       `json:"finished"`
@@ -55,7 +56,7 @@ func (d *daemon) health(stopping bool) Health {
 		h.Problems = append(h.Problems, "the daemon is stopping")
 	}
 	if h.Running == nil {
-		h.Running = []time.Time{} // null as JSON otherwise
+		h.Running = []time.Time{} // otherwise null in JSON
 	}
 	if !d.current.IsZero() {
 		h.Next = new(d.grid.Next(d.current))
@@ -66,7 +67,7 @@ func (d *daemon) health(stopping bool) Health {
 	return h
 }
 
-// problems is for Health. Call it with mu held.
+// problems returns the problems of Health. Call it with mu held.
 func (d *daemon) problems() []string {
 	list := []string{}
 	note := func(is bool, format string, args ...any) {
@@ -85,8 +86,9 @@ func (d *daemon) problems() []string {
 	return list
 }
 
-// findings adds to the problems what the ledger tells. It is read anew after lookAgain, however often somebody asks, and whoever asks is
-// told after lookTimeout that a network or a server which keeps silent, as no context ends, has not answered.
+// findings adds the problems that the ledger shows. Concurrent requests share one read, and its
+// result holds for lookAgain. A context does not end a read on a dead network, so after lookTimeout
+// the answer says that the database has not answered.
 func (d *daemon) findings(ctx context.Context, h *Health) {
 	d.mu.Lock()
 	down := d.down != nil || !d.ready
@@ -96,26 +98,26 @@ func (d *daemon) findings(ctx context.Context, h *Health) {
 	}
 	answer := d.looking.DoChan("", func() (any, error) {
 		if d.looked.IsZero() || time.Since(d.looked) > lookAgain {
-			d.lookAnew(context.WithoutCancel(ctx)) // others may wait for it, too
+			d.lookAnew(context.WithoutCancel(ctx)) // other requests may wait for it, too
 		}
 		return d.found, nil
 	})
 	select {
 	case result := <-answer:
 		h.Problems = append(h.Problems, result.Val.([]string)...)
-	case <-time.After(lookTimeout + time.Second): // where the context does end it
-		h.Problems = append(h.Problems, fmt.Sprintf("how things are cannot be told: the database has not answered for %s", lookTimeout))
+	case <-time.After(lookTimeout + time.Second): // if the context does end it
+		h.Problems = append(h.Problems, fmt.Sprintf("the state is unknown: the database has not answered for %s", lookTimeout))
 	}
 }
 
-// lookAnew reads what the ledger tells. One does at a time.
+// lookAnew reads what the ledger shows. Concurrent calls share one read.
 func (d *daemon) lookAnew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	report, err := d.look(ctx)
 	d.looked, d.found = monotonic(), nil
 	if err != nil {
-		d.found = []string{fmt.Sprintf("how things are cannot be told: %v", err)}
+		d.found = []string{fmt.Sprintf("the state is unknown: %v", err)}
 	}
 	for _, f := range report.Findings {
 		d.found = append(d.found, f.Condition+": "+f.Text)
@@ -138,7 +140,7 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 	})
 }
 
-// writeHealth answers how things are; all of it only to those who may read.
+// writeHealth writes the state: all of it if mayRead, otherwise OK alone.
 func writeHealth(w http.ResponseWriter, ok bool, all any, mayRead bool) {
 	if !mayRead {
 		all = map[string]bool{"ok": ok}
@@ -146,7 +148,8 @@ func writeHealth(w http.ResponseWriter, ok bool, all any, mayRead bool) {
 	web.WriteHealth(w, ok, all)
 }
 
-// guard refuses requests by a name that is not the server's: those given, that in listen, and the machine's.
+// guard refuses requests for another host name than the given ones, the one in listen, and the
+// machine's.
 func guard(names []string, listen string, next http.Handler) http.Handler {
 	names = slices.Clone(names)
 	if host, _, err := net.SplitHostPort(listen); err == nil {
@@ -183,7 +186,8 @@ func (d *daemon) handler(ctx context.Context) http.Handler {
 	return guard(d.cfg.Hosts, d.cfg.Listen, mux)
 }
 
-// serve begins to serve where Config says so. The server goes on while the daemon stops; end ends it.
+// serve starts the server if Config has an address. The server goes on while the daemon stops; end
+// stops it.
 func (d *daemon) serve(ctx context.Context) (end func(), err error) {
 	if d.cfg.Listen == "" {
 		return func() {}, nil

@@ -22,7 +22,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Daemons as processes of their own: the test binary itself, told by this variable which database to work on.
+// daemonProcess names the variable that makes the test binary a daemon on a database.
 const daemonProcess = "PRESCIENT_TEST_DAEMON_DATABASE"
 
 func TestMain(m *testing.M) {
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// runProcess is a daemon until SIGTERM, with a job that leaves a trace in table trace and then waits for table
-// released.
+// runProcess runs a daemon until SIGTERM. Its job leaves a row in table trace and then waits for
+// table released.
 func runProcess(url string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -65,7 +65,7 @@ func leaveTrace(ctx context.Context, db *sqlx.DB, job jobs.FutureJob) error {
 	})
 }
 
-// world is a database of its own, with slots of some width, and jobs.
+// world is a database of its own, with slots of a given width, and jobs.
 type world struct {
 	t        testing.TB
 	url      string
@@ -77,7 +77,8 @@ type world struct {
 
 const day = 24 * time.Hour
 
-// setup makes a database whose slots are so wide that none begins during the test, or a second, so that each does soon.
+// setup returns a database. Its slots are so wide that none begins during the test, or one second
+// wide, so that each begins soon.
 func setup(t testing.TB, width time.Duration) *world {
 	t.Helper()
 	return setupOn(t, width, pgtest.URL(t))
@@ -104,7 +105,7 @@ func setupOn(t testing.TB, width time.Duration, url string) *world {
 	return w
 }
 
-// slot is the n-th slot from the one that has begun last.
+// slot returns the n-th slot from the newest one that has begun.
 func (w *world) slot(n int) time.Time {
 	w.t.Helper()
 	var now time.Time
@@ -114,7 +115,7 @@ func (w *world) slot(n int) time.Time {
 	return w.grid.Add(w.grid.Floor(now), n)
 }
 
-// due puts checks of orders 0, 1 ... into a slot, of the past too.
+// due puts checks of orders 0, 1 ... into a slot, which may lie in the past.
 func (w *world) due(slot time.Time, job string, n int) {
 	w.t.Helper()
 	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
@@ -132,7 +133,7 @@ func (w *world) due(slot time.Time, job string, n int) {
 	}
 }
 
-// record registers a job that is done at once, and returns what it has seen so far.
+// record registers a job that is done at once, and returns a function that lists the checks so far.
 func (w *world) record(job string) func() []jobs.FutureJob {
 	var mu sync.Mutex
 	var seen []jobs.FutureJob
@@ -159,7 +160,8 @@ func (w *world) config(change ...func(*Config)) Config {
 	return cfg
 }
 
-// start runs a daemon beside the test; end stops it, at the end of the test at the latest, and returns its error.
+// start runs a daemon beside the test. end stops it and returns its error; the end of the test
+// calls it, too.
 func (w *world) start(change ...func(*Config)) (d *daemon, end func() error) {
 	w.t.Helper()
 	d, err := newDaemon(w.config(change...))
@@ -190,12 +192,12 @@ func (w *world) count(query string, args ...any) (n int) {
 	return n
 }
 
-// ended is how many rows are in history as done.
+// ended counts the rows in history that are done.
 func (w *world) ended() int {
 	return w.count(`select count(*) from prescient.future_job_history where outcome = 'done'`)
 }
 
-// eventually waits until something shows.
+// eventually waits until a condition holds.
 func eventually(t testing.TB, what string, shown func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !shown(); {
@@ -211,7 +213,7 @@ func (w *world) startProcess() *pgtest.Process {
 	return pgtest.StartProcess(w.t, daemonProcess+"="+w.url)
 }
 
-// keys lists the slots and entities of jobs, for comparisons.
+// keys counts jobs by slot and entity, for comparisons.
 func keys(list []jobs.FutureJob) map[string]int {
 	m := map[string]int{}
 	for _, j := range list {

@@ -13,44 +13,45 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// state is what the loop, the runs beside it, the watchdog and the HTTP server share.
+// state is shared by the loop, the runs beside it, the watchdog and the HTTP server.
 type state struct {
 	stop context.CancelFunc // ends the loop
-	work sync.WaitGroup     // what runs beside the loop
+	work sync.WaitGroup     // the goroutines beside the loop
 	wake chan struct{}      // ends the loop's pause
 
 	mu     sync.Mutex
-	turned time.Time // local monotonic instant at which the loop last came round
+	turned time.Time // local monotonic instant of the loop's last turn
 	ready  bool      // the database has answered once
 	failed error     // what Run returns
 
-	down      error     // of the last question to the database
+	down      error     // of the last query
 	downSince time.Time // local monotonic instant
-	failures  int       // questions in a row without an answer
+	failures  int       // failed queries in a row
 
 	grid     grid.Grid
-	current  time.Time          // the slot that has begun last, by the last answer; zero before the first
+	current  time.Time          // the newest slot that has begun, by the last answer; zero before the first
 	entered  time.Time          // local monotonic instant at which the one after it begins
-	boundary time.Time          // the same, of the next slot that begins while the database does not answer
+	boundary time.Time          // the same, for the next slot that begins while the database does not answer
 	running  map[time.Time]bool // slots whose run goes on
-	done     time.Time          // the last slot that a run has found done
-	late     time.Time          // current, while it waits for the run of another; else zero
+	done     time.Time          // the last slot that a run found done
+	late     time.Time          // current, while it waits for another run; else zero
 	last     *slots.Result      // of the last run that ended; nil before the first
 	lastErr  error
-	warned   map[string]time.Time // when a job's name, of one that is not registered, was last logged
+	warned   map[string]time.Time // when the name of an unregistered job was last logged
 
 	catchUp catchUpState
 
 	looking singleflight.Group
-	looked  time.Time // local monotonic instant of the last look at the ledger
-	found   []string  // what was wrong then
+	looked  time.Time // local monotonic instant of the last read of the ledger
+	found   []string  // the problems it showed
 }
 
 func newState() state {
 	return state{wake: make(chan struct{}, 1), turned: monotonic(), running: map[time.Time]bool{}, warned: map[string]time.Time{}}
 }
 
-// enter keeps which slot has begun and how long it is to the next, and counts those that began without a run.
+// enter records which slot has begun and how long it is to the next, and counts the slots that
+// began without a run.
 func (s *state) enter(g grid.Grid, slot time.Time, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +69,7 @@ func (s *state) enter(g grid.Grid, slot time.Time, next time.Duration) {
 	s.boundary = s.entered
 }
 
-// busy returns the slots whose run goes on, in order. Call it with mu held.
+// busy returns the slots that are being run, in order. Call it with mu held.
 func (s *state) busy() []time.Time {
 	return slices.SortedFunc(maps.Keys(s.running), time.Time.Compare)
 }
@@ -80,7 +81,7 @@ func (s *state) wakeUp() {
 	}
 }
 
-// alive tells whether the loop has come round within patience.
+// alive tells whether the loop's last turn is no longer ago than patience.
 func (s *state) alive(patience time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// unit is the process as systemd knows it, where that runs it.
+// unit talks to systemd, if systemd runs the process.
 type unit struct {
 	on  bool
 	log *slog.Logger
@@ -20,7 +20,7 @@ func (m unit) ready() { m.notify(systemd.SdNotifyReady) }
 
 func (m unit) stopping() { m.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping") }
 
-// status tells what `systemctl status` shows.
+// status sets the text that `systemctl status` shows.
 func (m unit) status(text string) { m.notify("STATUS=" + strings.ReplaceAll(text, "\n", " ")) }
 
 func (m unit) notify(state string) {
@@ -32,7 +32,7 @@ func (m unit) notify(state string) {
 	}
 }
 
-// feedWatchdog keeps the watchdog off until ctx ends, as long as the process is alive.
+// feedWatchdog feeds the watchdog until ctx ends, as long as the process is alive.
 func (m unit) feedWatchdog(ctx context.Context, alive func() bool) {
 	if !m.on {
 		return
@@ -58,7 +58,7 @@ func (m unit) feedWatchdog(ctx context.Context, alive func() bool) {
 	}
 }
 
-// notifyStatus tells how the daemon is.
+// notifyStatus reports the state of the daemon.
 func (d *daemon) notifyStatus() {
 	if !d.unit.on {
 		return

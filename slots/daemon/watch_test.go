@@ -43,7 +43,7 @@ func (l *lines) String() string {
 
 func (l *lines) count(message string) int { return strings.Count(l.String(), message) }
 
-// address waits until the daemon listens, and returns where.
+// address waits until the daemon listens, and returns its address.
 func (l *lines) address(t *testing.T) string {
 	t.Helper()
 	var address string
@@ -127,7 +127,7 @@ func TestFailingChecksAreAProblemOfHealthAndNotOfReadiness(t *testing.T) {
 	}
 }
 
-// A server that stands still, or a network that is gone, is silent, which a context alone does not end.
+// A stopped server or a dead network is silent, and a context alone does not end that.
 func TestHealthIsToldWhileTheDatabaseIsSilent(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "its servers are others' processes")
@@ -191,13 +191,14 @@ func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
 	}
 }
 
-// manager is systemd: the socket that it listens on, and what it was told.
+// manager stands for systemd: the socket that it listens on, and the messages it got.
 type manager struct {
 	mu   sync.Mutex
 	told []string
 }
 
-// newManager must be called from a test that is not parallel: the socket is in the environment.
+// newManager must be called from a test that is not parallel, because the socket is in the
+// environment.
 func newManager(t *testing.T, watchdog string) *manager {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -224,7 +225,7 @@ func newManager(t *testing.T, watchdog string) *manager {
 	return m
 }
 
-// heard counts what was told that begins like this.
+// heard counts the messages that begin with a prefix.
 func (m *manager) heard(prefix string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,7 +237,7 @@ func (m *manager) heard(prefix string) (n int) {
 	return n
 }
 
-func TestSystemdIsToldHowTheDaemonIs(t *testing.T) {
+func TestSystemdIsToldTheStateOfTheDaemon(t *testing.T) {
 	m := newManager(t, "200000")
 	w := setup(t, time.Second)
 	w.record("job")
@@ -254,7 +255,7 @@ func TestSystemdIsToldHowTheDaemonIs(t *testing.T) {
 	eventually(t, "STOPPING=1", func() bool { return m.heard("STOPPING=1") == 1 })
 }
 
-func TestSystemdIsToldHowTheStoresOfAFleetAre(t *testing.T) {
+func TestSystemdIsToldTheStateOfTheStoresOfAFleet(t *testing.T) {
 	m := newManager(t, "200000")
 	w := setup(t, day)
 	ctx, stop := context.WithCancel(t.Context())
@@ -280,7 +281,7 @@ func TestSystemdIsToldHowTheStoresOfAFleetAre(t *testing.T) {
 	eventually(t, "STOPPING=1", func() bool { return m.heard("STOPPING=1") == 1 })
 }
 
-func TestSystemdsWatchdogIsFedNoMoreWhenTheLoopHangs(t *testing.T) {
+func TestTheWatchdogIsNotFedWhenTheLoopHangs(t *testing.T) {
 	m := newManager(t, "100000")
 	w := setup(t, time.Second)
 	var hang atomicChannel
@@ -308,13 +309,13 @@ func TestSystemdsWatchdogIsFedNoMoreWhenTheLoopHangs(t *testing.T) {
 	}
 	fed := m.heard("WATCHDOG=1")
 	for begin := time.Now(); time.Since(begin) < time.Second; time.Sleep(50 * time.Millisecond) {
-		if n := m.heard("WATCHDOG=1"); n > fed+1 { // one may have been under way
+		if n := m.heard("WATCHDOG=1"); n > fed+1 { // one may have been on its way
 			t.Fatalf("fed %d times more while the loop hangs", n-fed)
 		}
 	}
 }
 
-// atomicChannel holds up whoever waits on it between close and release.
+// atomicChannel blocks the goroutines that wait on it between close and release.
 type atomicChannel struct {
 	mu     sync.Mutex
 	closed chan struct{}
@@ -353,7 +354,8 @@ func (o *observer) Ran(r slots.Result, err error) {
 	}
 }
 
-// count is how many slots from one on have failed; again, how often one of them has, at the most.
+// count returns how many slots from an instant on have failed, and how often a single one failed at
+// most.
 func (o *observer) count(from time.Time) (n, again int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -372,10 +374,10 @@ func TestASlotThatBeginsWithoutADatabaseIsARunThatFailed(t *testing.T) {
 	told := &observer{failed: map[time.Time]int{}}
 	_, _ = w.start(func(c *Config) {
 		c.Runner.Observer = watching
-		c.Ran = func(_ context.Context, r slots.Result, err error) { told.Ran(r, err) }
+		c.AfterRun = func(_ context.Context, r slots.Result, err error) { told.Ran(r, err) }
 	})
 	eventually(t, "a slot to be done", func() bool { return w.count(`select count(*) from prescient.slot_run where state = 'done'`) > 0 })
-	next := w.slot(2) // nothing that is under way now fails with it
+	next := w.slot(2) // nothing that runs now fails with it
 	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func stranded(r *Report, limit float64) []Finding {
 		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // catch-up leaves these rows
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
-		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows where a name is wrong"
+		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows if a name is wrong"
 	}
 	return r.found(float64(n) > limit, remedy, "%s", text)
 }
@@ -284,7 +284,7 @@ func unregistered(r *Report, limit float64) []Finding {
 	if len(names) == 0 {
 		return nil
 	}
-	return r.found(float64(len(names)) > limit, "jobs list --job "+spoken.Word(names[0]), "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows where a name is wrong", spoken.List(names))
+	return r.found(float64(len(names)) > limit, "jobs list --job "+spoken.Word(names[0]), "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows if a name is wrong", spoken.List(names))
 }
 
 func slow(r *Report, limit float64) []Finding {

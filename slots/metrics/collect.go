@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The metrics, in the order of docs/metrics.md. What they mean to an operator is there.
+// The metrics, in the order of docs/metrics.md, which explains them to operators.
 var (
 	databaseUp = desc("database_up", "1 if the database has answered; 0 if not, or if not asked yet.")
 
@@ -48,7 +48,7 @@ var (
 	blocking = desc("outbox_blocking_transaction_seconds", "Age of the oldest transaction that holds readers of the outbox back.")
 )
 
-// descs is all of them.
+// descs lists all metrics.
 var descs []*prometheus.Desc
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -64,7 +64,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect gives what was counted, and what the database said when it was read last.
+// Collect returns what was counted, and what the database returned at the last read.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *runs) collect(ch chan<- prometheus.Metric, kind string) {
 
 func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
-// sink sends values of one type.
+// sink returns a function that sends values of one type.
 func sink(ch chan<- prometheus.Metric, as prometheus.ValueType) func(d *prometheus.Desc, value float64, labels ...string) {
 	return func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, as, value, labels...)

@@ -24,7 +24,7 @@ var (
 	suffix    = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// names are those of all metrics.
+// names returns the names of all metrics.
 func names() []string {
 	ch := make(chan *prometheus.Desc)
 	go func() {
@@ -69,7 +69,7 @@ func TestTheAlertsAndTheDashboardNameMetricsThatExist(t *testing.T) {
 	}
 }
 
-// alerts are those of a file of rules.
+// alerts returns the alerts of a file of rules.
 func alerts(t *testing.T) (list []string) {
 	t.Helper()
 	var file struct {
@@ -100,14 +100,14 @@ func TestEveryAlertIsTested(t *testing.T) {
 	promtool(t, nil, "test", "rules", deploy+"alerts.test.yaml")
 }
 
-// panel is one of the dashboard.
+// panel is a panel of the dashboard.
 type panel struct {
 	ID      int
 	Title   string
 	Targets []struct{ Expr string }
 }
 
-// panels are those of the dashboard, with every store and job chosen.
+// panels returns the panels of the dashboard, with every store and job chosen.
 func panels(t *testing.T) []panel {
 	t.Helper()
 	var board struct{ Panels []panel }
@@ -123,7 +123,7 @@ func panels(t *testing.T) []panel {
 	return board.Panels
 }
 
-// Prometheus understands the dashboard's expressions, as rules that record them.
+// Prometheus accepts the dashboard's expressions as recording rules.
 func TestTheExpressionsOfTheDashboardAreUnderstood(t *testing.T) {
 	t.Parallel()
 	rules := "groups:\n- name: dashboard\n  rules:\n"
@@ -149,7 +149,8 @@ func TestTheExpressionsOfTheDashboardAreUnderstood(t *testing.T) {
 	promtool(t, nil, "check", "rules", path)
 }
 
-// A store that is not run is not hidden by one that is, and two instances that tell of a store count once.
+// A store that is not run stays visible beside one that is. Two instances that report one store
+// count once.
 func TestTheDashboardTellsOfAllStores(t *testing.T) {
 	t.Parallel()
 	test := `

@@ -24,8 +24,8 @@ var (
 	listed   = regexp.MustCompile("(?m)^\\| `(prescient_[a-z_]+)` .*$")
 )
 
-// The table of the page is what the code describes and serves, line for line.
-func TestTheTableOfThePageIsWhatIsServed(t *testing.T) {
+// The table of the page matches, line for line, what the code describes and serves.
+func TestTheTableOfThePageMatchesTheMetrics(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue("ok", slot(1), 1)

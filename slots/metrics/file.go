@@ -18,10 +18,13 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// WriteFile leaves the metrics in a file for node_exporter's textfile collector, which reads those whose name ends in
-// .prom. Counters and histograms are added to those that are in the file already, so it is called once, when all is done;
-// what the file says of the other kind of run, and of other stores, stays. The file is replaced as a whole, and one writer at a time has the
-// directory locked, which must be on a local file system. A file that holds anything but metrics is not touched.
+// WriteFile writes the metrics to a file for node_exporter's textfile collector, which reads files
+// whose name ends in .prom. Call it once, at the end: it adds counters and histograms to those in
+// the file. It keeps what the file says of the other kind of run, and of other stores.
+//
+// It replaces the file as a whole. One writer at a time locks the directory, which must be on a
+// local file system. Returns an error, and leaves the file alone, if the file holds anything but
+// metrics.
 func (m *Metrics) WriteFile(path string) error {
 	registry := prometheus.NewRegistry()
 	err := m.register(registry)
@@ -43,7 +46,7 @@ func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = dir.Close() }() // and unlock it
+	defer func() { _ = dir.Close() }() // which also unlocks it
 	old, err := readFile(path)
 	if err != nil {
 		return err
@@ -57,7 +60,8 @@ func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
 	return replace(path, text.Bytes())
 }
 
-// lock locks a directory, until it is closed. A process that is stuck must not hold up the others for ever.
+// lock locks a directory until it is closed. It waits for a limited time, because the process that
+// holds the lock may be stuck.
 func lock(path string) (*os.File, error) {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -79,7 +83,7 @@ func lock(path string) (*os.File, error) {
 	}
 }
 
-// replace puts a file in the place of another, whole or not at all.
+// replace replaces a file as a whole or not at all.
 func replace(path string, content []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -92,7 +96,7 @@ func replace(path string, content []byte) (err error) {
 	}()
 	_, err = file.Write(content)
 	if err == nil {
-		err = file.Chmod(0o644) // node_exporter is somebody else
+		err = file.Chmod(0o644) // node_exporter is another user
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
@@ -100,7 +104,7 @@ func replace(path string, content []byte) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// readFile reads what WriteFile has written; none where there is no file.
+// readFile reads what WriteFile has written. Returns no metrics if there is no file.
 func readFile(path string) (map[string]*dto.MetricFamily, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -112,17 +116,17 @@ func readFile(path string) (map[string]*dto.MetricFamily, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("what is in the file is no metrics, and is left alone: name another file, or remove this one: %w", err)
+		return nil, fmt.Errorf("the file does not hold metrics, so it is left alone: name another file, or remove this one: %w", err)
 	}
 	for name := range families {
 		if !strings.HasPrefix(name, "prescient_") {
-			return nil, fmt.Errorf("it holds %s, which is somebody else's, and is left alone: name a file of its own", name)
+			return nil, fmt.Errorf("it holds %s, which prescient did not write, so it is left alone: name a file of its own", name)
 		}
 	}
 	return families, nil
 }
 
-// merge adds what a file says to what this process says, in the order of the names.
+// merge adds the metrics of a file to those of this process, sorted by name.
 func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.MetricFamily) []*dto.MetricFamily {
 	merged := map[string]*dto.MetricFamily{}
 	for _, family := range families {
@@ -134,7 +138,7 @@ func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.Metric
 			family = &dto.MetricFamily{Name: was.Name, Help: was.Help, Type: was.Type}
 		}
 		if family.GetType() != was.GetType() {
-			continue // of another version
+			continue // written by another version
 		}
 		own := map[string]*dto.Metric{}
 		for _, metric := range family.GetMetric() {
@@ -155,8 +159,9 @@ func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.Metric
 	return list
 }
 
-// mergeMetric adds what a file says of one metric. Gauges say how things are and not how they were, but for those of a
-// kind of run that this process has not done, and of stores that others write.
+// mergeMetric adds the value of one metric in a file. It drops gauges of the file, which are out of
+// date. It keeps those of a kind of run that this process has not done, and of stores that other
+// processes write.
 func (m *Metrics) mergeMetric(family *dto.MetricFamily, own map[string]*dto.Metric, was *dto.Metric) {
 	of := labels(was)
 	is := own[of]
@@ -173,7 +178,7 @@ func (m *Metrics) mergeMetric(family *dto.MetricFamily, own map[string]*dto.Metr
 	}
 }
 
-// addHistogram adds a histogram that has the same buckets; one of another version is forgotten.
+// addHistogram adds a histogram with the same buckets. It drops one of another version.
 func addHistogram(to, was *dto.Histogram) {
 	was.Bucket = slices.DeleteFunc(was.Bucket, func(b *dto.Bucket) bool { return math.IsInf(b.GetUpperBound(), 1) })
 	same := slices.EqualFunc(to.Bucket, was.Bucket, func(a, b *dto.Bucket) bool { return a.GetUpperBound() == b.GetUpperBound() })
@@ -187,7 +192,7 @@ func addHistogram(to, was *dto.Histogram) {
 	}
 }
 
-// labels is the labels of a metric as text, which is the same for the same ones.
+// labels returns the labels of a metric as a text that is equal for equal labels.
 func labels(m *dto.Metric) string {
 	var list []string
 	for _, pair := range m.GetLabel() {

@@ -12,7 +12,7 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// write ends the process with a file of its metrics, and returns what is in it.
+// write ends the process with a file of its metrics, and returns the content.
 func (w *world) write(path string) ([]byte, samples) {
 	w.t.Helper()
 	w.metrics.Read(w.t.Context())
@@ -36,13 +36,13 @@ func TestAFileGrowsFromRunToRun(t *testing.T) {
 	w.write(path)
 
 	w.process()
-	w.metrics.Ended(slots.KindCatchUp, nil) // of nothing
+	w.metrics.Ended(slots.KindCatchUp, nil) // without any slot
 	_, caught := w.write(path)
 
 	w.enqueue("ok", slot(2), 3)
 	w.enqueue("fail", slot(2), 1)
 	w.process()
-	w.now = slot(3) // 2 is a slot late
+	w.now = slot(3) // slot 2 is one slot late
 	if _, err := w.runner().Run(t.Context(), slot(2)); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestAFileKeepsWhatItSaysOfOtherStores(t *testing.T) {
 		w.write(path)
 	}
 	w := setup(t)
-	w.metrics = metrics.NewStore("billing") // whose database does not answer
+	w.metrics = metrics.NewStore("billing") // its database does not answer
 	text, got := w.write(path)
 	got.wants(t, samples{
 		`prescient_database_up{store="shop"}`:                    1,
@@ -140,10 +140,10 @@ func TestWritersOfAFileLoseNothing(t *testing.T) {
 	}
 }
 
-func TestAFileOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestAFileOfAnotherProgramIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		"root:x:0:0:root:/root:/bin/bash\n":       "is no metrics",
+		"root:x:0:0:root:/root:/bin/bash\n":       "does not hold metrics",
 		"# TYPE backup_age gauge\nbackup_age 3\n": "holds backup_age",
 	} {
 		path := filepath.Join(t.TempDir(), "other.prom")
@@ -163,7 +163,7 @@ func TestAFileOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAProcessThatIsStuckWithTheLockHoldsUpNobodyForEver(t *testing.T) {
+func TestAWriterDoesNotWaitForeverForAStuckProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "prescient.prom")
 	dir, err := os.Open(filepath.Dir(path))

@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Bounds of the buckets, in seconds.
+// The upper bounds of the buckets, in seconds.
 var (
 	latenessBounds = []float64{1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600}
 	durationBounds = []float64{.001, .005, .025, .1, .5, 1, 5, 15, 60, 300}
 	runBounds      = []float64{.1, .5, 1, 5, 15, 60, 300, 900, 3600}
 )
 
-// histogram counts many equal values at once, as prometheus.Histogram cannot.
+// histogram counts many equal values at once, which prometheus.Histogram cannot.
 type histogram struct {
 	bounds []float64
-	counts []uint64 // of the values up to each bound, and of those above the one before
+	counts []uint64 // of the values up to each bound and above the one before
 	count  uint64
 	sum    float64
 }

@@ -10,7 +10,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Values that are counted many at once are counted as Prometheus' own histogram counts them one by one.
+// Values that are counted many at once give the same result as Prometheus' own histogram, which
+// counts them one by one.
 func TestAHistogramIsThatOfPrometheus(t *testing.T) {
 	t.Parallel()
 	mine := newHistogram(durationBounds)
@@ -34,7 +35,7 @@ func TestAHistogramIsThatOfPrometheus(t *testing.T) {
 	}
 }
 
-// numbers are the count, the sum and the buckets of a histogram.
+// numbers returns the count, the sum and the buckets of a histogram.
 func numbers(t *testing.T, m prometheus.Metric) []float64 {
 	t.Helper()
 	var written dto.Metric

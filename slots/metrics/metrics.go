@@ -19,21 +19,21 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// monotonic is for measuring, and never says what time it is.
+// monotonic measures durations. It never says what time it is.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// wall is the clock that Prometheus compares timestamps with: its own.
+// wall is the clock that Prometheus compares timestamps with.
 var wall = time.Now //nolint:forbidigo // not what slots are compared with
 
-// Metrics is the metrics of one process: a slots.Observer, and a prometheus.Collector for a registry of the caller's
-// own. It is safe for concurrent use.
+// Metrics holds the metrics of one process. It is a slots.Observer, and a prometheus.Collector for
+// a registry of the caller's own. It is safe for concurrent use.
 type Metrics struct {
 	store string
 	reads singleflight.Group
 
 	mu     sync.Mutex
 	source *Source
-	ledger *reading // as it was read last; nil: the database did not answer, or was not asked
+	ledger *reading // the last read; nil: the database did not answer, or was not asked
 
 	jobs      map[string]*job
 	runs      map[slots.Kind]*runs
@@ -45,7 +45,7 @@ type Metrics struct {
 	failed    int
 }
 
-// job is what the checks of one job have come to.
+// job holds the counts of one job.
 type job struct {
 	rows               map[string]int64 // by outcome
 	lateness, duration *histogram
@@ -53,18 +53,18 @@ type job struct {
 	late               int64         // checks that began later
 }
 
-// runs are those of one kind.
+// runs holds the counts of one kind of run.
 type runs struct {
 	ended         map[string]int64 // by result
 	duration      *histogram
 	last, success time.Time
-	took          time.Duration // the last one
+	took          time.Duration // of the last one
 }
 
 // The values of the label result.
 const (
 	resultDone    = "done"    // the slot is done
-	resultOpen    = "open"    // others are at the slot, or rows were left in it
+	resultOpen    = "open"    // other runners work on the slot, or rows were left in it
 	resultStopped = "stopped" // by a signal
 	resultFailed  = "failed"
 )
@@ -77,7 +77,7 @@ var (
 // New returns the metrics of a process that has done nothing yet.
 func New() *Metrics { return NewStore("") }
 
-// NewStore is New for one of several stores, whose name is a label of all that Handler and WriteFile tell.
+// NewStore is New for one of several stores. Handler and WriteFile add its name as a label.
 func NewStore(store string) *Metrics {
 	return &Metrics{store: store, jobs: map[string]*job{}, runs: map[slots.Kind]*runs{}}
 }
@@ -99,8 +99,8 @@ func (m *Metrics) Recorded(list []slots.Recorded) {
 	}
 }
 
-// job returns the counts of a job. Those of outcomes to be alerted on begin at 0, since Prometheus sees no increase where
-// there was nothing before. Call it with mu held.
+// job returns the counts of a job. Outcomes with alerts begin at 0, because Prometheus sees no
+// increase from nothing. Call it with mu held.
 func (m *Metrics) job(name string) *job {
 	j, ok := m.jobs[name]
 	if !ok {
@@ -128,8 +128,8 @@ func (m *Metrics) Ran(result slots.Result, err error) {
 	m.Ended(result.Kind, err)
 }
 
-// Ended notes when the work of a kind has ended, and whether well. Ran does that for each slot; it is for a command that
-// found no slot to run, or did not come that far.
+// Ended records when work of a kind ended, and whether it succeeded. Ran does so for each slot.
+// Call it for a command that found no slot to run, or failed before.
 func (m *Metrics) Ended(kind slots.Kind, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,8 +162,8 @@ func outcomeOf(result slots.Result, err error) string {
 	return resultOpen
 }
 
-// Publisher returns a publisher that publishes through p, and whose events are counted. What is published in a
-// transaction counts though that may be rolled back.
+// Publisher returns a publisher that publishes through p and counts the events. It also counts
+// events of a transaction that is rolled back later.
 func (m *Metrics) Publisher(p event.Publisher) event.Publisher {
 	return event.Around(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
 		err := publish(ctx)
@@ -189,15 +189,15 @@ func (m *Metrics) register(registry prometheus.Registerer) error {
 	return registry.Register(m)
 }
 
-// Handler serves the metrics, and those of the Go runtime and the process. What the database knows is read for each
-// request.
+// Handler serves the metrics, and those of the Go runtime and the process. It reads the database
+// for each request.
 func (m *Metrics) Handler() http.Handler {
 	g := NewGroup()
 	g.Add(m)
 	return g.Handler()
 }
 
-// Group is the metrics of several stores of one process. It is safe for concurrent use.
+// Group holds the metrics of several stores of one process. It is safe for concurrent use.
 type Group struct {
 	registry *prometheus.Registry
 
@@ -205,36 +205,36 @@ type Group struct {
 	list map[string]*Metrics // by store
 }
 
-// NewGroup returns a group of none.
+// NewGroup returns an empty group.
 func NewGroup() *Group {
 	g := &Group{registry: prometheus.NewRegistry(), list: map[string]*Metrics{}}
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return g
 }
 
-// CountFailures adds prescient_authentication_failures_total, which failed returns.
+// CountFailures adds prescient_authentication_failures_total, whose value failed returns.
 func (g *Group) CountFailures(failed func() int64) {
 	g.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "prescient_authentication_failures_total", Help: "Requests with a wrong token, or with any from an address that had sent too many.",
 	}, func() float64 { return float64(failed()) }))
 }
 
-// Add adds the metrics of a store, in place of those that it had.
+// Add adds the metrics of a store, or replaces those it has.
 func (g *Group) Add(m *Metrics) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.list[m.store] = m
 }
 
-// Remove takes out the metrics of a store.
+// Remove removes the metrics of a store.
 func (g *Group) Remove(store string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.list, store)
 }
 
-// Handler serves the metrics of all, and those of the Go runtime and the process. What the databases know is read for each
-// request.
+// Handler serves the metrics of all stores, and those of the Go runtime and the process. It reads
+// the databases for each request.
 func (g *Group) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()

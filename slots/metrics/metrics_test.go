@@ -58,7 +58,7 @@ func TestARunIsCountedByJobAndOutcome(t *testing.T) {
 	promtool(t, text, "check", "metrics")
 }
 
-func TestWhatIsWrongInTheLedgerIsCounted(t *testing.T) {
+func TestProblemsOfTheLedgerAreCounted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue("ok", slot(2), 3)
@@ -69,7 +69,7 @@ func TestWhatIsWrongInTheLedgerIsCounted(t *testing.T) {
 	w.run(slot(3)) // 2 is missed
 	w.exec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
 		values (prescient.job_number('ok'), 'order', 'late', $1, $1)`, slot(1)) // a straggler
-	w.now = slot(4).Add(time.Minute) // 4 has begun
+	w.now = slot(4).Add(time.Minute) // slot 4 has begun
 	_, got := parse(t, w.scrape())
 	got.wants(t, samples{
 		`prescient_unfinished_slots{state="missed"}`:                    1,
@@ -91,7 +91,7 @@ func TestWhatIsWrongInTheLedgerIsCounted(t *testing.T) {
 	w.run(slot(3))
 	w.now = slot(4).Add(time.Minute)
 	_, got = parse(t, w.scrape())
-	got.wants(t, samples{`prescient_slot_lag_seconds`: 60, `prescient_unfinished_slots{state="missed"}`: 0}) // 4 is due
+	got.wants(t, samples{`prescient_slot_lag_seconds`: 60, `prescient_unfinished_slots{state="missed"}`: 0}) // slot 4 is due
 	w.run(slot(4))
 	_, got = parse(t, w.scrape())
 	got.wants(t, samples{
@@ -123,7 +123,7 @@ func TestRowsFromBeforeTheLedgerAreCounted(t *testing.T) {
 	got.wants(t, samples{`prescient_unfinished_slots{state="missed"}`: 1, `prescient_ledger_ahead_seconds`: 99 * 900})
 }
 
-func TestWhatLiesBeyondTheClockIsMeasured(t *testing.T) {
+func TestSlotsBeyondTheClockAreMeasured(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.run(slot(1))

@@ -21,33 +21,35 @@ import (
 )
 
 const (
-	// lookBack is how many slots of the past are looked at, and counted at the most how many of them have their rows.
+	// lookBack bounds the past slots that are read. counted bounds those whose rows are counted.
 	lookBack, counted = 10_000, 100
-	// patience is how long the database has to answer, and others to write their metrics file.
+	// patience is how long the database may take to answer, and other processes to write their
+	// metrics file.
 	patience = 5 * time.Second
-	// ahead is how many slots are forecast, from so many blocks of history.
+	// ahead is how many slots are forecast. aheadSample bounds the blocks of history that a
+	// forecast reads.
 	ahead, aheadSample = 4, 100
 )
 
-// Source is the database of the jobs. DB must be set; every other zero field means its default.
+// Source says which database to read. DB must be set; every other zero field means its default.
 type Source struct {
 	// DB gives one connection for a read.
 	DB pgsql.Pool
-	// Schema holds the tables. Default "prescient".
+	// Schema holds the tables. Defaults to "prescient".
 	Schema string
-	// Registry has the jobs of the binary: their counters begin at 0, and those with an SLA have theirs. Default: each when
-	// it is first counted, and no SLA.
+	// Registry has the jobs of the binary. Their counters begin at 0, and their SLAs are known.
+	// Without it, a job appears when it is first counted, and has no SLA.
 	Registry *jobs.Registry
-	// Now is the clock that slots are compared with. Default: the database's.
+	// Now returns the instant that slots are compared with. Defaults to the database's clock.
 	Now func() time.Time
-	// Logger gets a warning when the database cannot be read. Default: slog.Default().
+	// Logger gets a warning when the database cannot be read. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	next  time.Time       // the slot that was forecast last
-	ahead []forecast.Slot // it, and those after it; none: there is no forecast
+	next  time.Time       // the slot of the last forecast
+	ahead []forecast.Slot // it and the slots after it; empty: there is no forecast
 }
 
-// Watch says where Read reads.
+// Watch sets what Read reads.
 func (m *Metrics) Watch(source Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,8 +61,9 @@ func (m *Metrics) Watch(source Source) {
 	}
 }
 
-// Read asks the database, unless that goes on already, and keeps what it says for Collect. It returns after five seconds
-// at the most, or when ctx ends; where there is no answer it logs that, and there are no figures of the database.
+// Read reads the database and keeps the result for Collect. Concurrent calls share one read. It
+// returns after at most five seconds, or when ctx ends. Without an answer it logs a warning, and
+// there are no figures of the database.
 func (m *Metrics) Read(ctx context.Context) {
 	m.mu.Lock()
 	source := m.source
@@ -71,7 +74,7 @@ func (m *Metrics) Read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	answer := m.reads.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // others may wait for it, too
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // other callers may wait for it, too
 		defer cancel()
 		return source.read(ctx)
 	})
@@ -93,13 +96,13 @@ func (m *Metrics) Read(ctx context.Context) {
 	m.ledger = ledger
 }
 
-// reading is what the database knows at one moment.
+// reading is what the database returned at one moment.
 type reading struct {
 	now      time.Time
 	width    time.Duration
 	current  slots.SlotRun
 	states   map[string]int
-	oldest   time.Time // slot that is not done, or has stragglers; zero: none
+	oldest   time.Time // the oldest slot that is not done, or has stragglers; zero: none
 	rows     []rows
 	claims   map[bool]int // by whether they are live
 	outbox   []consumer
@@ -168,8 +171,8 @@ func (s *Source) read(ctx context.Context) (*reading, error) {
 	return r, nil
 }
 
-// lookAhead forecasts the next slots, once for each slot: it costs more than all the rest. Where that fails it waits for
-// the next slot, too.
+// lookAhead forecasts the next slots, once for each slot, because it costs more than all the rest.
+// After an error it also waits for the next slot.
 func (s *Source) lookAhead(ctx context.Context, ledger *slots.Ledger) []forecast.Slot {
 	g := ledger.Grid()
 	next := g.Next(ledger.Now())
@@ -195,7 +198,7 @@ func (s *Source) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// readSlots finds the slots that are not as they should be, and counts the rows in the first of them.
+// readSlots finds the slots in trouble, and counts the rows in the first of them.
 func (r *reading) readSlots(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, since time.Time) error {
 	type troubled struct {
 		slot  time.Time
@@ -234,7 +237,7 @@ func (r *reading) readOutbox(ctx context.Context, tx *sqlx.Tx, schema pgsql.Sche
 	return tx.QueryRowContext(ctx, pgsql.MetricsBlocking.In(schema)).Scan(&r.blocking)
 }
 
-// collect gives what was read.
+// collect sends what was read.
 func (r *reading) collect(gauge func(d *prometheus.Desc, value float64, labels ...string)) {
 	if r == nil {
 		gauge(databaseUp, 0)

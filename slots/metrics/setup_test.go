@@ -31,13 +31,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// noon is when every test begins; the ledger begins at the slot after it.
+// noon is when every test begins. The ledger begins at the slot after it.
 var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // slot returns the n-th slot after noon.
 func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 
-// world is a database of its own, the jobs "ok", "again" and "fail", and the metrics of one process.
+// world is a database of its own, the jobs "ok", "again" and "fail", and the metrics of one
+// process.
 type world struct {
 	t        *testing.T
 	db       *sqlx.DB
@@ -74,7 +75,7 @@ func setup(t *testing.T) *world {
 
 func (w *world) clock() time.Time { return w.now }
 
-// process begins another process.
+// process starts another process.
 func (w *world) process() {
 	w.metrics = metrics.New()
 	w.metrics.Watch(metrics.Source{DB: w.db, Registry: w.registry, Now: w.clock, Logger: slog.New(slog.DiscardHandler)})
@@ -132,7 +133,7 @@ func (w *world) publish(n int) {
 	}
 }
 
-// scrape returns what the daemon serves under /metrics.
+// scrape returns what the daemon serves at /metrics.
 func (w *world) scrape() []byte {
 	w.t.Helper()
 	recorder := httptest.NewRecorder()
@@ -143,8 +144,8 @@ func (w *world) scrape() []byte {
 	return recorder.Body.Bytes()
 }
 
-// samples are values by name and labels, such as prescient_unfinished_slots{state="missed"}. A histogram has the values of
-// _count and _sum.
+// samples holds values by name and labels, such as prescient_unfinished_slots{state="missed"}. A
+// histogram has the values of _count and _sum.
 type samples map[string]float64
 
 func parse(t *testing.T, text []byte) (map[string]*dto.MetricFamily, samples) {
@@ -185,7 +186,7 @@ func (s samples) wants(t *testing.T, want samples) {
 	}
 }
 
-// promtool runs Prometheus' own tool, and skips the test where it is not installed.
+// promtool runs Prometheus' own tool, and skips the test if it is not installed.
 func promtool(t *testing.T, stdin []byte, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
