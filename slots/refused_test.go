@@ -286,3 +286,32 @@ func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 		t.Errorf("the function was called for %d rows", len(c.of))
 	}
 }
+
+func TestACheckThatIsAskedForAndRefusedIsAnErrorOfTheRowThatAskedForIt(t *testing.T) {
+	t.Parallel()
+	const rows, bad = 40, "7"
+	w := setup(t)
+	var c calls
+	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			c.add(job)
+			results[i].Enqueue = []jobs.FutureJob{{JobExec: "more", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
+		}
+		return results, nil
+	})
+	w.enqueue("job", slot(1), rows)
+	w.trigger("future_job", "insert", bad, `raise exception 'no row 7 here';`)
+	if result := w.run(slot(1)); result.State != slots.StateDone || result.Failed != 1 || result.Finished != rows-1 || result.Checked != rows {
+		t.Errorf("%+v", result)
+	}
+	w.checkCalls(&c, "none")
+	waits := map[string]int{}
+	for _, job := range w.waiting() {
+		waits[job.JobExec+" "+job.LastError]++
+	}
+	want := map[string]int{"more ": rows - 1, "job job on order 7: its outcome cannot be recorded: pq: no row 7 here (P0001)": 1}
+	if diff := cmp.Diff(want, waits); diff != "" {
+		t.Error(diff)
+	}
+}
