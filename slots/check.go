@@ -18,7 +18,6 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // linger is how long an outcome may wait for others to be recorded with.
@@ -36,25 +35,16 @@ type unit struct {
 	rest    []int64        // those of members that are not in this call, which has no room for more rows
 	verdict *guard.Verdict // decided without a call
 
-	queue       *queue
-	at          time.Time // the instant of its limit at which it may begin; zero: any
-	since       time.Time // when its goroutine came to the place that it has
-	state       string    // what begin_check says of the row
-	transaction string    // the number of the check's own
-	role        string    // that its connection had; only where that is of a pool of the job's
-	next        *unit     // the check that comes after it in its place
-	waited      bool      // for somebody else's lock
-	crowded     bool      // it was not recorded for want of a lock
-	split       bool      // its call failed as a whole: it is to be divided
-	division    *division // of the call that it is a part of; nil: it is no part, and did not time out
-	own         bool      // the error that it ended with was returned by the function, for each of its rows
-	canceled    bool      // a statement of the check was
-	breaks      int       // of its connection, after the function was called
-	conflicted  time.Time // when its transaction was first ended for that of another
-	lost        *lost     // a record of it without a reply; nil: there was none
+	queue    *queue
+	at       time.Time // the instant of its limit at which it may begin; zero: any
+	since    time.Time // when its goroutine came to the place that it has
+	next     *unit     // the check that comes after it in its place
+	waited   bool      // for somebody else's lock
+	split    bool      // its call failed as a whole: it is to be divided
+	division *division // of the call that it is a part of; nil: it is no part, and did not time out
+	own      bool      // the error that it ended with was returned by the function, for each of its rows
 
-	// its transaction, which began with the commit of the check before; nil: none did
-	begun func(ctx context.Context) (*pgsql.LazyTx, error)
+	attempt
 
 	stale bool      // its rows were read long ago, and are to be looked for
 	began time.Time // local monotonic instant; guarded by round.mu, as is the next

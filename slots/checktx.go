@@ -39,6 +39,41 @@ const (
 	unlock = "select pg_catalog.pg_advisory_unlock_all()"
 )
 
+// attempt is what a run knows of the transactions of a check: of the one that is under way, and of those before it. Only
+// the goroutine of the check uses it.
+type attempt struct {
+	state       string // what begin_check says of the row
+	transaction string // its number
+	role        string // that its connection had, if that is of a pool of the job's
+
+	// begun returns the transaction if it has begun with the commit of the check before. Nil: it has not.
+	begun func(ctx context.Context) (*pgsql.LazyTx, error)
+
+	crowded    bool      // it was not recorded, because another transaction has a lock
+	canceled   bool      // a statement of the function was cancelled
+	breaks     int       // of the connection, after the function was called
+	conflicted time.Time // when the server first ended a transaction for that of another
+	lost       *lost     // a record without a reply; nil: there was none
+}
+
+// canceledOnce tells whether a statement of the check was cancelled, for the first time: the server says so of a lock
+// timeout too, if it gives the lock just then and another lock is to be waited for. What was cancelled for a reason will
+// be cancelled again.
+func (a *attempt) canceledOnce(err error) bool {
+	first := !a.canceled && pgsql.HasState(err, pqerror.QueryCanceled)
+	a.canceled = a.canceled || first
+	return first
+}
+
+// conflictsFor tells whether the server has ended the transactions of a check for others for longer than a lease: then
+// it will not pass.
+func (a *attempt) conflictsFor(lease time.Duration) bool {
+	if a.conflicted.IsZero() {
+		a.conflicted = elapsed.Now()
+	}
+	return time.Since(a.conflicted) > lease
+}
+
 // checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
 // function did is an error of its rows.
 func (rd *round) checkTx(ctx *call.Context, u *unit) ([]jobs.Result, error) {
@@ -136,23 +171,6 @@ func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 		return errRecorded
 	}
 	return errors.New("it is a pool of another database than the runner's: the rows are not there")
-}
-
-// canceledOnce tells whether a statement of the check was cancelled, for the first time: the server says so of a lock timeout, too,
-// where the lock is given just then and another one has to be waited for. What was cancelled for a reason will be again.
-func (u *unit) canceledOnce(err error) bool {
-	first := !u.canceled && pgsql.HasState(err, pqerror.QueryCanceled)
-	u.canceled = u.canceled || first
-	return first
-}
-
-// conflictsFor tells whether the server has ended the transactions of a check for those of others for longer than a lease: what is
-// always so does not pass.
-func (u *unit) conflictsFor(lease time.Duration) bool {
-	if u.conflicted.IsZero() {
-		u.conflicted = elapsed.Now()
-	}
-	return time.Since(u.conflicted) > lease
 }
 
 // postpone has a check repeated whose transaction did not come to its end for no fault of its own.

@@ -86,7 +86,7 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 		return err
 	}
 	if len(busy) > 0 {
-		later := &unit{def: u.def, number: u.number, lost: u.lost}
+		later := &unit{def: u.def, number: u.number, attempt: attempt{lost: u.lost}}
 		u.lost = nil
 		for i := range u.rows {
 			if busy[u.rows[i].ID] {
