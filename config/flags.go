@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
 )
 
 // annotation marks the flags that set a key, so that a command may have a flag --listen of its own.

@@ -86,10 +86,10 @@ var rules = map[string]rule[Config]{
 		"a duration of at least 3s, such as 1m",
 		func(c Config) bool { return c.Run.Lease >= 3*time.Second },
 	},
-	"run.grace":       {"a duration, such as 20s", always[Config]},
-	"run.start_tolerance":       {"a duration, such as 5s", always[Config]},
-	"run.claim_delay": {"a duration, such as 2s", always[Config]},
-	"run.job_name":    {"a text", always[Config]},
+	"run.grace":           {"a duration, such as 20s", always[Config]},
+	"run.start_tolerance": {"a duration, such as 5s", always[Config]},
+	"run.claim_delay":     {"a duration, such as 2s", always[Config]},
+	"run.job_name":        {"a text", always[Config]},
 	"run.ping_url": {
 		"an http or https URL",
 		func(c Config) bool { return c.Run.PingURL == Endpoint{} || isWeb(c.Run.PingURL.Reveal()) },
@@ -136,7 +136,7 @@ var rules = map[string]rule[Config]{
 	},
 	"serve.proxy_networks": {wantPrefixes, always[Config]},
 	"spool.dir":            {"a directory", always[Config]},
-	"history.retention":         {"0 for everything, or a duration, such as 90d", always[Config]},
+	"history.retention":    {"0 for everything, or a duration, such as 90d", always[Config]},
 	"metrics.file": {
 		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
 		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },

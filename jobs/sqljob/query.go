@@ -220,23 +220,31 @@ func Check(ctx context.Context, cfg Config) error {
 	}
 	b := &binding{Config: withDefaults(cfg)}
 	err := b.readOnly(ctx, func(tx *sqlx.Tx) error {
-		stmt, err := tx.PreparexContext(ctx, b.Query)
-		if err != nil {
+		if err := understood(ctx, tx, b.Query); err != nil {
 			return err
 		}
-		_ = stmt.Close()
 		query, err := b.bounded(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if stmt, err = tx.PreparexContext(ctx, query); err != nil {
+		if err := understood(ctx, tx, query); err != nil {
 			return fmt.Errorf("it must be one query that can stand in parentheses, without a comment after its semicolon: %w", err)
 		}
-		return stmt.Close()
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("query of job %q: %w", cfg.Name, err)
 	}
+	return nil
+}
+
+// understood returns the error of a query that the server does not understand.
+func understood(ctx context.Context, tx *sqlx.Tx, query string) error {
+	stmt, err := tx.PreparexContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stmt.Close() }()
 	return nil
 }
 

@@ -354,7 +354,9 @@ func aDayOfItsMonth(random *rand.Rand) (string, func(date time.Time) bool) {
 		return "L", func(date time.Time) bool { return isLast(date) }
 	case 1:
 		n := 1 + random.IntN(27)
-		return "L-" + strconv.Itoa(n), func(date time.Time) bool { return isLast(date.AddDate(0, 0, n)) && date.AddDate(0, 0, n).Month() == date.Month() }
+		return "L-" + strconv.Itoa(n), func(date time.Time) bool {
+			return isLast(date.AddDate(0, 0, n)) && date.AddDate(0, 0, n).Month() == date.Month()
+		}
 	case 2:
 		return "LW", func(date time.Time) bool {
 			for day := date.AddDate(0, 0, 1); day.Month() == date.Month(); day = day.AddDate(0, 0, 1) {
