@@ -1,5 +1,5 @@
-// Package engine gives the packages that run jobs what package jobs keeps from applications: the definitions of a
-// registry, its spans, and the statement that enqueues.
+// Package engine gives the packages that run jobs what package jobs keeps from applications: the
+// definitions of a registry, its spans, and the statement that enqueues.
 package engine
 
 import (
@@ -42,15 +42,17 @@ func Lookup(r *jobs.Registry, name string) (*Definition, bool) {
 // Clone returns a registry with the same jobs, middleware and spans, to which others can be added.
 func Clone(r *jobs.Registry) *jobs.Registry { return bridge.Clone(r).(*jobs.Registry) }
 
-// Span begins a span of a trace: work of a run that is not a call of a job's function, which jobs.Middleware sees. It
-// returns the context of the work, and the function that ends the span with the error of the work, if any, and attributes.
-// It is called by several goroutines at once.
+// Span begins a span of a trace: work of a run that is not a call of a job's function, which
+// jobs.Middleware sees. It returns the context of the work, and the function that ends the span
+// with the error of the work, if any, and attributes. It is called by several goroutines at once.
 //
-// The spans are "run", of a slot by one runner; "claim", of the rows that a runner holds while it reads, checks and records
-// them; and "publish", of events. A call of a function is within its claim, and what it publishes is within the call.
+// The spans are "run", of a slot by one runner; "claim", of the rows that a runner holds while it
+// reads, checks and records them; and "publish", of events. A call of a function is within its
+// claim, and what it publishes is within the call.
 type Span = bridge.StartSpan
 
-// Trace makes the runs of a registry begin their spans with start. Call it before a run uses the registry.
+// Trace makes the runs of a registry begin their spans with start. Call it before a run uses the
+// registry.
 func Trace(r *jobs.Registry, start Span) { set(r).Start = start }
 
 // StartSpan begins a span, if Trace was called.
@@ -61,8 +63,8 @@ func StartSpan(ctx context.Context, r *jobs.Registry, name string, attrs ...slog
 	return ctx, func(error, ...slog.Attr) {}
 }
 
-// EnqueueStatement returns the statement of jobs.Client.EnqueueMany with jobs.Keep, for a message with other statements. The
-// rows must be valid. clock is for replays; nil asks the database.
+// EnqueueStatement returns the statement of jobs.Client.EnqueueMany with jobs.Keep, for a message
+// with other statements. The rows must be valid. clock is for replays; nil asks the database.
 func EnqueueStatement(list []jobs.FutureJob, clock any) (pgsql.Statement, []any) {
 	return bridge.Enqueue(list, clock)
 }

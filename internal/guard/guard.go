@@ -1,5 +1,5 @@
-// Package guard decides what becomes of a row, by the limits of its job: before its check, and after. It is pure, and
-// shared by the packages that run jobs.
+// Package guard decides what becomes of a row, by the limits of its job: before its check, and
+// after. It is pure, and shared by the packages that run jobs.
 package guard
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Moment is when a row is judged: the slot being run, and now by the clock that slots are compared with.
+// Moment is when a row is judged: the slot being run, and the instant by the clock that slots are
+// compared with.
 type Moment struct {
 	Grid     grid.Grid
 	Slot     time.Time
@@ -22,7 +23,7 @@ type Moment struct {
 	CaughtUp bool
 }
 
-// Move is why a row goes to a later slot.
+// Move says why a row goes to a later slot.
 type Move string
 
 // The moves.
@@ -32,18 +33,19 @@ const (
 	MoveDefer Move = "defer" // the check did not run
 )
 
-// Verdict is what becomes of a row: it ends with an outcome, or it moves to a later slot.
+// Verdict says what becomes of a row: it ends with an outcome, or it moves to a later slot.
 type Verdict struct {
 	Outcome jobs.Outcome // empty when the row moves
 	Move    Move         // empty when the row ends
 	Next    time.Time    // the slot it moves to, unless that has begun when it is written
-	Error   string       // what the check failed with, fit for the database
+	Error   string       // the error of the check, with text that the database accepts
 
 	Payload json.RawMessage  // replaces that of a row that moves, unless nil
-	Enqueue []jobs.FutureJob // asked for with it
+	Enqueue []jobs.FutureJob // checks to enqueue together with the verdict
 }
 
-// Before judges a row before its check: ok is false when the check must not run, and the Verdict says why.
+// Before judges a row before its check: ok is false when the check must not run, and the Verdict
+// says why.
 func Before(d *engine.Definition, m Moment) (v Verdict, ok bool) {
 	switch {
 	case PastDeadline(d, m):
@@ -56,7 +58,7 @@ func Before(d *engine.Definition, m Moment) (v Verdict, ok bool) {
 	return Verdict{}, true
 }
 
-// Defer is the verdict about a row that is not checked now, but in the next slot.
+// Defer returns the verdict about a row whose check moves to the next slot without a call.
 func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.Latest())} }
 
 // PastDeadline tells whether it is too late to start a check.
@@ -64,7 +66,7 @@ func PastDeadline(d *engine.Definition, m Moment) bool {
 	return d.Deadline > 0 && m.Now.Sub(m.Slot) > d.Deadline
 }
 
-// After judges what a check returned. An error counts whatever else was returned.
+// After judges the result of a check. An error overrides everything else that was returned.
 func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
 	switch {
 	case err != nil:
@@ -79,10 +81,12 @@ func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time,
 		return Verdict{Outcome: jobs.BeyondHorizon}
 	}
 	if !m.Grid.Ceil(*next).After(m.Slot) {
-		// Less than half a microsecond after the slot, which the database cannot tell from the slot itself.
+		// The instant is less than half a microsecond after the slot, so the database sees it as
+		// the slot itself.
 		return Verdict{Outcome: jobs.InThePast}
 	}
-	// Where the run is late and the slot it asked for has begun, a later one: an escalation must not be lost to an outage.
+	// If the run is late, the slot asked for may have begun. The row then moves to a later one,
+	// because an outage must not lose an escalation.
 	return Verdict{Move: MoveNext, Next: spread.Key(job.Key()).Place(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
 }
 
@@ -96,7 +100,7 @@ func failed(d *engine.Definition, m Moment, job *jobs.FutureJob, err error) Verd
 	return Verdict{Move: MoveRetry, Next: grid.Earlier(next, grid.Max), Error: text}
 }
 
-// Latest is now, or the slot where a clock runs behind it.
+// Latest returns now, or the slot if the clock runs behind it.
 func (m Moment) Latest() time.Time {
 	if m.Now.Before(m.Slot) {
 		return m.Slot
@@ -107,10 +111,10 @@ func (m Moment) Latest() time.Time {
 // maxErrorText is how many bytes of an error's text are kept.
 const maxErrorText = 2000
 
-// errorText makes an error's text fit for the database, which refuses NUL bytes and invalid UTF-8: one bad text must
-// not spoil the batch it is recorded in.
+// errorText returns an error's text as the database accepts it, without NUL bytes and invalid
+// UTF-8. One bad text must not fail the batch that it is recorded in.
 func errorText(err error) string {
-	// Cut again, because U+FFFD is longer than what it stands for.
+	// Cut again, because U+FFFD is longer than the bytes it replaces.
 	text := cut(strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD"))
 	if text == "" {
 		return "an error without a text"

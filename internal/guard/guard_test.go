@@ -17,14 +17,15 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// The slot being run is slotAt(0). In time is a few seconds into it; late is two and a half slots after it.
+// The slot being run is slotAt(0). In time is a few seconds into it; late is two and a half slots
+// after it.
 var (
 	inTime = Moment{Slot: slotAt(0), Now: slotAt(0).Add(3 * time.Second)}
 	late   = Moment{Slot: slotAt(0), Now: slotAt(2).Add(7 * time.Minute)}
 	early  = Moment{Slot: slotAt(0), Now: slotAt(0).Add(-time.Second)} // a clock that runs behind
 )
 
-// slotAt is the n-th slot after noon.
+// slotAt returns the n-th slot after noon.
 func slotAt(n int) time.Time {
 	return grid.Default.Add(time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC), n)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
-// maxNesting bounds how deep a payload is nested, so that what has it in it, such as an event or a list, can be written as JSON.
+// maxNesting bounds the nesting of a payload, so that a value that contains it, such as an event or
+// a list, can be written as JSON.
 const maxNesting = 5000
 
-// Problem returns what is wrong with a payload: the database would refuse it, it is nested too deep, or it is longer than
-// most bytes. Its numbers count with every digit that PostgreSQL stores: 1e5000 as 5,001 bytes. Returns an empty text if
-// nothing is wrong, also for a nil payload.
+// Problem returns what is wrong with a payload: the database would refuse it, it is nested too
+// deep, or it is longer than most bytes. Its numbers count with every digit that PostgreSQL stores:
+// 1e5000 as 5,001 bytes. Returns an empty text if nothing is wrong, also for a nil payload.
 func Problem(payload json.RawMessage, most int) string {
 	switch {
 	case payload == nil:
@@ -75,14 +76,15 @@ func storableEscapes(text []byte) bool {
 	return !high
 }
 
-// The digits that a number of PostgreSQL has at most, before and after its point.
+// The most digits of a number in PostgreSQL, before and after its point.
 const (
 	maxWhole    = 131_072
 	maxFraction = 16_383
 )
 
-// writtenOut returns how many bytes longer valid JSON gets when PostgreSQL stores it, which writes out the digits of
-// every number: 1e5000 becomes 5,001 bytes. It returns false if a number has more digits than PostgreSQL can store.
+// writtenOut returns how many bytes longer valid JSON gets when PostgreSQL stores it, which writes
+// out the digits of every number: 1e5000 becomes 5,001 bytes. It returns false if a number has more
+// digits than PostgreSQL can store.
 func writtenOut(text []byte) (longer int, ok bool) {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -102,17 +104,19 @@ func writtenOut(text []byte) (longer int, ok bool) {
 				return 0, false
 			}
 			longer += max(0, whole+fraction-(i-start))
-			i-- // what ends a number may begin a string
+			i-- // the byte that ends a number may begin a string
 		}
 	}
 	return longer, true
 }
 
-// digits returns how many digits a number of JSON has before and after its point when it is written without an exponent.
+// digits returns how many digits a number of JSON has before and after its point when it is written
+// without an exponent.
 func digits(number string) (whole, fraction int) {
 	mantissa, exponent := strings.TrimPrefix(number, "-"), 0
 	if e := strings.IndexAny(mantissa, "eE"); e >= 0 {
-		// Beyond these bounds any number has too many digits. Atoi returns the nearest int if the exponent is none.
+		// Beyond these bounds any number has too many digits. Atoi returns the nearest int if the
+		// exponent does not fit.
 		exponent, _ = strconv.Atoi(mantissa[e+1:])
 		exponent = min(max(exponent, -2*maxWhole), 2*maxWhole)
 		mantissa = mantissa[:e]

@@ -1,5 +1,5 @@
-// Package plain keeps from terminals what untrusted text could do to them: control characters move the cursor, set the
-// title or type, and those that set the direction of a text show it in another order than it has.
+// Package plain protects terminals from untrusted text. Control characters move the cursor or set
+// the title, and others change the direction in which text is shown.
 package plain
 
 import (
@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// isControl tells whether a terminal acts on r, or shows what is beside it otherwise.
+// isControl tells whether a terminal acts on r, or shows the text beside it in another way.
 func isControl(r rune) bool {
 	return r >= 0x7f && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// JSON returns JSON with every such character, of which JSON itself lets those from U+007F on through, as its \u escape:
-// the value stays what it is. A byte that is no UTF-8 becomes U+FFFD.
+// JSON returns JSON with every such character as its \u escape, so that the value stays the same.
+// JSON itself allows those from U+007F on. An invalid UTF-8 byte becomes U+FFFD.
 func JSON(text []byte) []byte {
 	clean := 0 // bytes at the beginning that stay as they are
 	var out []byte
@@ -42,7 +42,7 @@ func JSON(text []byte) []byte {
 	return append(out, text[clean:]...)
 }
 
-// Writer returns a writer that writes [JSON] to w. What is written to it must end where a character does.
+// Writer returns a writer that writes [JSON] to w. Each write must end at the end of a character.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }
@@ -54,7 +54,8 @@ func (w writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Text returns a text with a space in place of each character that is neither printable, nor the end of a line or a tab.
+// Text returns a text with a space in place of each character that is not printable, except line
+// ends and tabs.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {

@@ -11,12 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decimal matches numbers that every reader takes for the same: 01234 is 668 for YAML 1.1, and 1_000 is a text for
-// JSON.
+// decimal matches numbers that every reader understands in the same way. 01234 is 668 in YAML 1.1,
+// and 1_000 is a text in JSON.
 var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
 
-// Changed reports whether an unquoted number has a value that its digits do not say, and returns that value: an octal,
-// hexadecimal or binary number, one with underscores or leading zeros, and one of more digits than the decoder keeps.
+// Changed reports whether an unquoted number has another value than its digits say, and returns
+// that value. Such numbers are octal, hexadecimal or binary, have underscores or leading zeros, or
+// have more digits than the decoder keeps.
 func Changed(node *yaml.Node) (value string, changed bool) {
 	tag := node.ShortTag()
 	if node.Kind != yaml.ScalarNode || tag != "!!int" && tag != "!!float" {
@@ -24,7 +25,7 @@ func Changed(node *yaml.Node) (value string, changed bool) {
 	}
 	var v any
 	if node.Decode(&v) != nil {
-		return "", false // which has an error of its own
+		return "", false // it has an error of its own
 	}
 	value = fmt.Sprint(v)
 	f, ok := v.(float64)
@@ -38,7 +39,7 @@ func Changed(node *yaml.Node) (value string, changed bool) {
 	if !decimal.MatchString(node.Value) {
 		return value, true
 	}
-	// Of whole numbers the decoder takes those beyond 64 bits for floats, too.
+	// The decoder also makes floats of whole numbers beyond 64 bits.
 	said, known := new(big.Rat).SetString(node.Value)
 	is, _ := new(big.Rat).SetString(value)
 	return value, !known || said.Cmp(is) != 0

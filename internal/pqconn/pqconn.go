@@ -1,4 +1,4 @@
-// Package pqconn says what database/sql uses of lib/pq, for those who wrap its connections.
+// Package pqconn declares what database/sql uses of lib/pq, for packages that wrap its connections.
 package pqconn
 
 import "database/sql/driver"
@@ -16,14 +16,14 @@ type Conn interface {
 	driver.Validator
 }
 
-// Stmt is a statement that it has prepared.
+// Stmt is a prepared statement of the driver.
 type Stmt interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-// Rows are what a query of it returns.
+// Rows are the rows of a query.
 type Rows interface {
 	driver.Rows
 	driver.RowsNextResultSet

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// most is how many names a List has.
+// most bounds the names in a List.
 const most = 20
 
-// List names the first of many, and says how many more there are: a job whose name has the number of an order in it is soon ten
-// thousand jobs.
+// List returns the first names, and how many more there are. A job whose name contains the number
+// of an order soon becomes ten thousand jobs.
 func List(names []string) string {
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
@@ -18,7 +18,7 @@ func List(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Some returns the names that List has, as a list whose last element says how many more there are.
+// Some returns the names of List as a list. Its last element says how many more there are.
 func Some(names []string) []string {
 	if more := len(names) - most; more > 0 {
 		return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", more))

@@ -1,4 +1,4 @@
-// Package spoken says durations as people do, and words as shells do.
+// Package spoken writes durations for people, and words for shells.
 package spoken
 
 import (
@@ -12,7 +12,7 @@ const (
 	year = 365.25 * 24 * time.Hour
 )
 
-// long are the units of durations from two of them on, and short how exact the others are.
+// long holds the units of durations from two of them on, short how exact the others are.
 var (
 	long = []struct {
 		from, unit time.Duration
@@ -23,8 +23,8 @@ var (
 	}
 )
 
-// Duration is d in two units at the most, such as 27h32m, and in days, months or years, rounded, when it is long. A
-// negative one is as exact as it is.
+// Duration returns d in at most two units, such as 27h32m. A long duration is rounded to days,
+// months or years. A negative one is exact.
 func Duration(d time.Duration) string {
 	for _, l := range long {
 		if d >= l.from {
@@ -40,7 +40,8 @@ func Duration(d time.Duration) string {
 	return Exact(d)
 }
 
-// About is Duration for what nobody knows exactly: in whole seconds from 10 of them on, else in tenths, or milliseconds below one.
+// About returns an estimated duration: in whole seconds from 10 s on, in tenths below, and in
+// milliseconds below one second.
 func About(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -53,7 +54,7 @@ func About(d time.Duration) string {
 	return Duration(d)
 }
 
-// Exact is d without units that are zero at its end: 1m, not 1m0s. It has no days.
+// Exact returns d without trailing zero units, such as 1m for 1m0s. It never uses days.
 func Exact(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

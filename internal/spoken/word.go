@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Word is a text as a shell reads it, as one word: what is in data may be anything, and commands that are advised are copied.
+// Word quotes a text so that a shell reads it as one word. Data may contain anything, and users
+// copy the commands of messages.
 func Word(text string) string {
 	if plain.MatchString(text) {
 		return text

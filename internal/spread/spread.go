@@ -1,4 +1,4 @@
-// Package spread chooses the slot of a check that any slot of a window will do for.
+// Package spread chooses the slot of a check that may go to any slot of a window.
 package spread
 
 import (
@@ -16,10 +16,13 @@ type Key struct {
 	ItemKey    string
 }
 
-// Place returns the slot, in UTC, of a check of the key for which any slot of g will do from the first one at or after an
-// instant that is before at + within, but none before earliest, which is a slot. It is the one that enqueue chooses for
-// FutureJob.Within: by the SHA-256 of the key, so it is the same each time and many keys are spread evenly. Anonymous
-// rows, which have no item, of one entity and job go to the same slot. See grid.Grid.Place.
+// Place returns the slot, in UTC, of a check of the key that may go to any slot of a window. The
+// window has the slots of g from the first at or after at, before at + within. No slot before
+// earliest, which is a slot, is chosen.
+//
+// enqueue chooses the same slot for FutureJob.Within, by the SHA-256 of the key. So the slot is the
+// same each time, and many keys are spread evenly. Anonymous rows of one entity and job have no
+// item, so they go to the same slot. See grid.Grid.Place.
 func (k Key) Place(g grid.Grid, at time.Time, within time.Duration, earliest time.Time) time.Time {
 	if within < time.Second {
 		return g.Place(at, 0, earliest, 0)

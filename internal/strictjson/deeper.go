@@ -1,7 +1,8 @@
 package strictjson
 
-// Deeper tells whether valid JSON is nested deeper than so many levels. Package encoding/json writes and reads 10,000 levels and no
-// more: a text of nearly as many that is put into another cannot be written, nor can what stands beside it there.
+// Deeper tells whether valid JSON is nested deeper than most levels. Package encoding/json writes
+// and reads at most 10,000 levels. A text near that limit cannot be written inside another, nor can
+// the values beside it.
 func Deeper(text []byte, most int) bool {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -19,7 +20,7 @@ func Deeper(text []byte, most int) bool {
 	return false
 }
 
-// stringEnd is where the string ends that begins at i: its last quote.
+// stringEnd returns the index of the last quote of the string that begins at i.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {

@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// placed is an error and where it is.
+// placed is an error with its place.
 type placed struct {
-	path    string // such as results[0].next; empty: the whole
+	path    string // such as results[0].next; empty: the whole value
 	problem string
 }
 
 func (p *placed) Error() string { return cmp.Or(p.path, "it") + " " + p.problem }
 
-// in puts what the error is of into the value of a key, or an element of a list.
+// in adds a key, or an element of a list, to the beginning of the path.
 func (p *placed) in(step string) *placed {
 	if p.path != "" && p.path[0] != '[' {
 		step += "."
@@ -28,11 +28,12 @@ func (p *placed) in(step string) *placed {
 	return p
 }
 
-// scanner reads valid JSON. It reads bytes and not tokens, which would take twice as long as to decode the text.
+// scanner reads valid JSON. It reads bytes, because tokens would take twice as long as decoding the
+// text.
 type scanner struct {
 	text []byte
 	at   int
-	keys [][]byte // of all objects that are open
+	keys [][]byte // of all open objects
 }
 
 func (s *scanner) skip() {
@@ -103,7 +104,8 @@ func (s *scanner) object(of *shape) *placed {
 	return nil
 }
 
-// field is the shape of a key's value. A key that package encoding/json would take for a field of another name is refused.
+// field returns the shape of a key's value. It refuses a key that package encoding/json would take
+// for a field of another name.
 func (s *shape) field(key []byte) (*shape, *placed) {
 	if s.fields == nil {
 		return cmp.Or(s.elem, free), nil
@@ -126,7 +128,7 @@ func (s *scanner) quoted() []byte {
 	return s.text[begin:s.at]
 }
 
-// plain is what a string says.
+// plain returns the text of a string.
 func plain(quoted []byte) []byte {
 	var text string
 	if bytes.IndexByte(quoted, '\\') >= 0 && json.Unmarshal(quoted, &text) == nil {
@@ -135,7 +137,7 @@ func plain(quoted []byte) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// wrong tells what package encoding/json would replace in a string. Empty: nothing.
+// wrong returns what package encoding/json would replace in a string. Empty: nothing.
 func wrong(quoted []byte) string {
 	if !utf8.Valid(quoted) {
 		return "has bytes that are no UTF-8"
@@ -168,7 +170,7 @@ func wrong(quoted []byte) string {
 
 const halfPair = `has half a surrogate pair, such as \ud800, which is no character`
 
-// twice returns a key that is there twice, and sorts them.
+// twice returns a key that occurs twice. It sorts the keys.
 func twice(keys [][]byte) ([]byte, bool) {
 	slices.SortFunc(keys, bytes.Compare)
 	for i := 1; i < len(keys); i++ {

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// shape is what is to be known of a Go type.
+// shape is what the scanner needs to know of a Go type.
 type shape struct {
-	fields map[string]*shape // of a struct, by their names in JSON; nil: any key will do
+	fields map[string]*shape // of a struct, by their names in JSON; nil: any key is allowed
 	elem   *shape            // of a list or a map
-	lossy  bool              // what is no text is not looked for; see Text
+	lossy  bool              // bytes that are not text are allowed; see Text
 }
 
-// free is the shape of what may be any JSON. raw is that of JSON that stays as it is written, such as a payload, or that reads
-// itself: its text has rules of its own.
+// free is the shape of any JSON. raw is the shape of JSON that stays as it is written, such as a
+// payload, or that decodes itself: its text has rules of its own.
 var free, raw = &shape{}, &shape{lossy: true}
 
 func init() { raw.elem = raw }
@@ -38,7 +38,8 @@ func shapeOf(v any) *shape {
 	return s
 }
 
-// build makes the shape of a type. made has those that were begun, since a type may have itself in it.
+// build returns the shape of a type. made has the shapes that were begun, because a type may
+// contain itself.
 func build(t reflect.Type, made map[reflect.Type]*shape) *shape {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -64,7 +65,7 @@ func build(t reflect.Type, made map[reflect.Type]*shape) *shape {
 	return s
 }
 
-// addFields adds the fields of a struct, and those of structs that are embedded in it.
+// addFields adds the fields of a struct, and of structs embedded in it.
 func (s *shape) addFields(t reflect.Type, made map[reflect.Type]*shape) {
 	for field := range t.Fields() {
 		tag := field.Tag.Get("json")

@@ -1,7 +1,9 @@
-// Package strictjson decodes JSON that comes from outside. Package encoding/json takes "Next" for the field "next", takes the
-// last of two equal keys, and turns text that it cannot read into U+FFFD. Here each of these is an error that names the place.
+// Package strictjson decodes JSON that comes from outside. Package encoding/json reads "Next" as
+// the field "next", uses the last of two equal keys, and replaces invalid text by U+FFFD. Here each
+// of these is an error that names the place.
 //
-// The names of a struct's fields must be exact. Elsewhere, as in a payload, keys that differ in case are different keys.
+// The names of a struct's fields must match exactly. Elsewhere, as in a payload, keys that differ
+// in case are different keys.
 package strictjson
 
 import (
@@ -11,7 +13,7 @@ import (
 	"io"
 )
 
-// Text is a string for people, such as the text of an error. Bytes in it that are no text become U+FFFD.
+// Text is a string for people, such as the text of an error. Invalid bytes in it become U+FFFD.
 type Text string
 
 // Unmarshal decodes the one JSON value of text. Every field must be known.
@@ -27,7 +29,7 @@ func Unmarshal(text []byte, v any) error {
 	return Verify(text, v)
 }
 
-// UnmarshalSome is Unmarshal for objects that may have more fields than are known, which it drops.
+// UnmarshalSome is Unmarshal for objects that may have unknown fields, which it drops.
 func UnmarshalSome(text []byte, v any) error {
 	if err := json.Unmarshal(text, v); err != nil {
 		return err
@@ -35,7 +37,7 @@ func UnmarshalSome(text []byte, v any) error {
 	return Verify(text, v)
 }
 
-// Check returns an error for what is no JSON value, or has a key twice or bytes that are no text.
+// Check returns an error for a text that is not a JSON value, or has a key twice or invalid bytes.
 func Check(text []byte) error {
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
 		return err
@@ -43,12 +45,12 @@ func Check(text []byte) error {
 	return Verify(text, new(any))
 }
 
-// Verify returns the error of Unmarshal for JSON that package encoding/json has decoded into v already. It takes about 0.7 of
-// the time that decoding takes.
+// Verify returns the error that Unmarshal would return, for JSON that package encoding/json has
+// already decoded into v. It takes about 0.7 of the time of decoding.
 func Verify(text []byte, v any) error {
 	s := scanner{text: text}
 	if err := s.value(shapeOf(v)); err != nil {
-		return err // not a nil *placed, which would be no nil error
+		return err // a nil *placed would be a non-nil error
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestTheNamesOfFieldsAreExact(t *testing.T) {
 	}
 }
 
-// Whatever package encoding/json decodes, the scanner reads to its end.
+// The scanner reads to its end everything that package encoding/json decodes.
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte(`{"results": [{"next": "\ud83d\ude00"}], "payload": {"a": [1, -2e3, true, null, "\\\""]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -1,6 +1,6 @@
-// Package trace has the short form in which a row remembers a check that asked for another check. It is 12 characters
-// long, since a row that is checked every quarter of an hour is written again with its whole trace each time. The
-// functions prescient.trace_check and prescient.trace_value read it, too.
+// Package trace has the short form in which a row records a check that asked for another check. It
+// is 12 characters long, because each check writes a row's whole trace again. The functions
+// prescient.trace_check and prescient.trace_value read it, too.
 package trace
 
 import (
@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Check is a check that did what it was to do, and asked for another.
+// Check is a check that succeeded and asked for another.
 type Check struct {
 	Slot     time.Time     // in whole seconds
-	Runner   int           // its place among the runners of the slot, from 1 on
+	Runner   int           // its number among the runners of the slot, from 1 on
 	Lateness time.Duration // from the slot to its start, in milliseconds; of more than 4 seconds four digits are kept
 	Duration time.Duration // in microseconds; of more than 4 milliseconds four digits are kept
 }
 
-// Short returns the line for c; false: it has none, and is to be told in JSON. That is so after 37 hours of lateness or two
-// minutes of duration, from the 256th runner on, and in the year 2106.
+// Short returns the line for c. It returns false if c needs JSON: from 37 hours of lateness, two
+// minutes of duration or the 256th runner on, and in the year 2106.
 func (c Check) Short() (line string, ok bool) {
 	slot, late, took := c.Slot.Unix(), c.Lateness.Milliseconds(), c.Duration.Microseconds()
 	if slot < 0 || slot > math.MaxUint32 || c.Runner < 1 || c.Runner > math.MaxUint8 || !fits(late) || !fits(took) {
@@ -34,7 +34,7 @@ func (c Check) Short() (line string, ok bool) {
 	return base64.StdEncoding.EncodeToString(b), true
 }
 
-// Parse reads a line of Short, with a line feed or without.
+// Parse reads a line of Short, with or without a line feed.
 func Parse(line string) (c Check, ok bool) {
 	b, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(line, "\n"))
 	if err != nil || len(b) != 9 {
@@ -47,7 +47,8 @@ func Parse(line string) (c Check, ok bool) {
 	}, true
 }
 
-// digits are the bits of a number that are kept; how many are left out is in the four bits before them.
+// digits is how many bits of a number are kept. The four bits before them say how many are left
+// out.
 const digits = 12
 
 func fits(n int64) bool { return n >= 0 && bits.Len64(uint64(n)) <= digits+15 }

@@ -28,7 +28,7 @@ func TestACheckIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// near tells whether four digits are the same.
+// near tells whether four digits are equal.
 func near(got, want time.Duration) bool {
 	return got <= want && float64(want-got) <= float64(want)/2048
 }

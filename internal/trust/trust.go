@@ -1,13 +1,14 @@
 // Package trust tells whether only the user who runs the process, or root, can have written a file.
 //
-// A command obeys some files: a configuration file names the server that gets the password, and a spool's executables run.
-// Such a file is trusted under one rule:
+// A command obeys some files: a configuration file names the server that gets the password, and a
+// spool's executables run. Such a file is trusted under one rule:
 //
 //   - The user who runs the process owns the file, or root does. The same goes for a symbolic link at its path.
 //   - Others may not write to it. Its group may not either, unless the number of the group is the number of the owner.
 //     Most distributions number the private group of a user like that, and let it write to each new file (umask 002).
 //
-// The rule for a directory is the same. The sticky bit changes nothing, since others may add files to a sticky directory.
+// The rule for a directory is the same. The sticky bit changes nothing, since others may add files
+// to a sticky directory.
 package trust
 
 import (
@@ -32,13 +33,13 @@ type Error struct {
 	Do string
 }
 
-// Error leaves the path to the caller's own message.
+// Error does not name the path: the caller's own message does.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s; if its content is right, trust it by: %s", e.Why, e.Do)
 }
 
-// File checks the file or directory at path. It returns an *Error if the file is not trusted, and an *fs.PathError if it
-// cannot be looked at.
+// File checks the file or directory at path. It returns an *Error if the file is not trusted, and
+// an *fs.PathError if it cannot be looked at.
 func File(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -47,8 +48,8 @@ func File(path string) error {
 	return withLink(path, info)
 }
 
-// ReadFile checks a file as File does and returns its content. The content is that of the file that was checked, even
-// when another one replaces it meanwhile.
+// ReadFile checks a file as File does and returns its content. The content is that of the file that
+// was checked, even when another one replaces it meanwhile.
 func ReadFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -65,8 +66,8 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// Info checks what the caller has looked at already, such as an entry of a directory. It judges a symbolic link by the
-// link's owner alone.
+// Info checks a file whose information the caller has already read, such as an entry of a
+// directory. It judges a symbolic link by the link's owner alone.
 func Info(path string, info fs.FileInfo) error { return judge(path, info, os.Geteuid()) }
 
 func withLink(path string, info fs.FileInfo) error {

@@ -1,4 +1,5 @@
-// Package tx runs functions in the transaction of a caller, or in one of their own where the caller gives a pool.
+// Package tx runs functions in the caller's transaction or, if the caller passes a pool, in a new
+// one.
 package tx
 
 import (
@@ -18,11 +19,12 @@ type pool interface {
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
 
-// In runs fn in db when that is a transaction, else in a new one: a statement outside of a transaction might be
-// repeated silently by database/sql. Errors are explained, see pgsql.ExplainMissing.
+// In runs fn in db if that is a transaction, otherwise in a new one, because database/sql may
+// silently repeat a statement outside a transaction. Errors are explained, see
+// pgsql.ExplainMissing.
 func In(ctx context.Context, db DB, fn func(db DB) error) error { return in(ctx, db, nil, fn) }
 
-// Read is In for what only reads: where db is a pool of a hot standby it works, too.
+// Read is In for a function that only reads. It also works on a pool of a hot standby.
 func Read(ctx context.Context, db DB, fn func(db DB) error) error {
 	return in(ctx, db, &sql.TxOptions{ReadOnly: true}, fn)
 }
@@ -39,7 +41,7 @@ func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) e
 	return pgsql.Commit(begin, func(tx *sql.Tx) error { return pgsql.ExplainMissing(fn(tx)) })
 }
 
-// Is tells whether In would run in db itself: then it is its owner who repeats the transaction.
+// Is tells whether In would run in db itself. Then the owner of db repeats the transaction.
 func Is(db DB) bool {
 	_, ok := db.(pool)
 	return !ok

@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// maxLines is how many wrong tokens the log has for each linesFor. The line that follows counts the others.
+	// maxLines is how many wrong tokens the log has for each linesFor. The line that follows counts
+	// the others.
 	maxLines = 20
 	linesFor = time.Minute
 )
 
-// monotonic is for measuring.
+// monotonic measures durations.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// Access tells by its token who sends a request. It counts the tokens that are wrong and logs them, a bounded number of
-// lines a minute. It is safe for concurrent use.
+// Access identifies the sender of a request by its token. It counts wrong tokens and logs them, a
+// bounded number of lines a minute. It is safe for concurrent use.
 type Access struct {
 	keys     Keys
 	address  func(r *http.Request) netip.Addr
@@ -32,8 +33,8 @@ type Access struct {
 	lines    lines
 }
 
-// NewAccess returns the access of those who have keys. address tells where a request comes from and defaults to
-// [Address]; log defaults to slog.Default().
+// NewAccess returns the access of the owners of keys. address returns where a request comes from
+// and defaults to [Address]. log defaults to slog.Default().
 func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Logger) *Access {
 	if address == nil {
 		address = Address
@@ -41,21 +42,22 @@ func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Lo
 	return &Access{keys: keys, address: address, log: cmp.Or(log, slog.Default()), lines: lines{now: monotonic}}
 }
 
-// LockingOut lets a look at no token from an address that has sent maxFailures wrong ones within a minute: for people,
-// who choose tokens that can be guessed. Programs often share an address, where one with an old token would lock out
-// the others. It returns a.
+// LockingOut refuses all tokens from an address that has sent maxFailures wrong ones within a
+// minute, and returns a. Use it for people, who choose tokens that can be guessed. Programs often
+// share an address, where one with an old token would lock out the others.
 func (a *Access) LockingOut() *Access {
 	a.failures = NewFailures(monotonic)
 	return a
 }
 
-// Address tells where a request comes from.
+// Address returns where a request comes from.
 func (a *Access) Address(r *http.Request) netip.Addr { return a.address(r) }
 
-// Failed returns how many requests came with a wrong token, or with any from an address that had sent too many.
+// Failed returns how many requests had a wrong token, or came from a locked-out address.
 func (a *Access) Failed() int64 { return a.failed.Load() }
 
-// Who tells who sends a request, by its bearer token. known is false without a token, or with a wrong one.
+// Who returns the sender of a request by its bearer token. known is false without a token, or with
+// a wrong one.
 func (a *Access) Who(r *http.Request) (who Who, known bool, err error) {
 	token, given := Bearer(r)
 	if !given {
@@ -64,14 +66,14 @@ func (a *Access) Who(r *http.Request) (who Who, known bool, err error) {
 	return a.Find(r, token)
 }
 
-// Allows tells whether who sends a request has a token.
+// Allows tells whether the sender of a request has a token.
 func (a *Access) Allows(r *http.Request) bool {
 	_, known, err := a.Who(r)
 	return known && err == nil
 }
 
-// Find returns who a token belongs to that came with a request. The error is a Problem of status 429 if too many wrong
-// ones came from its address.
+// Find returns the owner of a token that came with a request. The error is a Problem of status 429
+// if its address is locked out.
 func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err error) {
 	address := a.address(r)
 	if a.failures != nil && a.failures.TooMany(address) {
@@ -106,17 +108,17 @@ func short(path string) string {
 	return path
 }
 
-// lines bounds how much is logged. It is safe for concurrent use.
+// lines bounds the lines of the log. It is safe for concurrent use.
 type lines struct {
 	now func() time.Time
 
 	mu      sync.Mutex
 	since   time.Time
 	written int
-	left    int64 // not written since the last one that was
+	left    int64 // suppressed since the last line
 }
 
-// next tells whether one more line may be written, and how many were not since the last one.
+// next tells whether one more line may be written, and how many were suppressed since the last one.
 func (l *lines) next() (more int64, write bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

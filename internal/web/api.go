@@ -12,33 +12,35 @@ import (
 	"github.com/prescient-go/prescient/internal/plain"
 )
 
-// API answers requests of those who may send them with JSON, and errors with problems.
+// API answers authorised requests with JSON, and errors with problems.
 type API struct {
-	// Who finds out who sends a request, whether he is known, and whether he may change something; or returns a problem.
+	// Who returns the sender of a request, whether it is known, and whether it may change
+	// something. Or it returns a problem.
 	Who func(r *http.Request) (who Who, known bool, err error)
 	// Problem turns an error into one for the client.
 	Problem func(err error) *Problem
-	// Logger gets the errors that clients are not told. Default: slog.Default().
+	// Logger gets the errors that are hidden from clients. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// Handler answers with a value as JSON, nil for none, or an error.
+// Handler returns a value to answer as JSON, nil for no body, or an error.
 type Handler func(w http.ResponseWriter, r *http.Request) (any, error)
 
-// Answer is a value that is answered with another status than 200, or another media type than application/json.
+// Answer is a value with another status than 200, or another media type than application/json.
 type Answer struct {
 	Status int
-	Media  string // default application/json
+	Media  string // defaults to application/json
 	Value  any
 }
 
 // ProblemJSON is the media type of a Problem.
 const ProblemJSON = "application/problem+json"
 
-// methods are those that an API has, in the order in which they are told.
+// methods lists the methods of an API, in the order in which answers name them.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// Serve lets the handlers of a path answer, by method, with bodies of up to limit bytes. A path without any is unknown.
+// Serve returns a handler that calls the handlers of a path by method, for bodies of up to limit
+// bytes. A path without handlers is unknown.
 func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 	var list []string
 	for _, method := range methods {
@@ -78,10 +80,10 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 	}
 }
 
-// whoKey is where the context of a request has its Who.
+// whoKey is the context key of a request's Who.
 type whoKey struct{}
 
-// Sender returns who has sent a request that a Handler gets.
+// Sender returns the sender of a request that a Handler gets.
 func Sender(r *http.Request) Who {
 	who, _ := r.Context().Value(whoKey{}).(Who)
 	return who
@@ -94,7 +96,7 @@ func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "5")
 	}
 	_, told := errors.AsType[*Problem](err)
-	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil { // else whoever asked has gone, or is told all there is
+	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil { // otherwise the client has gone, or gets the whole error
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	a.write(w, r, p.Status, ProblemJSON, p)
@@ -117,11 +119,11 @@ func (a API) write(w http.ResponseWriter, r *http.Request, status int, media str
 	if err != nil {
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "answer cannot be written as JSON", "path", r.URL.Path, "error", err)
 		status, media = http.StatusInternalServerError, ProblemJSON
-		text, _ = json.Marshal(NewProblem(status, "something went wrong; the log of the server has it")) // of texts: it does not fail
+		text, _ = json.Marshal(NewProblem(status, "something went wrong; the log of the server has it")) // of texts, so it cannot fail
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(plain.JSON(text), '\n')) // a client that has gone is told nothing
+	_, _ = w.Write(append(plain.JSON(text), '\n')) // an error means that the client has gone
 }
 
 // unknown says what to send instead.

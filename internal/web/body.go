@@ -16,7 +16,7 @@ import (
 	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
-// CheckMedia refuses a body that is not JSON, or of one of other media types.
+// CheckMedia refuses a body that is neither JSON nor of one of the other media types.
 func CheckMedia(r *http.Request, others ...string) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" && !slices.Contains(others, media) {
@@ -25,7 +25,8 @@ func CheckMedia(r *http.Request, others ...string) error {
 	return nil
 }
 
-// Decode reads the one JSON value of a request, which may be of other media types than application/json.
+// Decode reads the one JSON value of a request. Its media type is application/json or one of
+// others.
 func Decode(r *http.Request, v any, others ...string) error {
 	if err := CheckMedia(r, others...); err != nil {
 		return err
@@ -37,7 +38,8 @@ func Decode(r *http.Request, v any, others ...string) error {
 	return Parse(text, v)
 }
 
-// Parse reads one JSON value, whose fields must be known, and there once. What is no UTF-8 the decoder would replace.
+// Parse reads one JSON value. Each field must be known and occur once. It refuses invalid UTF-8,
+// which the decoder would replace.
 func Parse(text []byte, v any) error {
 	if !utf8.Valid(text) {
 		return Unreadable(errors.New("must be valid UTF-8"))
@@ -48,7 +50,7 @@ func Parse(text []byte, v any) error {
 	return nil
 }
 
-// Unreadable is the problem of a body that cannot be read.
+// Unreadable returns the problem of a body that cannot be read.
 func Unreadable(err error) error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return NewProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body must be at most %d bytes", tooLarge.Limit))

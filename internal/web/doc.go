@@ -1,3 +1,3 @@
-// Package web is what the HTTP APIs of prescient have in common: tokens, problems of RFC 9457, bodies and parameters that are read
-// strictly, and a server that waits for nobody for long.
+// Package web has the common parts of prescient's HTTP APIs: tokens, problems of RFC 9457, strict
+// bodies and parameters, and a server that limits slow clients.
 package web

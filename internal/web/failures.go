@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxFailures is how many tokens an address may get wrong in failuresFor. It is an IPv4 address, or a network of IPv6, which one
-	// machine has to itself.
+	// maxFailures bounds the wrong tokens of an address within failuresFor. An address is an IPv4
+	// address, or an IPv6 network, which belongs to one machine.
 	maxFailures = 5
 	failuresFor = time.Minute
-	// maxAddresses are remembered; the others share one account.
+	// maxAddresses bounds the addresses that are remembered. All others share one counter.
 	maxAddresses = 10_000
 )
 
@@ -21,7 +21,7 @@ type Failures struct {
 
 	mu    sync.Mutex
 	byIP  map[netip.Prefix]*failed
-	swept time.Time // so that a full memory costs nobody's time
+	swept time.Time // when old addresses were last removed, so that a full memory costs no time
 }
 
 type failed struct {
@@ -29,12 +29,13 @@ type failed struct {
 	since time.Time
 }
 
-// NewFailures returns an empty one. now is a clock that measures.
+// NewFailures returns an empty Failures. now is a clock that measures durations.
 func NewFailures(now func() time.Time) *Failures {
 	return &Failures{now: now, byIP: map[netip.Prefix]*failed{}}
 }
 
-// TooMany tells whether an address has got too many tokens wrong lately: the next is not even looked at.
+// TooMany tells whether an address has sent too many wrong tokens lately. Its next token is then
+// refused unread.
 func (f *Failures) TooMany(address netip.Addr) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +47,7 @@ func (f *Failures) TooMany(address netip.Addr) bool {
 	return account != nil && f.now().Sub(account.since) <= failuresFor && account.n >= maxFailures
 }
 
-// Wrong counts a token that was wrong.
+// Wrong counts a wrong token.
 func (f *Failures) Wrong(address netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stopwatch is a clock that measures, and that the test moves.
+// stopwatch is a clock that measures durations. The test moves it.
 type stopwatch struct{ time.Time }
 
 func (s *stopwatch) now() time.Time          { return s.Time }
@@ -31,7 +31,7 @@ func TestFiveTokensAMinuteMayBeWrongFromAnAddress(t *testing.T) {
 	}{
 		{"192.0.2.1", 7, 5},
 		{"192.0.2.2", 7, 5},
-		{"::ffff:192.0.2.1", 1, 0}, // the same one
+		{"::ffff:192.0.2.1", 1, 0}, // the same address
 		{"2001:db8::1", 7, 5},
 		{"2001:db8::2", 1, 0}, // of the same network
 		{"2001:db8:0:1::1", 1, 1},

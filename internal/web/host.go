@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// HostIsOurs tells whether a request was sent to this server by a name of ours: localhost, one of names, or an address. A name
-// that begins with a dot stands for all that end in it. A page of another site that has its own name resolve to us (DNS
-// rebinding) has none of these.
+// HostIsOurs tells whether a request names this server: localhost, one of names, or an IP address.
+// A name that begins with a dot matches all names that end in it. A page of another site that makes
+// its own name resolve to this server (DNS rebinding) matches none of these.
 func HostIsOurs(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -24,7 +24,7 @@ func HostIsOurs(host string, names []string) bool {
 	})
 }
 
-// IsLoopback tells whether an address to listen on is one that this machine alone reaches.
+// IsLoopback tells whether only this machine can reach an address to listen on.
 func IsLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -34,7 +34,8 @@ func IsLoopback(listen string) bool {
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// Guard refuses a request by a name that is not the server's, which setting has; see [HostIsOurs].
+// Guard refuses a request for another host name. Its message names the setting with the names; see
+// [HostIsOurs].
 func Guard(names []string, setting string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !HostIsOurs(r.Host, names) {
@@ -45,7 +46,7 @@ func Guard(names []string, setting string, next http.Handler) http.Handler {
 	})
 }
 
-// Names returns the names of a list that has commas or spaces between them.
+// Names splits a list at commas and spaces.
 func Names(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
@@ -56,11 +57,12 @@ func Address(r *http.Request) netip.Addr {
 	return a.Addr().Unmap().WithZone("")
 }
 
-// maxForwarded is how many proxies one after the other are believed.
+// maxForwarded bounds the chain of proxies that is believed.
 const maxForwarded = 10
 
-// ProxiedAddress returns a function that tells where a request comes from that proxies in these networks have sent on, by
-// their X-Forwarded-For: the last address in it that is none of theirs. It believes no other network.
+// ProxiedAddress returns a function that returns where a request comes from. If a proxy in one of
+// these networks sent it, that is the last address in X-Forwarded-For outside them. It believes no
+// other network.
 func ProxiedAddress(networks []netip.Prefix) func(r *http.Request) netip.Addr {
 	return func(r *http.Request) netip.Addr {
 		from := Address(r)
@@ -74,7 +76,7 @@ func ProxiedAddress(networks []netip.Prefix) func(r *http.Request) netip.Addr {
 			comma := strings.LastIndexByte(all[last], ',')
 			before, err := netip.ParseAddr(strings.TrimSpace(all[last][comma+1:]))
 			if err != nil {
-				break // the proxy is as far as it is known
+				break // nothing further is known
 			}
 			from = before.Unmap().WithZone("")
 			if comma < 0 {

@@ -9,31 +9,31 @@ import (
 	"strings"
 )
 
-// MinToken is the least length of a token, in characters.
+// MinToken is the minimum length of a token, in characters.
 const MinToken = 16
 
-// Who is somebody who knows a token.
+// Who is the owner of a token.
 type Who struct {
-	Name      string // of the token; empty: it has none
+	Name      string // of the token; empty: unnamed
 	MayChange bool
 	Token     int // the number of the token, from 1 on; 0: none
 }
 
-// tokenKey is where a context has the number of a token.
+// tokenKey is the context key of the number of a token.
 type tokenKey struct{}
 
-// WithToken returns a context of a request that came with the token of this number.
+// WithToken returns a context for a request with the token of this number.
 func WithToken(ctx context.Context, token int) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }
 
-// TokenOf returns the number that WithToken has put into a context, or 0.
+// TokenOf returns the number of WithToken, or 0.
 func TokenOf(ctx context.Context) int {
 	token, _ := ctx.Value(tokenKey{}).(int)
 	return token
 }
 
-// Keys are tokens, of which no more is kept than their digests.
+// Keys holds the digests of tokens, and nothing else of them.
 type Keys []key
 
 type key struct {
@@ -41,7 +41,7 @@ type key struct {
 	who    Who
 }
 
-// NewKeys returns the keys of those who may change things, and of those who may only read. It refuses a token that is short.
+// NewKeys returns the keys of operators and of readers. It refuses a token that is too short.
 func NewKeys(tokens, readTokens []string) (Keys, error) {
 	var keys Keys
 	for i, token := range append(append([]string{}, tokens...), readTokens...) {
@@ -53,8 +53,8 @@ func NewKeys(tokens, readTokens []string) (Keys, error) {
 	return keys, nil
 }
 
-// NewNamedKeys is NewKeys for tokens that may have names, such as ops:0123456789abcdef: what stands before the first colon.
-// Those without are called operator and reader.
+// NewNamedKeys is NewKeys for tokens with an optional name before the first colon, such as
+// ops:0123456789abcdef. Tokens without a name are called operator and reader.
 func NewNamedKeys(tokens, readTokens []string) (Keys, error) {
 	bare := func(list []string, fallback string) (tokens, names []string) {
 		for _, text := range list {
@@ -77,8 +77,8 @@ func NewNamedKeys(tokens, readTokens []string) (Keys, error) {
 	return keys, err
 }
 
-// Find returns who a token belongs to. It compares digests, with every key's, so that the time it takes tells nothing, not even
-// a length. A token that is given twice has the rights of both.
+// Find returns the owner of a token. It compares digests with those of every key, so that the time
+// it takes reveals nothing, not even a length. A token that is listed twice has the rights of both.
 func (k Keys) Find(token string) (who Who, known bool) {
 	got := sha256.Sum256([]byte(token))
 	for _, key := range k {
@@ -92,7 +92,7 @@ func (k Keys) Find(token string) (who Who, known bool) {
 	return who, known
 }
 
-// Bearer returns the token that a request was sent with.
+// Bearer returns the bearer token of a request.
 func Bearer(r *http.Request) (token string, given bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")

@@ -8,7 +8,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Problem is an error as RFC 9457 has it.
+// Problem is an error in the form of RFC 9457.
 type Problem struct {
 	Title  string       `json:"title"`
 	Status int          `json:"status"`
@@ -16,13 +16,13 @@ type Problem struct {
 	Errors []FieldError `json:"errors,omitempty"`
 }
 
-// FieldError is a field that is wrong, and the rule that it breaks.
+// FieldError is an invalid field, and the rule that it breaks.
 type FieldError struct {
 	Field string `json:"field"`
 	Rule  string `json:"rule"`
 }
 
-// Error is what the client is told.
+// Error returns the text for the client.
 func (p *Problem) Error() string { return p.Detail }
 
 // NewProblem returns a problem with the title of its status.
@@ -30,7 +30,8 @@ func NewProblem(status int, detail string) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// ProblemOf turns an error into one for the client. statuses are those of errors that he may be told.
+// ProblemOf turns an error into a problem for the client. statuses has the errors that a client may
+// see.
 func ProblemOf(err error, statuses map[error]int) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -51,7 +52,7 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 	return NewProblem(http.StatusInternalServerError, "something went wrong; the log of the server has it")
 }
 
-// fieldErrors finds every jobs.FieldError in the tree of an error.
+// fieldErrors returns every jobs.FieldError in the tree of an error.
 func fieldErrors(err error) []FieldError {
 	switch e := err.(type) { //nolint:errorlint // each error of the tree is looked at
 	case *jobs.FieldError:

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Parameters are those of a request's query.
+// Parameters are the parameters of a request's query.
 type Parameters struct{ url.Values }
 
-// Query returns the parameters of a request, each of which must be known, and given once.
+// Query returns the parameters of a request. Each must be known and occur once.
 func Query(r *http.Request, known ...string) (Parameters, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -27,7 +27,8 @@ func Query(r *http.Request, known ...string) (Parameters, error) {
 	return Parameters{q}, nil
 }
 
-// Number returns a parameter, which must lie between two numbers, or fallback where it is missing.
+// Number returns a parameter, which must lie between least and most. Returns fallback if it is
+// missing.
 func (q Parameters) Number(name string, fallback, least, most int64) (int64, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -40,7 +41,7 @@ func (q Parameters) Number(name string, fallback, least, most int64) (int64, err
 	return n, nil
 }
 
-// Instant returns a parameter in UTC, or the zero time where it is missing and not required.
+// Instant returns a parameter in UTC. Returns the zero time if it is missing and not required.
 func (q Parameters) Instant(name string, required bool) (time.Time, error) {
 	if q.Get(name) == "" && !required {
 		return time.Time{}, nil

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// closingTime is what requests get to finish when the server ends.
+// closingTime is how long requests may take to finish when the server ends.
 const closingTime = 5 * time.Second
 
-// newServer returns an HTTP server that gives a client that is slow, or does nothing, its time and no more. A handler that
-// takes longer has its deadlines extended, by http.ResponseController.
+// newServer returns an HTTP server with limits for slow and idle clients. A handler that takes
+// longer extends its deadlines by http.ResponseController.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second, // the head and the body
-		WriteTimeout:      time.Minute,      // from the end of the head to that of the answer
+		ReadTimeout:       30 * time.Second, // for the head and the body
+		WriteTimeout:      time.Minute,      // from the end of the request's head to the end of the answer
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
 }
 
-// Listen serves at an address until end is called, which gives requests some seconds to finish. ctx is for the log alone: the
-// server goes on while the process stops.
+// Listen serves at an address until end is called, which gives requests some seconds to finish. ctx
+// is only for the log: the server goes on while the process stops.
 func Listen(ctx context.Context, address string, handler http.Handler, log *slog.Logger) (at net.Addr, end func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -50,12 +50,12 @@ func Listen(ctx context.Context, address string, handler http.Handler, log *slog
 	}, nil
 }
 
-// WriteHealth answers a question whether all is well, with 503 where it is not.
+// WriteHealth writes v, with status 503 unless ok.
 func WriteHealth(w http.ResponseWriter, ok bool, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has gone
 }

@@ -33,7 +33,7 @@ func TestAClientThatIsSlowOrDoesNothingIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		sent   string
-		status int           // of the answer, which comes first; 0: none
+		status int           // of the answer, which comes first; 0: there is none
 		closed time.Duration // after this, at the latest
 	}{
 		"a head that does not end":      {"GET / HTTP/1.1\r\nHost: a\r\n", 0, 10 * time.Second},

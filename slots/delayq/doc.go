@@ -1,4 +1,5 @@
-// Package delayq is a delay queue: data goes in with an instant, and comes out when that has passed.
+// Package delayq is a delay queue: data goes in with an instant, and comes out when that has
+// passed.
 //
 //	queue, err := delayq.Open(ctx, db, delayq.Config{Schema: "mail", Width: time.Second})
 //	...
@@ -15,7 +16,8 @@
 //		return remindOnce(ctx, item.ID, item.Data)
 //	})
 //
-// It is the engine of package slots with one job and a grid of its own, so it makes the same promises:
+// It is the engine of package slots with one job and a grid of its own, so it makes the same
+// promises:
 //
 //   - An item delayed in a transaction exists if and only if that transaction commits.
 //   - It is handled at the first slot at or after its instant, never before; one whose instant has passed, at the next
@@ -25,8 +27,8 @@
 //   - Any number of processes may run a queue, and share each slot. What became due while none did is handled when
 //     the next one starts.
 //
-// Each queue has a schema of its own, which Open makes. The command line looks into it: an item that failed too often
-// is in history, with its error and its data, and can be put back.
+// Each queue has a schema of its own, which Open makes. The command line looks into it: an item
+// that failed too often is in history, with its error and its data, and can be put back.
 //
 //	prescient --schema mail status
 //	prescient --schema mail jobs history --outcome failed
@@ -34,6 +36,6 @@
 //	prescient --schema mail jobs retry --entity item --key ID
 //	prescient --schema mail jobs retry --all
 //
-// Leave its slots to Run: to run, catch-up and daemon of the command line, items are rows of a job that is not
-// registered, which they leave where they are.
+// Leave its slots to Run: to run, catch-up and daemon of the command line, items are rows of a job
+// that is not registered, which they leave where they are.
 package delayq

@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/slots/delayq"
 )
 
-// What the examples below are given by their application.
+// The application provides these.
 var (
 	ctx        = context.Background()
 	db         *sqlx.DB
@@ -24,7 +24,7 @@ var (
 	remindOnce func(ctx context.Context, id, order string) error
 )
 
-// DelayQ is what a program may ask of any delay queue, with a type of its own.
+// DelayQ declares, in the program's own terms, what it needs of a delay queue.
 type DelayQ interface {
 	Delay(ready time.Time, data []byte) error
 	Run(handle func(t time.Time, data []byte) error) error
@@ -52,7 +52,7 @@ func ExampleQueue_Delay() {
 // Handle items until Close, in as many processes as there are.
 func ExampleQueue_Run() {
 	err := queue.Run(func(t time.Time, data []byte) error {
-		return remind(t.Add(-24*time.Hour), string(data)) // an error is tried again
+		return remind(t.Add(-24*time.Hour), string(data)) // an error is retried
 	})
 	if err != nil {
 		slog.Error("run the queue", "error", err)

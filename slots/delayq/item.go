@@ -12,17 +12,18 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Item is what a handler gets.
+// Item is the argument of a handler.
 type Item struct {
-	// ID is the same every time the item is handled, so that a repeat can be told.
+	// ID is the same every time the item is handled, so that a handler can recognise a repeat.
 	ID string
-	// At is the instant given to DelayContext, in UTC and whole microseconds; not the slot, and never "now".
+	// At is the instant given to DelayContext, in UTC and whole microseconds; not the slot, and
+	// never "now".
 	At time.Time
-	// Data is what was given to Delay, byte for byte; never nil.
+	// Data is the data given to Delay, byte for byte. Never nil.
 	Data []byte
 }
 
-// envelope is an Item as the payload of its row. JSON has no bytes, so the data is in base64.
+// envelope is an Item as the payload of its row. The data is in base64, because JSON has no bytes.
 type envelope struct {
 	At   time.Time `json:"at"`
 	Data []byte    `json:"data"`
@@ -33,9 +34,10 @@ const envelopeSize = 128
 
 var maxPayload = base64.StdEncoding.EncodedLen(MaxData) + envelopeSize
 
-// DelayContext puts data into the queue, to be handled at the first slot at or after an instant, of the past too; in a
-// transaction it is part of that, given a pool it has one of its own. readyAt is at most 5 years ahead, data at most
-// MaxData. Data that many items have in common, or that is larger, is better kept elsewhere and named by the item.
+// DelayContext puts data into the queue, to be handled at the first slot at or after readyAt, which
+// may be in the past. If db is a transaction, the item is part of it; a pool gets a transaction of
+// its own. readyAt is at most 5 years ahead, data at most MaxData. Keep larger data, and data that
+// many items share, elsewhere and refer to it.
 func (q *Queue) DelayContext(ctx context.Context, db jobs.DB, readyAt time.Time, data []byte) error {
 	item, err := pack(rand.Text(), readyAt, data)
 	if err != nil {

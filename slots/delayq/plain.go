@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// DelayQ is a delay queue in the fewest words; a Queue is one.
+// DelayQ is the smallest interface of a delay queue. A Queue implements it.
 type DelayQ interface {
 	// Delay puts data into the queue, to be ready at an instant.
 	Delay(readyTime time.Time, data []byte) error
-	// Run hands out what is ready.
+	// Run calls handle for each item that is ready.
 	Run(handle HandlerFn) error
 }
 
-// HandlerFn is called for what is ready, with the instant that was given to Delay.
+// HandlerFn is called for each item that is ready, with the instant that was given to Delay.
 type HandlerFn = func(t time.Time, data []byte) error
 
 var _ DelayQ = (*Queue)(nil)
 
-// ErrClosed is returned for an item that is given to a queue after Close.
+// ErrClosed is returned by Delay after Close.
 var ErrClosed = errors.New("the queue is closed")
 
 // Delay is DelayContext in a transaction of its own.
@@ -38,6 +38,6 @@ func (q *Queue) Run(handle HandlerFn) error {
 	return q.RunContext(q.open, func(_ context.Context, item Item) error { return handle(item.At, item.Data) })
 }
 
-// Close ends Run, which lets running calls of handle finish first and then returns nil; from then on Delay returns ErrClosed. It
-// does not wait for them, nor does it close the database. It may be called more than once.
+// Close ends Run, which lets running calls of handle finish first and then returns nil. From then
+// on Delay returns ErrClosed. Close waits for no call, and leaves the database open. Idempotent.
 func (q *Queue) Close() { q.close() }

@@ -17,44 +17,46 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config of a Queue. Schema must be set; every other zero field means its default. Schema and Width must be the same
-// in every process that opens the queue; the rest is for Run.
+// Config configures a Queue. Schema must be set; every other zero field means its default. Schema
+// and Width must be the same in every process that opens the queue. The other fields are for Run.
 type Config struct {
-	// Schema is the queue's own schema, which names it: it holds nothing else.
+	// Schema is the queue's own schema and its name. It holds nothing else.
 	Schema string
-	// Width is the distance between two slots, and so the most an item is late when all is well: whole seconds that
-	// divide 24 h. An empty slot costs some ten milliseconds and a row of some 100 bytes. Default 1 minute.
+	// Width is the distance between two slots, in whole seconds that divide 24 h. It also bounds
+	// how late an item is when all is well. An empty slot costs some ten milliseconds and a row of
+	// some 100 bytes. Defaults to 1 minute.
 	Width time.Duration
-	// Workers is how many items of a slot are handled at once. Default 64.
+	// Workers bounds the items of a slot that are handled at once. Defaults to 64.
 	Workers int
-	// Retry is how many errors in a row are tried again, 1, 2, 4 ... slots later (64 at the most), before the item is
-	// given up and is in history as failed. Default 5; negative: none.
+	// Retry is how many errors in a row are retried, 1, 2, 4 ... slots later (at most 64). The next
+	// error ends the item, which is then in history as failed. Defaults to 5. Negative: no retries.
 	Retry int
-	// Timeout ends the context of a call of handle. Default 1 minute.
+	// Timeout ends the context of a call of handle. Defaults to 1 minute.
 	Timeout time.Duration
-	// Grace is what running calls get to finish when Run is to end, and what one that ignores its timeout gets.
-	// Default 20 s.
+	// Grace is how long running calls may go on when Run ends, and a call that ignores its timeout.
+	// Defaults to 20 s.
 	Grace time.Duration
-	// Lease is how long the items that a process holds stay with it when it is not heard of, and so when those of one
-	// that was killed are handled by another. Default 1 minute, at least 1 second.
+	// Lease is how long a silent process keeps its items. Another process then handles them.
+	// Defaults to 1 minute; at least 1 second.
 	Lease time.Duration
-	// Keep is how long items that were handled or given up are kept in history, to the month, and slots in the ledger.
-	// Default 30 days; negative: for ever, which makes a queue of narrow slots slower to start from year to year.
+	// Keep is how long ended items stay in history, in whole months, and slots in the ledger.
+	// Defaults to 30 days. Negative: for ever, which makes a queue of narrow slots slower to start
+	// from year to year.
 	Keep time.Duration
-	// Logger gets warnings, and a line for every slot with items. Default: slog.Default().
+	// Logger gets warnings, and a line for every slot with items. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
 const (
-	// DefaultWidth is the width of a queue's grid where Config sets none.
+	// DefaultWidth is the default of Config.Width.
 	DefaultWidth = time.Minute
-	// DefaultKeep is how long a queue keeps history where Config does not say.
+	// DefaultKeep is the default of Config.Keep.
 	DefaultKeep = 30 * 24 * time.Hour
-	// MaxData is the most data of an item, in bytes.
+	// MaxData bounds the data of an item, in bytes.
 	MaxData = 64 << 10
 )
 
-// job is the one job of a queue, and entity what its rows are about.
+// job is the only job of a queue, entity the entity of its rows.
 const job, entity = "delayq", "item"
 
 // Queue is an open queue. It holds no connection and is safe for concurrent use.
@@ -67,10 +69,13 @@ type Queue struct {
 	close context.CancelFunc
 }
 
-// Open opens the queue, and makes its schema where it is missing; any number of processes may do so at once. That
-// needs a role that may create schemas, and a connection to PostgreSQL itself rather than a pooler; where there is
-// none, make it beforehand with `prescient --schema mail migrate up` and `prescient --schema mail slots set-width 1s`.
-// A queue of another width is an error. ctx is that of opening it alone: the queue is open until Close.
+// Open opens the queue, and creates its schema if it is missing. Any number of processes may do so
+// concurrently. Creating it needs a role that may create schemas, and a connection to PostgreSQL
+// itself rather than a pooler. Otherwise create it before with `prescient --schema mail migrate up`
+// and `prescient --schema mail slots set-width 1s`.
+//
+// Returns an error if the queue has another width. ctx is only for the opening: the queue stays
+// open until Close.
 func Open(ctx context.Context, db pgsql.Pool, cfg Config) (*Queue, error) {
 	cfg.Width = cmp.Or(cfg.Width, DefaultWidth)
 	if err := cfg.validate(); err != nil {
@@ -109,7 +114,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// ensure makes the schema and sets the width of a new one.
+// ensure creates the schema and sets the width of a new one.
 func ensure(ctx context.Context, db pgsql.Pool, cfg Config) error {
 	ledger, err := slots.NewLedger(ctx, db, cfg.Schema, nil)
 	if errors.Is(err, pgsql.ErrNotMigrated) {
@@ -121,7 +126,8 @@ func ensure(ctx context.Context, db pgsql.Pool, cfg Config) error {
 		return err
 	}
 	failed := setWidth(ctx, db, cfg, ledger)
-	// Another process that opens the queue for the first time may have been faster, and is using it already.
+	// Another process that opens the queue for the first time may have been faster, and is using it
+	// already.
 	ledger, err = slots.NewLedger(ctx, db, cfg.Schema, nil)
 	if err != nil || ledger.Grid().Width() == cfg.Width {
 		return err
@@ -129,7 +135,7 @@ func ensure(ctx context.Context, db pgsql.Pool, cfg Config) error {
 	return failed
 }
 
-// setWidth sets the width of a queue that was never used, and whose width nobody has set.
+// setWidth sets the width of a queue that was never used and whose width was never set.
 func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledger) error {
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema})
 	if err != nil {

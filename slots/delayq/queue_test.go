@@ -18,7 +18,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// collector is a handler that keeps what it gets.
+// collector is a handler that keeps its items.
 type collector struct {
 	mu    sync.Mutex
 	items []Item
@@ -235,7 +235,7 @@ func TestTwoProcessesShareAndOneThatIsKilledLosesNothing(t *testing.T) {
 	handled := func(p *pgtest.Process) int {
 		return w.count(`select count(*) from trace where pid = $1`, p.Process.Pid)
 	}
-	// A slot may be one process's alone; soon the other has one, too.
+	// One process may get a whole slot, but soon the other gets one, too.
 	from := 0
 	eventually(t, "both to be at work", func() bool {
 		delay(from)

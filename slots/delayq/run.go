@@ -11,17 +11,18 @@ import (
 	"github.com/prescient-go/prescient/slots/daemon"
 )
 
-// lanes is how many slots are handled at once: with narrow slots a slow item soon spans several, and must not hold up
-// the rest.
+// lanes bounds the slots that are handled at once. With narrow slots a slow item soon spans
+// several, and must not block the others.
 const lanes = 8
 
-// RunContext handles items as they become due, and those that became due before, until ctx ends. It then gives running calls
-// of handle their Grace, records what they return, and returns nil; what takes longer is handled again by whoever runs
-// the queue next. A call that goes on after its timeout and the Grace, too, ends it with slots.ErrAbandoned: it ends
-// with the process alone.
+// RunContext handles due items, also those that became due before, until ctx ends. It then gives
+// running calls of handle their Grace, records their results, and returns nil. The next run repeats
+// calls that take longer. If a call goes on after its timeout and the Grace, RunContext returns
+// slots.ErrAbandoned: only the end of the process ends that call.
 //
-// handle is called from many goroutines at once. An error, a panic and a timeout are tried again as Config.Retry says;
-// nil is the end of the item. While the database does not answer it waits for it.
+// handle is called from many goroutines at once. An error, a panic and a timeout are retried as
+// Config.Retry says. nil ends the item. While the database does not answer, RunContext waits for
+// it.
 func (q *Queue) RunContext(ctx context.Context, handle func(ctx context.Context, item Item) error) error {
 	if handle == nil {
 		return fmt.Errorf("run queue %s: the function is nil", q.cfg.Schema)

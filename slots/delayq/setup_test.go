@@ -16,7 +16,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Consumers as processes of their own: the test binary itself, told by this variable which database to work on.
+// consumerProcess names the variable that makes the test binary a consumer of a database.
 const consumerProcess = "PRESCIENT_TEST_CONSUMER_DATABASE"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// consume handles items until SIGTERM: each leaves a trace, and then waits for table released.
+// consume handles items until SIGTERM. Each leaves a row, and then waits for table released.
 func consume(url string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -59,7 +59,7 @@ func consume(url string) int {
 	return 0
 }
 
-// config is that of every test's queue: slots of a second, so that they pass quickly.
+// config returns the configuration of every test: slots of a second, so that they pass quickly.
 func config() Config {
 	return Config{Schema: "mail", Width: time.Second, Grace: 5 * time.Second, Lease: time.Second, Logger: slog.New(slog.DiscardHandler)}
 }
@@ -106,7 +106,8 @@ func (w *world) delay(readyAt time.Time, data string) {
 	}
 }
 
-// run handles items beside the test; end ends that, at the end of the test at the latest, and returns Run's error.
+// run handles items beside the test. end stops it and returns its error; the end of the test calls
+// it, too.
 func (w *world) run(handle func(ctx context.Context, item Item) error) (end func() error) {
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
@@ -127,7 +128,7 @@ func (w *world) count(query string, args ...any) (n int) {
 	return n
 }
 
-// ended is how many items have ended with an outcome.
+// ended counts the items that have ended with an outcome.
 func (w *world) ended(outcome string) int {
 	return w.count(`select count(*) from mail.future_job_history where outcome = $1`, outcome)
 }

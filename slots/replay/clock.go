@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock is a clock that is moved by hand. It is safe for concurrent use.
+// Clock is a clock that only its caller moves. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -14,21 +14,21 @@ type Clock struct {
 // NewClock returns a clock that is set to an instant.
 func NewClock(now time.Time) *Clock { return &Clock{now: now.UTC()} }
 
-// Now is where the clock stands, in UTC.
+// Now returns the clock's instant, in UTC.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Set moves the clock to an instant, back as well.
+// Set moves the clock to an instant. It may lie in the past.
 func (c *Clock) Set(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = now.UTC()
 }
 
-// Advance moves the clock on.
+// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 // poolSize is enough for two runners with the default configuration.
 const poolSize = 32
 
-// Connect opens a pool that is made for replays, several times as fast as any other: its connections prepare every
-// statement once, and do not wait for the disk. The server must be reached directly, not through a pooler in
-// transaction mode. url is a postgres:// URL or key=value pairs; pgsql.ErrURL is all that is said about a bad one.
-// The pool is the caller's to close.
+// Connect opens a pool for replays, which is several times as fast as any other: its connections
+// prepare every statement once, and do not wait for the disk. The URL must lead to the server
+// itself, not to a pooler in transaction mode. url is a postgres:// URL or key=value pairs. An
+// invalid one returns pgsql.ErrURL, which does not show it. The caller closes the pool.
 func Connect(ctx context.Context, url string) (*sqlx.DB, error) {
 	db, err := connect(ctx, url, "force_generic_plan") // most of the work of a small slot is planning
 	if err != nil {
 		return nil, err
 	}
-	var citus bool // which has no plans for parameters that it does not know
+	var citus bool // which cannot plan for unknown parameters
 	err = db.GetContext(ctx, &citus, "select exists (select from pg_extension where extname = 'citus')")
 	if err == nil && !citus {
 		return db, nil

@@ -1,15 +1,15 @@
-// Package replay runs jobs in virtual time through the real engine: to see what a set of checks would have done with
-// the events of the past. Package testkit is this for tests.
+// Package replay runs jobs in virtual time through the real engine. It shows what a set of checks
+// would have done with past events. Package testkit does the same for tests.
 //
-// A replay works in a schema of its own, which it drops at the end, so it can use any database and touches nothing
-// else in it:
+// A replay works in a schema of its own, which it drops at the end. So it can use any database, and
+// touches nothing else in it:
 //
 //	r, err := replay.Open(ctx, db, registry, start)
 //	defer r.Close(ctx)
 //	for r.Now().Before(end) {
 //		// apply what happened up to and including r.Now(), enqueue through r.Client
 //		result, err := r.Run(ctx)
-//		skipped, err := r.Skip(ctx, end) // or to where the next thing happens
+//		skipped, err := r.Skip(ctx, end) // or to the next event
 //	}
 package replay
 
@@ -30,10 +30,11 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Replay is a clock that stands still between its steps, and an engine that goes by it. One goroutine drives it.
+// Replay is an engine with a clock that stands still between its steps. Only one goroutine may use
+// it.
 type Replay struct {
 	*Clock
-	// Schema is the name of the replay's own schema; it may hold the caller's tables, too.
+	// Schema is the name of the replay's schema. It may also hold tables of the caller.
 	Schema string
 	// Client enqueues, Runner runs and Ledger reads, all in virtual time.
 	Client *jobs.Client
@@ -43,19 +44,18 @@ type Replay struct {
 	db *sqlx.DB
 }
 
-// Config of a replay in a schema that is there. DB and Registry must be set.
+// Config configures a replay in an existing schema. DB and Registry must be set.
 type Config struct {
 	DB       pgsql.Pool
-	Schema   string // migrated, and without a slot in its ledger. Default "prescient"
+	Schema   string // migrated, with an empty ledger. Defaults to "prescient"
 	Registry *jobs.Registry
-	Start    time.Time    // where the clock is set to
-	Logger   *slog.Logger // gets warnings. Default: slog.Default()
+	Start    time.Time    // first instant of the clock
+	Logger   *slog.Logger // gets warnings. Defaults to slog.Default()
 }
 
-// Open makes the schema and sets the clock to start. The ledger begins at the first slot at or after start. Jobs that
-// are registered later are not run.
-// db serves the replay alone where it can: opened by Connect it is much faster, and loses at the most what can be
-// replayed.
+// Open creates the schema and sets the clock to start. The ledger begins at the first slot at or
+// after start. Jobs that are registered later are not run. Use a pool of Connect for db: it is much
+// faster. A crash may then lose only what can be replayed.
 func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start time.Time) (*Replay, error) {
 	made := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: pgsql.Sqlx(db)}
 	if err := pgsql.Migrate(ctx, db, pgsql.Schema(made.Schema)); err != nil {
@@ -68,7 +68,8 @@ func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start tim
 	return r, nil
 }
 
-// New is Open in a schema that is there, for one who has the database to himself and need not Close the replay.
+// New is Open in an existing schema, for a caller with a database of its own. Close is then
+// optional.
 func New(ctx context.Context, cfg Config) (r *Replay, err error) {
 	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pgsql.Sqlx(cfg.DB)}
 	if r.Ledger, err = slots.NewLedger(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
@@ -86,16 +87,16 @@ func New(ctx context.Context, cfg Config) (r *Replay, err error) {
 	return r, err
 }
 
-// Run runs the slot that the clock stands at.
+// Run runs the slot at the clock's instant.
 func (r *Replay) Run(ctx context.Context) (slots.Result, error) {
 	return r.Runner.Run(ctx, r.Runner.Due(""))
 }
 
-// Skip moves the clock from the slot it stands at to the next slot that has rows, or to `to`, a later slot, where
-// that comes first. It returns how many slots are between: they have nothing to do, and are entered in the ledger as
-// if each had been run, but all at once.
+// Skip moves the clock from its slot to the next slot with rows, or to `to`, a later slot,
+// whichever is earlier. It returns how many slots lie between. They have no rows, and Skip enters
+// them in the ledger at once, as if each had been run.
 func (r *Replay) Skip(ctx context.Context, to time.Time) (skipped int64, err error) {
-	if !to.After(r.Ledger.Grid().Next(r.Now())) { // nothing between
+	if !to.After(r.Ledger.Grid().Next(r.Now())) { // no slot between
 		r.Set(to)
 		return 0, nil
 	}
@@ -110,7 +111,7 @@ func (r *Replay) Skip(ctx context.Context, to time.Time) (skipped int64, err err
 	return skipped, nil
 }
 
-// Close drops the schema with all that is in it. The database stays open.
+// Close drops the schema and everything in it. The database stays open.
 func (r *Replay) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	err := pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {

@@ -1,5 +1,6 @@
-// Package bridge has what package jobs hands to package engine beside its exported names. Package jobs sets the variables
-// when it is initialised. They are of type any where a type of package jobs would be an import cycle.
+// Package bridge has what package jobs hands to package engine beside its exported names. Package
+// jobs sets the variables when it is initialised. They are of type any where a type of package jobs
+// would be an import cycle.
 package bridge
 
 import (
@@ -13,10 +14,12 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Definition is a registered job. Its type parameters are types of package jobs; see engine.Definition.
+// Definition is a registered job. Its type parameters are types of package jobs; see
+// engine.Definition.
 type Definition[Job, Result any, Misfire ~string] struct {
 	Name string
-	// Group is the family of a job whose rows are checked by group; see jobs.Registry.RegisterGroup. Empty: not by group.
+	// Group is the family of a job whose rows are checked by group; see
+	// jobs.Registry.RegisterGroup. Empty: the job has no groups.
 	Group string
 
 	MaxChecks   int
@@ -26,8 +29,8 @@ type Definition[Job, Result any, Misfire ~string] struct {
 	MaxBackOff  int           // slots
 	Deadline    time.Duration // 0: none
 	Within      time.Duration // 0: the first slot
-	BatchSize   int           // rows of one call at most; 0: as many as there are in a page
-	Concurrency int           // 0: bounded by the runner alone
+	BatchSize   int           // rows of one call at most; 0: all rows of a page
+	Concurrency int           // 0: only the runner's limit
 	AtMost      int           // 0: no limit
 	PerSecond   int           // 0: no limit
 	LimitBy     func(job Job) string
@@ -65,9 +68,9 @@ func (d *Definition[Job, Result, Misfire]) Grouped() bool { return d.Group != ""
 // Limited reports whether the job has a limit over all runners.
 func (d *Definition[Job, Result, Misfire]) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }
 
-// Call calls the job's function inside its middleware: with one row, unless it is Batched, and with a transaction if it is
-// InTx. It returns a result for each row, or an error, which belongs to every row. The function may change the slice of
-// rows.
+// Call calls the job's function inside its middleware: with one row, unless it is Batched, and with
+// a transaction if it is InTx. It returns a result for each row, or an error, which belongs to
+// every row. The function may change the slice of rows.
 func (d *Definition[Job, Result, Misfire]) Call(ctx context.Context, tx *sqlx.Tx, rows []Job) ([]Result, error) {
 	return d.function.Call(ctx, tx, rows)
 }
@@ -84,7 +87,8 @@ type Set[Job, Result any, Misfire ~string] struct {
 // Client is what package admin needs of a *jobs.Client.
 type Client struct {
 	Schema pgsql.Schema
-	// Now is the clock that slots are compared with. Clock is its instant as a parameter of statements; nil asks the database.
+	// Now is the clock that slots are compared with. Clock is its instant as a parameter of
+	// statements; nil asks the database.
 	Now   func() time.Time
 	Clock func() any
 	// ValidateDue returns a jobs.FieldError for an instant that no check can be moved to.
@@ -100,7 +104,8 @@ var (
 	Clone func(registry any) any
 	// ClientOf returns what package admin needs of a *jobs.Client.
 	ClientOf func(client any) Client
-	// Scan reads a row that begins with the columns of a future job into a *jobs.FutureJob; more takes the columns after them.
+	// Scan reads a row that begins with the columns of a future job into a *jobs.FutureJob; more
+	// takes the columns after them.
 	Scan func(row *sql.Rows, job any, more ...any) error
 	// Enqueue returns the statement that enqueues a []jobs.FutureJob, and its parameters.
 	Enqueue func(list, clock any) (pgsql.Statement, []any)
