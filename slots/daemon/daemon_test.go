@@ -505,3 +505,35 @@ func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestRowsThatTheDatabaseRefusesAreLeftToCatchUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	seen := w.record("job")
+	w.due(w.slot(0), "job", 2)
+	w.db.MustExec(`
+		create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no row 1 here'; end $$;
+		create trigger refuse before update or delete on prescient.future_job
+		for each row when (old.entity_key = '1') execute function refuse()`)
+	d, _ := w.start()
+	const once = 2 // by the run, and by the first catch-up
+	calls := func() int { return keys(seen())[fmt.Sprint(w.slot(0).Unix(), " 1")] }
+	atRest := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.running) == 0 && !d.catchUp.busy
+	}
+	eventually(t, "the run and the catch-up", func() bool { return calls() >= once && atRest() })
+	for range 3 {
+		if _, err := d.runOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a turn of the loop to end", atRest)
+	}
+	if n := calls(); n != once {
+		t.Errorf("the function was called %d times for the row, want %d", n, once)
+	}
+	if n := w.ended(); n != 1 {
+		t.Errorf("%d rows have ended, want the other one", n)
+	}
+}
