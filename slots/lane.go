@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"log/slog"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -113,7 +114,13 @@ func (r *run) lane(number int64, d *engine.Definition) *lane {
 	}
 	if d.Limited() {
 		l.limit = permit.NewLimit(
-			permit.Run{Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work},
+			permit.Run{Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work, Tried: func(lock string, got bool) {
+				if got {
+					r.report.places.got(lock)
+				} else {
+					r.report.places.wait(r, lock, "waiting for the lock of the places of a job", slog.String("job", d.Name))
+				}
+			}},
 			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
 		r.leases.Join(l.limit)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -755,5 +756,45 @@ func TestARowThatIsCancelledOrTooLateTakesNoInstantFromOthers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Any login may take the lock for as long as it likes. A run only tries to, so no session is seen waiting.
+func TestARunThatGetsNoPlacesChecksOtherJobsAndNamesTheSessionInItsWay(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "the lock is that of the worker")
+	for name, option := range map[string][]jobs.Option{
+		"of the job":     {jobs.AtMost(1)},
+		"of each tenant": {jobs.AtMost(1), jobs.LimitBy(tenant)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("limited", done, option...)
+			w.registry.Register("job", done)
+			w.enqueue("limited", slot(1), 3)
+			w.enqueue("job", slot(1), 300)
+			holder := w.db.MustBegin()
+			defer func() { _ = holder.Rollback() }()
+			holder.MustExec(`select pg_advisory_xact_lock(hashtextextended('prescient.places ' || prescient.number_of('limited'), 0))`)
+			var pid string
+			if err := holder.Get(&pid, "select pg_backend_pid()"); err != nil {
+				t.Fatal(err)
+			}
+			var log syncBuffer
+			w.clock.Set(slot(1))
+			finished := w.background(slot(1), func(c *slots.Config) { c.Lease, c.Logger = time.Second, slog.New(slog.NewTextHandler(&log, nil)) })
+			w.eventually("the other job to be done", func() bool { return w.ended() == 300 })
+			w.eventually("the log to name the session", func() bool {
+				return strings.Contains(log.String(), `msg="waiting for the lock of the places of a job"`) &&
+					strings.Contains(log.String(), `job=limited holder="session `+pid+` of `)
+			})
+			if err := holder.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			if result := <-finished; result.Finished != 303 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -121,16 +122,18 @@ func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbe
 
 // lockGroup takes the lock of the group, and makes its due rows those of the unit.
 func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
-	m, got := rd.beginning(u), false
-	m.Add(pgsql.GroupTry.In(rd.run.schema), []any{groupOf(&u.one[0])}, func(row *sql.Rows) error { return row.Scan(&got) })
+	group, got := groupOf(&u.one[0]), false
+	lock := "prescient.group " + group
+	m := rd.beginning(u)
+	m.Add(pgsql.GroupTry.In(rd.run.schema), []any{group}, func(row *sql.Rows) error { return row.Scan(&got) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
 	if !got {
-		rd.run.report.groups.wait(rd.run, groupOf(&u.one[0]))
+		rd.run.report.groups.wait(rd.run, lock, "waiting for the lock of a group", slog.String("group", group))
 		return errAgain
 	}
-	rd.run.report.groups.got(groupOf(&u.one[0]))
+	rd.run.report.groups.got(lock)
 	rows, numbers, more, err := rd.readGroup(ctx, tx, u)
 	if err != nil {
 		return err

@@ -21,7 +21,8 @@ type report struct {
 	ctx      context.Context // of log lines
 	panicked sync.Map        // whose panic was logged; see panicLevel
 	telling  sync.Mutex      // held while Progress is called
-	groups   groupWait       // whose lock the run waits for
+	groups   lockWait        // for the lock of a group
+	places   lockWait        // for that of the places of a job
 
 	mu      sync.Mutex
 	result  Result

@@ -22,7 +22,7 @@ import (
 // contains.
 var mayRun = map[pgsql.Role]string{
 	"anybody": `check_number check_role doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
-		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead group_holder group_try lock_holders metrics_blocking roles_made schedule_normal schema_check store_schemas`,
+		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"both":    `forecast_blocks functions_applied read_settings schedule_blocks store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,

@@ -25,6 +25,9 @@ type Run struct {
 	Stop   context.Context         // ends when nothing more is to be started
 	Halt   context.CancelCauseFunc // ends Stop, for an error of the database
 	Work   context.Context         // of statements
+	// Tried is told whether the run got the lock of the places of a job, by the lock's name, or another session has it.
+	// Optional.
+	Tried func(lock string, got bool)
 }
 
 // Rule bounds the checks of a job in all runs together.
@@ -136,11 +139,12 @@ func (l *Limit) Obtain(ctx context.Context, of Holding, checks map[string]int) (
 	return shares, nil
 }
 
-// take asks for places. Call it with mu held.
+// take asks for places. While another session has the lock of them, there are none. Call it with mu held.
 func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Array) error {
 	var m pgsql.Message
 	var asked time.Time
 	got := map[string]int{}
+	m.Do(l.run.Server.WaitForLocks(server.LockTimeout)) // the jobs of other lanes do not wait for this one
 	args := []any{l.rule.Job, keys, wanted, l.rule.AtMost, l.run.Token, l.run.Server.Lease.Microseconds()}
 	m.Add(pgsql.LimitTake.In(l.run.Server.Schema), args, func(row *sql.Rows) error {
 		var key string
@@ -149,10 +153,18 @@ func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 		got[key] = places
 		return err
 	})
-	err := l.run.Server.Retry(ctx, server.Passes, func() error {
+	passes := func(err error) bool { return server.Passes(err) && !pgsql.IsLockTimeout(err) }
+	err := l.run.Server.Retry(ctx, passes, func() error {
 		asked = elapsed.Now() // before the statement: the places cannot end earlier
 		return l.run.Server.Commit(l.run.Work, &m)
 	})
+	locked := pgsql.IsLockTimeout(err)
+	if l.run.Tried != nil && (err == nil || locked) {
+		l.run.Tried(fmt.Sprint("prescient.places ", l.rule.Job), !locked)
+	}
+	if locked {
+		return nil
+	}
 	for key, places := range got {
 		for s := l.shares[key]; s.has < places; s.has++ {
 			s.free <- struct{}{}
@@ -161,7 +173,10 @@ func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 	if len(got) > 0 {
 		l.until.CompareAndSwap(nil, new(asked.Add(l.run.Server.Lease)))
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("take places of job %s, see AtMost: %w", l.rule.Name, err)
+	}
+	return nil
 }
 
 // Renewed notes that the places were renewed by a heartbeat that was sent at an instant.

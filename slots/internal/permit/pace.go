@@ -3,6 +3,7 @@ package permit
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -103,7 +104,7 @@ func (s *Share) takePace(ctx context.Context) error {
 	asked := elapsed.Now()
 	err := r.Server.Ask(ctx, r.Work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	if err != nil {
-		return err
+		return fmt.Errorf("take instants of job %s, see PerSecond: %w", s.limit.rule.Name, err)
 	}
 	s.pace.taken, s.pace.stale = n, 0
 	if s.limit.isSlow(time.Since(asked)) {

@@ -1,6 +1,6 @@
--- Returns the session that holds the lock of a group, and the statement that ends it. It leaves out
--- checks of other runs under the login of this one.
--- Called by slots.groupWait.wait.
+-- Returns the session that holds the advisory lock with a name ($1), and the statement that ends it. It
+-- leaves out checks of other runs under the login of this one.
+-- Called by slots.lockWait.wait.
 select
     l.pid,
     format('session %s of %s (%s, %s)', l.pid, h.usename, coalesce(nullif(h.application_name, ''), 'no application_name'), coalesce(h.state, 'state unknown')) as holder,
@@ -11,5 +11,5 @@ where l.locktype = 'advisory'
     and l.granted
     and l.objsubid = 1
     and l.database = (select d.oid from pg_database d where d.datname = current_database())
-    and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('prescient.group ' || $1, 0)
+    and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended($1, 0)
     and not (h.usename = current_user and h.application_name like 'prescient claim %')
