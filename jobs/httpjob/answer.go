@@ -9,14 +9,15 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// result is what a service says about one row.
+// result is the result of one row in an answer.
 type result struct {
 	ID    *int64           `json:"id"`
 	Next  *string          `json:"next"`
 	Error *strictjson.Text `json:"error"`
 }
 
-// decode reads an answer to a request with rows: a result for each, in their order. Its error is that of them all.
+// decode reads the answer to a request: a result for each row, in the order of rows. Its error
+// belongs to all rows.
 func decode(body []byte, rows []jobs.FutureJob) ([]jobs.Result, error) {
 	said, err := parse(body)
 	if err != nil {
@@ -47,8 +48,8 @@ func decode(body []byte, rows []jobs.FutureJob) ([]jobs.Result, error) {
 	return results, nil
 }
 
-// parse reads the results of an answer. A field that is not known, or there twice, is an error: taken for nothing, a
-// misspelt "next" would finish a row.
+// parse reads the results of an answer. An unknown or repeated field is an error: if it were
+// ignored, a misspelt "next" would finish a row.
 func parse(body []byte) ([]result, error) {
 	var answer struct {
 		Results *[]result `json:"results"`
@@ -62,8 +63,8 @@ func parse(body []byte) ([]result, error) {
 	return *answer.Results, nil
 }
 
-// judge turns what a service says about a row into what becomes of it. An error counts although it has no text: that
-// of many an exception is empty.
+// judge returns the jobs.Result of a row. An error without a text still counts, because many
+// exceptions have an empty text.
 func (r result) judge() jobs.Result {
 	switch {
 	case r.Error != nil && r.Next != nil:

@@ -1,5 +1,6 @@
-// Package httpjob binds a job to a service, so that its checks may be written in any language. The due rows go out as
-// JSON, many in one request, and the answer says for each when to look again, that it is finished, or what went wrong:
+// Package httpjob binds a job to a service, so that its checks may be written in any language. A
+// request carries many due rows as JSON. The answer says for each row when to check again, that it
+// is finished, or what went wrong:
 //
 //	err := httpjob.Register(registry, httpjob.Config{
 //		Name: "invoice.overdue", URL: "https://billing.example.com/checks", Secret: secret,
@@ -25,12 +26,15 @@
 //	  {"id": 4713, "error": "the ledger does not answer"}
 //	]}
 //
-// A time, in RFC 3339, is rounded up to a slot. Without a time, or with null, the row is finished. An error is that
-// row's alone, and is tried again in later slots; so is a row that the answer leaves out, or has two results for.
-// Whatever else is wrong with an answer fails all rows of its request: another status, text that is no such JSON, a
-// field that is not known here or is there twice, an id that was not asked for. Nothing is taken for finished that was not said to be.
+// A time, in RFC 3339, is rounded up to a slot. Without a time, or with null, the row is finished.
+// An error belongs to its row, which is retried in later slots. A row without a result, or with
+// two, is retried, too.
 //
-// Requests are signed, tried again and kept to allowed addresses as package egress has it. A request may come again
-// after a crash: with the same rows in the same state it has the same webhook-id, and a row that has the same id and
-// check_count is the same check.
+// Any other problem with an answer fails all rows of its request: another status, other JSON, an
+// unknown or repeated field, an id that was not in the request. A row is finished only if the
+// answer says so.
+//
+// Requests are signed, retried and limited to allowed addresses, as package egress does. After a
+// crash a request may come again. With the same rows in the same state it has the same webhook-id.
+// A row with the same id and check_count is the same check.
 package httpjob

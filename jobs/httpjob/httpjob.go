@@ -18,7 +18,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/egress"
 )
 
-// Config says which job goes to which service. Name and URL must be set; every other zero field means its default.
+// Config binds a job to a service. Name and URL must be set; every other zero field means its
+// default.
 type Config struct {
 	// Name is the job_exec.
 	Name string
@@ -26,35 +27,36 @@ type Config struct {
 	URL string
 	// Secret signs each request; see egress.Config. Empty: unsigned.
 	Secret string
-	// Allow are addresses that the service may have although they are private or otherwise special.
+	// Allow lists private or otherwise special addresses that the service may have.
 	Allow []netip.Prefix
 	// Timeout limits one request, with all of its tries. Defaults to 30 s.
 	Timeout time.Duration
 	// BatchSize limits the rows of one request. Defaults to 500.
 	BatchSize int
-	// Concurrency is how many requests a runner has open at once. Default 4.
+	// Concurrency is how many requests a runner has open at once. Defaults to 4.
 	Concurrency int
 }
 
-// Defaults of Config.
+// The defaults of Config.
 const (
 	DefaultTimeout     = 30 * time.Second
 	DefaultBatchSize   = 500
 	DefaultConcurrency = 4
 )
 
-// tries is how often a request is sent within the timeout; after that its rows wait for a later slot.
+// tries is how often a request is sent within the timeout. After that its rows wait for a later
+// slot.
 const tries = 3
 
-// An answer may have this many bytes, and as many more for each row.
+// The size limit of an answer: some bytes, and more for each row.
 const (
 	maxAnswer    = 64 << 10
 	maxAnswerRow = 4 << 10
 )
 
-// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and jobs.Concurrency. It
-// connects nowhere. It returns an error that names the setting where one is wrong, and panics as jobs.Registry.Register
-// does.
+// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and
+// jobs.Concurrency. It makes no connection. Returns an error that names a bad setting, and panics
+// as jobs.Registry.Register does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, DefaultBatchSize)
@@ -68,7 +70,7 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	return nil
 }
 
-// service is where the rows of a job go.
+// service is a bound service and its job.
 type service struct {
 	job    string
 	to     *url.URL
@@ -96,7 +98,8 @@ func newService(cfg Config) (*service, error) {
 	return &service{job: cfg.Name, to: to, client: client}, nil
 }
 
-// maxNesting is how deep a payload may be nested: json.Marshal writes no more than 10,000 levels, and the database holds more.
+// maxNesting bounds the nesting of a payload. json.Marshal writes at most 10,000 levels, and the
+// database holds more.
 const maxNesting = 9000
 
 var errNested = fmt.Errorf("the payload is nested more than %d levels deep: it cannot be sent as JSON", maxNesting)
@@ -104,7 +107,7 @@ var errNested = fmt.Errorf("the payload is nested more than %d levels deep: it c
 // check is the job's function: it makes one request for the rows whose payloads can be sent.
 func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 	results := make([]jobs.Result, len(batch))
-	var fit []int // of the batch
+	var fit []int // indexes in the batch
 	for i, row := range batch {
 		if strictjson.Deeper(row.Payload, maxNesting) {
 			results[i].Err = errNested
@@ -129,7 +132,7 @@ func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Res
 	return results, nil
 }
 
-// ask makes one request. An error is that of all its rows.
+// ask makes one request. An error belongs to all its rows.
 func (s *service) ask(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 	body, err := json.Marshal(newRequest(s.job, rows))
 	if err != nil {
@@ -146,7 +149,7 @@ func (s *service) ask(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result
 	return results, nil
 }
 
-// messageID is the same for the same rows in the same state.
+// messageID returns an id that is equal for the same rows in the same state.
 func messageID(job string, rows []jobs.FutureJob) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q %d", job, rows[0].Slot.UnixMicro()) // a hash never fails

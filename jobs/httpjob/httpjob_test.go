@@ -144,7 +144,8 @@ func (w *world) run(at time.Time, cfg httpjob.Config, opts ...jobs.Option) slots
 	return result
 }
 
-// state tells what became of each entity's row: the outcome, or the slot and the error of one that waits.
+// state tells what became of each entity's row: the outcome, or the slot and the error of one that
+// waits.
 func (w *world) state() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}

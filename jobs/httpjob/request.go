@@ -7,7 +7,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// request is what a service is asked.
+// request is the body of a request.
 type request struct {
 	Job  string    `json:"job"`
 	Slot time.Time `json:"slot"`

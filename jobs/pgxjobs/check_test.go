@@ -411,7 +411,8 @@ func TestWhatIsNotPreparedAnyMoreIsToldInEveryLanguage(t *testing.T) {
 	}
 }
 
-// pgx keeps statements prepared, too, and prepares anew what has other columns now when its transaction is over.
+// pgx keeps statements prepared, too, and prepares anew what has other columns now when its
+// transaction is over.
 func TestAColumnThatIsAddedIsNoErrorOfWhatPgxHasPrepared(t *testing.T) {
 	t.Parallel()
 	w := connect(t, pgtest.Direct(t))

@@ -16,14 +16,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// querier is what a transaction and a connection of pgx have in common.
+// querier is implemented by transactions and connections of pgx.
 type querier interface {
 	copier
 	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 }
 
-// conn is a connection of database/sql on a transaction or a connection of pgx.
+// conn is a connection of database/sql over a transaction or a connection of pgx.
 type conn struct {
 	on    querier
 	types *pgtype.Map
@@ -56,7 +56,7 @@ func values(args []driver.NamedValue) []any {
 	return list
 }
 
-// explain tells database/sql of a connection on which nothing was sent, since it is broken.
+// explain tells database/sql that a connection is broken if nothing was sent on it.
 func explain(err error) error {
 	if pgconn.SafeToRetry(err) {
 		return errors.Join(driver.ErrBadConn, err)
@@ -64,12 +64,13 @@ func explain(err error) error {
 	return err
 }
 
-// poolConn is one of a pool. It has transactions of its own, and carries out several statements at once as lib/pq does.
+// poolConn is a connection of a pool. It has transactions of its own, and sends several statements
+// at once as lib/pq does.
 type poolConn struct {
 	conn
 	own  *pgxpool.Conn
-	tx   pgx.Tx     // that is under way
-	lent sync.Mutex // while it is lent
+	tx   pgx.Tx     // under way
+	lent sync.Mutex // locked while the transaction is lent
 }
 
 // loan is the transaction of a poolConn, until it is given back.
@@ -104,7 +105,7 @@ func (c *poolConn) CheckNamedValue(arg *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// ExecContext lends the transaction to whoever asks for it with a loan.
+// ExecContext lends the transaction to a caller that passes a loan.
 func (c *poolConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if len(args) == 1 {
 		if l, ok := args[0].Value.(*loan); ok {
@@ -135,8 +136,9 @@ type ending struct {
 
 func (e *ending) Commit() error { return explain(e.on.tx.Commit(e.ctx)) }
 
-// Rollback is called when the context of the transaction ends, too, by database/sql, which does not know that it is lent:
-// then the connection is cut, since the check need not return soon, and a connection of pgx is for one goroutine.
+// Rollback is also called by database/sql when the context of the transaction ends, even while it
+// is lent. It then cuts the connection: the check need not return soon, and one goroutine at a time
+// may use a connection of pgx.
 func (e *ending) Rollback() error {
 	if !e.on.lent.TryLock() {
 		wire := e.on.own.Conn().PgConn()
@@ -147,11 +149,11 @@ func (e *ending) Rollback() error {
 		e.on.lent.Lock()
 	}
 	defer e.on.lent.Unlock()
-	if own := e.on.own.Conn(); own.PgConn().IsBusy() { // with rows that the check has left open: no statement can follow
+	if own := e.on.own.Conn(); own.PgConn().IsBusy() { // the check has left rows open: no statement can follow
 		return own.Close(e.ctx)
 	}
 	return explain(e.on.tx.Rollback(e.ctx))
 }
 
-// cutTimeout is for the request to cancel a statement, which is a connection of its own.
+// cutTimeout bounds the request to cancel a statement, which needs a connection of its own.
 const cutTimeout = 5 * time.Second

@@ -11,15 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// copier is what has the COPY of pgx.
+// copier is implemented by the types with the COPY of pgx.
 type copier interface {
 	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource) (int64, error)
 }
 
 var copyText = regexp.MustCompile(`(?m)^copy (\S+)\.(\S+) \(([^)]*)\)\s+from stdin`)
 
-// copyRows does a statement "copy ... from stdin", of a table whose name is qualified. It returns how many rows the
-// server wrote.
+// copyRows runs a statement "copy ... from stdin" for a table whose name is qualified. It returns
+// how many rows the server wrote.
 func copyRows(ctx context.Context, on copier, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	m := copyText.FindStringSubmatch(query)
 	table := pgx.Identifier{strings.Trim(m[1], `"`), m[2]}
@@ -33,8 +33,8 @@ func copyRows(ctx context.Context, on copier, query string, rows iter.Seq[[]any]
 	return written, explain(err)
 }
 
-// stmt is a statement for later: pgx itself keeps those prepared that come again. COPY is done as lib/pq has it, which gets
-// a row with each call and ends with one that has none.
+// stmt runs its query when it is executed: pgx itself keeps frequent statements prepared. For COPY
+// it follows lib/pq: each call with arguments adds a row, and a call without ends it.
 type stmt struct {
 	conn  *conn
 	query string

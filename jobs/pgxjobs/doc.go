@@ -1,6 +1,8 @@
-// Package pgxjobs is for applications that speak to PostgreSQL through pgx. Who does not import it does not link pgx.
+// Package pgxjobs connects applications that use pgx. An application that does not import it does
+// not link pgx.
 //
-// [Tx] makes a transaction of pgx one that every call of a client takes, and of the stores of schedules and the like:
+// [Tx] wraps a transaction of pgx for every call of a client, and of the stores of schedules and
+// the like:
 //
 //	tx, err := pool.Begin(ctx)
 //	if err != nil {
@@ -13,15 +15,16 @@
 //	}
 //	return tx.Commit(ctx)
 //
-// [Open] makes a pool that goes wherever one of database/sql does, of which jobs.NewClient is the first:
+// [Open] returns a pool that goes wherever a pool of database/sql does, such as jobs.NewClient:
 //
 //	db := pgxjobs.Open(pool)
 //	client, err := jobs.NewClient(ctx, db, jobs.Config{})
 //
-// EnqueueAll goes through CopyFrom of pgx. Errors are the same as ever: jobs.ErrExists, pgsql.ErrNotMigrated.
+// EnqueueAll uses CopyFrom of pgx. Errors stay the same: jobs.ErrExists, pgsql.ErrNotMigrated.
 //
-// [InTx] makes a check of a function that writes through a transaction of pgx. The outcome of the check is recorded in it,
-// too, so both are committed together, once. Everything else that a run does goes through the connections of the runner.
+// [InTx] turns a function that writes through a transaction of pgx into a check. The run records
+// the outcome in the same transaction, so both commit together, once. All other work of a run uses
+// the connections of the runner.
 //
 //	unshipped := func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
 //		_, err := tx.Exec(ctx, "insert into alert (number) select number from orders where number = $1 and shipped_at is null", job.EntityKey)

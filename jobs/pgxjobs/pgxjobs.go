@@ -17,17 +17,19 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// Tx returns a transaction of pgx as the calls of a client take it. What they do is part of it: it is the caller's to commit
-// and to roll back, and used by one goroutine at a time. It costs nothing and is not to be closed.
+// Tx returns a transaction of pgx for the calls of a client. Their writes are part of it. The
+// caller commits it or rolls it back. One goroutine at a time may use it. It costs nothing and
+// needs no closing.
 func Tx(tx pgx.Tx) jobs.DB { return given{tx} }
 
-// given is a transaction as database/sql knows them.
+// given is a transaction of pgx for database/sql.
 type given struct{ tx pgx.Tx }
 
-// givenKey is where a context has a transaction.
+// givenKey is the context key of a transaction.
 type givenKey struct{}
 
-// through has a connection for as long as a statement takes: it is the transaction of the statement's context.
+// through is a pool whose connections exist for one statement each: the transaction of the
+// statement's context.
 var through = sync.OnceValue(func() *sql.DB {
 	db := sql.OpenDB(connector(func(ctx context.Context) (driver.Conn, error) {
 		tx, ok := ctx.Value(givenKey{}).(pgx.Tx)
@@ -48,13 +50,13 @@ func (g given) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	return through().ExecContext(context.WithValue(ctx, givenKey{}, g.tx), query, args...)
 }
 
-// CopyFrom does a statement "copy ... from stdin", and returns how many rows the server wrote.
+// CopyFrom runs a statement "copy ... from stdin", and returns how many rows the server wrote.
 func (g given) CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	return copyRows(ctx, g.tx, query, rows)
 }
 
-// Open returns a pool of database/sql that takes its connections from a pool of pgx, each for a transaction. To close it
-// leaves the pool of pgx open. It is safe for concurrent use.
+// Open returns a pool of database/sql that takes a connection from a pool of pgx for each
+// transaction. Closing it leaves the pool of pgx open. It is safe for concurrent use.
 func Open(pool *pgxpool.Pool) *sqlx.DB {
 	db := sql.OpenDB(connector(func(ctx context.Context) (driver.Conn, error) {
 		if pool == nil {
@@ -82,10 +84,10 @@ func (c connector) SendsSeveral() {}
 
 func (c connector) Open(string) (driver.Conn, error) { return c(context.Background()) }
 
-// InTx makes a function whose transaction is one of pgx into one that jobs.Registry.RegisterTx takes, or RegisterEach,
-// RegisterBatchTx or RegisterGroup. The job needs jobs.WithPool with a pool of Open, which is of the database that the
-// runner works on, as a role with the rights of a runner. Each of the checks with a transaction that a runner does at
-// once (run.connections) takes a connection of it.
+// InTx wraps a function with a transaction of pgx for jobs.Registry.RegisterTx, RegisterEach,
+// RegisterBatchTx or RegisterGroup. The job needs jobs.WithPool with a pool of Open, for the
+// runner's database and with a role that has the rights of a runner. Each check in a transaction
+// (see run.connections) takes a connection of it.
 func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, error)) func(ctx context.Context, tx *sqlx.Tx, in In) (Out, error) {
 	if fn == nil {
 		return nil

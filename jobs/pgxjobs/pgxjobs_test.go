@@ -105,8 +105,8 @@ func (w *world) story(db jobs.DB) (all []said) {
 	return all
 }
 
-// alike leaves out what differs from one way to another: ids, who connects as what, the server's clock, and the actor, who is
-// that of a transaction.
+// alike leaves out what differs from one way to another: ids, who connects as what, the server's
+// clock, and the actor, who is that of a transaction.
 var alike = cmp.Options{
 	cmp.AllowUnexported(jobs.FutureJob{}),
 	cmpopts.IgnoreFields(jobs.FutureJob{}, "ID", "EnqueuedAt"),

@@ -12,7 +12,7 @@ import (
 
 // rows are the rows of one statement, for database/sql.
 type rows struct {
-	pgx.Rows // nil: none
+	pgx.Rows // nil: the statement returns none
 	types    *pgtype.Map
 }
 
@@ -58,7 +58,8 @@ func (r *rows) value(field pgconn.FieldDescription, raw []byte) (driver.Value, e
 	return string(raw), nil // a type that pgx does not know comes as text
 }
 
-// results are the rows of several statements that were sent at once; those that return none are passed over.
+// results are the rows of several statements that were sent at once. It skips statements that
+// return none.
 type results struct {
 	rows
 	all *pgconn.MultiResultReader

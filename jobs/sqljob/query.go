@@ -15,22 +15,22 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// answer is what the query says about a key.
+// answer is the result of the query for a key.
 type answer struct {
 	event json.RawMessage // nil: none
 	next  *time.Time
 	err   error // the query contradicts itself
-	large bool  // the event has more than mostAnswers bytes, and was not read
+	large bool  // the event exceeds mostAnswers bytes, and was not read
 }
 
-// mostAnswers is how many bytes of keys and events a page of answers has at most. To publish them takes some ten times
-// as much.
+// mostAnswers bounds the bytes of keys and events in the answers for a page. Publishing them takes
+// some ten times as much memory.
 const mostAnswers = 16 << 20
 
-// errTooLarge is the error of a page whose answers are larger than that.
+// errTooLarge is the error of a page whose answers exceed that.
 var errTooLarge = errors.New("the answer is too large")
 
-// ask runs the query for keys. Keys that need nothing are not in what it returns.
+// ask runs the query for keys. The result leaves out keys that need nothing.
 func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]answer, err error) {
 	asked := make(map[string]bool, len(keys))
 	for _, key := range keys {
@@ -50,13 +50,14 @@ func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]an
 		return b.read(rows, asked, answers)
 	})
 	if err != nil {
-		b.wrapped.Store(nil) // what the query selects may have changed
+		b.wrapped.Store(nil) // the columns of the query may have changed
 	}
 	return answers, err
 }
 
-// bounded returns the query with the same columns and a last one, which tells of a row whose event is too large. The
-// event of that row is null: the driver reads a row whole, and one may have a gigabyte.
+// bounded returns the query with the same columns and one more, which marks a row whose event is
+// too large. Such a row gets a null event, because the driver reads a row whole, and an event may
+// have a gigabyte.
 func (b *binding) bounded(ctx context.Context, tx *sqlx.Tx) (string, error) {
 	if known := b.wrapped.Load(); known != nil {
 		return *known, nil
@@ -75,7 +76,7 @@ func (b *binding) bounded(ctx context.Context, tx *sqlx.Tx) (string, error) {
 			list += "q." + name + ", " // entity_key or next
 		}
 	}
-	// The offset keeps the query apart, so that the server works out each event once.
+	// The offset keeps the query apart, so that the server computes each event once.
 	query := fmt.Sprintf("select %s%s as prescient_large from (select * from (\n%s\n) as q offset 0) as q", list, large, plainQuery(b.Query))
 	b.wrapped.Store(&query)
 	return query, nil
@@ -84,13 +85,14 @@ func (b *binding) bounded(ctx context.Context, tx *sqlx.Tx) (string, error) {
 // plainQuery returns a query without the semicolon at its end.
 func plainQuery(query string) string { return strings.TrimRight(query, "; \t\r\n") }
 
-// largeEvent is the error of a row whose event is too large.
+// largeEvent returns the error of a row whose event is too large.
 func (b *binding) largeEvent(key string) error {
 	return fmt.Errorf("query of job %q: the event for entity_key %q has more than %d MiB. Select what its consumers need, "+
 		"or where they find it", b.Name, key, mostAnswers>>20)
 }
 
-// readOnly runs fn in a transaction in which a query can neither write nor take longer than it may, on a hot standby too.
+// readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. It
+// also works on a hot standby.
 func (b *binding) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	limits := fmt.Sprintf("set local statement_timeout = %d", b.Timeout.Milliseconds())
 	if b.Role != "" {
@@ -121,7 +123,7 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 			return err
 		}
 		if !asked[key] {
-			return fmt.Errorf("it returned entity_key %q, which is none of those in $1: it must return keys as they were given, and no others", key)
+			return fmt.Errorf("it returned entity_key %q, which is not in $1: it must return keys as they were given, and no others", key)
 		}
 		if _, twice := answers[key]; twice {
 			a = answer{err: fmt.Errorf("the query returned entity_key %q more than once", key)}
@@ -137,10 +139,10 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 	return rows.Err()
 }
 
-// columns are the places of the known columns in a row; -1: it is not there.
+// columns holds the positions of the known columns in a row; -1: the column is missing.
 type columns struct{ key, event, next, large, count int }
 
-// columnsOf refuses what is not as the package documentation has it.
+// columnsOf refuses columns that break the rules of the package documentation.
 func columnsOf(rows *sql.Rows) (columns, error) {
 	types, err := rows.ColumnTypes()
 	if err != nil {
@@ -211,9 +213,9 @@ func (c columns) scan(rows *sql.Rows) (key string, a answer, err error) {
 	return name.String, a, nil
 }
 
-// Check finds out whether the query of cfg can run, without running it: whether the server understands it, the role may
-// be taken and the columns are right. It needs of cfg what concerns the query. A binding that fails harms its own rows
-// alone, whose errors tell the same.
+// Check tests whether the query of cfg can run, without running it: the server must understand it,
+// the role must be allowed, and the columns must be right. It uses only the fields of cfg that
+// concern the query. A binding that fails affects only its own rows, whose errors say the same.
 func Check(ctx context.Context, cfg Config) error {
 	if cfg.DB == nil {
 		return fmt.Errorf("query of job %q: DB must be set", cfg.Name)
@@ -248,8 +250,8 @@ func understood(ctx context.Context, tx *sqlx.Tx, query string) error {
 	return nil
 }
 
-// checkColumns opens a cursor, which runs nothing until something is fetched. It returns the names of the columns, and
-// refuses what is no query.
+// checkColumns opens a cursor, which runs nothing until something is fetched. It returns the names
+// of the columns, and refuses what is no query.
 func checkColumns(ctx context.Context, tx *sqlx.Tx, query string) (names []string, err error) {
 	if _, err := tx.ExecContext(ctx, "declare prescient_check no scroll cursor for "+query, pq.Array([]string{})); err != nil {
 		return nil, err

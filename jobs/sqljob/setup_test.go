@@ -121,7 +121,8 @@ func (w *world) run(at time.Time, cfg sqljob.Config, opts ...jobs.Option) slots.
 	return result
 }
 
-// state tells of each order what became of its rows: the outcome, or the slot and the error of one that waits.
+// state tells of each order what became of its rows: the outcome, or the slot and the error of one
+// that waits.
 func (w *world) state() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}
@@ -197,7 +198,8 @@ func compare(a, b string) int {
 	return 0
 }
 
-// table is a publisher that writes into a table of the runner's database, in the transaction it is given.
+// table is a publisher that writes into a table of the runner's database, in the transaction it is
+// given.
 type table struct{ recorder }
 
 func (*table) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {

@@ -19,46 +19,50 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config says which job is which query. Name, Query, DB, Publisher and Source must be set; every other zero field means
-// its default.
+// Config binds a job to a query. Name, Query, DB, Publisher and Source must be set; every other
+// zero field means its default.
 type Config struct {
 	// Name is the job_exec.
 	Name string
 	// Query gets the keys as $1, an array of texts.
 	Query string
-	// DB returns where the query runs, a pool that lives on; while it returns an error, that is every row's. The pool is
-	// not the runner's, even for the same database: a slow query would hold what the runner needs to keep its leases.
+	// DB returns the pool that the query runs on, which must stay open. While DB returns an error,
+	// every row gets it. Do not use the runner's pool, even for the same database: a slow query
+	// would hold connections that the runner needs to keep its leases.
 	DB func(ctx context.Context) (pgsql.Pool, error)
-	// Role is what the query runs as; the user of DB must be allowed to take it. Default: that user.
+	// Role is the role that the query runs as. The user of DB must be allowed to take it. Defaults
+	// to that user.
 	Role string
-	// Timeout limits the query, in steps of a millisecond, and to the 24 days that the server knows at the most. Default 30 s.
+	// Timeout limits the query, in steps of a millisecond, up to the server's maximum of 24 days.
+	// Defaults to 30 s.
 	Timeout time.Duration
 	// BatchSize limits the keys of one query. Defaults to as many rows as the runner reads at once.
 	BatchSize int
 	// Concurrency limits how many batches a runner checks at once. Defaults to 2.
 	Concurrency int
-	// Publisher gets the events. With an event.TxPublisher they must go to the database of the jobs.
+	// Publisher gets the events. With an event.TxPublisher they must go to the database of the
+	// jobs.
 	Publisher event.Publisher
 	// Source and Type are those of the events. Type defaults to Name.
 	Source string
 	Type   string
 }
 
-// Defaults of Config.
+// The defaults of Config.
 const (
 	DefaultTimeout     = 30 * time.Second
 	DefaultConcurrency = 2
 )
 
-// mostTimeout is the largest statement_timeout, which is milliseconds in 31 bits.
+// mostTimeout is the largest statement_timeout: 31 bits of milliseconds.
 const mostTimeout = math.MaxInt32 * time.Millisecond
 
-// publishTime is what a page gets beside its query, to have its events published.
+// publishTime is the time of a page for publishing its events, beside its query.
 const publishTime = 30 * time.Second
 
-// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and jobs.Concurrency. It
-// does not touch the database: see Check. It returns an error that names the field where one is missing, and panics as
-// jobs.Registry.Register does.
+// Register adds the job to a registry. opts may set anything but jobs.Timeout, jobs.BatchSize and
+// jobs.Concurrency. It does not touch the database: see Check. Returns an error that names a
+// missing field, and panics as jobs.Registry.Register does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 || cfg.BatchSize < 0 {
 		return fmt.Errorf("bind job %q to a query: Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
@@ -90,11 +94,11 @@ func withDefaults(cfg Config) Config {
 // binding is a job and its query.
 type binding struct {
 	Config
-	wrapped atomic.Pointer[string] // the query as it is sent; nil: its columns are not known yet
+	wrapped atomic.Pointer[string] // the query as it is sent; nil: its columns are unknown
 }
 
-// check is the job's function: it asks the query about a page, and publishes what it says. If the answer is too large,
-// it asks about each half of the page by itself.
+// check is the function of the job: it runs the query for a page, and publishes the events. If the
+// answer is too large, it runs the query for each half of the page.
 func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish func([]event.Event) error) ([]jobs.Result, error) {
 	answers, err := b.ask(ctx, keys(batch))
 	if errors.Is(err, errTooLarge) && len(batch) > 1 {
@@ -114,7 +118,7 @@ func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish fun
 	}
 	results := make([]jobs.Result, len(batch))
 	var events []event.Event
-	var of []int // the rows of the events
+	var of []int // rows of the events
 	for i, job := range batch {
 		answer, returned := answers[job.EntityKey]
 		if !returned {
@@ -125,7 +129,7 @@ func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish fun
 			continue
 		}
 		e := b.event(job, answer)
-		if err := e.Validate(); err != nil { // here, since a publisher may refuse all for the sake of one
+		if err := e.Validate(); err != nil { // here, because a publisher may refuse all events for one bad one
 			results[i] = jobs.Result{Err: fmt.Errorf("publish the event, whose subject is the entity_key: %w", err)}
 			continue
 		}
@@ -156,7 +160,8 @@ func keys(batch []jobs.FutureJob) []string {
 	return slices.Compact(list)
 }
 
-// event is made at the start of the check, by the clock that slots are compared with.
+// event returns an event that is dated at the start of the check, by the clock that slots are
+// compared with.
 func (b *binding) event(job jobs.FutureJob, a answer) event.Event {
 	return event.Event{
 		ID: eventID(job), Source: b.Source, Type: b.Type, Subject: job.EntityKey,
@@ -164,8 +169,9 @@ func (b *binding) event(job jobs.FutureJob, a answer) event.Event {
 	}
 }
 
-// eventID is the same whenever the same check of a row is repeated: after a crash in the same slot, after an error in a
-// later one. Anonymous rows have no key of their own, and are told apart by their id.
+// eventID returns the same id whenever the same check of a row is repeated: in the same slot after
+// a crash, in a later slot after an error. Anonymous rows have no key, so their id tells them
+// apart.
 func eventID(job jobs.FutureJob) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q %q %q %q %d %d", // a hash never fails

@@ -198,7 +198,7 @@ func TestWhatAQueryMayNotDoIsAnErrorOfItsRows(t *testing.T) {
 		"next has no zone":  {query: `select k as entity_key, timestamp '2030-01-01' as next from unnest($1::text[]) k`, want: "column next is of type timestamp: want timestamptz"},
 		"next is infinite":  {query: `select k as entity_key, timestamptz 'infinity' as next from unnest($1::text[]) k`, want: `the query returned next infinity for entity_key "1": want a finite instant`},
 		"a key is null":     {query: `select nullif(k, '1') as entity_key, '{}'::json as event from unnest($1::text[]) k`, want: "a row whose entity_key is null"},
-		"a key of others":   {query: `select '7' as entity_key, '{}'::json as event where $1::text[] is not null`, want: `it returned entity_key "7", which is none of those in $1`},
+		"a key of others":   {query: `select '7' as entity_key, '{}'::json as event where $1::text[] is not null`, want: `it returned entity_key "7", which is not in $1`},
 		"a key twice":       {query: `select k as entity_key, '{}'::json as event from unnest($1::text[] || $1::text[]) k`, want: `the query returned entity_key "1" more than once`},
 		"a missing role":    {query: one, change: func(c *sqljob.Config) { c.Role = "nobody there" }, want: `limit the transaction: pq: role "nobody there" does not exist`},
 	}

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// some is how many of the cases are tried when PRESCIENT_TEST_LONG does not ask for all. PRESCIENT_TEST_SEED chooses them.
+	// some is how many of the cases are tried when PRESCIENT_TEST_LONG does not ask for all.
+	// PRESCIENT_TEST_SEED chooses them.
 	some = 240
 	// stages is how many trials take place at once.
 	stages = 4
@@ -32,7 +33,8 @@ const (
 	returnsWithin = time.Minute
 )
 
-// stage is stores in which trials take place, one after the other: a in a database of its own, b and c in another one.
+// stage is stores in which trials take place, one after the other: a in a database of its own, b
+// and c in another one.
 type stage struct {
 	urls [2]string
 	dbs  [2]*sqlx.DB
@@ -85,9 +87,11 @@ func numbered(key string, n, at int) jobs.FutureJob {
 }
 
 const (
-	// rows is how many there are in a, and both the number of the one whose key waits in the other stores, too.
+	// rows is how many there are in a, and both the number of the one whose key waits in the other
+	// stores, too.
 	rows, both = 16, 15
-	// theirs is the number of that one there, and later that of the one that somebody enqueues for target.
+	// theirs is the number of that one there, and later that of the one that somebody enqueues for
+	// target.
 	theirs, later = 100, 200
 )
 
@@ -137,8 +141,8 @@ func (c *trial) store(name string) *stores.Store {
 	return store
 }
 
-// play has a mover work at one of whose round trips to one of the two databases something happens, and a healthy one finish it. It returns the
-// round trips.
+// play has a mover work at one of whose round trips to one of the two databases something happens,
+// and a healthy one finish it. It returns the round trips.
 func (c *trial) play(database int, fault pgtest.Fault) [2][]string {
 	c.t.Helper()
 	var ways [2]*pgtest.Faults
@@ -176,7 +180,8 @@ func (c *trial) play(database int, fault pgtest.Fault) [2][]string {
 	return [2][]string{ways[0].Trips(), ways[1].Trips()}
 }
 
-// bury ends the sessions of a mover that has died: what it sent last may be done by then, or never will be.
+// bury ends the sessions of a mover that has died: what it sent last may be done by then, or never
+// will be.
 func (c *trial) bury() {
 	c.t.Helper()
 	for _, db := range c.stage.dbs {
@@ -224,7 +229,8 @@ func (c *trial) all() (list []found) {
 	return list
 }
 
-// judge holds the stores against what is promised: each row is in one place, and nothing is in between.
+// judge holds the stores against what is promised: each row is in one place, and nothing is in
+// between.
 func (c *trial) judge() {
 	c.t.Helper()
 	places := map[int][]found{}
@@ -465,8 +471,9 @@ type performance struct {
 	who      who
 }
 
-// TestEachRowIsInOnePlaceWhateverHappensAtAnyStatementOfAMove has something go wrong, or somebody do something, at the round trips of a move to
-// either database: with PRESCIENT_TEST_LONG=1 at each of them, else at some that are chosen at random.
+// TestEachRowIsInOnePlaceWhateverHappensAtAnyStatementOfAMove has something go wrong, or somebody
+// do something, at the round trips of a move to either database: with PRESCIENT_TEST_LONG=1 at each
+// of them, else at some that are chosen at random.
 func TestEachRowIsInOnePlaceWhateverHappensAtAnyStatementOfAMove(t *testing.T) {
 	t.Parallel()
 	free := make(chan *stage, stages)

@@ -8,11 +8,13 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// score is how a store ranks for a key: the first 60 bits of the SHA-256 of its name, the character 31 and the key, in UTF-8. The
-// function prescient.place_hash of the database returns the same for such a text.
+// score returns the rank of a store for a key: the first 60 bits of the SHA-256 of its name, the
+// character 31 and the key, in UTF-8. The database's function prescient.place_hash returns the same
+// for that text.
 func score(store, key string) int64 { return grid.Hash(store + "\x1f" + key) }
 
-// choose returns the store that ranks highest for a key, of two that rank alike the one that is first by name; nil: there is none.
+// choose returns the store with the highest rank for a key. If ranks are equal, the first name
+// wins. Returns nil if there is no store.
 func choose(list []*Store, key string) *Store {
 	var best *Store
 	var most int64
@@ -25,12 +27,15 @@ func choose(list []*Store, key string) *Store {
 	return best
 }
 
-// ByKey returns the store for a key, such as a tenant, by rendezvous hashing over the names of the stores that are not being
-// drained: the one that ranks highest, where the rank is the first 60 bits of the SHA-256 of the name, the character 31 (hex 1f) and the key. So
-// everybody chooses the same, in any language and version; keys are spread evenly; and when a store comes or goes, only the keys move
-// that it gets or had.
+// ByKey returns the store for a key, such as a tenant, by rendezvous hashing. It ranks the names of
+// the stores that are not being drained, and returns the one with the highest rank. The rank is the
+// first 60 bits of the SHA-256 of the name, the character 31 (hex 1f) and the key.
 //
-// It is an error where all are being drained, and where the store does not answer: another one would be the wrong one.
+// So every process chooses the same store, in any language and version, and keys are spread evenly.
+// When a store comes or goes, only its own keys move.
+//
+// Returns an error if all stores are being drained, or if the store does not answer: another store
+// would be wrong.
 func (s *Set) ByKey(key string) (*Store, error) {
 	best := choose(chosen(*s.list.Load()), key)
 	if best == nil {
@@ -41,9 +46,10 @@ func (s *Set) ByKey(key string) (*Store, error) {
 
 var errAllDrained = errors.New("all stores are being drained")
 
-// Holding returns the stores in which a check of a key may wait that was enqueued where ByKey says, in the order in which to look for it: the
-// chosen one is the last. Where no store was drained or added lately, the last is enough. A store that has not answered yet, whose Client is nil,
-// is among them: a check may wait there.
+// Holding returns the stores in which a check of a key may wait that was enqueued by ByKey. Search
+// them in their order: the last one is the store of ByKey. It is enough if no store was drained or
+// added lately. A store that has not answered yet, whose Client is nil, is included: a check may
+// wait there.
 func (s *Set) Holding(key string) []*Store {
 	stores := *s.list.Load()
 	best := choose(chosen(stores), key)
@@ -59,7 +65,7 @@ func (s *Set) Holding(key string) []*Store {
 	return list
 }
 
-// chosen are the stores among which ByKey chooses.
+// chosen returns the stores among which ByKey chooses.
 func chosen(stores []*Store) (list []*Store) {
 	for _, store := range stores {
 		if store.DrainingSince.IsZero() {
@@ -69,7 +75,7 @@ func chosen(stores []*Store) (list []*Store) {
 	return list
 }
 
-// For returns the store with a name. It is an error where there is none, and where it does not answer.
+// For returns the store with a name. Returns an error if there is none, or if it does not answer.
 func (s *Set) For(name string) (*Store, error) {
 	store, err := named(*s.list.Load(), name)
 	if err != nil {

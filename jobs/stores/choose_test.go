@@ -19,7 +19,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// named is a set of stores with these names, in schemas that are all the same one: choosing asks none of them.
+// named is a set of stores with these names, in schemas that are all the same one: choosing asks
+// none of them.
 func named(t *testing.T, db *sqlx.DB, names ...string) *stores.Set {
 	t.Helper()
 	var list []stores.Store
@@ -38,7 +39,8 @@ func choice(t *testing.T, set *stores.Set, key string) string {
 	return store.Name
 }
 
-// What is chosen stays so for ever: rows wait where it was chosen before. Other languages may take these for a test.
+// What is chosen stays so for ever: rows wait where it was chosen before. Other languages may take
+// these for a test.
 func TestWhichStoreAKeyHasIsTheSameInEveryVersion(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

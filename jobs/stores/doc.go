@@ -1,5 +1,5 @@
-// Package stores is for applications that have their checks in several stores: each is one schema of one database, with
-// everything that prescient keeps, and a run of its own.
+// Package stores is for applications with checks in several stores. Each store is one schema of one
+// database, with all tables of prescient and runs of its own.
 //
 //	set, err := stores.New(ctx, []stores.Store{{Name: "a", DB: a}, {Name: "b", DB: b}}, jobs.Config{})
 //	...
@@ -7,26 +7,31 @@
 //	...
 //	_, err = store.Client.Enqueue(ctx, tx, check) // tx is of store.DB
 //
-// A check is enqueued in the transaction that gives rise to it, so its store is that of the application's data. Who has a
-// database for each tenant asks for the store by name, with [Set.For]. Who only wants to spread checks lets [Set.ByKey] choose.
+// An application enqueues a check in the transaction of its own data, so the check's store is in
+// the same database. With a database for each tenant, get the store by name, with [Set.For]. To
+// spread checks only, let [Set.ByKey] choose.
 //
-// # Taking a store away, and adding one
+// # Removing and adding a store
 //
-// [Set.Drain] marks a store in its own settings. ByKey chooses it no more, as soon as each process has called [Set.Refresh]; one that has
-// not goes on enqueuing there, which is all right: runs go on over a store that is drained. [Set.Move] takes what waits there
-// into other stores, while runs and applications go on, and may be repeated until [State] says that the store is empty. It moves rows to
-// a store that was added, too: each goes where ByKey puts it.
+// [Set.Drain] marks a store in its own settings. ByKey stops choosing it as soon as each process
+// has called [Set.Refresh]. Until then a process may enqueue there, which is safe: runs still serve
+// a drained store.
 //
-// A row is moved whole, with its history of changes, to which the move is added. It keeps its slot, or gets the next one where the other store has
-// no such slot or the slot has begun; it is never checked earlier than asked for, and by one store alone. Rows whose slot begins
-// within [Margin] are left to the runs of their store. Recurring schedules are moved with the instant that they wait for, so
-// each is published once. What has ended, the ledger and the outbox stay. Jobs that are paused are paused in the
-// other store, too, when their rows come.
+// [Set.Move] moves the waiting rows into other stores, while runs and applications go on. Repeat it
+// until [State] says that the store is empty. It also moves rows to an added store: each goes where
+// ByKey puts it.
+//
+// A row moves whole, with its timeline, which records the move. It keeps its slot. If the other
+// store has no such slot, or the slot has begun, it gets the next one. It is never checked early,
+// and only by one store. Rows whose slot begins within [Margin] stay for the runs of their store.
+//
+// Recurring schedules move with their next instant, so each instant is published once. History, the
+// ledger and the outbox stay. A paused job is paused in the other store, too, when its rows arrive.
 //
 // # Cancelling while rows move
 //
-// At any moment a row is found in the store that it comes from, or after that in the one that it goes to, where a cancel finds it on its way,
-// too. So whoever cancels asks the stores of [Set.Holding] in their order:
+// At any moment a row is in the store it comes from or, after that, in the one it goes to. A cancel
+// there also finds a row on its way. So ask the stores of [Set.Holding] in their order:
 //
 //	for _, store := range set.Holding(customer) {
 //		if store.Client == nil {
@@ -37,11 +42,11 @@
 //		}
 //	}
 //
-// Reschedule and PushBack find a row where it waits, not on its way: where they find none, enqueue, as ever. What is
-// enqueued in the store that a row goes to is the later word: the row that arrives ends there as replaced. If the row
-// there is due, the one that arrives is recorded on it as a request; see jobs.OnConflict. Cancels and enqueues that come
-// first to the store that a row goes to, and then to the one that it comes from, may miss it.
+// Reschedule and PushBack find a row where it waits, but not on its way. If they find none,
+// enqueue. An enqueue in the store that a row goes to wins: the arriving row ends there as
+// replaced. If the row there is due, it records the arriving row as a request; see jobs.OnConflict.
+// A cancel or enqueue that asks the stores in the reverse order may miss the row.
 //
-// Limits, places, paces and groups are those of each store. Two rows of a group whose keys are in different stores are not
-// checked together.
+// Limits, rates and groups belong to one store. Two rows of a group whose keys are in different
+// stores are not checked together.
 package stores

@@ -11,13 +11,15 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Drain marks a store in its own settings, so that ByKey chooses others as soon as each Set is refreshed, and Move takes everything out of it.
-// by is who says so. It tells whether the store was not being drained yet.
+// Drain marks a store in its own settings. ByKey then chooses others as soon as each Set is
+// refreshed, and Move takes everything out of it. by is recorded as the actor. It returns whether
+// the mark is new.
 func (s *Set) Drain(ctx context.Context, name, by string) (bool, error) {
 	return s.mark(ctx, "drain", name, by, pgsql.StoreDrain, by)
 }
 
-// Undrain takes the mark of Drain away, and tells whether it was there. What was moved stays where it is.
+// Undrain removes the mark of Drain, and returns whether it was set. Moved rows stay where they
+// are.
 func (s *Set) Undrain(ctx context.Context, name, by string) (bool, error) {
 	return s.mark(ctx, "undrain", name, by, pgsql.StoreUndrain)
 }
@@ -33,30 +35,31 @@ func (s *Set) mark(ctx context.Context, verb, name, by string, stmt pgsql.Statem
 	if err != nil {
 		return false, fmt.Errorf("%s store %s: %w", verb, name, err)
 	}
-	_ = s.Refresh(ctx) // others may not answer
+	_ = s.Refresh(ctx) // other stores may not answer
 	return changed, nil
 }
 
-// Counted is how far a State counts.
+// Counted is the limit up to which a State counts.
 const Counted = 10_000
 
-// State is what there is in a store. Numbers go up to Counted.
+// State counts what is in a store. Numbers go up to Counted.
 type State struct {
 	Waiting   int64     // rows
 	Schedules int64     // recurring ones, also those that do not wait
-	Leaving   int64     // rows that were given to other stores, and do not wait there yet: a move goes on, or was left
-	Arriving  int64     // copies of rows of other stores, likewise
+	Leaving   int64     // rows given to other stores that do not wait there yet: a move is running, or was interrupted
+	Arriving  int64     // copies of rows of other stores, in the same state
 	OpenSlots int64     // slots that were opened and not closed
 	Unread    bool      // a consumer has not acknowledged all of the outbox
-	LastSlot  time.Time // the newest in the ledger, in UTC; zero: there is none
+	LastSlot  time.Time // the newest in the ledger, in UTC; zero: the ledger is empty
 }
 
-// Empty tells whether nothing is left that anybody waits for: with a store that is being drained, it may be taken away.
+// Empty tells whether the store has nothing left to do. A store that is being drained may then be
+// removed.
 func (s State) Empty() bool {
 	return s.Waiting+s.Schedules+s.Leaving+s.Arriving+s.OpenSlots == 0 && !s.Unread
 }
 
-// State reads what there is in the store. It is an error where that takes longer than half a minute.
+// State reads the state of the store. Returns an error if that takes longer than half a minute.
 func (s *Store) State(ctx context.Context) (State, error) {
 	var state State
 	var last sql.NullTime

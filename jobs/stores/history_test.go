@@ -21,8 +21,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// play is a random history: in each slot applications enqueue and cancel, each store runs the slot, and rows are moved out of stores by movers
-// of which some are killed.
+// play is a random history: in each slot applications enqueue and cancel, each store runs the slot,
+// and rows are moved out of stores by movers of which some are killed.
 type play struct {
 	*world
 	clock *replay.Clock
@@ -224,7 +224,8 @@ func (p *play) settled(runners map[string]*slots.Runner, from string) {
 	}
 }
 
-// createSchedules makes schedules of which each has an instant in each slot, and some a window in which it is put off.
+// createSchedules makes schedules of which each has an instant in each slot, and some a window in
+// which it is put off.
 func (p *play) createSchedules(n int) {
 	p.t.Helper()
 	a := p.store("a")

@@ -11,44 +11,50 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Margin is how long before its slot a row is still moved: one that is nearer is left to the runs of its store. A batch is in the other store within a
-// second or two, so it is there in time, and nobody who opens a slot waits for a move.
+// Margin is how long before its slot a row can still be moved. Rows nearer to their slot are left
+// to the runs of their store. A batch arrives within a second or two, so it is in time, and no run
+// waits for a move.
 const Margin = time.Minute
 
-// maxPasses bounds how often Move looks for rows that were changed while it read them, or came after it had passed.
+// maxPasses bounds how often Move searches for rows that came, or were changed, while it read.
 const maxPasses = 10
 
-// Move says what is to be moved. Only From must be set.
+// Move selects what to move. Only From must be set.
 type Move struct {
 	From string
-	// To are the stores that rows go to: each to the one that ranks highest for its key, see ByKey. Default: where ByKey puts them. That is out
-	// of a store that is being drained, and out of another one only what belongs to a store that was added.
+	// To are the stores that rows may go to: each row to the one with the highest rank for its key,
+	// see ByKey. By default, rows go where ByKey puts them. That empties a store that is being
+	// drained. From another store it moves only the keys of an added store.
 	To []string
-	// Field is the field of the payload that is the key of a row, where applications choose by a tenant, say: its text. Rows without it stay. Default: the
-	// entity_key is. Of a schedule it is always the id.
+	// Field is the field of the payload whose text is the key of a row, if applications choose by a
+	// tenant, say. Rows without it stay. Defaults to the entity_key. The key of a schedule is
+	// always its id.
 	Field string
-	// By is who moves, for traces.
+	// By is the actor, for timelines.
 	By string
 }
 
-// Moved is what was moved. Whatever the error, it is so.
+// Moved counts what was moved. It is correct beside an error, too.
 type Moved struct {
-	Finished  int64               // rows that an earlier move had left on their way
+	Finished  int64               // rows that an interrupted move had left on their way
 	Rows      int64               // rows that were given to other stores
 	Schedules int64               // and recurring schedules
 	Replaced  int64               // of all these, rows whose key waited in the other store already: they are in its history
-	Cancelled int64               // and rows that somebody cancelled on their way, likewise
+	Cancelled int64               // of all these, rows that were cancelled on their way: they are in its history, too
 	To        map[string]int64    // rows and schedules, by store
-	Paused    map[string][]string // jobs that were paused in a store, since they are in the source
-	Keyless   int64               // rows that stay for want of the field
-	Left      int64               // rows that wait in the source, counted up to Counted: their slots have begun or are about to, or they belong there; -1: the source could not be asked
+	Paused    map[string][]string // jobs that were paused in a store, because they are paused in the source
+	Keyless   int64               // rows that stay because they lack the field
+	Left      int64               // rows that wait in the source, up to Counted: their slots are near, or they belong there; -1: unknown
 
 	changed int
 }
 
-// Move moves rows and schedules from one store to others while runs and applications go on, and first finishes what an earlier move has left. It returns
-// when no row is left to be moved, or what went wrong; repeat it then: each row is in one place, and none is lost. A store that does not answer
-// holds up none of the others. Who moves from the same store at the same time ends with an error, and the last who began goes on.
+// Move moves rows and schedules from one store to others while runs and applications go on. It
+// first finishes an earlier move that was interrupted. It returns when no row is left to be moved,
+// or an error; repeat it then. Each row is in one place, and none is lost.
+//
+// A store that does not answer delays no other store. Of two concurrent moves from one store, the
+// later one goes on, and the other returns an error.
 func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 	m := &mover{set: s, what: what, failed: map[string]bool{}, token: newNumber()}
 	m.moved.To, m.moved.Paused, m.moved.Left = map[string]int64{}, map[string][]string{}, -1
@@ -84,18 +90,19 @@ func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 // mover is one Move.
 type mover struct {
 	set    *Set
-	stores []*Store // as they are now
+	stores []*Store // in their current state
 	what   Move
 	token  int64
 	source *Store
-	among  []*Store           // that rows go to; the source, where its own rows stay
-	copies map[*Store][]int64 // batches that were there before this move, by store
-	failed map[string]bool    // stores that nothing more is moved to, by name
-	errs   []error            // of these
+	among  []*Store           // targets of rows; includes the source if its own rows stay
+	copies map[*Store][]int64 // batches that existed before this move, by store
+	failed map[string]bool    // names of stores that get nothing more
+	errs   []error            // their errors
 	moved  Moved
 }
 
-// begin finds the stores, gives those a number that have none, and takes the place of who moves from the source.
+// begin finds the stores, gives an id to those without, and takes over from another move from the
+// source.
 func (m *mover) begin(ctx context.Context) (err error) {
 	if m.source, err = named(m.stores, m.what.From); err != nil {
 		return err
@@ -125,7 +132,7 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	}
 	for _, store := range slices.Concat(m.among, []*Store{m.source}) {
 		if store.Err != nil {
-			continue // it is of no matter unless a row goes there
+			continue // it matters only if a row goes there
 		}
 		if err := m.identify(ctx, store); err != nil {
 			return err
@@ -137,8 +144,8 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	return m.source.send(ctx, m.what.By, pgsql.StoreClaim, []any{m.token}, skip)
 }
 
-// identify gives a store an id where it has none. Two of the same id are a store that is listed twice, or a copy: what is noted of rows on their
-// way would be of either.
+// identify gives a store without an id a new one. Two stores with the same id are one store listed
+// twice, or a copy: notes of rows on their way would not tell them apart.
 func (m *mover) identify(ctx context.Context, store *Store) error {
 	if store.id == "" {
 		if err := store.send(ctx, m.what.By, pgsql.StoreIdentify, []any{rand.Text()}, skip); err != nil {
@@ -168,13 +175,13 @@ func (m *mover) byID(id string) *Store {
 	return nil
 }
 
-// fails leaves a store out from now on.
+// fails excludes a store from the rest of the move.
 func (m *mover) fails(store *Store, err error) {
 	m.failed[store.Name] = true
 	m.errs = append(m.errs, err)
 }
 
-// clock is the parameter by which statements learn of a replayed clock.
+// clock returns the parameter that tells statements of a replayed clock.
 func (m *mover) clock() any {
 	if m.set.cfg.Now == nil {
 		return nil
@@ -182,7 +189,7 @@ func (m *mover) clock() any {
 	return m.set.cfg.Now()
 }
 
-// rows moves what waits, page by page.
+// rows moves the waiting rows, page by page.
 func (m *mover) rows(ctx context.Context) error {
 	from := firstAfter(m.source.Client.FromNow(Margin))
 	for {
@@ -197,7 +204,7 @@ func (m *mover) rows(ctx context.Context) error {
 	}
 }
 
-// schedules moves the recurring schedules, but for those whose row is near its slot.
+// schedules moves the recurring schedules, except those whose row is near its slot.
 func (m *mover) schedules(ctx context.Context) error {
 	near := m.source.Client.FromNow(Margin)
 	for last := ""; ; {
@@ -243,7 +250,7 @@ func (m *mover) page(ctx context.Context, page []item) error {
 	return nil
 }
 
-// movable tells whether rows can be moved to a store.
+// movable returns an error if rows cannot be moved to a store.
 func (m *mover) movable(target *Store) error {
 	if target.Err != nil {
 		return &Error{target.Name, target.Err}

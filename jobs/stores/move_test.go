@@ -21,7 +21,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// everything is a row with a value in each column, as JSON, but for its number and what a move adds to its trace.
+// everything is a row with a value in each column, as JSON, but for its number and what a move adds
+// to its trace.
 const everything = `
 	select to_jsonb(f) - 'id' || jsonb_build_object('trace', (
 		select jsonb_agg(value) from unnest(string_to_array(f.trace, chr(10))) as line, prescient.trace_value(line) as value

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// batchRows, batchBytes and batchSlots bound what is read, and moved, at once. Each slot is a lock, of which a server has some thousands for
-	// everybody.
+	// batchRows, batchBytes and batchSlots bound a page of a move. Each slot is a lock, and all
+	// sessions of a server share some thousands of locks.
 	batchRows  = 5000
 	batchBytes = 8 << 20
 	batchSlots = 500
 )
 
-// item is what is moved: a row of future_job, or a schedule with its row, if it waits. Rows are JSON; empty: there is none.
+// item is a row of future_job, or a schedule with its row if that waits. Rows are JSON; empty:
+// there is none.
 type item struct {
-	key     string // that chooses a store; empty: the row has none
+	key     string // chooses a store; empty: the row has none
 	slot    time.Time
 	job, id int64
 	version string // of the row; empty: there is no row
@@ -29,14 +30,14 @@ type item struct {
 	paused  bool   // its job
 	data    string
 
-	schedule, scheduleVersion string // its id; empty: it is none
+	schedule, scheduleVersion string // its id; empty: it is not a schedule
 	definition, dropped       string
 }
 
 func (i item) size() int { return len(i.data) + len(i.definition) }
 
-// rowsAfter returns the next rows after one, in the order of the slot index. field is that of the payload that is the key; empty: the
-// entity's key is.
+// rowsAfter returns the next rows after one, in the order of the slot index. field names the field
+// of the payload with the key; empty: the key is the entity's.
 func (s *Store) rowsAfter(ctx context.Context, after item, field string) ([]item, error) {
 	args := []any{after.slot, after.job, after.id, batchRows, sql.NullString{String: field, Valid: field != ""}}
 	return s.items(ctx, pgsql.StoreRows, args, func(row *sql.Rows, i *item) error {
@@ -44,7 +45,7 @@ func (s *Store) rowsAfter(ctx context.Context, after item, field string) ([]item
 	})
 }
 
-// firstAfter is where rowsAfter begins for slots after an instant.
+// firstAfter returns the item at which rowsAfter begins for slots after an instant.
 func firstAfter(at time.Time) item { return item{slot: at, job: math.MaxInt64, id: math.MaxInt64} }
 
 // schedulesAfter returns the next schedules after one, in the order of their ids.
@@ -59,10 +60,11 @@ func (s *Store) schedulesAfter(ctx context.Context, id string) ([]item, error) {
 	})
 }
 
-// scheduleJob is the job of the rows of schedules; package schedule is not linked for that.
+// scheduleJob is the job of the rows of schedules. A constant of its own avoids linking package
+// schedule.
 const scheduleJob = "schedule"
 
-// items reads a page, which goes beyond the bounds by one item at the most.
+// items reads a page. The last item may exceed the bounds.
 func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, i *item) error) (list []item, err error) {
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		list = nil

@@ -12,7 +12,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// An application chooses stores, enqueues and cancels with the least of rights, and an operator moves.
+// An application chooses stores, enqueues and cancels with the least of rights, and an operator
+// moves.
 func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
 	t.Parallel()

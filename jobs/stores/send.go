@@ -9,17 +9,19 @@ import (
 )
 
 const (
-	// lockTimeout is that of each message. It gives way to transactions of applications before the server ends one of them for a deadlock.
+	// lockTimeout is the lock_timeout of each message. The message gives way to transactions of
+	// applications before the server ends one of them for a deadlock.
 	lockTimeout = 300 * time.Millisecond
-	// patience is how long a message is repeated for which somebody holds a lock.
+	// patience is how long a message that meets a lock is repeated.
 	patience = 20 * time.Second
 )
 
-// monotonic is for measuring.
+// monotonic measures durations.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// send sends a statement as a transaction of its own, in one message, so that a process that stops holds nothing up; again while somebody
-// holds a lock that it needs. actor is who asks for it, for traces.
+// send sends a statement as a transaction of its own, in one message, so that a process that stops
+// holds no locks. It repeats the message while another session holds a lock. actor is recorded in
+// timelines.
 func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
 	var m pgsql.Message
 	m.Add("select set_config('prescient_trace.actor', $1, true)", []any{actor}, skip)

@@ -18,30 +18,32 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Store is one schema of one database. Name must be set, and DB, or Err where it could not be opened. A Store that a Set returns is not changed any more.
+// Store is one schema of one database. Name must be set, and DB, or Err if it could not be opened.
+// A Store that a Set returns never changes.
 type Store struct {
-	// Name tells it from the others, and decides which keys it gets: with another name it gets others.
+	// Name identifies the store, and decides which keys it gets: a new name means other keys.
 	Name string
 	// DB is the database, a *sql.DB or a *sqlx.DB. The application opens and closes it.
 	DB pgsql.Pool
-	// Schema holds the tables. Default "prescient".
+	// Schema holds the tables. Defaults to "prescient".
 	Schema string
 
-	// Client enqueues, cancels and moves in transactions of DB. Made by New and Refresh; nil: the store has not answered yet.
+	// Client enqueues, cancels and moves in transactions of DB. New and Refresh set it. nil: the
+	// store has not answered yet.
 	Client *jobs.Client
-	// DrainingSince is since when rows are to be put into other stores, in UTC; zero: the store is not being drained. As New, or the last Refresh
-	// to which it has answered, has read it. DrainingBy is who said so.
+	// DrainingSince is when the store was marked by Drain, in UTC; zero: it is not being drained.
+	// DrainingBy is the actor. Both are as New, or the last successful Refresh, has read them.
 	DrainingSince time.Time
 	DrainingBy    string
-	// Err is why it did not answer the last time; nil: it did.
+	// Err is the error of the last question to the store; nil: it answered.
 	Err error
 
 	id      string // empty: it has none yet
 	version int    // of the schema
-	asked   int64  // in which refresh
+	asked   int64  // number of the refresh
 }
 
-// usable returns the store where it has ever answered.
+// usable returns the store if it has ever answered.
 func (s *Store) usable() (*Store, error) {
 	if s.Client == nil {
 		return nil, &Error{s.Name, s.Err}
@@ -49,7 +51,7 @@ func (s *Store) usable() (*Store, error) {
 	return s, nil
 }
 
-// Error is what is wrong with one store of a Set.
+// Error is the error of one store of a Set.
 type Error struct {
 	Store string // its name
 	Err   error
@@ -61,18 +63,18 @@ func (e *Error) Error() string { return fmt.Sprintf("store %s: %v", e.Store, e.E
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Set is the stores of an application. It is safe for concurrent use.
+// Set holds the stores of an application. It is safe for concurrent use.
 type Set struct {
 	cfg  jobs.Config
 	list atomic.Pointer[[]*Store]
 
 	refreshes atomic.Int64
-	mu        sync.Mutex // of who changes list
+	mu        sync.Mutex // guards changes of list
 }
 
-// New returns the set of some stores, whose Clients have cfg, but for the schema. It asks each of them; one that does not answer, or has no schema of
-// this version, is warned of, and is asked again by Refresh: ByKey would choose wrongly without it. Where none answers, that
-// is the error.
+// New returns the set of some stores. Their Clients use cfg, except its schema. New asks each
+// store. If a store does not answer, or lacks a schema of this version, New logs a warning and
+// Refresh asks again: ByKey would choose wrongly without it. Returns an error if no store answers.
 func New(ctx context.Context, list []Store, cfg jobs.Config) (*Set, error) {
 	s := &Set{cfg: cfg}
 	var stores []*Store
@@ -108,11 +110,12 @@ func (s *Set) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// All yields the stores in the order in which New was given them, also those that do not answer.
+// All yields the stores in the order in which New got them, also those that do not answer.
 func (s *Set) All() iter.Seq[*Store] { return slices.Values(*s.list.Load()) }
 
-// Refresh asks each store anew whether it is being drained; call it every minute or so. It returns the errors of those that do not answer, for 10
-// seconds at the most: of them stays what was known. Where ctx is cancelled, that is no answer of theirs.
+// Refresh asks each store again whether it is being drained. Call it every minute or so. It waits
+// at most 10 seconds, and returns the errors of stores that do not answer; their state stays as it
+// was. If ctx is cancelled, the state of all stores stays.
 func (s *Set) Refresh(ctx context.Context) error {
 	after := s.refresh(ctx)
 	var errs []error
@@ -124,7 +127,8 @@ func (s *Set) Refresh(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// refresh returns the stores as they have answered to this call. An answer to a later one is the newer one, though it may come first.
+// refresh returns the stores as they have answered to this call. The answer to a later call wins,
+// even if it comes first.
 func (s *Set) refresh(ctx context.Context) []*Store {
 	nth := s.refreshes.Add(1)
 	before := *s.list.Load()
@@ -149,7 +153,7 @@ func (s *Set) refresh(ctx context.Context) []*Store {
 	return answers
 }
 
-// ask returns a store as it is now.
+// ask returns a store with its current state.
 func (s *Set) ask(ctx context.Context, store Store) *Store {
 	if pgsql.Sqlx(store.DB) == nil {
 		return &store
@@ -168,13 +172,14 @@ func (s *Set) ask(ctx context.Context, store Store) *Store {
 	return &store
 }
 
-// askTimeout is what a store gets to say how it is, and stateTimeout what is in it: somebody may have locked its tables.
+// askTimeout bounds a question for a store's settings, stateTimeout one for its content. Another
+// session may have locked its tables.
 const (
 	askTimeout   = 10 * time.Second
 	stateTimeout = 30 * time.Second
 )
 
-// within calls fn, and says of its error that there was no answer where it took longer.
+// within calls fn with a timeout, and explains the error if the time ran out.
 func within(ctx context.Context, most time.Duration, fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("it has not answered for %s", most))
 	defer cancel()
@@ -185,7 +190,7 @@ func within(ctx context.Context, most time.Duration, fn func(ctx context.Context
 	return err
 }
 
-// read reads which store it is, and whether it is being drained.
+// read reads the id of the store, and whether it is being drained.
 func (s *Store) read(ctx context.Context) error {
 	var id, by string
 	var since sql.NullTime

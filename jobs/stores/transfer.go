@@ -15,8 +15,9 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// transfer takes a batch from the source to a target, by the messages that sql/functions/give_rows.sql describes, and counts it. Where it is cut short, whoever
-// moves rows next finishes it.
+// transfer moves a batch from the source to a target, by the messages that
+// sql/functions/give_rows.sql describes, and counts it. If it is interrupted, the next move
+// finishes it.
 func (m *mover) transfer(ctx context.Context, target *Store, items []item) error {
 	batch := newNumber()
 	if err := m.receive(ctx, target, batch, items); err != nil {
@@ -24,7 +25,7 @@ func (m *mover) transfer(ctx context.Context, target *Store, items []item) error
 	}
 	given, err := m.give(ctx, target, batch, items)
 	if err != nil {
-		if pgsql.HasState(err, otherMover) { // it is never given
+		if pgsql.HasState(err, otherMover) { // the source never gives it
 			_ = m.settle(ctx, target, note{batch: batch})
 		}
 		return &sourceError{err}
@@ -44,22 +45,22 @@ func (m *mover) transfer(ctx context.Context, target *Store, items []item) error
 	return nil
 }
 
-// sourceError is one of the source, without which nothing more can be moved.
+// sourceError is an error of the source. The move cannot go on after it.
 type sourceError struct{ error }
 
 func (e *sourceError) Unwrap() error { return e.error }
 
-// otherMover is the state of the error of who moves rows while somebody else has begun to.
+// otherMover is the SQLSTATE that a move gets when another move has taken over.
 const otherMover = "PS003"
 
-// newNumber makes a number that nobody else has.
+// newNumber returns a random number that no other move has.
 func newNumber() int64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
 }
 
-// receive has the target write copies of the items, which nobody runs.
+// receive makes the target write copies of the items, which no run touches.
 func (m *mover) receive(ctx context.Context, target *Store, batch int64, items []item) error {
 	var names, rows, definitions, drops pq.StringArray
 	for _, i := range items {
@@ -75,7 +76,7 @@ func (m *mover) receive(ctx context.Context, target *Store, batch int64, items [
 	})
 }
 
-// pausedJobs are the jobs of items that are paused.
+// pausedJobs returns the paused jobs of items.
 func pausedJobs(items []item) pq.StringArray {
 	names := pq.StringArray{}
 	for _, i := range items {
@@ -87,7 +88,8 @@ func pausedJobs(items []item) pq.StringArray {
 	return slices.Compact(names)
 }
 
-// give has the source delete the items that are as they were, and returns which, by their numbers from 1 on.
+// give makes the source delete the items that have not changed. It returns which, by their numbers
+// from 1 on.
 func (m *mover) give(ctx context.Context, target *Store, batch int64, items []item) (given pq.Int64Array, err error) {
 	var slots, versions, schedules, scheduleVersions pq.StringArray
 	var numbers, ids pq.Int64Array
@@ -102,7 +104,7 @@ func (m *mover) give(ctx context.Context, target *Store, batch int64, items []it
 	return given, err
 }
 
-// timestamp is an instant as the database reads it.
+// timestamp is the layout of an instant for the database.
 const timestamp = "2006-01-02T15:04:05.999999Z07:00"
 
 // note is a batch that the source has given.
@@ -112,7 +114,7 @@ type note struct {
 	given                  pq.Int64Array
 }
 
-// settle has the target let the rows wait that were given, and then the source forget the batch.
+// settle makes the given rows wait in the target, and then makes the source forget the batch.
 func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 	given := n.given
 	if given == nil {
@@ -138,14 +140,15 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 	return nil
 }
 
-// left is a note of an earlier move.
+// left is a note of an interrupted move.
 type left struct {
 	note
 	target string
 }
 
-// finish settles what an earlier move has left: the batches that the source has given, and the copies of what it has not. Stores that do not
-// answer are left to a later one. Each message of it may come late, when somebody else has taken over.
+// finish settles interrupted moves: batches that the source has given, and copies of rows that it
+// has kept. It leaves stores that do not answer to a later move. Each message may arrive late,
+// after another move has taken over.
 func (m *mover) finish(ctx context.Context) error {
 	var all []left
 	err := m.source.send(ctx, m.what.By, pgsql.StoreNotes, nil, func(row *sql.Rows) error {
@@ -187,7 +190,7 @@ func (m *mover) finish(ctx context.Context) error {
 	return nil
 }
 
-// unreachable is the error of rows on their way to a store that has not told which it is.
+// unreachable returns the error of rows on their way to a store whose id is unknown.
 func (m *mover) unreachable(l left) error {
 	if target, err := named(m.stores, l.targetName); err == nil && target.Err != nil {
 		return fmt.Errorf("%s on the way to store %s: repeat when it answers: %w", spoken.Count(len(l.given), "row is", "rows are"), target.Name, target.Err)
@@ -196,13 +199,13 @@ func (m *mover) unreachable(l left) error {
 		spoken.Count(len(l.given), "row is", "rows are"), l.targetName)
 }
 
-// findCopies lists the batches of which there are copies before this move may take rows away. Who wrote them can give none of them once it may, and
-// of who comes after that there are none here.
+// findCopies lists the batches with copies that existed before this move could take rows. Their
+// movers can no longer give any of them, and later movers have none here yet.
 func (m *mover) findCopies(ctx context.Context) error {
 	m.copies = map[*Store][]int64{}
 	for _, store := range m.stores {
 		if store == m.source || store.Err != nil {
-			continue // of one that is down a later move drops them
+			continue // a later move drops the copies of a store that is down
 		}
 		err := store.send(ctx, m.what.By, pgsql.StoreBatches, []any{m.source.id}, func(row *sql.Rows) error {
 			var batch int64

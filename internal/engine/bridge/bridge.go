@@ -37,12 +37,12 @@ type Definition[Job, Result any, Misfire ~string] struct {
 	Misfire     Misfire
 	SLA         time.Duration // 0: none
 	Priority    int
-	DB          *sqlx.DB // of the transactions of its checks; nil: the runner's
+	DB          *sqlx.DB // for the transactions of its checks; nil: the runner's
 
 	function Function[Job, Result]
 }
 
-// Function is how the function of a job is called.
+// Function says how to call the function of a job.
 type Function[Job, Result any] struct {
 	Call    func(ctx context.Context, tx *sqlx.Tx, rows []Job) ([]Result, error)
 	InTx    bool // it writes through a transaction
@@ -78,7 +78,7 @@ func (d *Definition[Job, Result, Misfire]) Call(ctx context.Context, tx *sqlx.Tx
 // StartSpan is engine.StartSpan without the registry.
 type StartSpan func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr))
 
-// Set holds the jobs of a registry by name, and what begins its spans, or nil.
+// Set holds the jobs of a registry by name, and the function that begins its spans, or nil.
 type Set[Job, Result any, Misfire ~string] struct {
 	Jobs  map[string]*Definition[Job, Result, Misfire]
 	Start StartSpan
@@ -93,7 +93,7 @@ type Client struct {
 	Clock func() any
 	// ValidateDue returns a jobs.FieldError for an instant that no check can be moved to.
 	ValidateDue func(at time.Time) error
-	// ValidateName returns a jobs.FieldError for what cannot be the name of a job.
+	// ValidateName returns a jobs.FieldError for a text that cannot be the name of a job.
 	ValidateName func(job string) error
 }
 
