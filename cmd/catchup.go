@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -134,7 +135,7 @@ func printCaught(a *App, view caughtView) error {
 		if len(view.Slots) == 0 {
 			return nil
 		}
-		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED", optional("YIELDED"), optional("TOOK")}
+		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED", layout.Droppable("YIELDED"), layout.Droppable("TOOK")}
 		return printTable(a, view.Slots, header, func(s caughtSlot) table.Row {
 			if s.Result == nil {
 				return table.Row{s.Slot, s.was(), "", "", "", "", "", "", ""}

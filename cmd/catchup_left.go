@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -80,6 +81,6 @@ func printDryRun(a *App, view caughtView) error {
 
 func printSlotsLeft(a *App, list []caughtSlot) error {
 	return printTable(a, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
-		return table.Row{s.Slot, s.was(), orMore(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
+		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
 	})
 }

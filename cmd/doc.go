@@ -16,6 +16,6 @@
 // and the way to the database.
 //
 // stdout is data, a table for people or JSON for programs, which docs/json.md describes; stderr is the log. What a terminal
-// shows is as wide as it is (table.go, help.go), and a pipe gets everything. The exit codes are in exit.go, and in
+// shows is as wide as it is (cmd/internal/layout, help.go), and a pipe gets everything. The exit codes are in exit.go, and in
 // the help of the root.
 package cmd

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -199,9 +200,9 @@ func printEvents(a *App, page []outbox.Stored) error {
 			lines[i] = line
 			continue
 		}
-		lines[i] = fmt.Sprint(s.Position, "  ", cell(s.Time), "  ", cell(s.ID), "  ", cell(string(s.Data)))
+		lines[i] = fmt.Sprint(s.Position, "  ", layout.Cell(s.Time), "  ", layout.Cell(s.ID), "  ", layout.Cell(string(s.Data)))
 		if width := a.width(); width > 0 {
-			lines[i] = cut(lines[i], width)
+			lines[i] = layout.Cut(lines[i], width)
 		}
 	}
 	if len(lines) == 0 {

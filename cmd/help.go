@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 )
 
 // readableWidth is how wide text may be that is read line by line.
@@ -76,18 +76,18 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 // help prints the page of a command, as wide as the terminal: how it is used, examples, and then what it does. Exit codes
 // come last.
 func (a *App) help(c *cobra.Command, _ []string) {
-	width := min(cmp.Or(a.width(), narrow), readableWidth)
+	width := min(cmp.Or(a.width(), layout.Narrow), readableWidth)
 	long, codes := strings.CutSuffix(c.Long, codesHelp)
 	long = strings.TrimSpace(strings.TrimPrefix(long, c.Short+"."))
 	var b strings.Builder
-	b.WriteString(fill(c.Short+".", width) + "\n\n")
+	b.WriteString(layout.Fill(c.Short+".", width) + "\n\n")
 	usage(&b, c, width)
 	if long != "" {
-		b.WriteString(fill(long, width) + "\n\n")
+		b.WriteString(layout.Fill(long, width) + "\n\n")
 	}
 	usageOfFlags(&b, c, width)
 	if codes {
-		b.WriteString("\n" + fill(codesHelp, width) + "\n")
+		b.WriteString("\n" + layout.Fill(codesHelp, width) + "\n")
 	}
 	_, a.unhelped = io.WriteString(a.Out, b.String())
 }
@@ -117,10 +117,10 @@ func usageOfFlags(b *strings.Builder, c *cobra.Command, width int) {
 	}
 	root := c.Root().CommandPath()
 	if c.HasAvailableSubCommands() {
-		b.WriteString(fill(fmt.Sprintf("%q tells about a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
+		b.WriteString(layout.Fill(fmt.Sprintf("%q tells about a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
 	}
 	if c.Name() != flagsTopic {
-		b.WriteString(fill(fmt.Sprintf("%q tells about the flags that every command has.", root+" help "+flagsTopic), width) + "\n")
+		b.WriteString(layout.Fill(fmt.Sprintf("%q tells about the flags that every command has.", root+" help "+flagsTopic), width) + "\n")
 	}
 }
 
@@ -135,7 +135,7 @@ func list(b *strings.Builder, title string, commands []*cobra.Command, chosen fu
 			b.WriteString(title + ":\n")
 			begun = true
 		}
-		b.WriteString(fill(fmt.Sprintf("  %-*s  %s", c.NamePadding(), c.Name(), c.Short), width) + "\n")
+		b.WriteString(layout.Fill(fmt.Sprintf("  %-*s  %s", c.NamePadding(), c.Name(), c.Short), width) + "\n")
 	}
 	if begun {
 		b.WriteByte('\n')
@@ -158,45 +158,3 @@ func own(c *cobra.Command) *pflag.FlagSet {
 	c.InheritedFlags().VisitAll(add)
 	return flags
 }
-
-// fill wraps text, whose paragraphs may be in lines of any length. A line that begins with a space is an entry of a
-// list, and goes on below its last column; one without a label is code, and stays as it is.
-func fill(long string, width int) string {
-	var lines []string
-	for paragraph := range strings.SplitSeq(long, "\n\n") {
-		if len(lines) > 0 {
-			lines = append(lines, "")
-		}
-		lines = append(lines, entries(paragraph, width)...)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// entries wraps the lines of a paragraph: those that belong together as one.
-func entries(paragraph string, width int) (lines []string) {
-	var label, words string
-	flush := func() {
-		indent := text.StringWidth(label)
-		switch {
-		case label != "" && strings.TrimSpace(label) == "": // as it stands: code
-			lines = append(lines, label+words)
-		case label+words != "":
-			lines = append(lines, label+strings.ReplaceAll(wrap(words, width-indent), "\n", "\n"+strings.Repeat(" ", indent)))
-		}
-	}
-	for line := range strings.SplitSeq(strings.ReplaceAll(paragraph, "\t", "    "), "\n") {
-		begin := entry.FindString(line)
-		indent := strings.TrimSpace(begin) == "" && strings.TrimSpace(label) != "" && len(begin) == text.StringWidth(label)
-		if indent || begin == "" && label == "" {
-			words += " " + strings.TrimSpace(line)
-			continue
-		}
-		flush()
-		label, words = begin, strings.TrimPrefix(line, begin)
-	}
-	flush()
-	return lines
-}
-
-// entry is what an entry of a list begins with: its indent, and its label with what separates that from the text.
-var entry = regexp.MustCompile(`^ +(?:\S+(?: \S+)* {2,})?`)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -28,7 +29,7 @@ func every(c *cobra.Command, yield func(c *cobra.Command)) {
 func checkWidth(t *testing.T, page string) {
 	t.Helper()
 	for line := range strings.Lines(page) {
-		if n := text.StringWidth(strings.TrimRight(line, "\n")); n > narrow {
+		if n := text.StringWidth(strings.TrimRight(line, "\n")); n > layout.Narrow {
 			t.Errorf("%d columns wide: %s", n, line)
 		}
 	}
@@ -196,34 +197,6 @@ func checkFlag(t *testing.T, f *pflag.Flag) {
 	}
 	if _, ok := f.Value.(interface{ Words() []string }); ok && !strings.Contains(usage, " or ") {
 		t.Errorf("--%s: %q does not name its words", f.Name, usage)
-	}
-}
-
-func TestHelpWrapsTextAndLeavesCode(t *testing.T) {
-	t.Parallel()
-	const long = `Some words that go on
-over lines.
-
-  first   of a list whose text goes on
-          and on, and on
-  second  short
-  third is longer  than that
-
-  - id: code stays as it is however wide
-      misfire: latest`
-	want := `Some words that go on over
-lines.
-
-  first   of a list whose text
-          goes on and on, and
-          on
-  second  short
-  third is longer  than that
-
-  - id: code stays as it is however wide
-      misfire: latest`
-	if got := fill(long, 30); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -78,7 +79,7 @@ func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.F
 
 func waitingTable(a *App, list []view.Check) error {
 	header := table.Row{
-		"NEXT CHECK", "STATE", "JOB", optional("ENTITY"), "KEY", optional("ITEM"), optional("CHECKS"), optional("ERRORS"), "LAST ERROR",
+		"NEXT CHECK", "STATE", "JOB", layout.Droppable("ENTITY"), "KEY", layout.Droppable("ITEM"), layout.Droppable("CHECKS"), layout.Droppable("ERRORS"), "LAST ERROR",
 	}
 	return printTable(a, list, header, func(v view.Check) table.Row {
 		return table.Row{

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
@@ -66,8 +67,8 @@ func printEnded(a *App, list []admin.HistoryRow) error {
 
 func endedTable(a *App, list []view.Ended) error {
 	header := table.Row{
-		"FINISHED AT", "OUTCOME", optional("SLOT"), "JOB", optional("ENTITY"), "KEY", optional("ITEM"), optional("CHECKS"),
-		optional("ERRORS"), optional("LATENESS"), optional("DURATION"), "LAST ERROR",
+		"FINISHED AT", "OUTCOME", layout.Droppable("SLOT"), "JOB", layout.Droppable("ENTITY"), "KEY", layout.Droppable("ITEM"), layout.Droppable("CHECKS"),
+		layout.Droppable("ERRORS"), layout.Droppable("LATENESS"), layout.Droppable("DURATION"), "LAST ERROR",
 	}
 	return printTable(a, list, header, func(v view.Ended) table.Row {
 		return table.Row{
@@ -116,7 +117,7 @@ func jobsStats(ctx context.Context, a *App, o *jobsStatsOptions) error {
 			return err
 		}
 		header := table.Row{
-			"JOB", "OUTCOME", "COUNT", "LATE", optional("LATENESS P50"), "LATENESS P99", optional("DURATION P50"), optional("DURATION P99"),
+			"JOB", "OUTCOME", "COUNT", "LATE", layout.Droppable("LATENESS P50"), "LATENESS P99", layout.Droppable("DURATION P50"), layout.Droppable("DURATION P99"),
 		}
 		return printList(a, view.NewStats(list), header, func(v view.Stats) table.Row {
 			return table.Row{

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -67,8 +68,8 @@ func listRegistered(ctx context.Context, a *App) error {
 		views = append(views, newDefinitionView(d, cmp.Or(from[d.Name], "go")))
 	}
 	header := table.Row{
-		"NAME", "MAX CHECKS", "TIMEOUT", optional("HORIZON"), "RETRY", optional("DEADLINE"), "SLA", optional("WITHIN"), optional("CONCURRENCY"),
-		optional("MISFIRE"), optional("FROM"), optional("OPTIONS"),
+		"NAME", "MAX CHECKS", "TIMEOUT", layout.Droppable("HORIZON"), "RETRY", layout.Droppable("DEADLINE"), "SLA", layout.Droppable("WITHIN"), layout.Droppable("CONCURRENCY"),
+		layout.Droppable("MISFIRE"), layout.Droppable("FROM"), layout.Droppable("OPTIONS"),
 	}
 	return printList(a, views, header, func(v definitionView) table.Row {
 		return table.Row{

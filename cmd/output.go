@@ -1,18 +1,16 @@
 package cmd
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
+	"os"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/internal/plain"
-	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 const (
@@ -71,36 +69,26 @@ func (a *App) lines(text ...string) error {
 func (a *App) sentence(text string) error {
 	text = strings.Map(plain.Printable, text)
 	if width := a.width(); width > 0 {
-		text = wrap(text, width)
+		text = layout.Wrap(text, width)
 	}
 	return a.lines(text)
 }
 
-// cell is a value as a table shows it: in one line, and never empty, so that columns can be counted.
-func cell(v any) any {
-	switch v := v.(type) {
-	case time.Time:
-		if v.IsZero() {
-			return "-"
-		}
-		return v.UTC().Format(time.RFC3339)
-	case *time.Time:
-		if v == nil {
-			return "-"
-		}
-		return cell(*v)
-	case duration.Text:
-		return spoken.Duration(time.Duration(v))
-	case string:
-		return cmp.Or(strings.Map(plain.Printable, v), "-")
+// width is how many columns the terminal has that shows stdout. It is 0 for a pipe or a file: whatever reads it gets
+// every column, and all of a text.
+func (a *App) width() int {
+	file, ok := a.Out.(*os.File)
+	if !ok || !isTerminal(file) {
+		return 0
 	}
-	return v
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width == 0 {
+		return layout.Narrow
+	}
+	return width
 }
 
-// orMore is a count that went no further than most, which is a whole number of thousands.
-func orMore(n, most int64) any {
-	if n < most {
-		return n
-	}
-	return fmt.Sprintf("%d,000 or more", most/1000)
+// table prints a borderless table as wide as the terminal. Rows without a header are pairs of a label and a value.
+func (a *App) table(header table.Row, rows ...table.Row) error {
+	return a.lines(layout.Table(a.width(), header, rows...))
 }

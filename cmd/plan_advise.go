@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -150,7 +151,7 @@ func printAdvice(a *App, told advisedView, list []advise.Advice) error {
 		})
 	}
 	header := table.Row{
-		"JOB", optional("CLASS"), optional("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY", optional("90 % BY"), "CHECKS A ROW", optional("DELAY"),
+		"JOB", layout.Droppable("CLASS"), layout.Droppable("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY", layout.Droppable("90 % BY"), "CHECKS A ROW", layout.Droppable("DELAY"),
 	}
 	if err := a.table(header, rows...); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -114,7 +115,7 @@ func (a *App) printBars(f forecast.Forecast) error {
 	if len(rows) == 0 {
 		return a.sentence(fmt.Sprintf("nothing is due from %s to %s", f.From.Format(time.RFC3339), f.To.Format(time.RFC3339)))
 	}
-	header := table.Row{"SLOT", "ROWS", optional("WAITING"), "TAKES", "", optional("JOBS")}
+	header := table.Row{"SLOT", "ROWS", layout.Droppable("WAITING"), "TAKES", "", layout.Droppable("JOBS")}
 	return errors.Join(a.table(header, rows...), a.lines(""), a.sentence(fmt.Sprintf(
 		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.", len(rows), len(f.Slots), f.Runners, f.Workers, spoken.Count(f.Learned, "slot", "slots"))))
 }

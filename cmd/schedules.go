@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
@@ -80,7 +81,7 @@ func listSchedules(ctx context.Context, a *App, o schedulesListOptions) error {
 		for i, v := range list {
 			views[i] = httpapi.NewView(v)
 		}
-		header := table.Row{"ID", "STATE", "LAST", "NEXT", "CRONTAB", optional("TIMEZONE"), optional("VERSION"), optional("DROPPED"), "LAST ERROR"}
+		header := table.Row{"ID", "STATE", "LAST", "NEXT", "CRONTAB", layout.Droppable("TIMEZONE"), layout.Droppable("VERSION"), layout.Droppable("DROPPED"), "LAST ERROR"}
 		err = printList(a, views, header, func(v httpapi.View) table.Row {
 			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -57,8 +58,8 @@ func listSlots(ctx context.Context, a *App, o *slotsListOptions) error {
 			views = append(views, view.NewSlot(run))
 		}
 		header := table.Row{
-			"SLOT", "STATE", optional("KIND"), "PLANNED", "CHECKED", "FINISHED", optional("RESCHEDULED"), "FAILED",
-			optional("TAKE-OVERS"), optional("FINISHED AT"),
+			"SLOT", "STATE", layout.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED",
+			layout.Droppable("TAKE-OVERS"), layout.Droppable("FINISHED AT"),
 		}
 		return printList(a, views, header, func(v view.Slot) table.Row {
 			return table.Row{
@@ -155,12 +156,12 @@ func printSlot(a *App, v view.SlotDetail) error {
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
 		if err == nil && len(v.Claims) > 0 {
-			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{optional("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimRow))
+			err = errors.Join(a.lines(""), printTable(a, v.Claims, table.Row{layout.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, claimRow))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}
 			err = errors.Join(a.lines(""), printTable(a, v.Waiting, header, func(w view.Waiting) table.Row {
-				return table.Row{w.JobExec, orMore(w.Waiting, slots.MostWaiting), w.Marked(string(w.State))}
+				return table.Row{w.JobExec, layout.AtLeast(w.Waiting, slots.MostWaiting), w.Marked(string(w.State))}
 			}))
 		}
 		if n := gone(v); n > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -81,7 +82,7 @@ func printTrouble(a *App, v view.Status) error {
 			empty = append(empty, table.Row{t.Slot, stateWord(t.State), t.Waiting, ""})
 		}
 		for _, job := range t.Jobs {
-			lines = append(lines, table.Row{t.Slot, stateWord(t.State), orMore(job.Waiting, slots.MostOverdue), job.Marked(job.JobExec)})
+			lines = append(lines, table.Row{t.Slot, stateWord(t.State), layout.AtLeast(job.Waiting, slots.MostOverdue), job.Marked(job.JobExec)})
 		}
 	}
 	if lines = append(lines, empty...); len(lines) == 0 {

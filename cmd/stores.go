@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -129,12 +130,12 @@ func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
 		}
 	}
 	err := a.print(list, func() error {
-		header := table.Row{"STORE", optional("DATABASE"), "STATE", "WAITING", "SCHEDULES", optional("LEAVING"), optional("ARRIVING"), "LAST SLOT"}
+		header := table.Row{"STORE", layout.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", layout.Droppable("LEAVING"), layout.Droppable("ARRIVING"), "LAST SLOT"}
 		err := printTable(a, list, header, func(v storeState) table.Row {
 			if v.Error != "" { // what is in it nobody knows
 				return table.Row{v.Name, where(v.Database), v.State, "", "", "", "", v.LastSlot}
 			}
-			return table.Row{v.Name, where(v.Database), v.State, orMore(v.Waiting, stores.Counted), orMore(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot}
+			return table.Row{v.Name, where(v.Database), v.State, layout.AtLeast(v.Waiting, stores.Counted), layout.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot}
 		})
 		for _, text := range left {
 			err = errors.Join(err, a.lines(""), a.sentence(text))

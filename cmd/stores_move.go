@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/jobs/stores"
 )
 
@@ -120,7 +121,7 @@ func printMoved(a *App, v movedView) error {
 		}
 	}
 	if v.Left != nil {
-		rows = append(rows, table.Row{"left in " + v.Store, orMore(*v.Left, stores.Counted)})
+		rows = append(rows, table.Row{"left in " + v.Store, layout.AtLeast(*v.Left, stores.Counted)})
 	}
 	err := a.table(nil, rows...)
 	for _, to := range v.To {

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs"
@@ -100,7 +101,7 @@ func story(events []admin.TimelineEntry, now time.Time, self string, width int) 
 		at += "  "
 		sentence := strings.Map(plain.Printable, view.Sentence(e, now, self))
 		if width > 0 {
-			sentence = strings.ReplaceAll(wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
+			sentence = strings.ReplaceAll(layout.Wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
 		}
 		lines = append(lines, at+sentence)
 	}

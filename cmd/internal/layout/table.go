@@ -1,48 +1,29 @@
-package cmd
+// Package layout fits tables and text into the width of a terminal.
+package layout
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"golang.org/x/term"
 )
 
-// optional heads a column that is left out where a terminal is too narrow: the rightmost one first.
-type optional string
+// Droppable is the header of a column that a table leaves out if the terminal is too narrow, the rightmost one first.
+type Droppable string
 
 const (
-	// narrow is how wide a page is where no terminal says so.
-	narrow = 80
+	// Narrow is the width of a page if no terminal says another.
+	Narrow = 80
 	// gap is how far apart columns are.
 	gap = 2
 	// legible is how much of a text is worth leaving out columns for.
 	legible = 24
 )
 
-// width is how many columns the terminal has that shows stdout. It is 0 for a pipe or a file: whatever reads it gets
-// every column, and all of a text.
-func (a *App) width() int {
-	file, ok := a.Out.(*os.File)
-	if !ok || !isTerminal(file) {
-		return 0
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil || width == 0 {
-		return narrow
-	}
-	return width
-}
-
-// table prints a borderless table as wide as the terminal. Rows without a header are pairs of a label and a value.
-func (a *App) table(header table.Row, rows ...table.Row) error {
-	return a.lines(render(a.width(), header, rows...))
-}
-
-// render returns a table of a width; 0: as wide as it is.
-func render(width int, header table.Row, rows ...table.Row) string {
+// Table returns a borderless table of a width. With width 0 it is as wide as its content. Rows without a header are pairs of a
+// label and a value.
+func Table(width int, header table.Row, rows ...table.Row) string {
 	t := table.NewWriter()
 	t.SetStyle(table.Style{
 		Name: "plain",
@@ -54,7 +35,7 @@ func render(width int, header table.Row, rows ...table.Row) string {
 	switch {
 	case width == 0:
 	case header == nil:
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: max(width-columns[0].width-gap, legible), WidthMaxEnforcer: wrap}})
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: max(width-columns[0].width-gap, legible), WidthMaxEnforcer: Wrap}})
 	default:
 		left = fit(columns, width)
 		t.SetColumnConfigs(configs(columns))
@@ -64,12 +45,12 @@ func render(width int, header table.Row, rows ...table.Row) string {
 	}
 	for _, row := range rows {
 		for i := range row {
-			row[i] = cell(row[i])
+			row[i] = Cell(row[i])
 		}
 		t.AppendRow(row)
 	}
 	if left != "" {
-		left = "\n" + wrap("(left out: "+left+"; a wider terminal, a pipe and --output json have them)", width)
+		left = "\n" + Wrap("(left out: "+left+"; a wider terminal, a pipe and --output json have them)", width)
 	}
 	return t.Render() + left
 }
@@ -86,7 +67,7 @@ type column struct {
 func measure(header table.Row, rows []table.Row) []column {
 	columns := make([]column, len(header))
 	for i, head := range header {
-		_, may := head.(optional)
+		_, may := head.(Droppable)
 		columns[i] = column{name: fmt.Sprint(head), width: text.StringWidth(fmt.Sprint(head)), optional: may}
 	}
 	for _, row := range rows {
@@ -97,7 +78,7 @@ func measure(header table.Row, rows []table.Row) []column {
 			c := &columns[i]
 			_, is := value.(string)
 			c.text = c.text || is
-			c.width = max(c.width, text.StringWidth(fmt.Sprint(cell(value))))
+			c.width = max(c.width, text.StringWidth(fmt.Sprint(Cell(value))))
 		}
 	}
 	return columns
@@ -146,16 +127,16 @@ func total(columns []column, shown int) int {
 func configs(columns []column) []table.ColumnConfig {
 	list := make([]table.ColumnConfig, len(columns))
 	for i, c := range columns {
-		list[i] = table.ColumnConfig{Number: i + 1, Hidden: c.hidden, WidthMax: c.width, WidthMaxEnforcer: cut}
+		list[i] = table.ColumnConfig{Number: i + 1, Hidden: c.hidden, WidthMax: c.width, WidthMaxEnforcer: Cut}
 	}
 	return list
 }
 
-// cut shortens a text to a width, and shows that it did.
-func cut(long string, width int) string { return text.Snip(long, width, "...") }
+// Cut shortens a text to a width, and shows that it did.
+func Cut(long string, width int) string { return text.Snip(long, width, "...") }
 
-// wrap breaks a text into lines of a width, between words alone.
-func wrap(long string, width int) string {
+// Wrap breaks a text into lines of a width, between words alone.
+func Wrap(long string, width int) string {
 	var b strings.Builder
 	at := 0
 	for word := range strings.FieldsSeq(long) {
