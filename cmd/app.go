@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -114,7 +115,7 @@ func explainUsage(c *cobra.Command, text string) string {
 		unknown := regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for ".*"$`)
 		text = unknown.ReplaceAllString(text, "unexpected argument $1: want nothing more")
 	}
-	text = suggestions.ReplaceAllStringFunc(text, func(list string) string { return didYouMean(strings.Fields(list)[4:]) })
+	text = suggestions.ReplaceAllStringFunc(text, func(list string) string { return cli.DidYouMean(strings.Fields(list)[4:]) })
 	text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
 	text = missing.ReplaceAllStringFunc(text, func(list string) string {
 		return "missing --" + strings.ReplaceAll(missing.FindStringSubmatch(list)[1], `", "`, " and --")
@@ -160,7 +161,7 @@ func (a *App) root() *cobra.Command {
 	help := newHelp(root)
 	root.SetHelpCommand(help)
 	root.SetHelpFunc(a.help)
-	root.SetFlagErrorFunc(suggestFlags)
+	root.SetFlagErrorFunc(cli.SuggestFlags)
 	a.mentions = sync.OnceValue(func() *regexp.Regexp { return mentions(root) })
 	a.prepare(root)
 	a.prepare(help)

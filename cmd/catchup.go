@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
@@ -20,10 +21,10 @@ import (
 
 type catchUpOptions struct {
 	mode         slots.Mode
-	since, until instant
+	since, until cli.Instant
 	job          string
-	limit        count
-	spread       count
+	limit        cli.Count
+	spread       cli.Count
 	dryRun       bool
 }
 
@@ -50,7 +51,7 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
   prescient catch-up
   prescient catch-up --mode defer --spread 4
   prescient catch-up --since 6h --job order.unshipped --limit 10000`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.pinged(c.Context(), func() error {
 				return a.over(c.Context(), func(ctx context.Context, a *App) error { return catchUp(ctx, a, &o) })
@@ -58,12 +59,12 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 		},
 	})))
 	fs := c.Flags()
-	fs.Var(choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
-	sinceVar(fs, &o.since, "since", "first slot to look at")
-	sinceVar(fs, &o.until, "until", "slot to stop before")
+	fs.Var(cli.Choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
+	cli.SinceVar(fs, &o.since, "since", "first slot to look at")
+	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
 	fs.StringVar(&o.job, "job", "", "take the rows of this `JOB` alone")
 	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
-	countVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
+	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
 	config.RunFlags(fs)
 	eventFlags(c)
@@ -112,7 +113,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, bars *bars, o *catchUpOptions) (caughtView, error) {
 	now := runner.Now()
 	caught, err := runner.CatchUp(ctx, slots.CatchUp{
-		Mode: o.mode, Since: o.since.from(now), Until: o.until.from(now),
+		Mode: o.mode, Since: o.since.From(now), Until: o.until.From(now),
 		Job: o.job, Limit: int64(o.limit), Spread: int(o.spread), DryRun: o.dryRun,
 	})
 	bars.close()

@@ -40,7 +40,7 @@ func (a *App) lookAtLeft(ctx context.Context, db *sqlx.DB, view *caughtView, o *
 	if err != nil {
 		return err
 	}
-	status, err := ledger.Status(ctx, o.since.from(ledger.Now()))
+	status, err := ledger.Status(ctx, o.since.From(ledger.Now()))
 	for _, t := range append(status.Trouble, status.Running...) {
 		l := left[t.Slot]
 		if l == nil {

@@ -4,11 +4,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config"
 )
 
 func newConfig(a *App) *cobra.Command {
-	return group("config", "Show the settings", a.withOutput(&cobra.Command{
+	return cli.Group("config", "Show the settings", a.withOutput(&cobra.Command{
 		Use:   "show",
 		Short: "Show every setting, its value and where that comes from",
 		Long: `Show every setting, its value and where that comes from: a flag, else the environment, else the
@@ -16,7 +17,7 @@ configuration file, else the default. Secrets are masked, and so are the path an
 which may be one.`,
 		Example: `  prescient config show
   prescient config show --config /etc/prescient/prescient.yaml --output json`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			return printList(a, a.config.Entries, table.Row{"KEY", "VALUE", "ORIGIN"}, func(e config.Entry) table.Row {
 				return table.Row{e.Key, e.Value, e.Origin}

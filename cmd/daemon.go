@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -48,7 +49,7 @@ Under systemd, with Type=notify, it tells when it is ready and how it is, and ke
 		Example: `  prescient daemon
   prescient daemon --listen localhost:8080 --log-format json
   curl -fsS localhost:8080/healthz`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), a) },
 	})
 	config.RunFlags(c.Flags())

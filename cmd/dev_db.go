@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
 func newDevDB(a *App) *cobra.Command {
-	c := group("dev-db", "Start, stop and find the private PostgreSQL, and tell a story on it",
+	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and tell a story on it",
 		a.withOutput(devDBCommand(a, "start", "Start the private PostgreSQL, making it at the first time", a.start)),
 		a.withOutput(devDBCommand(a, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
 			return s.Stop(ctx)
@@ -24,7 +25,7 @@ start it themselves; it runs on until "dev-db stop" or a reboot. Only this user,
 // devDBCommand acts on the server and shows its status.
 func devDBCommand(a *App, name, short string, act func(context.Context, *embedded.Server) error) *cobra.Command {
 	return &cobra.Command{
-		Use: name, Short: short, Example: "  prescient dev-db " + name, Args: exactly(),
+		Use: name, Short: short, Example: "  prescient dev-db " + name, Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			server, err := embedded.Open(embedded.Config{})
 			if err != nil {
@@ -53,7 +54,7 @@ func newDevDBURL(a *App) *cobra.Command {
 		Use: "url", Short: "Print the URL of the private PostgreSQL, and nothing else",
 		Example: `  psql "$(prescient dev-db url)"
   psql "$(prescient dev-db url --superuser)" -c "create role reports"`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			server, err := embedded.Open(embedded.Config{})
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/demo"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/slots/replay"
 )
 
@@ -22,7 +23,7 @@ func newDemo(a *App) *cobra.Command {
 an outage, and catch-up repairs it. It is the real engine in virtual time, in a schema of its own that is dropped at the
 end; nothing else in the database is touched. It always tells the same story.`,
 		Example: "  prescient dev-db demo",
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a) },
 	}
 }

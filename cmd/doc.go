@@ -11,9 +11,9 @@
 //
 //	import _ "github.com/prescient-go/prescient/jobs/event/kafka"
 //
-// Every command is an options struct, a constructor that reads it from arguments and flags, and a function that does
-// the work; one file holds the commands of a group. What they share is App: the streams, the configuration, the log
-// and the way to the database.
+// Every command is an options struct, a constructor that reads it from arguments and flags (cmd/internal/cli), and a
+// function that does the work; one file holds the commands of a group. What they share is App: the streams, the
+// configuration, the log and the way to the database.
 //
 // stdout is data, a table for people or JSON for programs, which docs/json.md describes; stderr is the log. What a terminal
 // shows is as wide as it is (cmd/internal/layout, help.go), and a pipe gets everything. The exit codes are in exit.go, and in

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/doctor"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -39,7 +40,7 @@ query of sql_jobs is run: the server only says whether it understands it, and wh
 This command, like every other, says who holds a lock that it has waited for, some seconds long.`,
 		Example: `  prescient doctor
   prescient doctor --output json | jq -r '.findings[].do'`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := a.checkNames(a.registry); err != nil {
 				return err

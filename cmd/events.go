@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -20,7 +21,7 @@ import (
 )
 
 func newEvents(a *App) *cobra.Command {
-	return group("events", "Read the events in the outbox, and say how far they have been read",
+	return cli.Group("events", "Read the events in the outbox, and say how far they have been read",
 		newEventsTail(a), newEventsAck(a), newEventsForget(a), newEventsConsumers(a), newEventsPrune(a))
 }
 
@@ -53,9 +54,9 @@ func (p *position) Set(text string) (err error) {
 type eventsTailOptions struct {
 	after    position
 	consumer string
-	limit    count
+	limit    cli.Count
 	follow   bool
-	newest   count // begin with the newest that many; 0: after what after and consumer say
+	newest   cli.Count // begin with the newest that many; 0: after what after and consumer say
 }
 
 func newEventsTail(a *App) *cobra.Command {
@@ -75,7 +76,7 @@ Where events were removed that --after or --consumer has not read yet, it fails 
 		Example: `  prescient events tail --follow
   prescient events tail --consumer billing --limit 500 --output json
   prescient events tail --after 7311-42`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("after") && !c.Flags().Changed("consumer") {
 				o.newest = o.limit
@@ -89,7 +90,7 @@ Where events were removed that --after or --consumer has not read yet, it fails 
 	fs := c.Flags()
 	fs.Var(&o.after, "after", "begin after this one")
 	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
-	countVar(fs, &o.limit, "limit", 100, "print at most N events; with --follow no limit unless it is given")
+	cli.CountVar(fs, &o.limit, "limit", 100, "print at most N events; with --follow no limit unless it is given")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.MarkFlagsMutuallyExclusive("after", "consumer")
 	return c
@@ -228,7 +229,7 @@ func newEventsAck(a *App) *cobra.Command {
 It only goes forward. The first ack makes the consumer known. From then on "events prune" removes nothing that the
 consumer has not acknowledged, until "events forget", or unless --unread is given.`,
 		Example: `  prescient events ack billing 7311-42`,
-		Args:    exactly("CONSUMER", "POSITION"),
+		Args:    cli.Exactly("CONSUMER", "POSITION"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var upTo position
 			if err := upTo.Set(args[1]); err != nil {
@@ -250,7 +251,7 @@ func newEventsForget(a *App) *cobra.Command {
 		Use:     "forget CONSUMER",
 		Short:   "Forget a consumer, whose events then need not be kept",
 		Example: `  prescient events forget billing`,
-		Args:    exactly("CONSUMER"),
+		Args:    cli.Exactly("CONSUMER"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withOutbox(c.Context(), func(box *outbox.Outbox, _ time.Time) error {
 				if err := box.Forget(c.Context(), args[0]); err != nil {
@@ -267,7 +268,7 @@ func newEventsConsumers(a *App) *cobra.Command {
 		Use:     "consumers",
 		Short:   "List who reads the outbox, and how far they are",
 		Example: `  prescient events consumers`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withOutbox(c.Context(), func(box *outbox.Outbox, _ time.Time) error {
 				list, err := box.Consumers(c.Context())

@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 )
@@ -28,7 +29,7 @@ no consumer, nobody has said what he needs, and --keep alone decides.`,
 		Example: `  prescient events prune
   prescient events prune --keep 7d
   prescient events prune --keep 90d --unread`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.unread && o.keep <= 0 {
 				return usagef("--unread deletes what nobody has read: say with --keep how long that is kept, such as --keep 90d")

@@ -3,7 +3,9 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -54,6 +56,14 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // usagef is the error of a bad argument.
 func usagef(format string, args ...any) error {
 	return &ExitError{Code: Usage, Err: fmt.Errorf(format, args...)}
+}
+
+// inOrder returns an error of usage if --since and --until are given, and at now the span ends before it has begun.
+func inOrder(now time.Time, since, until cli.Instant) error {
+	if since.Given() && until.Given() && !until.From(now).After(since.From(now)) {
+		return usagef("--until %s is at or before --since %s", &until, &since)
+	}
+	return nil
 }
 
 func codeOf(err error) Code {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -26,7 +27,7 @@ import (
 const usualConfig = "/etc/prescient/prescient.yaml"
 
 func newInstall(a *App) *cobra.Command {
-	return group("install", "Print or install what starts this binary: cron, systemd, Kubernetes; manual pages and completion",
+	return cli.Group("install", "Print or install what starts this binary: cron, systemd, Kubernetes; manual pages and completion",
 		newCrontab(a), newSystemd(a), newKubernetes(a), newMan(a), newCompletion(a))
 }
 

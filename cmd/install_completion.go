@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 )
 
 // shells is the shells that a script of completion can be written for.
@@ -21,7 +23,7 @@ the package bash-completion.`,
   prescient install completion zsh > "${fpath[1]}/_` + a.Name + `"
   prescient install completion fish > ~/.config/fish/completions/` + a.Name + `.fish`,
 		Annotations: map[string]string{needsNoConfig: ""},
-		Args:        exactly("SHELL"),
+		Args:        cli.Exactly("SHELL"),
 		RunE:        func(c *cobra.Command, args []string) error { return writeCompletion(c.Root(), a.Out, args[0]) },
 	}
 }
@@ -44,5 +46,5 @@ func writeCompletion(root *cobra.Command, w io.Writer, shell string) error {
 		_, err := io.WriteString(w, strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
 		return err
 	}
-	return usagef("unknown shell %q: want %s", shell, orList(shells))
+	return usagef("unknown shell %q: want %s", shell, cli.OrList(shells))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/plain"
 )
 
@@ -52,7 +53,7 @@ do not begin with a minute are for the daemon.`,
 		Example: `  prescient install crontab --apply
   prescient install crontab --user orders --write /etc/cron.d/` + a.Name + `
   prescient install crontab --width 15m --timezone Europe/Berlin`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(c.Flags().Changed("mailto")); err != nil {
 				return err

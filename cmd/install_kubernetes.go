@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 )
@@ -44,7 +45,7 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
   prescient install kubernetes --image example.com/` + a.Name + `:1 \
     --helm --write chart
   helm install ` + install.KubernetesName(a.Name) + ` ./chart`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printKubernetes(c.Context(), a, &o) },
 	})
 	o.flags(a, c)
@@ -54,9 +55,9 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 	fs.StringVar(&o.Secret, "secret", "", "`NAME` of the Secret with the configuration; default: the name of the objects")
 	fs.IntSliceVar(&o.ports, "port", nil, "another TCP `PORT` that the checks connect to")
 	o.Replicas = 2
-	countVar(fs, (*count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
+	cli.CountVar(fs, (*cli.Count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
 	o.Shards = 1
-	countVar(fs, (*count)(&o.Shards), "shards", 1, "number of shards that the stores are divided into, each with pods of its own")
+	cli.CountVar(fs, (*cli.Count)(&o.Shards), "shards", 1, "number of shards that the stores are divided into, each with pods of its own")
 	fs.BoolVar(&o.Daemon, "daemon", false, "run daemons instead of a Job for each slot")
 	fs.BoolVar(&o.helm, "helm", false, "print the files of a Helm chart")
 	_ = c.MarkFlagRequired("image")

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 )
 
 // cronZone is the zone of a name; of this machine's clock where there is none, whatever TZ says: cron does not know.
@@ -62,7 +63,7 @@ The configuration file that this command has read is handed to the service by sy
 
   prescient install systemd --daemon --write /etc/systemd/system
   systemctl daemon-reload && systemctl enable --now ` + a.Name + `-daemon`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return printSystemd(c.Context(), a, &o) },
 	})
 	o.flags(a, c)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 )
 
 func newMan(a *App) *cobra.Command {
@@ -19,7 +21,7 @@ its path. Pages that are there already are written anew. With SOURCE_DATE_EPOCH 
 		Example: `  prescient install man /usr/local/share/man/man1
   man ` + a.Name + `-catch-up`,
 		Annotations: map[string]string{needsNoConfig: ""},
-		Args:        exactly("DIR"),
+		Args:        cli.Exactly("DIR"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
@@ -15,7 +16,7 @@ import (
 )
 
 func newJobs(a *App) *cobra.Command {
-	return group("jobs", "Read, add and change checks that wait, and read what ended",
+	return cli.Group("jobs", "Read, add and change checks that wait, and read what ended",
 		newJobsList(a), newJobsHistory(a), newJobsStats(a), newJobsRegistered(a),
 		newJobsAdd(a), newJobsCancel(a), newJobsReschedule(a), newJobsRetry(a),
 		newJobsPause(a), newJobsResume(a), newJobsPrune(a))
@@ -23,8 +24,8 @@ func newJobs(a *App) *cobra.Command {
 
 type jobsListOptions struct {
 	filter       admin.Filter
-	since, until instant
-	limit        count
+	since, until cli.Instant
+	limit        cli.Count
 }
 
 func newJobsList(a *App) *cobra.Command {
@@ -35,15 +36,15 @@ func newJobsList(a *App) *cobra.Command {
 		Example: `  prescient jobs list --job order.unshipped
   prescient jobs list --entity order --key 42
   prescient jobs list --until 2026-03-02 --output json | jq '.[].entity_key'`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return listJobs(c.Context(), a, &o) },
 	})
 	c.Flags().StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
 	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
-	sinceVar(c.Flags(), &o.since, "since", "first slot")
-	sinceVar(c.Flags(), &o.until, "until", "slot to stop before")
-	countVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
+	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
+	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
 	return c
 }
 
@@ -52,7 +53,7 @@ func listJobs(ctx context.Context, a *App, o *jobsListOptions) error {
 		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
-		o.filter.From, o.filter.To, o.filter.Limit = o.since.from(now), o.until.from(now), int(o.limit)
+		o.filter.From, o.filter.To, o.filter.Limit = o.since.From(now), o.until.From(now), int(o.limit)
 		list, err := admin.New(c).List(ctx, db, o.filter)
 		if err != nil {
 			return err

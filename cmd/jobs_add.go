@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
@@ -23,7 +24,7 @@ import (
 
 type jobsAddOptions struct {
 	key        jobs.Key
-	when       when
+	when       cli.When
 	within     time.Duration
 	payload    string
 	group      string
@@ -54,14 +55,14 @@ recorded.`,
   prescient jobs add report.daily customer 7 --at 2026-03-02 --within 8h
   prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back \
     --max-wait 24h`,
-		Args: exactly("JOB", "ENTITY", "KEY"),
+		Args: cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
 			return addJob(c.Context(), a, &o)
 		},
 	})
 	fs := c.Flags()
-	o.when.flags(c)
+	o.when.Flags(c)
 	c.MarkFlagsOneRequired("at", "in")
 	duration.Var(fs, &o.within, "within", 0, "how long after the instant any slot will do; 0: the first slot at or after it")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value for the check; - reads it from stdin")
@@ -69,7 +70,7 @@ recorded.`,
 	fs.StringVar(&o.group, "group", "", "`KEY` of the group; default: the entity is its own")
 	fs.BoolVar(&o.anonymous, "anonymous", false, "without a key: nothing can find, cancel or move it")
 	o.onConflict = "keep"
-	fs.Var(choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
+	fs.Var(cli.Choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
 		"for a key that waits already: keep, replace, push-back or error")
 	duration.Var(fs, &o.maxWait, "max-wait", 0, "how far from the first check push-back may go; 0: no limit")
 	return c
@@ -93,7 +94,7 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	}
 	job.Payload = payload
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		job.CheckAt = o.when.from(now)
+		job.CheckAt = o.when.From(now)
 		var added jobs.EnqueueResult
 		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
 			added, err = c.Enqueue(ctx, tx, job, conflict(o))

@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -48,7 +49,7 @@ ones too, but never those of schedules. It first says how many these are, and ch
 			case 2:
 				return errors.New("missing argument: want JOB ENTITY KEY, or JOB and --entity")
 			}
-			return exactly("JOB", "ENTITY", "KEY")(nil, args)
+			return cli.Exactly("JOB", "ENTITY", "KEY")(nil, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 3 {
@@ -169,7 +170,7 @@ func cancelMany(ctx context.Context, a *App, o jobsCancelOptions) error {
 
 type jobsRescheduleOptions struct {
 	key      jobs.Key
-	when     when
+	when     cli.When
 	pushBack bool
 	maxWait  time.Duration
 }
@@ -181,13 +182,13 @@ func newJobsReschedule(a *App) *cobra.Command {
 		Short: "Move a waiting check to another slot",
 		Example: `  prescient jobs reschedule order.unshipped order 42 --at 2026-03-02
   prescient jobs reschedule chat.idle chat 7 --in 1h --push-back --max-wait 24h`,
-		Args: exactly("JOB", "ENTITY", "KEY"),
+		Args: cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
 			return rescheduleJob(c.Context(), a, &o)
 		},
 	})
-	o.when.flags(c)
+	o.when.Flags(c)
 	c.MarkFlagsOneRequired("at", "in")
 	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item")
 	c.Flags().BoolVar(&o.pushBack, "push-back", false, "only ever later")
@@ -207,9 +208,9 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 		var found bool
 		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
 			if o.pushBack {
-				slot, found, err = c.PushBack(ctx, tx, o.key, o.when.from(now), o.maxWait)
+				slot, found, err = c.PushBack(ctx, tx, o.key, o.when.From(now), o.maxWait)
 			} else {
-				slot, found, err = c.Reschedule(ctx, tx, o.key, o.when.from(now))
+				slot, found, err = c.Reschedule(ctx, tx, o.key, o.when.From(now))
 			}
 			return err
 		})
@@ -232,9 +233,9 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 
 type jobsRetryOptions struct {
 	filter admin.RetryFilter
-	since  instant
-	limit  count
-	when   when
+	since  cli.Instant
+	limit  cli.Count
+	when   cli.When
 	all    bool
 }
 
@@ -249,17 +250,17 @@ they belong to schedules, see schedules resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity order --key 42
   prescient jobs retry --all --limit 100000 --in 1h`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return retryJobs(c.Context(), a, &o) },
 	})
 	fs := c.Flags()
 	fs.StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
 	fs.StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
 	fs.StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
-	sinceVar(fs, &o.since, "since", "only what failed since")
+	cli.SinceVar(fs, &o.since, "since", "only what failed since")
 	fs.BoolVar(&o.all, "all", false, "whatever failed")
-	countVar(fs, &o.limit, "limit", 1000, "number of checks at the most")
-	o.when.flags(c)
+	cli.CountVar(fs, &o.limit, "limit", 1000, "number of checks at the most")
+	o.when.Flags(c)
 	c.MarkFlagsOneRequired("job", "entity", "key", "since", "all")
 	return c
 }
@@ -269,10 +270,10 @@ func retryJobs(ctx context.Context, a *App, o *jobsRetryOptions) error {
 		return a.errOfFailedSchedule(o.filter.EntityKey)
 	}
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		o.filter.Since, o.filter.Limit = o.since.from(now), int(o.limit)
+		o.filter.Since, o.filter.Limit = o.since.From(now), int(o.limit)
 		var retried, waiting int64
 		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			retried, waiting, err = admin.New(c).Retry(ctx, tx, o.filter, o.when.from(now))
+			retried, waiting, err = admin.New(c).Retry(ctx, tx, o.filter, o.when.From(now))
 			return err
 		})
 		if err == nil && retried+waiting == 0 && o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName {

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
@@ -17,8 +18,8 @@ import (
 
 type jobsHistoryOptions struct {
 	filter       admin.HistoryFilter
-	since, until instant
-	limit        count
+	since, until cli.Instant
+	limit        cli.Count
 }
 
 func newJobsHistory(a *App) *cobra.Command {
@@ -30,16 +31,16 @@ func newJobsHistory(a *App) *cobra.Command {
   prescient jobs history --entity order --key 42
   prescient jobs history --job order.unshipped --output json |
     jq '.[].last_error'`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return listEnded(c.Context(), a, &o) },
 	})
 	c.Flags().StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
 	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
-	c.Flags().Var(choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+orList(jobs.Outcomes))
-	sinceVar(c.Flags(), &o.since, "since", "only what ended since")
-	sinceVar(c.Flags(), &o.until, "until", "only what ended before")
-	countVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
+	c.Flags().Var(cli.Choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+cli.OrList(jobs.Outcomes))
+	cli.SinceVar(c.Flags(), &o.since, "since", "only what ended since")
+	cli.SinceVar(c.Flags(), &o.until, "until", "only what ended before")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
 	return c
 }
 
@@ -48,7 +49,7 @@ func listEnded(ctx context.Context, a *App, o *jobsHistoryOptions) error {
 		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
-		o.filter.From, o.filter.To, o.filter.Limit = o.since.from(now), o.until.from(now), int(o.limit)
+		o.filter.From, o.filter.To, o.filter.Limit = o.since.From(now), o.until.From(now), int(o.limit)
 		list, err := admin.New(c).History(ctx, db, o.filter)
 		if err != nil {
 			return err
@@ -88,7 +89,7 @@ func ofCheck(o jobs.Outcome, d duration.Text) any {
 }
 
 type jobsStatsOptions struct {
-	since, until instant
+	since, until cli.Instant
 }
 
 func newJobsStats(a *App) *cobra.Command {
@@ -99,11 +100,11 @@ func newJobsStats(a *App) *cobra.Command {
 		Long: `Count ended checks by job and outcome, with the lateness and the run time of their last check. LATE are those
 whose last check began later after its slot than the SLA of the job.`,
 		Example: `  prescient jobs stats --since 7d`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return jobsStats(c.Context(), a, &o) },
 	})
-	sinceVar(c.Flags(), &o.since, "since", "only what ended since")
-	sinceVar(c.Flags(), &o.until, "until", "only what ended before")
+	cli.SinceVar(c.Flags(), &o.since, "since", "only what ended since")
+	cli.SinceVar(c.Flags(), &o.until, "until", "only what ended before")
 	return c
 }
 
@@ -112,7 +113,7 @@ func jobsStats(ctx context.Context, a *App, o *jobsStatsOptions) error {
 		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
-		list, err := admin.New(c).Stats(ctx, db, o.since.from(now), o.until.from(now))
+		list, err := admin.New(c).Stats(ctx, db, o.since.From(now), o.until.From(now))
 		if err != nil {
 			return err
 		}

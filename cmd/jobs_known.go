@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -63,8 +64,8 @@ func (a *App) meant(job string, names []string) string {
 	others := append(slices.Clone(names), a.jobNames()...)
 	others = slices.DeleteFunc(others, func(name string) bool { return name == job })
 	slices.Sort(others)
-	if near := nearest(job, slices.Compact(others)); len(near) > 0 {
-		return didYouMean(near)
+	if near := cli.Nearest(job, slices.Compact(others)); len(near) > 0 {
+		return cli.DidYouMean(near)
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -24,7 +25,7 @@ func newJobsPause(a *App) *cobra.Command {
 without them. A run that is under way claims no more of them; what it has claimed is finished. Checks can still be added,
 moved and cancelled. "status" shows what is paused, and does not count it as trouble.`,
 		Example: `  prescient jobs pause order.unshipped`,
-		Args:    exactly("JOB"),
+		Args:    cli.Exactly("JOB"),
 		RunE:    func(c *cobra.Command, args []string) error { return pauseJob(c.Context(), a, args[0]) },
 	})
 }
@@ -61,7 +62,7 @@ func newJobsResume(a *App) *cobra.Command {
 		Long: `End the pause of a job. Checks whose slots have passed meanwhile are overdue from now on: catch-up takes them, and
 the misfire policy of the job says how.`,
 		Example: `  prescient jobs resume order.unshipped && prescient catch-up`,
-		Args:    exactly("JOB"),
+		Args:    cli.Exactly("JOB"),
 		RunE:    func(c *cobra.Command, args []string) error { return resumeJob(c.Context(), a, args[0]) },
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -30,7 +31,7 @@ operators did (table action). Nothing that was missed is forgotten. The numbers 
 It waits for nobody: while a dump or a long query reads history, it gives up after a few seconds, with nothing dropped.`,
 		Example: `  prescient jobs prune --keep 90d --dry-run
   prescient jobs prune  # keeps what history.retention says`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("keep") {
 				o.keep = a.Config().History.Retention

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/engine"
@@ -22,7 +23,7 @@ func newJobsRegistered(a *App) *cobra.Command {
 		Use:     "registered",
 		Short:   "List the jobs of this binary and of the settings, and their options; needs no database",
 		Example: `  prescient jobs registered`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return listRegistered(c.Context(), a) },
 	})
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 func newMigrate(a *App) *cobra.Command {
-	return group("migrate", "Create the database schema, and bring it up to date",
+	return cli.Group("migrate", "Create the database schema, and bring it up to date",
 		newMigrateUp(a), newMigrateStatus(a), newMigrateDown(a), newMigratePrint(a), newMigrateRoles(a))
 }
 
@@ -29,7 +30,7 @@ func newMigrateUp(a *App) *cobra.Command {
 change tables, and "functions" replaces the functions by those of this binary. Any number of processes may do so at once. The role must be allowed to create tables. Connect to PostgreSQL itself,
 not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.over(c.Context(), migrateUp, pgsql.Patient()) },
 	}))
 }
@@ -71,7 +72,7 @@ func newMigrateStatus(a *App) *cobra.Command {
 3 when the schema is not that of this binary: older, so that "migrate up" is due, or newer.`,
 		Example: `  prescient migrate status
   prescient migrate status --check`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return migrateStatus(ctx, a, check) }, pgsql.Patient())
 		},
@@ -122,7 +123,7 @@ Without --yes it only says what it would drop.`,
 		Example: `  prescient migrate down        # says what would be dropped
   prescient migrate down --yes  # drops it
   prescient migrate down --yes --roles`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return migrateDown(c.Context(), a, yes, roles) },
 	})
 	c.Flags().BoolVar(&yes, "yes", false, "drop it")
@@ -169,7 +170,7 @@ func newMigratePrint(a *App) *cobra.Command {
 		Use:     "print",
 		Short:   "Print the whole schema as a script for psql; needs no database",
 		Example: `  prescient migrate print --schema checks | psql --single-transaction`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE:    func(*cobra.Command, []string) error { return printSchema(a) },
 	})
 }

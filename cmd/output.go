@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/internal/plain"
 )
@@ -21,7 +22,7 @@ const (
 // withOutput gives a command that prints data its --output.
 func (a *App) withOutput(c *cobra.Command) *cobra.Command {
 	a.output = outputTable
-	c.Flags().VarP(choice(&a.output, outputTable, outputJSON), "output", "o", "`FORMAT` on stdout: table or json")
+	c.Flags().VarP(cli.Choice(&a.output, outputTable, outputJSON), "output", "o", "`FORMAT` on stdout: table or json")
 	return c
 }
 

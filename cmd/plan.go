@@ -1,8 +1,12 @@
 package cmd
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+)
 
 func newPlan(a *App) *cobra.Command {
-	return group("plan", "Look ahead: what the slots to come will bring, and when to look instead",
+	return cli.Group("plan", "Look ahead: what the slots to come will bring, and when to look instead",
 		newForecast(a), newAdvise(a))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
@@ -22,7 +23,7 @@ import (
 
 type adviseOptions struct {
 	job, by string
-	limit   count
+	limit   cli.Count
 }
 
 func newAdvise(a *App) *cobra.Command {
@@ -37,7 +38,7 @@ that found nothing and the one that ended it. DELAY is how long after that the c
 The command changes nothing: return the interval that you choose from the job's function. docs/advise.md has an example.`,
 		Example: `  prescient plan advise
   prescient plan advise --job order.unshipped --by carrier`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.by != "" && o.job == "" {
 				return usagef("--by tells the rows of one job apart: give --job, too")
@@ -47,7 +48,7 @@ The command changes nothing: return the interval that you choose from the job's 
 	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload by which its rows are told apart, such as carrier")
-	countVar(c.Flags(), &o.limit, "limit", advise.DefaultRows, "number of rows of history that are read at the most, the newest")
+	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows, "number of rows of history that are read at the most, the newest")
 	return c
 }
 

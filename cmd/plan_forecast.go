@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -39,7 +40,7 @@ deadline.`,
 		Example: `  prescient plan forecast
   prescient plan forecast --for 7d --what-if runners=4,width=5m
   prescient plan forecast --check`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.ahead == 0 {
 				return usagef("--for 0s: must be positive")
@@ -68,7 +69,7 @@ func (w *whatIf) Type() string { return "PAIRS" }
 func (w *whatIf) Set(text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(pair, "=")
-		var n count
+		var n cli.Count
 		var err error
 		switch name {
 		case "runners":

@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -82,7 +83,7 @@ and "migrate up" keeps them current. It needs CREATEROLE, and whoever made the s
 script for the one who may.`,
 		Example: `  prescient migrate roles
   prescient migrate roles --dry-run | psql shop   # needs no database of its own`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if script && a.many {
 				return a.errManyStores()

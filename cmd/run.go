@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
@@ -18,7 +19,7 @@ import (
 )
 
 type runOptions struct {
-	slot    instant
+	slot    cli.Instant
 	catchUp bool
 }
 
@@ -51,7 +52,7 @@ and an error where rows were given up.`,
 
   prescient run --slot 2026-03-01T13:15:00Z
   prescient run --output json | jq .checked`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.pinged(c.Context(), func() error {
 				return a.over(c.Context(), func(ctx context.Context, a *App) error { return runSlot(ctx, a, o) })
@@ -72,8 +73,8 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 		if err != nil {
 			return err
 		}
-		slot := o.slot.at
-		if !o.slot.given() {
+		slot := o.slot.At
+		if !o.slot.Given() {
 			slot = runner.Due(a.Config().Run.JobName)
 		} else if !runner.Grid().Contains(slot) {
 			return notSlot(runner.Grid(), slot)

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -20,7 +21,7 @@ import (
 )
 
 func newSchedules(a *App) *cobra.Command {
-	return group("schedules", "Read and change recurring schedules",
+	return cli.Group("schedules", "Read and change recurring schedules",
 		newSchedulesCreate(a), newSchedulesList(a), newSchedulesShow(a), newSchedulesUpdate(a), newSchedulesDelete(a),
 		newSchedulesPause(a), newSchedulesResume(a), newSchedulesPreview(a), newSchedulesApply(a),
 		newSchedulesTrigger(a), newSchedulesBackfill(a))
@@ -48,7 +49,7 @@ func (a *App) withSchedules(ctx context.Context, fn func(db *sqlx.DB, s *schedul
 
 type schedulesListOptions struct {
 	filter schedule.Filter
-	limit  count
+	limit  cli.Count
 }
 
 func newSchedulesList(a *App) *cobra.Command {
@@ -59,14 +60,14 @@ func newSchedulesList(a *App) *cobra.Command {
 		Example: `  prescient schedules list --prefix report-
   prescient schedules list --state paused --output json | jq '.[].id'
   prescient schedules list --limit 1000 --after report-4711  # the next page`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return listSchedules(c.Context(), a, o) },
 	})
 	fs := c.Flags()
 	fs.StringVar(&o.filter.Prefix, "prefix", "", "only ids that begin with this `TEXT`")
 	fs.StringVar(&o.filter.After, "after", "", "only ids after this `ID`")
-	fs.Var(choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state", "only those that are active, paused or ended")
-	countVar(fs, &o.limit, "limit", 100, "number of schedules at the most")
+	fs.Var(cli.Choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state", "only those that are active, paused or ended")
+	cli.CountVar(fs, &o.limit, "limit", 100, "number of schedules at the most")
 	return c
 }
 
@@ -97,7 +98,7 @@ func newSchedulesShow(a *App) *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show one schedule",
 		Example: `  prescient schedules show report-42`,
-		Args:    exactly("ID"),
+		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
 				found, err := s.Get(c.Context(), db, args[0])

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -21,7 +22,7 @@ type schedulesApplyOptions struct {
 	file       string
 	dryRun     bool
 	prune      bool
-	maxDeletes count
+	maxDeletes cli.Count
 }
 
 func newSchedulesApply(a *App) *cobra.Command {
@@ -56,14 +57,14 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
   prescient schedules apply -f schedules.yaml
   prescient schedules apply -f all.yaml --prune --max-deletes 500
   generate | prescient schedules apply -f -`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return applySchedules(c.Context(), a, o) },
 	})
 	fs := c.Flags()
 	fs.StringVarP(&o.file, "file", "f", "", "the `FILE`; - reads stdin")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only say what would be done")
 	fs.BoolVar(&o.prune, "prune", false, "delete the schedules that the file does not have")
-	countVar(fs, &o.maxDeletes, "max-deletes", 10, "with --prune, change nothing when more than N schedules would be deleted")
+	cli.CountVar(fs, &o.maxDeletes, "max-deletes", 10, "with --prune, change nothing when more than N schedules would be deleted")
 	_ = c.MarkFlagRequired("file")
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -17,7 +18,7 @@ import (
 // specFlags are the flags that say what a schedule is.
 type specFlags struct {
 	spec               schedule.Spec
-	anchor, start, end instant
+	anchor, start, end cli.Instant
 	payload            string
 	c                  *cobra.Command
 }
@@ -29,13 +30,13 @@ func (f *specFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.StringVar(&f.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
 	duration.Var(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than that; 0: none")
-	fs.Var(choice(&f.spec.DeadlineFrom, schedule.FromInstant, schedule.FromSlot), "deadline-from",
+	fs.Var(cli.Choice(&f.spec.DeadlineFrom, schedule.FromInstant, schedule.FromSlot), "deadline-from",
 		"what the deadline counts from: instant or slot; default: the instant, where slots are a minute wide or less")
 	duration.Var(fs, &f.spec.Spread, "spread", 0, "put the schedule off by a fixed part of that, given by its id")
 	f.spec.Misfire = schedule.All
-	fs.Var(choice(&f.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
+	fs.Var(cli.Choice(&f.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
 	fs.Var(&f.anchor, "anchor", "the first instant of @every; default: --start, or when it is created")
-	f.start.none, f.end.none = true, true
+	f.start.None, f.end.None = true, true
 	fs.Var(&f.start, "start", "no instant is before; none: no bound")
 	fs.Var(&f.end, "end", "no instant is at that or after it; none: no bound")
 	fs.IntVar(&f.spec.MaxRuns, "max-runs", 0, "end it after `N` events; 0: never")
@@ -51,9 +52,9 @@ func (f *specFlags) apply(a *App, spec *schedule.Spec) (err error) {
 		"deadline":      func() { spec.Deadline = f.spec.Deadline },
 		"spread":        func() { spec.Spread = f.spec.Spread },
 		"misfire":       func() { spec.Misfire = f.spec.Misfire },
-		"anchor":        func() { spec.Anchor = f.anchor.at },
-		"start":         func() { spec.Start = f.start.at },
-		"end":           func() { spec.End = f.end.at },
+		"anchor":        func() { spec.Anchor = f.anchor.At },
+		"start":         func() { spec.Start = f.start.At },
+		"end":           func() { spec.End = f.end.At },
 		"max-runs":      func() { spec.MaxRuns = f.spec.MaxRuns },
 		"exclude":       func() { spec.Exclude = slices.DeleteFunc(f.spec.Exclude, func(text string) bool { return text == "" }) },
 		"deadline-from": func() { spec.DeadlineFrom = f.spec.DeadlineFrom },
@@ -78,7 +79,7 @@ func newSchedulesCreate(a *App) *cobra.Command {
   prescient schedules create sale --crontab '@at 1893456000' --deadline 1h
   prescient schedules create lunch --crontab '0 11 * * *' --end 2027-01-01 \
     --exclude sat,sun --exclude 2026-12-24..2026-12-31`,
-		Args: exactly("ID"),
+		Args: cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec := schedule.Spec{ID: args[0], Paused: paused}
 			if err := f.apply(a, &spec); err != nil {
@@ -101,7 +102,7 @@ func newSchedulesCreate(a *App) *cobra.Command {
 
 func newSchedulesUpdate(a *App) *cobra.Command {
 	var f specFlags
-	var version count
+	var version cli.Count
 	c := a.withOutput(&cobra.Command{
 		Use:   "update ID",
 		Short: "Change what the flags name, and nothing else",
@@ -109,7 +110,7 @@ func newSchedulesUpdate(a *App) *cobra.Command {
 exclude starts with the first instant after now; any other change leaves the instant that waits.`,
 		Example: `  prescient schedules update report-42 --crontab '0 10 * * mon-fri'
   prescient schedules update report-42 --payload '{"report": 43}' --version 2`,
-		Args: exactly("ID"),
+		Args: cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return updateSchedule(c.Context(), a, args[0], &f, int(version))
 		},
@@ -140,18 +141,18 @@ func updateSchedule(ctx context.Context, a *App, id string, f *specFlags, versio
 	})
 }
 
-func versionVar(c *cobra.Command, version *count) {
+func versionVar(c *cobra.Command, version *cli.Count) {
 	c.Flags().Var(version, "version", "only when this is its version; default: whatever it is")
 	c.Flags().Lookup("version").DefValue = ""
 }
 
 func newSchedulesDelete(a *App) *cobra.Command {
-	var version count
+	var version cli.Count
 	c := a.withOutput(&cobra.Command{
 		Use:     "delete ID",
 		Short:   "Delete a schedule; nothing of it is published any more",
 		Example: `  prescient schedules delete report-42`,
-		Args:    exactly("ID"),
+		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
 				if err := s.Delete(c.Context(), db, args[0], int(version)); err != nil {
@@ -178,12 +179,12 @@ func newSchedulesResume(a *App) *cobra.Command {
 }
 
 func changeSchedule(a *App, verb, short string, change func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error)) *cobra.Command {
-	var version count
+	var version cli.Count
 	c := a.withOutput(&cobra.Command{
 		Use:     verb + " ID",
 		Short:   short,
 		Example: "  prescient schedules " + verb + " report-42",
-		Args:    exactly("ID"),
+		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withSchedules(c.Context(), func(db *sqlx.DB, s *schedule.Store) error {
 				changed, err := change(s, c.Context(), db, args[0], int(version))

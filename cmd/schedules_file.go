@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -173,11 +174,11 @@ type fileTime time.Time
 
 // UnmarshalText parses an instant.
 func (t *fileTime) UnmarshalText(text []byte) error {
-	var i instant
+	var i cli.Instant
 	if err := i.Set(string(text)); err != nil {
 		return fmt.Errorf("time %q: %w", text, err)
 	}
-	*t = fileTime(i.at)
+	*t = fileTime(i.At)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -20,7 +21,7 @@ import (
 
 type schedulesPreviewOptions struct {
 	spec                 schedule.Spec
-	since, until, anchor instant
+	since, until, anchor cli.Instant
 	width                time.Duration
 }
 
@@ -61,15 +62,15 @@ func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) err
 	if err := inOrder(time.Time{}, o.since, o.until); err != nil {
 		return err
 	}
-	o.spec.Anchor = o.since.at
-	if o.anchor.given() {
-		o.spec.Anchor = o.anchor.at
+	o.spec.Anchor = o.since.At
+	if o.anchor.Given() {
+		o.spec.Anchor = o.anchor.At
 	}
 	g, err := a.previewGrid(ctx, o.width)
 	if err != nil {
 		return err
 	}
-	instants, err := schedule.Preview(o.spec, g, o.since.at, o.until.at)
+	instants, err := schedule.Preview(o.spec, g, o.since.At, o.until.At)
 	if err != nil {
 		return err
 	}

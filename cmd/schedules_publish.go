@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -39,7 +40,7 @@ func newSchedulesTrigger(a *App) *cobra.Command {
 		Long: `Publish an event of a schedule now, to events.destination, whatever its state is. Its next instant stays as it is. The id of the
 event ends in -trigger- and a number, so that nobody takes it for one of an instant.`,
 		Example: `  prescient schedules trigger report-42`,
-		Args:    exactly("ID"),
+		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withPublishing(c.Context(), func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error {
 				e, err := s.Trigger(c.Context(), db, to, args[0])
@@ -62,7 +63,7 @@ type backfilledView struct {
 }
 
 func newSchedulesBackfill(a *App) *cobra.Command {
-	var since, until instant
+	var since, until cli.Instant
 	c := a.withOutput(&cobra.Command{
 		Use:   "backfill ID...",
 		Short: "Publish the instants of schedules that have passed",
@@ -74,12 +75,12 @@ before its anchor, which is when the schedule was created unless it says another
 The outbox has each instant once, beside runs and after a backfill that was killed: what it has is left out. Elsewhere,
 and where the outbox was pruned, events are published again, with the same ids.`,
 		Example: `  prescient schedules backfill report-42 --since 2026-01-01 --until 2026-03-01`,
-		Args:    atLeast("ID"),
+		Args:    cli.AtLeast("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := inOrder(time.Time{}, since, until); err != nil {
 				return err
 			}
-			return backfillSchedules(c.Context(), a, args, since.at, until.at)
+			return backfillSchedules(c.Context(), a, args, since.At, until.At)
 		},
 	})
 	c.Flags().Var(&since, "since", "first instant")

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/serve/api"
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/serve/pages"
@@ -51,7 +52,7 @@ Of several stores / is a page of all, each has its own pages and its API below /
 		Example: `  prescient serve
   prescient serve --listen :8088   # with serve.token or serve.read_token
   curl -fsS localhost:8088/api/v1/overview | jq .findings`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runServer(c.Context(), a) },
 	})
 	config.ServeFlags(c.Flags())

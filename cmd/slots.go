@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
@@ -20,12 +21,12 @@ import (
 )
 
 func newSlots(a *App) *cobra.Command {
-	return group("slots", "Read the ledger of slots, and change their width", newSlotsList(a), newSlotsShow(a), newSlotsSetWidth(a), newSlotsRewind(a))
+	return cli.Group("slots", "Read the ledger of slots, and change their width", newSlotsList(a), newSlotsShow(a), newSlotsSetWidth(a), newSlotsRewind(a))
 }
 
 type slotsListOptions struct {
-	since, until instant
-	limit        count
+	since, until cli.Instant
+	limit        cli.Count
 }
 
 func newSlotsList(a *App) *cobra.Command {
@@ -34,12 +35,12 @@ func newSlotsList(a *App) *cobra.Command {
 		Use:     "list",
 		Short:   "List slots that were opened, the newest first",
 		Example: `  prescient slots list --since 24h --limit 200`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return listSlots(c.Context(), a, &o) },
 	})
-	sinceVar(c.Flags(), &o.since, "since", "first slot")
-	sinceVar(c.Flags(), &o.until, "until", "slot to stop before")
-	countVar(c.Flags(), &o.limit, "limit", 50, "number of slots at the most")
+	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
+	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 50, "number of slots at the most")
 	return c
 }
 
@@ -49,7 +50,7 @@ func listSlots(ctx context.Context, a *App, o *slotsListOptions) error {
 		if err := inOrder(now, o.since, o.until); err != nil {
 			return err
 		}
-		runs, err := l.List(ctx, o.since.from(now), o.until.from(now), int(o.limit))
+		runs, err := l.List(ctx, o.since.From(now), o.until.From(now), int(o.limit))
 		if err != nil {
 			return err
 		}
@@ -79,13 +80,13 @@ more. A job that is not registered in this binary is marked.
 The state of a slot without a ledger row is "missed" when the next slot has begun, and "not opened" before that or
 where the ledger had not begun.`,
 		Example: `  prescient slots show 2026-03-01T13:15:00Z`,
-		Args:    exactly("SLOT"),
+		Args:    cli.Exactly("SLOT"),
 		RunE: func(c *cobra.Command, args []string) error {
-			var slot instant
+			var slot cli.Instant
 			if err := slot.Set(args[0]); err != nil {
 				return usagef("slot %q: %w", args[0], err)
 			}
-			return showSlot(c.Context(), a, slot.at)
+			return showSlot(c.Context(), a, slot.At)
 		},
 	})
 }

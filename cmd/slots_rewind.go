@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -21,7 +22,7 @@ that a runner is at. A ledger that begins beyond the clock begins with the curre
 Schedules that were published or changed then go on with the first instant after now, as by "schedules resume". Events
 that they published ahead of their instants are published again, with the same ids.`,
 		Example: `  prescient slots rewind`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return rewind(c.Context(), a) },
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -22,7 +23,7 @@ earlier one. It is one transaction that holds up everybody who writes checks, so
 3 s and then says whose they are. It is refused while a slot is open or rows are due, those of paused jobs too.
 Change slots.width in the configuration, where it is set, and the crontab along with it.`,
 		Example: `  prescient slots set-width 5m`,
-		Args:    exactly("WIDTH"),
+		Args:    cli.Exactly("WIDTH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			width, err := duration.Parse(args[0])
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -29,7 +30,7 @@ func newSpool(a *App) *cobra.Command {
 		}
 		return spool.Open(spool.Config{Dir: cfg.Spool.Dir, Grid: g, Grace: none(cfg.Run.Grace), Logger: a.log})
 	}
-	c := group("spool", "Run executables from a folder for each slot, without a database", newSpoolAdd(a, open), newSpoolRun(a, open))
+	c := cli.Group("spool", "Run executables from a folder for each slot, without a database", newSpoolAdd(a, open), newSpoolRun(a, open))
 	c.Long = fmt.Sprintf(`Run executables from a folder for each slot, without a database. "spool run" starts those in DIR/2603011315 at
 2026-03-01T13:15:00Z, one after another. The exit status of an executable decides what becomes of it:
 
@@ -47,7 +48,7 @@ output is in DIR/output/2603011315. A check may take %s. A file may have %d chec
 }
 
 func newSpoolAdd(a *App, open func() (*spool.Spool, error)) *cobra.Command {
-	var when when
+	var when cli.When
 	var name string
 	c := a.withOutput(&cobra.Command{
 		Use:   "add FILE",
@@ -56,7 +57,7 @@ func newSpoolAdd(a *App, open func() (*spool.Spool, error)) *cobra.Command {
 whole, so that no run starts half of it. A slot that has begun is never a target: the next one is.`,
 		Example: `  prescient spool add --in 48h ./look-at-order-42
   prescient spool add --at 2026-03-01T13:05:00Z --name order-42 ./look`,
-		Args: exactly("FILE"),
+		Args: cli.Exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := open()
 			if err != nil {
@@ -67,13 +68,13 @@ whole, so that no run starts half of it. A slot that has begun is never a target
 				return err
 			}
 			f := spool.File{Name: cmp.Or(name, filepath.Base(args[0])), State: spool.StateWaiting}
-			if f.Slot, err = s.Add(f.Name, content, when.from(s.Now())); err != nil {
+			if f.Slot, err = s.Add(f.Name, content, when.From(s.Now())); err != nil {
 				return err
 			}
 			return a.print(f, func() error { return a.table(table.Row{"SLOT", "NAME"}, table.Row{f.Slot, f.Name}) })
 		},
 	})
-	when.flags(c)
+	when.Flags(c)
 	c.MarkFlagsOneRequired("at", "in")
 	c.Flags().StringVar(&name, "name", "", "`NAME` in the folder; default: the last element of FILE")
 	return c
@@ -92,7 +93,7 @@ also if a run finds a file that cannot run.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient spool run --catch-up --dir /var/spool/checks
   prescient spool run --check --dir /var/spool/checks`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := open()
 			if err != nil {

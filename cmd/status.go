@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
@@ -23,7 +24,7 @@ import (
 const shown = 20
 
 type statusOptions struct {
-	since  instant
+	since  cli.Instant
 	check  bool
 	limits limitsValue
 }
@@ -53,12 +54,12 @@ With --check, prints only problems. Exits 3 if there are any. These are the cond
   prescient status --since 24h --check
   prescient status --check --limit gave-up=10 --limit slow=off
   prescient status --output json | jq '.missed[].slot'`,
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return status(ctx, a, &o) })
 		},
 	}))
-	sinceVar(c.Flags(), &o.since, "since", "first slot to look at; default: the ledger's first")
+	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to look at; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
 	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")
 	_ = c.RegisterFlagCompletionFunc("limit", cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
@@ -91,7 +92,7 @@ func conditionsHelp() string {
 
 func status(ctx context.Context, a *App, o *statusOptions) error {
 	return a.withLedger(ctx, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
-		report, err := health.Look(ctx, ledger, o.since.from(ledger.Now()), o.limits.Limits, a.has)
+		report, err := health.Look(ctx, ledger, o.since.From(ledger.Now()), o.limits.Limits, a.has)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -22,7 +23,7 @@ import (
 )
 
 func newStores(a *App) *cobra.Command {
-	c := group("stores", "List stores, add and drain them, and move rows between them", newStoresList(a), newStoresAdd(a), newStoresDrain(a), newStoresMove(a))
+	c := cli.Group("stores", "List stores, add and drain them, and move rows between them", newStoresList(a), newStoresAdd(a), newStoresDrain(a), newStoresMove(a))
 	for _, sub := range c.Commands() {
 		sub.Annotations = map[string]string{ofStores: "yes"}
 	}
@@ -102,7 +103,7 @@ func newStoresList(a *App) *cobra.Command {
 schedules in it, counted up to 10,000; the rows on their way from it to other stores, or to it, which a move has left where none goes on; and
 its last slot. The exit code is 1 where one does not answer.`,
 		Example: `  prescient stores list`,
-		Args:    exactly(),
+		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withStores(c.Context(), func(set *stores.Set) error { return listOfStores(c.Context(), a, set) })
 		},
@@ -197,7 +198,7 @@ func newStoresDrain(a *App) *cobra.Command {
 everything out of it. Runs go on over it until it is empty; "stores list" says when.`,
 		Example: `  prescient stores drain shop && prescient stores move shop
   prescient stores drain shop --undo`,
-		Args: exactly("NAME"),
+		Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withStores(c.Context(), func(set *stores.Set) error { return drainStore(c.Context(), a, set, args[0], undo) })
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -25,7 +26,7 @@ missing, and give it slots of the width that the others have. Where applications
 by that, with "stores move". Once more is nothing to do.`,
 		Example: `  prescient stores add north
   prescient stores add tenants/tenant_42 --roles`,
-		Args: exactly("NAME"),
+		Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, args []string) error { return addStore(c.Context(), a, args[0], roles) },
 	})
 	c.Flags().BoolVar(&roles, "roles", false, "make its roles, too; see migrate roles")

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/jobs/stores"
 )
@@ -33,7 +34,7 @@ within a minute are left to the runs of their store: repeat the command when the
 finished first. A key that waits in the other store already stays as it is there, and the row that comes ends as replaced.`,
 		Example: `  prescient stores move shop
   prescient stores move shop north south --key payload:tenant`,
-		Args: atLeast("STORE"),
+		Args: cli.AtLeast("STORE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.from, o.to = args[0], args[1:]
 			return a.withStores(c.Context(), func(set *stores.Set) error { return moveRows(c.Context(), a, set, o) })

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -31,7 +32,7 @@ Who is the role, the application_name and, where the application has set one, th
 between its beginning and its end are kept.`,
 		Example: `  prescient why order 42
   prescient why order 42 --job order.unshipped --output json`,
-		Args: exactly("ENTITY", "KEY"),
+		Args: cli.Exactly("ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			key.EntityName, key.EntityKey = args[0], args[1]
 			var told atomic.Bool

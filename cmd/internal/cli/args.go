@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exactly accepts the arguments of these names, and says what is missing.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return fmt.Errorf("missing argument: want %s", strings.Join(names, " "))
+		case len(args) > len(names):
+			want := "nothing more"
+			if len(names) > 0 {
+				want = strings.Join(names, " ") + " and " + want
+			}
+			return fmt.Errorf("unexpected argument %q: want %s", args[len(names)], want)
+		}
+		return nil
+	}
+}
+
+// AtLeast accepts an argument of this name, and any number after it.
+func AtLeast(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("missing argument: want %s, or several", name)
+		}
+		return nil
+	}
+}
+
+// Group is a command that only has others below it.
+func Group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short}
+	c.SuggestionsMinimumDistance = 2
+	c.DisableFlagsInUseLine = true
+	c.AddCommand(subs...)
+	RequireSubcommand(c, subs)
+	return c
+}
+
+// RequireSubcommand lets a command say what is missing or wrong where none of those below it is named.
+func RequireSubcommand(c *cobra.Command, subs []*cobra.Command) {
+	c.RunE = func(*cobra.Command, []string) error { return nil } // Args lets nothing come here
+	c.Args = func(c *cobra.Command, args []string) error {
+		var names []string
+		for _, sub := range subs {
+			names = append(names, sub.Name())
+		}
+		if len(args) == 0 {
+			return fmt.Errorf("missing command: want %s", OrList(names))
+		}
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("unknown command %q%s", args[0], DidYouMean(near))
+		}
+		return fmt.Errorf("unknown command %q: want %s", args[0], OrList(names))
+	}
+}
+
+// SuggestFlags names the flags that an unknown one may have been meant for, or the command where that one is unknown, too.
+func SuggestFlags(c *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 { // before the flag
+		return c.ValidateArgs(args)
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	near := Nearest(unknown.GetSpecifiedName(), names)
+	for i := range near {
+		near[i] = "--" + near[i]
+	}
+	if len(near) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w%s", err, DidYouMean(near))
+}
+
+// Nearest returns the names that a mistyped one may have been meant for.
+func Nearest(typed string, names []string) []string {
+	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra finds what is near among commands alone
+	slices.Sort(names)
+	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ") // the name of a command ends at a space
+	for _, name := range slices.Compact(names) {
+		c.AddCommand(&cobra.Command{Use: whole.Replace(name), Run: func(*cobra.Command, []string) {}})
+	}
+	near := c.SuggestionsFor(whole.Replace(typed))
+	for i := range near {
+		near[i] = spaced.Replace(near[i])
+	}
+	return near
+}
+
+// DidYouMean asks whether one of these names was meant.
+func DidYouMean(near []string) string { return ": did you mean " + OrList(near) + "?" }
+
+// OrList joins words by commas, and "or" before the last one.
+func OrList[T ~string](words []T) string {
+	var b strings.Builder
+	for i, word := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(word))
+	}
+	return b.String()
+}
