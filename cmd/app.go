@@ -31,9 +31,10 @@ import (
 type App struct {
 	// Name of the binary in help and messages. Default: the last element of os.Args[0].
 	Name string
-	// In is read where a flag says so; Out gets data, Err the log and progress. Default: those of the process.
-	In       io.Reader
-	Out, Err io.Writer
+	// In is read where a flag says so; Err gets the log and progress. Default: those of the process.
+	In  io.Reader
+	Err io.Writer
+	printer
 
 	registry *jobs.Registry
 	extra    []func(*App) *cobra.Command
@@ -46,8 +47,6 @@ type App struct {
 	tail     *tail                 // of the log
 	quiet    bool                  // success is not told of
 	verbose  bool                  // but in one line, where something was done
-	output   string                // what --output says
-	printed  func(v any)           // sees what is printed as JSON: a test holds docs/json.md against it
 	metrics  *metrics.Metrics      // of the command, where it has any
 	broken   bool                  // a query of sql_jobs cannot run
 	unhelped error                 // help could not be printed
@@ -59,13 +58,12 @@ type App struct {
 	divides  bool                  // its stores are those of run.shard
 	fleet    *fleet                // of a store among several
 	repeats  bool                  // for such a one that is not the first of them
-	answer   *any                  // what such a one prints as JSON
 }
 
 // New returns the command line of a binary with the jobs of registry. extra adds commands of the binary's own.
 func New(registry *jobs.Registry, extra ...func(*App) *cobra.Command) *App {
 	return &App{
-		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Name: filepath.Base(os.Args[0]), In: os.Stdin, Err: os.Stderr, printer: printer{Out: os.Stdout},
 		registry: registry, extra: extra, tail: new(tail),
 	}
 }

@@ -56,9 +56,3 @@ func (a *App) typed() string {
 	}
 	return a.Name
 }
-
-// colour tells whether Out is a terminal whose owner has not asked for less (see no-color.org).
-func (a *App) colour() bool {
-	file, ok := a.Out.(*os.File)
-	return ok && isTerminal(file) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"strings"
 
@@ -19,26 +20,36 @@ const (
 	outputJSON  = "json"
 )
 
+// printer prints the data of a command.
+type printer struct {
+	// Out gets data. Default: that of the process.
+	Out io.Writer
+
+	output  string      // what --output says
+	answer  *any        // gets what would be printed as JSON, if it is one of several
+	printed func(v any) // sees what is printed as JSON: a test holds docs/json.md against it
+}
+
 // withOutput gives a command that prints data its --output.
-func (a *App) withOutput(c *cobra.Command) *cobra.Command {
-	a.output = outputTable
-	c.Flags().VarP(cli.Choice(&a.output, outputTable, outputJSON), "output", "o", "`FORMAT` on stdout: table or json")
+func (p *printer) withOutput(c *cobra.Command) *cobra.Command {
+	p.output = outputTable
+	c.Flags().VarP(cli.Choice(&p.output, outputTable, outputJSON), "output", "o", "`FORMAT` on stdout: table or json")
 	return c
 }
 
 // print prints v as JSON, or calls asTable where people read.
-func (a *App) print(v any, asTable func() error) error {
-	if a.output != outputJSON {
+func (p *printer) print(v any, asTable func() error) error {
+	if p.output != outputJSON {
 		return asTable()
 	}
-	if a.answer != nil {
-		*a.answer = v
+	if p.answer != nil {
+		*p.answer = v
 		return nil
 	}
-	if a.printed != nil {
-		a.printed(v)
+	if p.printed != nil {
+		p.printed(v)
 	}
-	enc := json.NewEncoder(plain.Writer(a.Out))
+	enc := json.NewEncoder(plain.Writer(p.Out))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
@@ -61,24 +72,24 @@ func printTable[T any](a *App, list []T, header table.Row, row func(T) table.Row
 }
 
 // lines prints text as lines, without anything that a terminal acts on.
-func (a *App) lines(text ...string) error {
-	_, err := a.Out.Write([]byte(plain.Text(strings.Join(text, "\n")) + "\n"))
+func (p *printer) lines(text ...string) error {
+	_, err := p.Out.Write([]byte(plain.Text(strings.Join(text, "\n")) + "\n"))
 	return err
 }
 
 // sentence prints a text, on a terminal in lines as wide as that.
-func (a *App) sentence(text string) error {
+func (p *printer) sentence(text string) error {
 	text = strings.Map(plain.Printable, text)
-	if width := a.width(); width > 0 {
+	if width := p.width(); width > 0 {
 		text = layout.Wrap(text, width)
 	}
-	return a.lines(text)
+	return p.lines(text)
 }
 
 // width is how many columns the terminal has that shows stdout. It is 0 for a pipe or a file: whatever reads it gets
 // every column, and all of a text.
-func (a *App) width() int {
-	file, ok := a.Out.(*os.File)
+func (p *printer) width() int {
+	file, ok := p.Out.(*os.File)
 	if !ok || !isTerminal(file) {
 		return 0
 	}
@@ -90,6 +101,12 @@ func (a *App) width() int {
 }
 
 // table prints a borderless table as wide as the terminal. Rows without a header are pairs of a label and a value.
-func (a *App) table(header table.Row, rows ...table.Row) error {
-	return a.lines(layout.Table(a.width(), header, rows...))
+func (p *printer) table(header table.Row, rows ...table.Row) error {
+	return p.lines(layout.Table(p.width(), header, rows...))
+}
+
+// colour tells whether Out is a terminal whose owner has not asked for less (see no-color.org).
+func (p *printer) colour() bool {
+	file, ok := p.Out.(*os.File)
+	return ok && isTerminal(file) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
