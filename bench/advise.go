@@ -45,7 +45,7 @@ func (b *bench) advise(ctx context.Context, s *store, size int) error {
 	var read int64
 	for range b.rounds {
 		started := clock()
-		list, n, err := advise.Advise(ctx, s.db, "", advise.Question{Bounds: advise.Bounds{Time: time.Minute}}, s.grid.Width())
+		list, n, err := advise.Advise(ctx, s.db, "", advise.Options{Bounds: advise.Bounds{Time: time.Minute}}, s.grid.Width())
 		if err != nil {
 			return err
 		}

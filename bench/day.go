@@ -70,7 +70,7 @@ func day(ctx context.Context, b *bench) error {
 	if d.schedules, err = schedule.NewStore(ctx, s.db, schedule.Config{Now: clock}); err != nil {
 		return err
 	}
-	schedule.Register(d.registry, &schedule.Publishing{Publisher: outbox.New(s.db, "")})
+	schedule.Register(d.registry, &schedule.PublishConfig{Publisher: outbox.New(s.db, "")})
 	ledger, err := slots.NewLedger(ctx, s.db, "", clock)
 	if err != nil {
 		return err

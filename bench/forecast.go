@@ -65,7 +65,7 @@ func (b *bench) lookAhead(ctx context.Context, s *store, size int) error {
 	var rows int64
 	for range b.rounds {
 		started := clock()
-		f, err := forecast.Look(ctx, forecast.Config{
+		f, err := forecast.Compute(ctx, forecast.Config{
 			DB: s.db, Registry: register(finish), Now: func() time.Time { return s.slot(-1) }, For: 95 * s.grid.Width(),
 		})
 		if err != nil {

@@ -76,7 +76,7 @@ func (s *store) backfillSchedule(ctx context.Context, n int) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	to := &schedule.Publishing{Publisher: outbox.New(s.db, "")}
+	to := &schedule.PublishConfig{Publisher: outbox.New(s.db, "")}
 	return timed(n, func() error {
 		_, err := store.Backfill(ctx, s.db, to, "backfilled", from, now)
 		return err
@@ -107,7 +107,7 @@ func (s *store) createSchedules(ctx context.Context, n int) (part, error) {
 
 func (s *store) runSchedules(ctx context.Context, b *bench, n int) (p part, memory string, err error) {
 	registry := jobs.NewRegistry()
-	schedule.Register(registry, &schedule.Publishing{Publisher: outbox.New(s.db, "")})
+	schedule.Register(registry, &schedule.PublishConfig{Publisher: outbox.New(s.db, "")})
 	p, err = b.measure(ctx, side{name: "schedules", measure: func(ctx context.Context) (part, error) {
 		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600) // forgets the peak; without it the peak is of all
 		return s.run(ctx, registry, s.slot(0), n)

@@ -83,7 +83,7 @@ func (a *App) publisher(ctx context.Context, db *sqlx.DB) (event.Publisher, erro
 
 // traced is a publisher whose work has a span.
 func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
-	return event.Around(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+	return event.Wrap(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
 		ctx, end := engine.StartSpan(ctx, registry, "publish", slog.Int("events", len(events)))
 		err := publish(ctx)
 		end(err)
@@ -98,5 +98,5 @@ func (a *App) registerSchedules(registry *jobs.Registry, publisher event.Publish
 			return
 		}
 	}
-	schedule.Register(registry, &schedule.Publishing{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()})
+	schedule.Register(registry, &schedule.PublishConfig{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()})
 }

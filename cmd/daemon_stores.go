@@ -21,7 +21,7 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	}
 	f, all := newFleet(a), metrics.NewGroup()
 	defer func() { err = errors.Join(err, f.close()) }()
-	group, err := daemon.NewFleet(ctx, daemon.FleetConfig{
+	group, err := daemon.NewMulti(ctx, daemon.MultiConfig{
 		Listen: a.Config().Daemon.Listen, Hosts: a.daemonHosts(), MayRead: gate.access.Allows,
 		Handler: gate.withMetrics(all, nil), Systemd: true, Logger: a.log,
 	})

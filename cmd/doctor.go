@@ -131,7 +131,7 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 	if err != nil {
 		return nil, err
 	}
-	report, err := health.Look(ctx, ledger, time.Time{}, health.Limits{}, a.has)
+	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, a.has)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return list, nil // which the rights tell of
 	}

@@ -59,7 +59,7 @@ func (a *App) pinger() (*pinger, error) {
 	}
 	// The operator's own choice, like the database: it may be anywhere.
 	anywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-	client, err := egress.New(egress.Config{Allow: anywhere, Timeout: startTimeout, Tries: 3})
+	client, err := egress.New(egress.Config{Allow: anywhere, Timeout: startTimeout, MaxAttempts: 3})
 	if err != nil {
 		return nil, fmt.Errorf("ping: %w", err)
 	}

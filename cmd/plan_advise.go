@@ -128,7 +128,7 @@ func giveAdvice(ctx context.Context, a *App, o adviseOptions) error {
 		}
 		var view advisedView
 		bounds := advise.Bounds{Rows: int64(o.limit), Time: time.Minute}
-		list, read, err := advise.Advise(ctx, db, a.schema(), advise.Question{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
+		list, read, err := advise.Advise(ctx, db, a.schema(), advise.Options{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
 		if err != nil {
 			return err
 		}

@@ -101,7 +101,7 @@ func lookAhead(ctx context.Context, a *App, o *forecastOptions) error {
 	}
 	defer release()
 	return a.withDB(ctx, func(db *sqlx.DB, _ pgsql.Setting) error {
-		f, err := forecast.Look(ctx, forecast.Config{
+		f, err := forecast.Compute(ctx, forecast.Config{
 			DB: db, Schema: a.Config().Database.Schema, For: o.ahead, Registry: registry, WhatIf: o.whatIf.WhatIf,
 		})
 		if err != nil {

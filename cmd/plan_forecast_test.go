@@ -51,7 +51,7 @@ func TestThePictureOfAForecastIsWhatIsPrinted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	db.MustExec(rush)
-	f, err := forecast.Look(t.Context(), forecast.Config{
+	f, err := forecast.Compute(t.Context(), forecast.Config{
 		DB: db, Now: func() time.Time { return time.Date(2026, time.March, 2, 8, 10, 0, 0, time.UTC) }, For: 89 * time.Minute,
 	})
 	if err != nil {

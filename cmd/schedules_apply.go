@@ -98,7 +98,7 @@ func applySchedules(ctx context.Context, a *App, o schedulesApplyOptions) error 
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) error {
 		view := appliedView{DryRun: o.dryRun, Changes: []appliedItem{}}
-		done, err := s.Apply(ctx, db, namingFile(o.file, readSchedules(file)), schedule.Applying{
+		done, err := s.Apply(ctx, db, namingFile(o.file, readSchedules(file)), schedule.ApplyOptions{
 			Prune: o.prune, MaxDeletes: int(o.maxDeletes), DryRun: o.dryRun,
 			Changed: func(id string, action schedule.Action) {
 				if len(view.Changes) == maxApplied {

@@ -15,14 +15,14 @@ import (
 )
 
 // withPublishing is withSchedules for what publishes their events.
-func (a *App) withPublishing(ctx context.Context, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error) error {
+func (a *App) withPublishing(ctx context.Context, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error) error {
 	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) (err error) {
 		publisher, err := a.publisher(ctx, db)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, publisher.Close()) }()
-		return fn(db, s, &schedule.Publishing{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()})
+		return fn(db, s, &schedule.PublishConfig{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()})
 	})
 }
 
@@ -42,7 +42,7 @@ event ends in -trigger- and a number, so that nobody takes it for one of an inst
 		Example: `  prescient schedules trigger report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withPublishing(c.Context(), func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error {
+			return a.withPublishing(c.Context(), func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error {
 				e, err := s.Trigger(c.Context(), db, to, args[0])
 				if err != nil {
 					return err
@@ -91,7 +91,7 @@ and where the outbox was pruned, events are published again, with the same ids.`
 }
 
 func backfillSchedules(ctx context.Context, a *App, ids []string, from, until time.Time) error {
-	return a.withPublishing(ctx, func(db *sqlx.DB, s *schedule.Store, to *schedule.Publishing) error {
+	return a.withPublishing(ctx, func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error {
 		views := []backfilledView{}
 		var failed error
 		for _, id := range ids {
@@ -113,7 +113,7 @@ func backfillSchedules(ctx context.Context, a *App, ids []string, from, until ti
 }
 
 // unfinished says how far a backfill came.
-func unfinished(ctx context.Context, id string, done schedule.Backfilled, err error) error {
+func unfinished(ctx context.Context, id string, done schedule.BackfillResult, err error) error {
 	if ctx.Err() == nil {
 		return fmt.Errorf("%w; %d of its events were published", err, done.Published)
 	}

@@ -150,7 +150,7 @@ func (a *App) newBoard(ctx context.Context, db *sqlx.DB, registry *jobs.Registry
 	return board.New(ctx, board.Config{
 		DB: db, Schema: a.Config().Database.Schema, Runner: a.runnerConfig(db, registry, nil), Self: a.self(), Private: database.Private,
 		Horizon: a.Config().Jobs.Horizon, MaxPayload: a.Config().Jobs.MaxPayload, Plans: plans, Logger: a.log,
-		Publishing: &schedule.Publishing{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()},
+		Publishing: &schedule.PublishConfig{Publisher: publisher, Source: a.Config().Events.Source, Schema: a.schema()},
 	})
 }
 

@@ -92,7 +92,7 @@ func conditionsHelp() string {
 
 func status(ctx context.Context, a *App, o *statusOptions) error {
 	return a.withLedger(ctx, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
-		report, err := health.Look(ctx, ledger, o.since.From(ledger.Now()), o.limits.Limits, a.has)
+		report, err := health.Check(ctx, ledger, o.since.From(ledger.Now()), o.limits.Limits, a.has)
 		if err != nil {
 			return err
 		}

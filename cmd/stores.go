@@ -243,7 +243,7 @@ func (a *App) answers(set *stores.Set, name string) error {
 		return err
 	}
 	if of, _, single := strings.Cut(name, "/"); single && slices.Contains(known(set), of) {
-		_, err := set.For(of)
+		_, err := set.Get(of)
 		return err
 	}
 	return nil

@@ -26,7 +26,7 @@ func newStoresMove(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "move STORE [TO...]",
 		Short: "Move what waits in a store to others, while runs and applications go on",
-		Long: `Move rows and recurring schedules of a store to others: each to the one that its key chooses, as applications do with ByKey. Of a store that is
+		Long: `Move rows and recurring schedules of a store to others: each to the one that its key chooses, as applications do with Route. Of a store that is
 being drained all go; of another one those do that belong to a store which was added. If stores are named after the first one, they go to these.
 
 Runs and applications go on. A row keeps its slot and its history of changes, and is never run twice. Rows whose slots have begun or do so
@@ -76,7 +76,7 @@ func moveRows(ctx context.Context, a *App, set *stores.Set, o storesMoveOptions)
 	}
 	for _, s := range a.Config().Stores {
 		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
-			_, err := set.For(s.Name)
+			_, err := set.Get(s.Name)
 			return fmt.Errorf("nobody can tell which stores %s stands for, and so where rows belong: %w; or name the stores that they go to", s.Name, err)
 		}
 	}

@@ -45,7 +45,7 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 	if err := c.validateChange(key, at); err != nil {
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
 	}
-	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.Micro(at), key.ItemKey, c.clock()}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), key.ItemKey, c.clock()}
 	return c.slot(ctx, db, "reschedule", key, pgsql.Reschedule, args)
 }
 
@@ -59,7 +59,7 @@ func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, max
 		return time.Time{}, false, fmt.Errorf("push back %s: %w", key, err)
 	}
 	_, maxMicros := on.args()
-	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.Micro(at), maxMicros, key.ItemKey, c.clock()}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), maxMicros, key.ItemKey, c.clock()}
 	return c.slot(ctx, db, "push back", key, pgsql.PushBack, args)
 }
 

@@ -70,7 +70,7 @@ func (j FutureJob) checkAt() time.Time {
 	if j.CheckAt.IsZero() {
 		return j.NextCheckAt
 	}
-	return grid.Micro(j.CheckAt)
+	return grid.RoundMicro(j.CheckAt)
 }
 
 // Key returns the natural key.

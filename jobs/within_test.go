@@ -52,7 +52,7 @@ func placesOf(list []jobs.FutureJob) (all []placed) {
 	byKey := func(a, b jobs.FutureJob) int { return strings.Compare(a.EntityKey, b.EntityKey) }
 	for _, j := range slices.SortedFunc(slices.Values(list), byKey) {
 		slot := spread.Key(j.Key()).Place(grid.Default, j.CheckAt, j.Within, slot(1))
-		all = append(all, placed{j.EntityKey + j.ItemKey, slot, slot, grid.Micro(j.CheckAt), j.Within})
+		all = append(all, placed{j.EntityKey + j.ItemKey, slot, slot, grid.RoundMicro(j.CheckAt), j.Within})
 	}
 	return all
 }

@@ -175,7 +175,7 @@ func scenarios() []*scenario {
 		{
 			name: "schedules", seed: seedSchedules, events: true, completes: true,
 			register: func(p *process, r *jobs.Registry) {
-				schedule.Register(r, &schedule.Publishing{Publisher: outbox.New(p.db, "")})
+				schedule.Register(r, &schedule.PublishConfig{Publisher: outbox.New(p.db, "")})
 			},
 		},
 	}

@@ -80,11 +80,11 @@ func TestAPoolThatIsNilIsRefused(t *testing.T) {
 	for name, db := range map[string]pgsql.Pool{"nil": nil, "a nil *sql.DB": (*sql.DB)(nil), "a nil *sqlx.DB": (*sqlx.DB)(nil)} {
 		_, runner := slots.NewRunner(t.Context(), slots.Config{DB: db, Registry: jobs.NewRegistry()})
 		_, set := stores.New(t.Context(), []stores.Store{{Name: "a", DB: db}}, jobs.Config{})
-		_, look := forecast.Look(t.Context(), forecast.Config{DB: db})
+		_, look := forecast.Compute(t.Context(), forecast.Config{DB: db})
 		_, publisher := event.Open(t.Context(), "outbox:", event.Config{DB: db})
 		for call, err := range map[string]error{
 			"slots.NewRunner": runner, "daemon.Run": daemon.Run(t.Context(), daemon.Config{Runner: slots.Config{DB: db, Registry: jobs.NewRegistry()}}),
-			"stores.New": set, "forecast.Look": look, "event.Open": publisher,
+			"stores.New": set, "forecast.Compute": look, "event.Open": publisher,
 		} {
 			if err == nil || !strings.Contains(err.Error(), "must be set") && !strings.Contains(err.Error(), "database") {
 				t.Errorf("%s, %s: %v", call, name, err)

@@ -70,13 +70,13 @@ func control(allow []netip.Prefix) func(network, address string, _ syscall.RawCo
 // CheckURL refuses a URL that Post cannot send to: it must be http or https, with one host.
 func CheckURL(to *url.URL) error {
 	if (to.Scheme != "http" && to.Scheme != "https") || to.Hostname() == "" || strings.Contains(to.Host, ",") {
-		return fmt.Errorf("%s is no http or https URL with one host", Place(to))
+		return fmt.Errorf("%s is no http or https URL with one host", Origin(to))
 	}
 	return nil
 }
 
-// Place returns what of a URL is fit for messages: the scheme and the host.
-func Place(to *url.URL) string { return to.Scheme + "://" + to.Host }
+// Origin returns what of a URL is fit for messages: the scheme and the host.
+func Origin(to *url.URL) string { return to.Scheme + "://" + to.Host }
 
 // maxRedirects is how many redirects are followed.
 const maxRedirects = 3
@@ -88,11 +88,11 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	status, first := req.Response.StatusCode, via[0]
 	switch {
 	case req.Method != first.Method:
-		return fmt.Errorf("%w: %d to %s would lose the body, only 307 and 308 keep it: use the new URL", errRedirect, status, Place(req.URL))
+		return fmt.Errorf("%w: %d to %s would lose the body, only 307 and 308 keep it: use the new URL", errRedirect, status, Origin(req.URL))
 	case len(via) > maxRedirects:
-		return fmt.Errorf("%w: %d to %s is one more than the %d that are followed", errRedirect, status, Place(req.URL), maxRedirects)
+		return fmt.Errorf("%w: %d to %s is one more than the %d that are followed", errRedirect, status, Origin(req.URL), maxRedirects)
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
-		return fmt.Errorf("%w: %d to %s would leave https", errRedirect, status, Place(req.URL))
+		return fmt.Errorf("%w: %d to %s would leave https", errRedirect, status, Origin(req.URL))
 	}
 	if err := CheckURL(req.URL); err != nil {
 		return fmt.Errorf("%w: %d: %w", errRedirect, status, err)

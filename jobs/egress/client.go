@@ -22,15 +22,15 @@ type Config struct {
 	Allow []netip.Prefix
 	// Timeout limits one try, from the connection to the end of the answer. Default DefaultTimeout.
 	Timeout time.Duration
-	// Tries is how often a message is sent at the most. Default DefaultTries.
-	Tries int
-	// Pause is how long to wait before the second try, about; it doubles with each. Default DefaultPause.
-	Pause time.Duration
+	// MaxAttempts is how often a message is sent at the most. Default DefaultTries.
+	MaxAttempts int
+	// Backoff is how long to wait before the second try, about; it doubles with each. Default DefaultPause.
+	Backoff time.Duration
 	// Concurrency is how many messages are under way at once; the others wait. Default DefaultConcurrency.
 	Concurrency int
-	// MaxAnswer is how many bytes the body of an answer may have; a longer one is an error. 0: the body is not wanted,
+	// MaxResponseBytes is how many bytes the body of an answer may have; a longer one is an error. 0: the body is not wanted,
 	// so that Post returns none and its length does not matter.
-	MaxAnswer int64
+	MaxResponseBytes int64
 }
 
 // Defaults of Config.
@@ -62,12 +62,12 @@ type Client struct {
 // New returns a client. Its error names the setting that is wrong, and does not show the secret.
 func New(cfg Config) (*Client, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
-	cfg.Tries = cmp.Or(cfg.Tries, DefaultTries)
-	cfg.Pause = cmp.Or(cfg.Pause, DefaultPause)
+	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultTries)
+	cfg.Backoff = cmp.Or(cfg.Backoff, DefaultPause)
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, DefaultConcurrency)
-	if cfg.Timeout < 0 || cfg.Tries < 0 || cfg.Pause < 0 || cfg.Concurrency < 0 || cfg.MaxAnswer < 0 {
+	if cfg.Timeout < 0 || cfg.MaxAttempts < 0 || cfg.Backoff < 0 || cfg.Concurrency < 0 || cfg.MaxResponseBytes < 0 {
 		return nil, fmt.Errorf("timeout %s, tries %d, pause %s, concurrency %d, max answer %d: none must be negative",
-			cfg.Timeout, cfg.Tries, cfg.Pause, cfg.Concurrency, cfg.MaxAnswer)
+			cfg.Timeout, cfg.MaxAttempts, cfg.Backoff, cfg.Concurrency, cfg.MaxResponseBytes)
 	}
 	c := &Client{cfg: cfg, places: make(chan struct{}, cfg.Concurrency)}
 	if cfg.Secret != "" {
@@ -84,7 +84,7 @@ func New(cfg Config) (*Client, error) {
 // Close gives back the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Post sends a message until it is answered with a 2xx status, and returns the body of that answer if Config.MaxAnswer
+// Post sends a message until it is answered with a 2xx status, and returns the body of that answer if Config.MaxResponseBytes
 // wants it. An answer with another status is a *StatusError, an address that is not allowed an ErrAddress.
 func (c *Client) Post(ctx context.Context, to *url.URL, m Message) ([]byte, error) {
 	if err := CheckURL(to); err != nil {
@@ -94,11 +94,11 @@ func (c *Client) Post(ctx context.Context, to *url.URL, m Message) ([]byte, erro
 	case c.places <- struct{}{}:
 		defer func() { <-c.places }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("post to %s: not sent: %w", Place(to), context.Cause(ctx))
+		return nil, fmt.Errorf("post to %s: not sent: %w", Origin(to), context.Cause(ctx))
 	}
 	answer, err := c.retry(ctx, func() ([]byte, error) { return c.try(ctx, to, m) })
 	if err != nil {
-		return nil, fmt.Errorf("post to %s: %w", Place(to), err)
+		return nil, fmt.Errorf("post to %s: %w", Origin(to), err)
 	}
 	return answer, nil
 }
@@ -126,7 +126,7 @@ func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error
 		return nil, withoutURL(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the answer was read
-	if known := resp.StatusCode < 200 || resp.StatusCode > 299 || c.cfg.MaxAnswer == 0; known {
+	if known := resp.StatusCode < 200 || resp.StatusCode > 299 || c.cfg.MaxResponseBytes == 0; known {
 		defer time.AfterFunc(drainTime, cancel).Stop()
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
@@ -143,16 +143,16 @@ const maxDrained = 64 << 10
 const drainTime = time.Second
 
 func (c *Client) read(body io.Reader) ([]byte, error) {
-	if c.cfg.MaxAnswer == 0 {
+	if c.cfg.MaxResponseBytes == 0 {
 		_, _ = io.CopyN(io.Discard, body, maxDrained) // the message has arrived, whatever becomes of the rest
 		return nil, nil
 	}
-	answer, err := io.ReadAll(io.LimitReader(body, c.cfg.MaxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(body, c.cfg.MaxResponseBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read the answer: %w", err)
-	case int64(len(answer)) > c.cfg.MaxAnswer:
-		return nil, fmt.Errorf("%w: it has more than %d bytes", errTooLong, c.cfg.MaxAnswer)
+	case int64(len(answer)) > c.cfg.MaxResponseBytes:
+		return nil, fmt.Errorf("%w: it has more than %d bytes", errTooLong, c.cfg.MaxResponseBytes)
 	}
 	return answer, nil
 }

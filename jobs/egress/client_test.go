@@ -68,7 +68,7 @@ func ok(http.ResponseWriter, *http.Request) {}
 
 func newClient(t *testing.T, cfg egress.Config) *egress.Client {
 	t.Helper()
-	cfg.Pause = time.Millisecond
+	cfg.Backoff = time.Millisecond
 	client, err := egress.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestARedirectIsRefusedWhereItMustNotLead(t *testing.T) {
 				}
 				w.WriteHeader(test.status)
 			})
-			client := newClient(t, egress.Config{Tries: 1, Allow: loopback})
+			client := newClient(t, egress.Config{MaxAttempts: 1, Allow: loopback})
 			_, err := client.Post(t.Context(), r.url(t, "/"), message)
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "token") {
 				t.Errorf("%v, want %s", err, test.want)
@@ -321,7 +321,7 @@ func TestAnAnswerIsReadUpToItsLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", test.size)) })
-			answer, err := newClient(t, egress.Config{Allow: loopback, MaxAnswer: test.limit}).Post(t.Context(), r.url(t, "/"), message)
+			answer, err := newClient(t, egress.Config{Allow: loopback, MaxResponseBytes: test.limit}).Post(t.Context(), r.url(t, "/"), message)
 			if len(answer) != test.want || (err == nil) != (test.err == "") || err != nil && !strings.HasSuffix(err.Error(), test.err) {
 				t.Errorf("%d bytes, %v", len(answer), err)
 			}
@@ -369,7 +369,7 @@ func TestABodyThatNobodyReadsHoldsNoMessageUntilTheTimeout(t *testing.T) {
 func TestATryThatIsTooSlowIsLeft(t *testing.T) {
 	t.Parallel()
 	r := serve(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
-	client := newClient(t, egress.Config{Allow: loopback, Timeout: 20 * time.Millisecond, Tries: 2})
+	client := newClient(t, egress.Config{Allow: loopback, Timeout: 20 * time.Millisecond, MaxAttempts: 2})
 	if _, err := client.Post(t.Context(), r.url(t, "/"), message); err == nil || !strings.HasSuffix(err.Error(), "no answer within 20ms") {
 		t.Error(err)
 	}

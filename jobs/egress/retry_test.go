@@ -81,7 +81,7 @@ func TestATemporaryFailureIsTriedAgainAfterADoublingPause(t *testing.T) {
 						t.Errorf("pause %d was %s, want about %s", i, got, pause)
 					}
 				}
-				client, tries = fake(t, Config{Tries: 2}, failure, answer(204))
+				client, tries = fake(t, Config{MaxAttempts: 2}, failure, answer(204))
 				if _, err := client.Post(t.Context(), hook, Message{ID: "1"}); err != nil || len(tries()) != 2 {
 					t.Errorf("%d tries, %v", len(tries()), err)
 				}
@@ -179,7 +179,7 @@ func TestATryThatHangsIsGivenUpAndTheNextIsMade(t *testing.T) {
 		if err != nil || tries()[1] < 3*time.Second || tries()[1] > 4*time.Second {
 			t.Errorf("tries at %v, %v", tries(), err)
 		}
-		client, tries = fake(t, Config{Timeout: 3 * time.Second, Tries: 2}, hangs)
+		client, tries = fake(t, Config{Timeout: 3 * time.Second, MaxAttempts: 2}, hangs)
 		_, err = client.Post(t.Context(), hook, Message{ID: "1"})
 		if err == nil || !strings.HasSuffix(err.Error(), "no answer within 3s") || len(tries()) != 2 {
 			t.Errorf("%d tries, %v", len(tries()), err)
@@ -277,7 +277,7 @@ func TestNoMoreMessagesAreUnderWayThanAllowed(t *testing.T) {
 
 func TestASettingThatMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, cfg := range []Config{{Timeout: -1}, {Tries: -1}, {Pause: -1}, {Concurrency: -1}, {MaxAnswer: -1}, {Secret: "x"}} {
+	for _, cfg := range []Config{{Timeout: -1}, {MaxAttempts: -1}, {Backoff: -1}, {Concurrency: -1}, {MaxResponseBytes: -1}, {Secret: "x"}} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%+v", cfg)
 		}

@@ -14,7 +14,7 @@ type Publisher interface {
 	// Publish sends a batch, in order for each Subject, and returns when it is known what became of every event: nil
 	// when all are safe with the receiver, a *PartialError that tells of each one, any other error when none is known to
 	// be safe. Once an event of a Subject has failed, no later one of that Subject in the batch is sent; its error is
-	// ErrBehind.
+	// ErrBlocked.
 	Publish(ctx context.Context, events []Event) error
 	// Close gives back what the publisher holds. Nothing that Publish returned nil for is lost.
 	Close() error
@@ -26,8 +26,8 @@ type TxPublisher interface {
 	PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error
 }
 
-// ErrBehind is the error of an event that was not sent since an earlier one of its Subject failed.
-var ErrBehind = errors.New("not sent: an earlier event of the subject failed")
+// ErrBlocked is the error of an event that was not sent since an earlier one of its Subject failed.
+var ErrBlocked = errors.New("not sent: an earlier event of the subject failed")
 
 // PartialError tells what became of each event of a batch.
 type PartialError struct {
@@ -78,16 +78,16 @@ func BySubject(events []Event) [][]int {
 func InOrder(chain []int, errs []error, send func(i int) error) {
 	for n, i := range chain {
 		if errs[i] = send(i); errs[i] != nil {
-			Behind(chain[n+1:], errs)
+			Blocked(chain[n+1:], errs)
 			return
 		}
 	}
 }
 
-// Behind notes that events were not sent since one before them failed.
-func Behind(chain []int, errs []error) {
+// Blocked notes that events were not sent since one before them failed.
+func Blocked(chain []int, errs []error) {
 	for _, i := range chain {
-		errs[i] = ErrBehind
+		errs[i] = ErrBlocked
 	}
 }
 

@@ -15,7 +15,7 @@ var errRefused = errors.New("refused")
 
 func TestErrorsTellOfEachEventWhatPublishReturned(t *testing.T) {
 	t.Parallel()
-	some := []error{nil, errRefused, event.ErrBehind}
+	some := []error{nil, errRefused, event.ErrBlocked}
 	for name, test := range map[string]struct {
 		err  error
 		want []error
@@ -37,11 +37,11 @@ func TestErrorsTellOfEachEventWhatPublishReturned(t *testing.T) {
 
 func TestAPartialErrorCountsTheEventsAndNamesTheFirstError(t *testing.T) {
 	t.Parallel()
-	err := event.Partial([]error{nil, errRefused, event.ErrBehind, nil})
+	err := event.Partial([]error{nil, errRefused, event.ErrBlocked, nil})
 	if want := "2 of 4 events were not published; the first error: refused"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if !errors.Is(err, errRefused) || !errors.Is(err, event.ErrBehind) || errors.Is(err, errors.ErrUnsupported) {
+	if !errors.Is(err, errRefused) || !errors.Is(err, event.ErrBlocked) || errors.Is(err, errors.ErrUnsupported) {
 		t.Error("it is not each of its errors, and no other")
 	}
 	if text := (&event.PartialError{Errs: []error{nil}}).Error(); text != "no event failed" {

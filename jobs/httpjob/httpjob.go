@@ -89,8 +89,8 @@ func newService(cfg Config) (*service, error) {
 		return nil, err
 	}
 	client, err := egress.New(egress.Config{
-		Secret: cfg.Secret, Allow: cfg.Allow, Timeout: cfg.Timeout, Tries: tries, Concurrency: cfg.Concurrency,
-		MaxAnswer: maxAnswer + int64(cfg.BatchSize)*maxAnswerRow,
+		Secret: cfg.Secret, Allow: cfg.Allow, Timeout: cfg.Timeout, MaxAttempts: tries, Concurrency: cfg.Concurrency,
+		MaxResponseBytes: maxAnswer + int64(cfg.BatchSize)*maxAnswerRow,
 	})
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (s *service) ask(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result
 	}
 	results, err := decode(answer, rows)
 	if err != nil {
-		return nil, fmt.Errorf("answer of %s: %w", egress.Place(s.to), err)
+		return nil, fmt.Errorf("answer of %s: %w", egress.Origin(s.to), err)
 	}
 	return results, nil
 }

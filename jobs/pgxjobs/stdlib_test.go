@@ -91,7 +91,7 @@ func TestStoresAndSchedulesGoThroughPgxsAdapter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			from, err := set.For("a")
+			from, err := set.Get("a")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,8 +26,8 @@ const (
 	Delete Action = "delete"
 )
 
-// Applying says what Apply may do. The zero value creates and updates, and deletes nothing.
-type Applying struct {
+// ApplyOptions says what Apply may do. The zero value creates and updates, and deletes nothing.
+type ApplyOptions struct {
 	// Prune deletes the schedules that are not given.
 	Prune bool
 	// MaxDeletes is how many Prune may delete; for more the error is a *PruneError, and nothing is changed. 0: any number.
@@ -39,8 +39,8 @@ type Applying struct {
 	Changed func(id string, action Action)
 }
 
-// Applied counts what Apply did.
-type Applied struct {
+// ApplyResult counts what Apply did.
+type ApplyResult struct {
 	Created, Updated, Deleted, Unchanged int
 }
 
@@ -61,34 +61,34 @@ func (e *PruneError) Error() string {
 // It takes the schedules as they come, in one transaction and bounded memory but for some 50 bytes for each, which tell
 // whether one is given twice. An error that is given with one is returned as it is, with nothing changed; so is a deadlock
 // with somebody else, as it ranges over all once.
-func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o Applying) (Applied, error) {
+func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o ApplyOptions) (ApplyResult, error) {
 	if all == nil { // nothing to take for an empty file: Prune would delete all there is
-		return Applied{}, errors.New("apply schedules: there are none: all is nil")
+		return ApplyResult{}, errors.New("apply schedules: there are none: all is nil")
 	}
 	if o.Changed == nil {
 		o.Changed = func(string, Action) {}
 	}
-	a := &applying{store: s, Applying: o, given: map[fingerprint]struct{}{}}
+	a := &applying{store: s, ApplyOptions: o, given: map[fingerprint]struct{}{}}
 	err := once(ctx, db, func(tx jobs.DB) error {
 		a.tx = tx
 		return a.all(ctx, all)
 	})
 	switch {
 	case a.err != nil:
-		return Applied{}, a.err
+		return ApplyResult{}, a.err
 	case err != nil:
-		return Applied{}, fmt.Errorf("apply schedules: %w", err)
+		return ApplyResult{}, fmt.Errorf("apply schedules: %w", err)
 	}
 	return a.done, nil
 }
 
 // applying is one call of Apply.
 type applying struct {
-	Applying
+	ApplyOptions
 	store *Store
 	tx    jobs.DB
 	given map[fingerprint]struct{}
-	done  Applied
+	done  ApplyResult
 	err   error // that was given with a schedule
 }
 

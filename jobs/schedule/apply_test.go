@@ -40,16 +40,16 @@ func TestApplyCreatesAndUpdatesAndDeletesOnlyWhenTold(t *testing.T) {
 	first := map[string]schedule.Action{"changed": schedule.Update, "new": schedule.Create, "pause": schedule.Update}
 	pruned := map[string]schedule.Action{"gone": schedule.Delete}
 	for _, test := range []struct {
-		how     schedule.Applying
-		counts  schedule.Applied
+		how     schedule.ApplyOptions
+		counts  schedule.ApplyResult
 		changed map[string]schedule.Action
 		rows    int
 	}{
-		{schedule.Applying{DryRun: true}, schedule.Applied{Created: 1, Updated: 2, Unchanged: 1}, first, 4},
-		{schedule.Applying{}, schedule.Applied{Created: 1, Updated: 2, Unchanged: 1}, first, 4},
-		{schedule.Applying{}, schedule.Applied{Unchanged: 4}, map[string]schedule.Action{}, 4},
-		{schedule.Applying{Prune: true, MaxDeletes: 1, DryRun: true}, schedule.Applied{Deleted: 1, Unchanged: 4}, pruned, 4},
-		{schedule.Applying{Prune: true, MaxDeletes: 1}, schedule.Applied{Deleted: 1, Unchanged: 4}, pruned, 3},
+		{schedule.ApplyOptions{DryRun: true}, schedule.ApplyResult{Created: 1, Updated: 2, Unchanged: 1}, first, 4},
+		{schedule.ApplyOptions{}, schedule.ApplyResult{Created: 1, Updated: 2, Unchanged: 1}, first, 4},
+		{schedule.ApplyOptions{}, schedule.ApplyResult{Unchanged: 4}, map[string]schedule.Action{}, 4},
+		{schedule.ApplyOptions{Prune: true, MaxDeletes: 1, DryRun: true}, schedule.ApplyResult{Deleted: 1, Unchanged: 4}, pruned, 4},
+		{schedule.ApplyOptions{Prune: true, MaxDeletes: 1}, schedule.ApplyResult{Deleted: 1, Unchanged: 4}, pruned, 3},
 	} {
 		changed := map[string]schedule.Action{}
 		test.how.Changed = func(id string, action schedule.Action) { changed[id] = action }
@@ -75,7 +75,7 @@ func TestApplyDeletesNoMoreThanItMay(t *testing.T) {
 	for i := range 3 {
 		w.create(every(fmt.Sprint(i)))
 	}
-	_, err := w.store.Apply(t.Context(), w.db, given(every("new")), schedule.Applying{Prune: true, MaxDeletes: 2})
+	_, err := w.store.Apply(t.Context(), w.db, given(every("new")), schedule.ApplyOptions{Prune: true, MaxDeletes: 2})
 	if e, ok := errors.AsType[*schedule.PruneError](err); !ok || *e != (schedule.PruneError{Deletes: 3, MaxDeletes: 2}) {
 		t.Errorf("%v", err)
 	}
@@ -99,15 +99,15 @@ func TestApplyTakesAnyNumberAndFindsWhatIsGivenTwice(t *testing.T) {
 			given(more...)(yield)
 		}
 	}
-	if _, err := w.store.Apply(t.Context(), w.db, many(every("schedule-0")), schedule.Applying{}); fields(err) != "id" || !strings.Contains(err.Error(), "given twice") {
+	if _, err := w.store.Apply(t.Context(), w.db, many(every("schedule-0")), schedule.ApplyOptions{}); fields(err) != "id" || !strings.Contains(err.Error(), "given twice") {
 		t.Error(err)
 	}
-	for _, want := range []schedule.Applied{{Created: n}, {Unchanged: n}} {
-		if counts, err := w.store.Apply(t.Context(), w.db, many(), schedule.Applying{Prune: true}); err != nil || counts != want {
+	for _, want := range []schedule.ApplyResult{{Created: n}, {Unchanged: n}} {
+		if counts, err := w.store.Apply(t.Context(), w.db, many(), schedule.ApplyOptions{Prune: true}); err != nil || counts != want {
 			t.Errorf("%+v, %v, want %+v", counts, err, want)
 		}
 	}
-	if counts, err := w.store.Apply(t.Context(), w.db, given(), schedule.Applying{Prune: true}); err != nil || counts.Deleted != n {
+	if counts, err := w.store.Apply(t.Context(), w.db, given(), schedule.ApplyOptions{Prune: true}); err != nil || counts.Deleted != n {
 		t.Errorf("%+v, %v", counts, err)
 	}
 }
@@ -115,7 +115,7 @@ func TestApplyTakesAnyNumberAndFindsWhatIsGivenTwice(t *testing.T) {
 func TestSchedulesThatAreNilAreRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, apply := w.store.Apply(t.Context(), w.db, nil, schedule.Applying{Prune: true})
+	_, apply := w.store.Apply(t.Context(), w.db, nil, schedule.ApplyOptions{Prune: true})
 	_, create := w.store.CreateAll(t.Context(), w.db, nil)
 	for want, err := range map[string]error{"apply schedules: there are none: all is nil": apply, "create schedules: there are none: all is nil": create} {
 		if err == nil || err.Error() != want {
@@ -136,7 +136,7 @@ func TestApplyChangesNothingWhenOneIsBad(t *testing.T) {
 		`PostgreSQL cannot store`:             {{ID: "b", Crontab: "@daily", Payload: json.RawMessage(`"\u0000"`)}},
 	} {
 		for _, dryRun := range []bool{true, false} {
-			_, err := w.store.Apply(t.Context(), w.db, given(specs...), schedule.Applying{DryRun: dryRun})
+			_, err := w.store.Apply(t.Context(), w.db, given(specs...), schedule.ApplyOptions{DryRun: dryRun})
 			if err == nil || !strings.Contains(err.Error(), want) || fields(err) == "" {
 				t.Errorf("got %v, want %s", err, want)
 			}
@@ -145,7 +145,7 @@ func TestApplyChangesNothingWhenOneIsBad(t *testing.T) {
 	broken := errors.New("line 7")
 	_, err := w.store.Apply(t.Context(), w.db, func(yield func(schedule.Spec, error) bool) {
 		_ = yield(every("b"), nil) && yield(schedule.Spec{}, broken)
-	}, schedule.Applying{})
+	}, schedule.ApplyOptions{})
 	if err != broken { //nolint:errorlint // it is returned as it is
 		t.Error(err)
 	}

@@ -20,7 +20,7 @@ var ErrBackfill = errors.New("another backfill of the schedule has begun, or it 
 // Trigger publishes an event of a schedule now, whatever its state is, and changes nothing else: the next instant stays as
 // it is. The event has the ID "<schedule>-trigger-<unix microseconds>", so that it is none of the instants, and the time of
 // now.
-func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *Publishing, id string) (e event.Event, err error) {
+func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string) (e event.Event, err error) {
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		current, err := s.lockChanges(ctx, tx, []string{id}) // whoever deletes it waits for the event
 		if err != nil {
@@ -45,8 +45,8 @@ func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *Publishing, id s
 	return e, nil
 }
 
-// Backfilled is what Backfill did.
-type Backfilled struct {
+// BackfillResult is what Backfill did.
+type BackfillResult struct {
 	// Published counts the events, and Present the instants that were in the outbox already.
 	Published, Present int64
 	// Last is the instant of the last event of those that were published; zero: none was.
@@ -68,7 +68,7 @@ const backfillPage = 5000
 // earlier one ends with ErrBackfill. What was pruned from the outbox is published again, and so is everything by a
 // publisher elsewhere, with the same IDs. Events are published in transactions of some thousands, so what a backfill that
 // has failed has published stays.
-func (s *Store) Backfill(ctx context.Context, db pgsql.Pool, to *Publishing, id string, from, until time.Time) (done Backfilled, err error) {
+func (s *Store) Backfill(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string, from, until time.Time) (done BackfillResult, err error) {
 	b := &backfill{store: s, db: pgsql.Sqlx(db), to: to}
 	if err = b.begin(ctx, id, from, until); err == nil {
 		err = b.all(ctx, from)
@@ -83,10 +83,10 @@ func (s *Store) Backfill(ctx context.Context, db pgsql.Pool, to *Publishing, id 
 type backfill struct {
 	store    *Store
 	db       *sqlx.DB
-	to       *Publishing
+	to       *PublishConfig
 	schedule Schedule
 	number   int64 // of the backfill, among those of the schedule
-	done     Backfilled
+	done     BackfillResult
 	present  map[int64]bool
 	page     []event.Event
 }

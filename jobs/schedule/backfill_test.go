@@ -19,9 +19,9 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-func (w *world) publishing() *schedule.Publishing { return &schedule.Publishing{Publisher: w.to} }
+func (w *world) publishing() *schedule.PublishConfig { return &schedule.PublishConfig{Publisher: w.to} }
 
-func (w *world) backfill(id string, from, until time.Time) schedule.Backfilled {
+func (w *world) backfill(id string, from, until time.Time) schedule.BackfillResult {
 	w.t.Helper()
 	done, err := w.store.Backfill(w.t.Context(), w.db, w.publishing(), id, from, until)
 	if err != nil {
@@ -178,10 +178,10 @@ func TestOfTwoBackfillsTheLaterOneDoesTheRest(t *testing.T) {
 	w.create(schedule.Spec{ID: "a", Crontab: "@every 1s", Anchor: start})
 	first := &waitingOutbox{w.outbox, 0, make(chan struct{}), make(chan struct{})}
 	var wg sync.WaitGroup
-	var earlier, later schedule.Backfilled
+	var earlier, later schedule.BackfillResult
 	wg.Go(func() {
 		var err error
-		earlier, err = w.store.Backfill(t.Context(), w.db, &schedule.Publishing{Publisher: first}, "a", start, noon)
+		earlier, err = w.store.Backfill(t.Context(), w.db, &schedule.PublishConfig{Publisher: first}, "a", start, noon)
 		if !errors.Is(err, schedule.ErrBackfill) {
 			t.Errorf("%+v, %v", earlier, err)
 		}
@@ -287,7 +287,7 @@ func TestASlowPublisherOfABackfillHoldsUpNoRun(t *testing.T) {
 	slow := &unhurried{reached: make(chan struct{}), goOn: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := w.store.Backfill(t.Context(), w.db, &schedule.Publishing{Publisher: slow}, "a", noon.Add(-time.Hour), noon); err != nil {
+		if _, err := w.store.Backfill(t.Context(), w.db, &schedule.PublishConfig{Publisher: slow}, "a", noon.Add(-time.Hour), noon); err != nil {
 			t.Error(err)
 		}
 	})
@@ -318,7 +318,7 @@ func TestADeleteWaitsForATrigger(t *testing.T) {
 	slow := &unhurried{reached: make(chan struct{}), goOn: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := w.store.Trigger(t.Context(), w.db, &schedule.Publishing{Publisher: slow}, "a"); err != nil {
+		if _, err := w.store.Trigger(t.Context(), w.db, &schedule.PublishConfig{Publisher: slow}, "a"); err != nil {
 			t.Error(err)
 		}
 	})

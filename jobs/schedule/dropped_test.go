@@ -45,11 +45,11 @@ func TestAScheduleThatHasLostItsRowGetsAnotherByTheNextUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(yield func(schedule.Spec, error) bool) { yield(every("a"), nil) }
-	done, err := w.store.Apply(t.Context(), w.db, list, schedule.Applying{})
+	done, err := w.store.Apply(t.Context(), w.db, list, schedule.ApplyOptions{})
 	if err != nil || done.Updated != 1 || w.get("a").State != schedule.Active {
 		t.Fatalf("%+v, %v, %+v", done, err, w.get("a"))
 	}
-	if done, err = w.store.Apply(t.Context(), w.db, list, schedule.Applying{}); err != nil || done.Unchanged != 1 {
+	if done, err = w.store.Apply(t.Context(), w.db, list, schedule.ApplyOptions{}); err != nil || done.Unchanged != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
 }

@@ -56,7 +56,7 @@ func ExampleStore_Update() {
 // Publish the schedules that are due, beside the other jobs of a binary, to the outbox in the same database.
 func ExampleRegister() {
 	registry := jobs.NewRegistry()
-	schedule.Register(registry, &schedule.Publishing{Publisher: outbox.New(db, ""), Source: "https://example.com/reports"})
+	schedule.Register(registry, &schedule.PublishConfig{Publisher: outbox.New(db, ""), Source: "https://example.com/reports"})
 }
 
 // Publish them to wherever a URL says.
@@ -67,7 +67,7 @@ func ExampleRegister_url() {
 		return
 	}
 	defer func() { _ = publisher.Close() }()
-	schedule.Register(jobs.NewRegistry(), &schedule.Publishing{Publisher: publisher})
+	schedule.Register(jobs.NewRegistry(), &schedule.PublishConfig{Publisher: publisher})
 }
 
 // A preview needs no database.

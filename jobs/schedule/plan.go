@@ -79,7 +79,7 @@ func (t timeline) tooLate(g grid.Grid, now time.Time) time.Time {
 
 // cutMissed applies the policy to the missed instants after from.
 func (t timeline) cutMissed(from, missed time.Time) time.Time {
-	keep := MaxMissed
+	keep := MaxCatchUp
 	switch t.misfire {
 	case Skip:
 		return missed

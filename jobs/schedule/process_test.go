@@ -53,7 +53,7 @@ func publishProcess(url, file string) int {
 		return 1
 	}
 	registry := jobs.NewRegistry()
-	schedule.Register(registry, &schedule.Publishing{Publisher: hanging{file}})
+	schedule.Register(registry, &schedule.PublishConfig{Publisher: hanging{file}})
 	runner, err := slots.NewRunner(ctx, slots.Config{
 		DB: db, Registry: registry, Lease: time.Second, Now: func() time.Time { return slot(1) },
 	})

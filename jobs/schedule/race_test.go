@@ -94,7 +94,7 @@ func (w *world) old(id string) int {
 // stop deletes what is left of a round, so that the next one has its own schedules alone.
 func (w *world) stop(round, schedules int) {
 	w.t.Helper()
-	if _, err := w.store.Apply(w.t.Context(), w.db, given(), schedule.Applying{Prune: true}); err != nil {
+	if _, err := w.store.Apply(w.t.Context(), w.db, given(), schedule.ApplyOptions{Prune: true}); err != nil {
 		w.t.Fatal(err)
 	}
 	if n := w.count(`select count(*) from prescient.future_job`); n != 0 {

@@ -26,14 +26,14 @@ const (
 	EntityName = "schedule"
 	// EventType is the type of every event of a schedule.
 	EventType = "prescient.schedule.due"
-	// DefaultSource is the source of the events where Publishing sets none.
+	// DefaultSource is the source of the events where PublishConfig sets none.
 	DefaultSource = "prescient"
-	// DefaultTimeout is how long the schedules of one page may take where Publishing sets nothing else.
+	// DefaultTimeout is how long the schedules of one page may take where PublishConfig sets nothing else.
 	DefaultTimeout = 5 * time.Minute
 )
 
-// Publishing says where the events of schedules go. Publisher must be set; every other zero field means its default.
-type Publishing struct {
+// PublishConfig says where the events of schedules go. Publisher must be set; every other zero field means its default.
+type PublishConfig struct {
 	// Publisher takes the events; one that is an event.TxPublisher in the transaction that moves the schedules on.
 	Publisher event.Publisher
 	// Source is that of every event, a URI reference. Default: DefaultSource.
@@ -51,7 +51,7 @@ type Publishing struct {
 // The job's transaction holds the rows of its schedules before it reads the schedules, and while it publishes. Whoever
 // changes a schedule holds its row, too, so either the change waits for the events, or the events are those of the
 // changed schedule.
-func Register(registry *jobs.Registry, to *Publishing) {
+func Register(registry *jobs.Registry, to *PublishConfig) {
 	registry.RegisterBatchTx(JobExec, to.run,
 		jobs.MaxChecks(math.MaxInt32), jobs.Horizon(longestPause), jobs.Retry(math.MaxInt32), jobs.MaxBackOff(1),
 		jobs.Timeout(cmp.Or(to.Timeout, DefaultTimeout)))
@@ -80,7 +80,7 @@ type due struct {
 	err     error // its crontab is none, for this binary
 }
 
-func (to *Publishing) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 	if to.Publisher == nil {
 		return nil, fmt.Errorf("publish schedules: %w", errNoPublisher)
 	}
@@ -111,7 +111,7 @@ func (to *Publishing) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJo
 }
 
 // read returns the grid and the schedules of rows that the transaction has locked.
-func (to *Publishing) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (grid.Grid, map[string]due, error) {
+func (to *PublishConfig) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (grid.Grid, map[string]due, error) {
 	g, _, err := settings(ctx, tx, to.Schema)
 	if err != nil {
 		return g, nil, err
@@ -136,7 +136,7 @@ func (to *Publishing) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJ
 
 // batch is what becomes of the rows of one call.
 type batch struct {
-	to      *Publishing
+	to      *PublishConfig
 	tx      *sqlx.Tx
 	grid    grid.Grid
 	rows    []jobs.FutureJob
@@ -203,14 +203,14 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 }
 
 // event is that of an occurrence.
-func (to *Publishing) event(o Occurrence, at, now time.Time) event.Event {
+func (to *PublishConfig) event(o Occurrence, at, now time.Time) event.Event {
 	return event.Event{
 		ID: o.ID, Source: cmp.Or(to.Source, DefaultSource), Type: EventType, Subject: o.ScheduleID, Time: at, GeneratedAt: now, Data: o.data(),
 	}
 }
 
 // publish publishes events in a transaction where the publisher can.
-func (to *Publishing) publish(ctx context.Context, tx *sqlx.Tx, events []event.Event) (err error) {
+func (to *PublishConfig) publish(ctx context.Context, tx *sqlx.Tx, events []event.Event) (err error) {
 	if to.Publisher == nil {
 		return errNoPublisher
 	}

@@ -22,7 +22,7 @@ func TestReplayRunsSchedulesThroughTheYears(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	registry := jobs.NewRegistry()
-	to := &schedule.Publishing{}
+	to := &schedule.PublishConfig{}
 	schedule.Register(registry, to)
 	r, err := replay.Open(t.Context(), db, registry, time.Date(2095, time.December, 31, 0, 0, 0, 0, time.UTC))
 	if err != nil {

@@ -349,11 +349,11 @@ func TestAWholeMonthOfOutageIsBounded(t *testing.T) {
 	}
 	const minutes = 30 * 24 * 60
 	// 15 of the minutely ones are of the slot that has just begun.
-	want := map[string]int{"minutely": schedule.MaxMissed + 15, "daily": 1}
+	want := map[string]int{"minutely": schedule.MaxCatchUp + 15, "daily": 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if n := w.get("minutely").Dropped; n != minutes-schedule.MaxMissed-15 {
+	if n := w.get("minutely").Dropped; n != minutes-schedule.MaxCatchUp-15 {
 		t.Errorf("%d dropped", n)
 	}
 	if n := w.get("daily").Dropped; n != 29 {

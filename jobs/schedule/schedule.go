@@ -78,8 +78,8 @@ const (
 	FromSlot DeadlineFrom = "slot"
 )
 
-// MaxMissed is how many missed instants the policy All publishes at the most.
-const MaxMissed = 100
+// MaxCatchUp is how many missed instants the policy All publishes at the most.
+const MaxCatchUp = 100
 
 // State is what a schedule does.
 type State string

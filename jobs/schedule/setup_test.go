@@ -78,7 +78,7 @@ func setup(t testing.TB) *world {
 func (w *world) runner() *slots.Runner {
 	w.t.Helper()
 	registry := jobs.NewRegistry()
-	schedule.Register(registry, &schedule.Publishing{Publisher: w.to, Timeout: w.timeout})
+	schedule.Register(registry, &schedule.PublishConfig{Publisher: w.to, Timeout: w.timeout})
 	r, err := slots.NewRunner(w.t.Context(), slots.Config{
 		DB: w.db, Registry: registry, Now: w.clock.Now, Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -202,7 +202,7 @@ func (m *memory) Publish(_ context.Context, events []event.Event) error {
 	for i, e := range events {
 		switch {
 		case behind[e.Subject]:
-			errs[i] = event.ErrBehind
+			errs[i] = event.ErrBlocked
 		case m.fail != nil:
 			errs[i] = m.fail(e)
 		}

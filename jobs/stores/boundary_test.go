@@ -134,7 +134,7 @@ func newTrial(t *testing.T, stage *stage) *trial {
 }
 
 func (c *trial) store(name string) *stores.Store {
-	store, err := c.stage.set.For(name)
+	store, err := c.stage.set.Get(name)
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -281,7 +281,7 @@ func (c *trial) judge() {
 var somebody = map[string]who{
 	"cancel": func(c *trial) func() error {
 		cancelled := 0
-		for _, s := range c.stage.set.Holding(target) {
+		for _, s := range c.stage.set.Candidates(target) {
 			found, err := s.Client.Cancel(context.Background(), s.DB, ofTarget)
 			if err != nil {
 				c.t.Errorf("cancel in %s: %v", s.Name, err)
@@ -327,7 +327,7 @@ var somebody = map[string]who{
 		}
 	},
 	"enqueue where the key belongs": func(c *trial) func() error {
-		s, err := c.stage.set.ByKey(target)
+		s, err := c.stage.set.Route(target)
 		if err != nil {
 			c.t.Error(err)
 		}
@@ -346,7 +346,7 @@ var somebody = map[string]who{
 	},
 	"reschedule where it waits": func(c *trial) func() error {
 		to, ok := time.Time{}, false
-		for _, s := range c.stage.set.Holding(target) {
+		for _, s := range c.stage.set.Candidates(target) {
 			at, found, err := s.Client.Reschedule(context.Background(), s.DB, ofTarget, slot(7))
 			if err != nil {
 				c.t.Errorf("reschedule in %s: %v", s.Name, err)

@@ -27,7 +27,7 @@ func choose(list []*Store, key string) *Store {
 	return best
 }
 
-// ByKey returns the store for a key, such as a tenant, by rendezvous hashing. It ranks the names of
+// Route returns the store for a key, such as a tenant, by rendezvous hashing. It ranks the names of
 // the stores that are not being drained, and returns the one with the highest rank. The rank is the
 // first 60 bits of the SHA-256 of the name, the character 31 (hex 1f) and the key.
 //
@@ -36,7 +36,7 @@ func choose(list []*Store, key string) *Store {
 //
 // Returns an error if all stores are being drained, or if the store does not answer: another store
 // would be wrong.
-func (s *Set) ByKey(key string) (*Store, error) {
+func (s *Set) Route(key string) (*Store, error) {
 	best := choose(chosen(*s.list.Load()), key)
 	if best == nil {
 		return nil, fmt.Errorf("choose a store for %q: %w", key, errAllDrained)
@@ -46,11 +46,11 @@ func (s *Set) ByKey(key string) (*Store, error) {
 
 var errAllDrained = errors.New("all stores are being drained")
 
-// Holding returns the stores in which a check of a key may wait that was enqueued by ByKey. Search
-// them in their order: the last one is the store of ByKey. It is enough if no store was drained or
+// Candidates returns the stores in which a check of a key may wait that was enqueued by Route. Search
+// them in their order: the last one is the store of Route. It is enough if no store was drained or
 // added lately. A store that has not answered yet, whose Client is nil, is included: a check may
 // wait there.
-func (s *Set) Holding(key string) []*Store {
+func (s *Set) Candidates(key string) []*Store {
 	stores := *s.list.Load()
 	best := choose(chosen(stores), key)
 	var list []*Store
@@ -65,7 +65,7 @@ func (s *Set) Holding(key string) []*Store {
 	return list
 }
 
-// chosen returns the stores among which ByKey chooses.
+// chosen returns the stores among which Route chooses.
 func chosen(stores []*Store) (list []*Store) {
 	for _, store := range stores {
 		if store.DrainingSince.IsZero() {
@@ -75,8 +75,8 @@ func chosen(stores []*Store) (list []*Store) {
 	return list
 }
 
-// For returns the store with a name. Returns an error if there is none, or if it does not answer.
-func (s *Set) For(name string) (*Store, error) {
+// Get returns the store with a name. Returns an error if there is none, or if it does not answer.
+func (s *Set) Get(name string) (*Store, error) {
 	store, err := named(*s.list.Load(), name)
 	if err != nil {
 		return nil, err

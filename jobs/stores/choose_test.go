@@ -32,7 +32,7 @@ func named(t *testing.T, db *sqlx.DB, names ...string) *stores.Set {
 
 func choice(t *testing.T, set *stores.Set, key string) string {
 	t.Helper()
-	store, err := set.ByKey(key)
+	store, err := set.Route(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestAStoreThatIsDrainedIsChosenNoMoreAndLookedIntoFirst(t *testing.T) {
 	for choice(t, w.set, key) != "a" {
 		key += "1"
 	}
-	if list := w.set.Holding(key); len(list) != 3 || list[2].Name != "a" {
+	if list := w.set.Candidates(key); len(list) != 3 || list[2].Name != "a" {
 		t.Errorf("%v", list)
 	}
 	other := newSet(t, stores.Store{Name: "a", DB: w.a.DB}, stores.Store{Name: "b", DB: w.b.DB}) // of another process
@@ -97,7 +97,7 @@ func TestAStoreThatIsDrainedIsChosenNoMoreAndLookedIntoFirst(t *testing.T) {
 	if got := choice(t, w.set, key); got == "a" {
 		t.Error("a is chosen")
 	}
-	if list := w.set.Holding(key); len(list) != 3 || list[2].Name != choice(t, w.set, key) {
+	if list := w.set.Candidates(key); len(list) != 3 || list[2].Name != choice(t, w.set, key) {
 		t.Errorf("%v", list)
 	}
 	if got := choice(t, other, key); got != "a" {
@@ -118,7 +118,7 @@ func TestAStoreThatIsDrainedIsChosenNoMoreAndLookedIntoFirst(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		w.drain(name)
 	}
-	if _, err := w.set.ByKey(key); err == nil || !strings.Contains(err.Error(), "all stores are being drained") {
+	if _, err := w.set.Route(key); err == nil || !strings.Contains(err.Error(), "all stores are being drained") {
 		t.Error(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestAStoreThatDoesNotAnswerHoldsUpNoneOfTheOthers(t *testing.T) {
 	set := newSet(t, stores.Store{Name: "a", DB: up}, stores.Store{Name: "b", DB: down})
 	n := map[string]int{}
 	for i := range 100 {
-		store, err := set.ByKey(fmt.Sprint(i))
+		store, err := set.Route(fmt.Sprint(i))
 		switch {
 		case err == nil:
 			n[store.Name]++
@@ -147,10 +147,10 @@ func TestAStoreThatDoesNotAnswerHoldsUpNoneOfTheOthers(t *testing.T) {
 	if n["a"] < 20 || n["error"] < 20 || n["b"] > 0 {
 		t.Errorf("%v", n)
 	}
-	if _, err := set.For("b"); err == nil {
+	if _, err := set.Get("b"); err == nil {
 		t.Error("b is there")
 	}
-	if _, err := set.For("x"); err == nil || !strings.Contains(err.Error(), `there is no store "x"; there are a, b`) {
+	if _, err := set.Get("x"); err == nil || !strings.Contains(err.Error(), `there is no store "x"; there are a, b`) {
 		t.Error(err)
 	}
 	if err := set.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "store b: ") {

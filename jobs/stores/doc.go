@@ -3,23 +3,23 @@
 //
 //	set, err := stores.New(ctx, []stores.Store{{Name: "a", DB: a}, {Name: "b", DB: b}}, jobs.Config{})
 //	...
-//	store, err := set.ByKey(customer)
+//	store, err := set.Route(customer)
 //	...
 //	_, err = store.Client.Enqueue(ctx, tx, check) // tx is of store.DB
 //
 // An application enqueues a check in the transaction of its own data, so the check's store is in
-// the same database. With a database for each tenant, get the store by name, with [Set.For]. To
-// spread checks only, let [Set.ByKey] choose.
+// the same database. With a database for each tenant, get the store by name, with [Set.Get]. To
+// spread checks only, let [Set.Route] choose.
 //
 // # Removing and adding a store
 //
-// [Set.Drain] marks a store in its own settings. ByKey stops choosing it as soon as each process
+// [Set.Drain] marks a store in its own settings. Route stops choosing it as soon as each process
 // has called [Set.Refresh]. Until then a process may enqueue there, which is safe: runs still serve
 // a drained store.
 //
 // [Set.Move] moves the waiting rows into other stores, while runs and applications go on. Repeat it
 // until [State] says that the store is empty. It also moves rows to an added store: each goes where
-// ByKey puts it.
+// Route puts it.
 //
 // A row moves whole, with its timeline, which records the move. It keeps its slot. If the other
 // store has no such slot, or the slot has begun, it gets the next one. It is never checked early,
@@ -31,9 +31,9 @@
 // # Cancelling while rows move
 //
 // At any moment a row is in the store it comes from or, after that, in the one it goes to. A cancel
-// there also finds a row on its way. So ask the stores of [Set.Holding] in their order:
+// there also finds a row on its way. So ask the stores of [Set.Candidates] in their order:
 //
-//	for _, store := range set.Holding(customer) {
+//	for _, store := range set.Candidates(customer) {
 //		if store.Client == nil {
 //			return store.Err // it has not answered yet
 //		}

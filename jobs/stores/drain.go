@@ -11,7 +11,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Drain marks a store in its own settings. ByKey then chooses others as soon as each Set is
+// Drain marks a store in its own settings. Route then chooses others as soon as each Set is
 // refreshed, and Move takes everything out of it. by is recorded as the actor. It returns whether
 // the mark is new.
 func (s *Set) Drain(ctx context.Context, name, by string) (bool, error) {
@@ -25,7 +25,7 @@ func (s *Set) Undrain(ctx context.Context, name, by string) (bool, error) {
 }
 
 func (s *Set) mark(ctx context.Context, verb, name, by string, stmt pgsql.Statement, args ...any) (changed bool, err error) {
-	store, err := s.For(name)
+	store, err := s.Get(name)
 	if err == nil {
 		err = store.send(ctx, by, stmt, args, func(*sql.Rows) error {
 			changed = true

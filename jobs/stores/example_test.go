@@ -10,9 +10,9 @@ import (
 	"github.com/prescient-go/prescient/jobs/stores"
 )
 
-func ExampleSet_ByKey() {
+func ExampleSet_Route() {
 	enqueue := func(ctx context.Context, set *stores.Set, customer string) error {
-		store, err := set.ByKey(customer)
+		store, err := set.Route(customer)
 		if err != nil {
 			return err
 		}
@@ -31,11 +31,11 @@ func ExampleSet_ByKey() {
 	_ = enqueue
 }
 
-func ExampleSet_Holding() {
+func ExampleSet_Candidates() {
 	// A cancel that finds the row whether it is being moved or not.
 	cancel := func(ctx context.Context, set *stores.Set, customer string) error {
 		key := jobs.Key{JobExec: "invoice.overdue", EntityName: "customer", EntityKey: customer}
-		for _, store := range set.Holding(customer) {
+		for _, store := range set.Candidates(customer) {
 			if store.Client == nil {
 				return store.Err // it has not answered yet
 			}

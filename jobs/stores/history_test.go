@@ -70,7 +70,7 @@ func (p *play) runner(s *stores.Store) *slots.Runner {
 		}
 		return new(grid.Default.Add(job.Slot, 3)), err
 	})
-	schedule.Register(registry, &schedule.Publishing{Publisher: outbox.New(s.DB, pgsql.Schema(s.Schema)), Schema: pgsql.Schema(s.Schema)})
+	schedule.Register(registry, &schedule.PublishConfig{Publisher: outbox.New(s.DB, pgsql.Schema(s.Schema)), Schema: pgsql.Schema(s.Schema)})
 	runner, err := slots.NewRunner(p.t.Context(), slots.Config{
 		DB: s.DB, Schema: s.Schema, Registry: registry, Workers: 4, Connections: 4, Now: p.clock.Now, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -92,7 +92,7 @@ func (p *play) effects(key string) (n int) {
 func (p *play) apply(random *rand.Rand, step, first, n int) {
 	for i := first; i < first+n; i++ {
 		key := fmt.Sprint(i)
-		store, err := p.set.ByKey(key)
+		store, err := p.set.Route(key)
 		if err == nil {
 			_, err = store.Client.Enqueue(p.t.Context(), store.DB, check(key, slot(step+1+random.IntN(6))))
 		}
@@ -110,7 +110,7 @@ func (p *play) apply(random *rand.Rand, step, first, n int) {
 
 func (p *play) cancel(key string) {
 	found := false
-	for _, s := range p.set.Holding(key) {
+	for _, s := range p.set.Candidates(key) {
 		in, err := s.Client.Cancel(p.t.Context(), s.DB, check(key, now).Key())
 		if err != nil {
 			p.t.Errorf("cancel %s: %v", key, err)

@@ -23,7 +23,7 @@ const maxPasses = 10
 type Move struct {
 	From string
 	// To are the stores that rows may go to: each row to the one with the highest rank for its key,
-	// see ByKey. By default, rows go where ByKey puts them. That empties a store that is being
+	// see Route. By default, rows go where Route puts them. That empties a store that is being
 	// drained. From another store it moves only the keys of an added store.
 	To []string
 	// Field is the field of the payload whose text is the key of a row, if applications choose by a

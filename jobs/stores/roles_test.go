@@ -53,7 +53,7 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 			}
 		}
 	}
-	a, err := operator.For("a")
+	a, err := operator.Get("a")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func newSet(t *testing.T, list ...stores.Store) *stores.Set {
 
 func (w *world) store(name string) *stores.Store {
 	w.t.Helper()
-	store, err := w.set.For(name)
+	store, err := w.set.Get(name)
 	if err != nil {
 		w.t.Fatal(err)
 	}

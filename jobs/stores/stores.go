@@ -74,7 +74,7 @@ type Set struct {
 
 // New returns the set of some stores. Their Clients use cfg, except its schema. New asks each
 // store. If a store does not answer, or lacks a schema of this version, New logs a warning and
-// Refresh asks again: ByKey would choose wrongly without it. Returns an error if no store answers.
+// Refresh asks again: Route would choose wrongly without it. Returns an error if no store answers.
 func New(ctx context.Context, list []Store, cfg jobs.Config) (*Set, error) {
 	s := &Set{cfg: cfg}
 	var stores []*Store

@@ -13,8 +13,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Question selects what advice is about. The zero value selects every job.
-type Question struct {
+// Options selects what advice is about. The zero value selects every job.
+type Options struct {
 	// Job is the only job, by its job_exec. Empty: all jobs.
 	Job string
 	// By names a field at the top level of the payload: a text, a number or a boolean. Rows of Job
@@ -75,7 +75,7 @@ func (a *Advice) At(open float64) (time.Duration, bool) {
 
 // Advise returns advice about the jobs that have history, sorted by name, each followed by its
 // classes. It also returns how many rows of history it read. width is the width of the slots.
-func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
+func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Options, width time.Duration) (list []Advice, taken int64, err error) {
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
 		list, taken, err = InTx(ctx, tx, schema, q, width)
 		return err
@@ -84,7 +84,7 @@ func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Question,
 }
 
 // InTx is Advise in a transaction. It changes settings of the transaction.
-func InTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Question, width time.Duration) (list []Advice, taken int64, err error) {
+func InTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Options, width time.Duration) (list []Advice, taken int64, err error) {
 	var names, by []string
 	if q.Job != "" {
 		names, by = []string{q.Job}, []string{q.By}

@@ -9,7 +9,7 @@ import (
 // is never changed, and so safe for concurrent use.
 type Curve struct {
 	Job   string
-	Class string // the value of the field By of Question; empty: all rows of the job
+	Class string // the value of the field By of Options; empty: all rows of the job
 	// Ages are seconds after the first slot of a row, in order. Finished is the part that is
 	// finished by then, from 0 to 1; it rises linearly in between. Both are empty if there is too
 	// little history.

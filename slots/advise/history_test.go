@@ -38,7 +38,7 @@ func past(t *testing.T, db *sqlx.DB, n int, days ...int) {
 // about returns the advice about the job that past inserts.
 func about(t *testing.T, db *sqlx.DB, b advise.Bounds) (a advise.Advice, read int64) {
 	t.Helper()
-	list, read, err := advise.Advise(t.Context(), db, "", advise.Question{Bounds: b}, 15*time.Minute)
+	list, read, err := advise.Advise(t.Context(), db, "", advise.Options{Bounds: b}, 15*time.Minute)
 	if err != nil || len(list) != 1 || list[0].Job != "ship" {
 		t.Fatalf("%+v, %v", list, err)
 	}

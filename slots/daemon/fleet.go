@@ -15,10 +15,10 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 )
 
-// Fleet runs the daemons of many stores in one process, with one server. It is safe for concurrent
+// Multi runs the daemons of many stores in one process, with one server. It is safe for concurrent
 // use.
-type Fleet struct {
-	cfg  FleetConfig
+type Multi struct {
+	cfg  MultiConfig
 	unit unit
 	end  func()
 
@@ -26,8 +26,8 @@ type Fleet struct {
 	members map[string]*member
 }
 
-// FleetConfig configures a Fleet. Every zero field means its default.
-type FleetConfig struct {
+// MultiConfig configures a Fleet. Every zero field means its default.
+type MultiConfig struct {
 	// Listen is as in Config.
 	Listen string
 	// Hosts and MayRead are as in Config.
@@ -49,8 +49,8 @@ type member struct {
 	down    error // why it could not be begun
 }
 
-// FleetHealth is the state of the stores of a fleet, which /healthz returns as JSON.
-type FleetHealth struct {
+// MultiHealth is the state of the stores of a fleet, which /healthz returns as JSON.
+type MultiHealth struct {
 	// OK tells that there are no problems. A sender that may not read gets this alone.
 	OK bool `json:"ok"`
 	// Problems are those of all stores, each after the name of its store.
@@ -62,16 +62,16 @@ type FleetHealth struct {
 // fleetEvery is how often systemd is told the state of a fleet.
 const fleetEvery = time.Second
 
-// NewFleet starts to serve, until ctx ends and Close is called. Returns an error if it cannot
+// NewMulti starts to serve, until ctx ends and Close is called. Returns an error if it cannot
 // listen on the address.
-func NewFleet(ctx context.Context, cfg FleetConfig) (*Fleet, error) {
+func NewMulti(ctx context.Context, cfg MultiConfig) (*Multi, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	if cfg.MayRead == nil {
 		cfg.MayRead = nobody
 	}
-	f := &Fleet{cfg: cfg, unit: unit{cfg.Systemd, cfg.Logger}, members: map[string]*member{}, end: func() {}}
+	f := &Multi{cfg: cfg, unit: unit{cfg.Systemd, cfg.Logger}, members: map[string]*member{}, end: func() {}}
 	if cfg.Listen != "" {
 		var err error
 		if _, f.end, err = web.Listen(ctx, cfg.Listen, f.handler(ctx), cfg.Logger); err != nil {
@@ -84,11 +84,11 @@ func NewFleet(ctx context.Context, cfg FleetConfig) (*Fleet, error) {
 }
 
 // Close stops the server.
-func (f *Fleet) Close() { f.end() }
+func (f *Multi) Close() { f.end() }
 
 // Run is the function Run for a store, without a server and without systemd: the fleet has them.
 // The fleet serves Config.Handler below /stores/STORE/.
-func (f *Fleet) Run(ctx context.Context, store string, cfg Config) error {
+func (f *Multi) Run(ctx context.Context, store string, cfg Config) error {
 	cfg.Listen, cfg.Systemd = "", false
 	d, err := newDaemon(cfg)
 	if err != nil {
@@ -103,21 +103,21 @@ func (f *Fleet) Run(ctx context.Context, store string, cfg Config) error {
 }
 
 // Down marks the store as unreachable with the given error. A nil error removes the store.
-func (f *Fleet) Down(store string, err error) {
+func (f *Multi) Down(store string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.members[store] = &member{down: err}
 }
 
 // Gone removes a store.
-func (f *Fleet) Gone(store string) {
+func (f *Multi) Gone(store string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.members, store)
 }
 
 // list returns the stores by name, and the members.
-func (f *Fleet) list() (names []string, members map[string]*member) {
+func (f *Multi) list() (names []string, members map[string]*member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(maps.Keys(f.members)), maps.Clone(f.members)
@@ -125,8 +125,8 @@ func (f *Fleet) list() (names []string, members map[string]*member) {
 
 // health returns the state of all stores. With look it reads the ledgers, otherwise it returns what
 // is known.
-func (f *Fleet) health(ctx context.Context, look bool) FleetHealth {
-	h := FleetHealth{Problems: []string{}, Stores: map[string]Health{}}
+func (f *Multi) health(ctx context.Context, look bool) MultiHealth {
+	h := MultiHealth{Problems: []string{}, Stores: map[string]Health{}}
 	names, members := f.list()
 	found := make([]Health, len(names))
 	var looking sync.WaitGroup
@@ -156,7 +156,7 @@ func (f *Fleet) health(ctx context.Context, look bool) FleetHealth {
 
 // ready tells whether slots of any store are run. One unreachable database is no reason to send the
 // other stores' traffic away.
-func (f *Fleet) ready() bool {
+func (f *Multi) ready() bool {
 	return f.any(func(d *daemon) bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -165,11 +165,11 @@ func (f *Fleet) ready() bool {
 }
 
 // alive tells whether no daemon hangs.
-func (f *Fleet) alive() bool {
+func (f *Multi) alive() bool {
 	return !f.any(func(d *daemon) bool { return !d.alive(d.patience) })
 }
 
-func (f *Fleet) any(is func(d *daemon) bool) bool {
+func (f *Multi) any(is func(d *daemon) bool) bool {
 	_, members := f.list()
 	for _, m := range members {
 		if m.daemon != nil && is(m.daemon) {
@@ -180,7 +180,7 @@ func (f *Fleet) any(is func(d *daemon) bool) bool {
 }
 
 // tell reports the state of all stores to systemd, until ctx ends.
-func (f *Fleet) tell(ctx context.Context) {
+func (f *Multi) tell(ctx context.Context) {
 	if !f.unit.on {
 		return
 	}
@@ -206,8 +206,8 @@ func (f *Fleet) tell(ctx context.Context) {
 }
 
 // handler serves /healthz, /readyz, /livez, the handlers of the stores below /stores/STORE/, and
-// FleetConfig.Handler.
-func (f *Fleet) handler(ctx context.Context) http.Handler {
+// MultiConfig.Handler.
+func (f *Multi) handler(ctx context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		h := f.health(r.Context(), true)
@@ -233,7 +233,7 @@ func (f *Fleet) handler(ctx context.Context) http.Handler {
 }
 
 // serveStore passes a request to the handler of its store. The name of a store may contain a slash.
-func (f *Fleet) serveStore(w http.ResponseWriter, r *http.Request) {
+func (f *Multi) serveStore(w http.ResponseWriter, r *http.Request) {
 	_, members := f.list()
 	rest := strings.TrimPrefix(r.URL.Path, "/stores/")
 	for name, m := range members {

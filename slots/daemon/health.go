@@ -134,7 +134,7 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 	if err != nil {
 		return health.Report{}, err
 	}
-	return health.Look(ctx, ledger, time.Time{}, health.Limits{}, func(job string) bool {
+	return health.Check(ctx, ledger, time.Time{}, health.Limits{}, func(job string) bool {
 		_, is := engine.Lookup(d.cfg.Runner.Registry, job)
 		return is
 	})

@@ -260,7 +260,7 @@ func TestSystemdIsToldTheStateOfTheStoresOfAFleet(t *testing.T) {
 	w := setup(t, day)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	f, err := NewFleet(ctx, FleetConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
+	f, err := NewMulti(ctx, MultiConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func pack(id string, readyAt time.Time, data []byte) (jobs.FutureJob, error) {
 	case len(data) > MaxData:
 		return item, fmt.Errorf("the data is %d bytes, and %d are the most: keep it elsewhere and let the item name it", len(data), MaxData)
 	}
-	return item, item.SetPayload(envelope{At: grid.Micro(readyAt), Data: append([]byte{}, data...)})
+	return item, item.SetPayload(envelope{At: grid.RoundMicro(readyAt), Data: append([]byte{}, data...)})
 }
 
 func unpack(row jobs.FutureJob) (Item, error) {

@@ -366,7 +366,7 @@ func FuzzWhatIsPackedComesOutAsItWas(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(Item{ID: "id", At: grid.Micro(at), Data: append([]byte{}, data...)}, item); diff != "" {
+		if diff := cmp.Diff(Item{ID: "id", At: grid.RoundMicro(at), Data: append([]byte{}, data...)}, item); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -386,7 +386,7 @@ func FuzzAnyPayloadIsAnItemOrAnError(f *testing.F) {
 			t.Fatalf("%s came out as an item that does not go in: %v", payload, err)
 		}
 		again, err := unpack(row)
-		if err != nil || !again.At.Equal(grid.Micro(item.At)) || string(again.Data) != string(item.Data) {
+		if err != nil || !again.At.Equal(grid.RoundMicro(item.At)) || string(again.Data) != string(item.Data) {
 			t.Errorf("%s: %+v, then %+v, %v", payload, item, again, err)
 		}
 	})

@@ -15,14 +15,14 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Tested says how good forecasts of the past would have been.
-type Tested struct {
+// BacktestResult says how good forecasts of the past would have been.
+type BacktestResult struct {
 	From, To time.Time // the slots, up to but not including To
 	Lead     time.Duration
 	Rows     Errors     // of all rows of a slot
 	Took     Errors     // of the run time of a slot
 	Jobs     []JobError // sorted by name
-	Slots    []TestedSlot
+	Slots    []BacktestSlot
 	Notes    []string // what limits the result
 }
 
@@ -32,8 +32,8 @@ type JobError struct {
 	Errors
 }
 
-// TestedSlot holds the forecast for a slot, and what happened. Took is 0 if it is unknown.
-type TestedSlot struct {
+// BacktestSlot holds the forecast for a slot, and what happened. Took is 0 if it is unknown.
+type BacktestSlot struct {
 	Slot               time.Time
 	Rows, ExpectedRows int64
 	Took, ExpectedTook time.Duration
@@ -81,14 +81,14 @@ const backtestSample = 10
 // compares the forecasts with what happened. The first slot is one that could be forecast on the
 // second day of the ledger. History, and the timelines of waiting rows, tell which rows waited
 // then.
-func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested, error) {
+func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (BacktestResult, error) {
 	cfg.Sample = backtestSample * cmp.Or(cfg.Sample, defaultSample)
 	if back <= 0 || lead < 0 {
-		return Tested{}, fmt.Errorf("backtest: %s back, %s ahead: the first must be positive, and the second not negative", back, lead)
+		return BacktestResult{}, fmt.Errorf("backtest: %s back, %s ahead: the first must be positive, and the second not negative", back, lead)
 	}
 	r, err := cfg.reader(ctx)
 	if err != nil {
-		return Tested{}, fmt.Errorf("backtest: %w", err)
+		return BacktestResult{}, fmt.Errorf("backtest: %w", err)
 	}
 	r.from, r.to = r.grid.Ceil(r.now.Add(-back)), r.grid.Floor(r.now)
 	var lives []life
@@ -110,7 +110,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Tested
 		return err
 	})
 	if err != nil {
-		return Tested{}, fmt.Errorf("backtest: %w", err)
+		return BacktestResult{}, fmt.Errorf("backtest: %w", err)
 	}
 	return r.backtest(stagesOf(lives, lead), lead), nil
 }
@@ -184,8 +184,8 @@ func (w *window) at(slot time.Time) stage {
 	return w.list[i].stage
 }
 
-func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Tested {
-	t := Tested{From: r.from, To: r.to, Lead: lead, Notes: r.notes}
+func (r *reader) backtest(stages map[string][]staged, lead time.Duration) BacktestResult {
+	t := BacktestResult{From: r.from, To: r.to, Lead: lead, Notes: r.notes}
 	if !t.From.Before(t.To) {
 		t.Notes = append(t.Notes, "No slot is in that time.")
 		return t
@@ -222,7 +222,7 @@ func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Tested
 			r.habits = known.habits()
 		}
 		expected := map[string]float64{}
-		s := TestedSlot{Slot: slot.slot, Learned: c.learned}
+		s := BacktestSlot{Slot: slot.slot, Learned: c.learned}
 		told, happened := 0.0, 0.0
 		for job := range r.jobs(slot, windows) {
 			n, ok := r.would(known, windows[job], job, slot, now)

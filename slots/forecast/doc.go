@@ -1,7 +1,7 @@
 // Package forecast predicts the coming slots: the rows of each by job, how long its run will take,
 // and which slots will end late or break an SLA.
 //
-//	f, err := forecast.Look(ctx, forecast.Config{DB: db, For: 24 * time.Hour})
+//	f, err := forecast.Compute(ctx, forecast.Config{DB: db, For: 24 * time.Hour})
 //	for _, slot := range f.Slots { ... }
 //
 // Rows: most rows that will be due wait already, and the slot index counts them. The past tells the
@@ -13,7 +13,7 @@
 // checks, and the number of runners and workers.
 //
 // Reading is bounded, however many rows wait: a thousand index entries for each job in a slot,
-// MostSlots slots, and a sample of history. An enqueue pays nothing for it.
+// MaxSlots slots, and a sample of history. An enqueue pays nothing for it.
 // sample of history. Nothing is kept for it that an enqueue would pay for.
 //
 //	Look       look.go      reads all of it, and puts it together

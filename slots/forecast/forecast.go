@@ -17,7 +17,7 @@ type Config struct {
 	// Now returns the instant that slots are compared with, to replay another time. Defaults to the
 	// database's clock.
 	Now func() time.Time
-	// For is how far ahead the forecast goes, at most MostSlots. Defaults to 24 hours.
+	// For is how far ahead the forecast goes, at most MaxSlots. Defaults to 24 hours.
 	For time.Duration
 	// Registry has the jobs of the binary. With it, the forecast also judges their deadlines and
 	// concurrency. Optional.
@@ -29,8 +29,8 @@ type Config struct {
 	Sample int
 }
 
-// MostSlots bounds the slots of a forecast.
-const MostSlots = 2000
+// MaxSlots bounds the slots of a forecast.
+const MaxSlots = 2000
 
 const (
 	defaultFor    = 24 * time.Hour

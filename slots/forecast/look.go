@@ -18,8 +18,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Look returns a forecast of the coming slots.
-func Look(ctx context.Context, cfg Config) (Forecast, error) {
+// Compute returns a forecast of the coming slots.
+func Compute(ctx context.Context, cfg Config) (Forecast, error) {
 	if pgsql.Sqlx(cfg.DB) == nil {
 		return Forecast{}, errors.New("forecast.Config: DB must be set")
 	}
@@ -71,7 +71,7 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 	}
 	r.from = r.grid.Next(r.now)
 	r.to = r.grid.Next(r.now.Add(cfg.For))
-	if most := r.from.Add(MostSlots * min(r.grid.Width(), cmp.Or(cfg.WhatIf.Width, r.grid.Width()))); r.to.After(most) {
+	if most := r.from.Add(MaxSlots * min(r.grid.Width(), cmp.Or(cfg.WhatIf.Width, r.grid.Width()))); r.to.After(most) {
 		r.to, r.cut = r.grid.Ceil(most), true
 	}
 	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
@@ -127,13 +127,13 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 		f.Slots = append(f.Slots, Slot{Slot: slot, Jobs: jobsOf(r.expect(slot))})
 	}
 	f.Slots = regrid(f.Slots, r.grid, g, func(job string) float64 { return r.curve(job).exact() })
-	f.Slots = f.Slots[:min(len(f.Slots), MostSlots)]
+	f.Slots = f.Slots[:min(len(f.Slots), MaxSlots)]
 	if len(f.Slots) > 0 {
 		f.From, f.To = f.Slots[0].Slot, g.Next(f.Slots[len(f.Slots)-1].Slot)
 	}
 	if r.cut {
 		f.Notes = append(f.Notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
-			f.To.Format(time.RFC3339), MostSlots, spoken.Exact(g.Width())))
+			f.To.Format(time.RFC3339), MaxSlots, spoken.Exact(g.Width())))
 	}
 	c := learn(r.past)
 	by := cfg.WhatIf.crew(c.crew)

@@ -19,7 +19,7 @@ import (
 func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
-	var to schedule.Publishing
+	var to schedule.PublishConfig
 	w := setup(t, mixedJobs(&to))
 	to.Publisher = outbox.New(w.db, "")
 	w.createSchedules()
@@ -57,7 +57,7 @@ func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 }
 
 // mixedJobs registers the jobs of the workload.
-func mixedJobs(to *schedule.Publishing) *jobs.Registry {
+func mixedJobs(to *schedule.PublishConfig) *jobs.Registry {
 	registry := jobs.NewRegistry()
 	each := func(name string, check func(row jobs.FutureJob) jobs.Result, opts ...jobs.Option) {
 		registry.RegisterBatch(name, func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {

@@ -130,7 +130,7 @@ func TestTheNumberOfRunnersIsThatOfMostRows(t *testing.T) {
 func TestWhatIfIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, w := range []WhatIf{{Runners: -1}, {Workers: -1}, {Runners: math.MaxInt}, {Workers: math.MaxInt}} {
-		if _, err := Look(t.Context(), Config{DB: new(sqlx.DB), WhatIf: w}); err == nil || !strings.Contains(err.Error(), "want a whole number up to 1000000") {
+		if _, err := Compute(t.Context(), Config{DB: new(sqlx.DB), WhatIf: w}); err == nil || !strings.Contains(err.Error(), "want a whole number up to 1000000") {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}

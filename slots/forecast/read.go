@@ -125,8 +125,8 @@ const mostRead = 20_000
 // the last day.
 func (r *reader) ranges() (list [][2]time.Time) {
 	last := [2]time.Time{r.now.Add(-day), r.now}
-	if width := r.grid.Width(); day/width > MostSlots {
-		last[0] = r.now.Add(-MostSlots * width)
+	if width := r.grid.Width(); day/width > MaxSlots {
+		last[0] = r.now.Add(-MaxSlots * width)
 	}
 	list = append(list, last)
 	length := min(r.to.Sub(r.begun()), day)

@@ -19,7 +19,7 @@ import (
 func setupSchedules(t *testing.T) (*world, *schedule.Store) {
 	t.Helper()
 	registry := jobs.NewRegistry()
-	var to schedule.Publishing
+	var to schedule.PublishConfig
 	schedule.Register(registry, &to)
 	w := setup(t, registry)
 	to.Publisher = outbox.New(w.db, "")
@@ -88,8 +88,8 @@ func TestAScheduleIsForecastOnceASlotFromItsCreationOn(t *testing.T) {
 		}
 	}
 	registry := jobs.NewRegistry()
-	schedule.Register(registry, &schedule.Publishing{})
-	f, err := forecast.Look(t.Context(), forecast.Config{DB: db, Registry: registry, For: 90 * time.Minute})
+	schedule.Register(registry, &schedule.PublishConfig{})
+	f, err := forecast.Compute(t.Context(), forecast.Config{DB: db, Registry: registry, For: 90 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

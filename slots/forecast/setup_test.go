@@ -177,7 +177,7 @@ func (w *world) actual(from, to time.Time) map[time.Time]map[string]int64 {
 
 func (w *world) look(ahead time.Duration) forecast.Forecast {
 	w.t.Helper()
-	f, err := forecast.Look(w.t.Context(), forecast.Config{DB: w.db, Now: w.Now, For: ahead})
+	f, err := forecast.Compute(w.t.Context(), forecast.Config{DB: w.db, Now: w.Now, For: ahead})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestTheDatabaseRoundsAMillionInstantsToTheSameSlots(t *testing.T) {
 		for i := range chunk {
 			at := inRange(random, g, i)
 			asked[i] = at.Format("2006-01-02 15:04:05.000000000Z07:00")
-			micros[i], slots[i] = grid.Micro(at).UnixMicro(), g.Ceil(at).Unix()
+			micros[i], slots[i] = grid.RoundMicro(at).UnixMicro(), g.Ceil(at).Unix()
 		}
 		query := `
 			select given.text, given.at at time zone 'UTC', ` + function + ` at time zone 'UTC'

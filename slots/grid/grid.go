@@ -60,7 +60,7 @@ func (g Grid) String() string { return g.Width().String() }
 
 // Ceil returns the first slot at or after t, in UTC.
 func (g Grid) Ceil(t time.Time) time.Time {
-	t = Micro(t)
+	t = RoundMicro(t)
 	floor := g.Floor(t)
 	if floor.Equal(t) {
 		return floor
@@ -70,7 +70,7 @@ func (g Grid) Ceil(t time.Time) time.Time {
 
 // Floor returns the last slot at or before t, in UTC.
 func (g Grid) Floor(t time.Time) time.Time {
-	seconds := Micro(t).Unix()
+	seconds := RoundMicro(t).Unix()
 	past := seconds % g.step()
 	if past < 0 {
 		past += g.step()
@@ -126,10 +126,10 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// Micro returns t as PostgreSQL stores it: in whole microseconds. The server reads the fraction of
+// RoundMicro returns t as PostgreSQL stores it: in whole microseconds. The server reads the fraction of
 // a second as a binary floating-point number and rounds a half to the even microsecond. Micro does
 // the same.
-func Micro(t time.Time) time.Time {
+func RoundMicro(t time.Time) time.Time {
 	fraction := math.RoundToEven(float64(t.Nanosecond()) / 1e9 * 1e6)
 	return time.Unix(t.Unix(), int64(fraction)*int64(time.Microsecond)).UTC()
 }

@@ -172,8 +172,8 @@ func TestMicroIsTheNearestMicrosecond(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	for range 100_000 {
 		at := anInstant(random)
-		micro := grid.Micro(at)
-		if d := micro.Sub(at).Abs(); d > 500 || micro.Nanosecond()%1000 != 0 || !grid.Micro(micro).Equal(micro) {
+		micro := grid.RoundMicro(at)
+		if d := micro.Sub(at).Abs(); d > 500 || micro.Nanosecond()%1000 != 0 || !grid.RoundMicro(micro).Equal(micro) {
 			t.Fatalf("Micro(%s) = %s", at.Format(time.RFC3339Nano), micro.Format(time.RFC3339Nano))
 		}
 	}
@@ -196,7 +196,7 @@ func FuzzRounding(f *testing.F) {
 // holds tests every law of rounding for one instant.
 func holds(t *testing.T, g grid.Grid, at time.Time) bool {
 	t.Helper()
-	asked := grid.Micro(at)
+	asked := grid.RoundMicro(at)
 	ceil, floor, next, previous := g.Ceil(at), g.Floor(at), g.Next(at), g.Previous(at)
 	width := g.Width()
 	on := g.Contains(asked)

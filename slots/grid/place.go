@@ -22,7 +22,7 @@ func Hash(text string) int64 {
 // function prescient.place of the database returns the same.
 func (g Grid) Place(at time.Time, within time.Duration, earliest time.Time, hash int64) time.Time {
 	first := g.Ceil(at)
-	n := g.between(first, Micro(at).Add(within))
+	n := g.between(first, RoundMicro(at).Add(within))
 	slot := first.Add(time.Duration(hash%n) * g.Width())
 	if slot.Before(earliest) {
 		left := max(n-int64(earliest.Sub(first)/g.Width()), 1)

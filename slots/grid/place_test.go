@@ -60,7 +60,7 @@ func TestAPlaceIsASlotOfTheWindowUnlessThatHasPassed(t *testing.T) {
 	for _, g := range grids(t) {
 		for range 2000 {
 			a := anyAsked(random, g)
-			slot, end := a.place(g), grid.Micro(a.at).Add(a.within)
+			slot, end := a.place(g), grid.RoundMicro(a.at).Add(a.within)
 			first := slices.MaxFunc([]time.Time{g.Ceil(a.at), a.earliest}, time.Time.Compare)
 			switch {
 			case !g.Contains(slot) || slot.Before(a.at.Truncate(time.Microsecond)) || slot.Before(a.earliest):

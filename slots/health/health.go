@@ -54,10 +54,10 @@ func of(job string, found []Finding) []Finding {
 	return found
 }
 
-// Look reads the state and judges it. since is the first slot to search for missed or open slots;
+// Check reads the state and judges it. since is the first slot to search for missed or open slots;
 // the zero time means the ledger's first. knows tells whether the caller has registered a job: the
 // caller's catch-up cannot run rows of other jobs.
-func Look(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool) (Report, error) {
+func Check(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool) (Report, error) {
 	r := Report{knows: knows}
 	var err error
 	if r.Status, err = l.Status(ctx, since); err != nil {

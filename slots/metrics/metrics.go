@@ -165,7 +165,7 @@ func outcomeOf(result slots.Result, err error) string {
 // Publisher returns a publisher that publishes through p and counts the events. It also counts
 // events of a transaction that is rolled back later.
 func (m *Metrics) Publisher(p event.Publisher) event.Publisher {
-	return event.Around(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+	return event.Wrap(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
 		err := publish(ctx)
 		failed := 0
 		for _, err := range event.Errors(err, len(events)) {

@@ -181,7 +181,7 @@ func (s *Source) lookAhead(ctx context.Context, ledger *slots.Ledger) []forecast
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
-	f, err := forecast.Look(ctx, forecast.Config{
+	f, err := forecast.Compute(ctx, forecast.Config{
 		DB: s.DB, Schema: s.Schema, Now: s.Now, Registry: s.Registry, For: ahead * g.Width(), Sample: aheadSample,
 	})
 	if err != nil {

@@ -1,6 +1,6 @@
 -- Returns what a run has to know of the schedules whose rows of future_job it holds. It leaves out
 -- paused schedules.
--- Called by jobs/schedule.Publishing.read.
+-- Called by jobs/schedule.PublishConfig.read.
 select
     id, crontab, timezone, payload, extract(epoch from deadline)::bigint as deadline, extract(epoch from spread)::bigint as spread,
     misfire, anchor, coalesce(deadline_from, '') as deadline_from, starts_at, ends_at, coalesce(max_runs, 0) as max_runs, exclude

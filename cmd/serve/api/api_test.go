@@ -455,7 +455,7 @@ func TestAServerThatMayOnlyReadDoesNotAct(t *testing.T) {
 	w.must(err)
 	t.Cleanup(func() { _ = db.Close() })
 	b, err := board.New(t.Context(), board.Config{
-		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.Publishing{Publisher: outbox.New(db, schema), Schema: schema}, Now: w.Clock.Now,
+		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.PublishConfig{Publisher: outbox.New(db, schema), Schema: schema}, Now: w.Clock.Now,
 	})
 	w.must(err)
 	t.Cleanup(b.Close)

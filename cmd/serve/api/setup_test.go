@@ -58,7 +58,7 @@ func setup(t *testing.T, change ...func(*Config)) *world {
 	registry.Register("fail", func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("the warehouse does not answer")
 	}, jobs.Retry(0))
-	publishing := &schedule.Publishing{Source: "test"}
+	publishing := &schedule.PublishConfig{Source: "test"}
 	schedule.Register(registry, publishing)
 	w := &world{t: t, Kit: testkit.New(t, testkit.Config{Registry: registry}), token: operator, log: new(bytes.Buffer)}
 	schema, err := pgsql.ParseSchema("")

@@ -31,7 +31,7 @@ type Config struct {
 	// Horizon is how far ahead checks may be moved. Default jobs.DefaultHorizon.
 	Horizon time.Duration
 	// Publishing is where trigger and backfill publish.
-	Publishing *schedule.Publishing
+	Publishing *schedule.PublishConfig
 	// Self is how to call the binary, in what findings advise.
 	Self string
 	// Private is where the private PostgreSQL lives; empty: the database is another.

@@ -26,7 +26,7 @@ func TestWhatAdviceAsksOfTheDatabaseCounts(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	db.MustExec(`select prescient.job_number('ok')`)
-	b, err := New(t.Context(), Config{DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.Publishing{}})
+	b, err := New(t.Context(), Config{DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.PublishConfig{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestEachJobHasItsFiguresWhateverTheCollationOfTheDatabase(t *testing.T) {
 	if _, err := runner.Run(t.Context(), kit.Now()); err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(t.Context(), Config{DB: kit.DB, Runner: slots.Config{Registry: registry}, Publishing: &schedule.Publishing{}, Now: kit.Clock.Now})
+	b, err := New(t.Context(), Config{DB: kit.DB, Runner: slots.Config{Registry: registry}, Publishing: &schedule.PublishConfig{}, Now: kit.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (b *Board) Expect(ctx context.Context) error {
 }
 
 func (b *Board) readForecast(ctx context.Context) (any, int, error) {
-	f, err := forecast.Look(ctx, forecast.Config{DB: b.cfg.DB, Schema: b.cfg.Schema, Now: b.cfg.Now, For: day, Registry: b.cfg.Runner.Registry})
+	f, err := forecast.Compute(ctx, forecast.Config{DB: b.cfg.DB, Schema: b.cfg.Schema, Now: b.cfg.Now, For: day, Registry: b.cfg.Runner.Registry})
 	if err != nil {
 		b.cfg.Logger.WarnContext(ctx, "there is no forecast", "error", err)
 	}

@@ -108,7 +108,7 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 		if len(lines) == 0 {
 			return v, notFound("job " + name)
 		}
-		q := advise.Question{Job: name, Bounds: advise.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
+		q := advise.Options{Job: name, Bounds: advise.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
 		list, read, err := advise.InTx(ctx, r, r.schema, q, r.grid().Width())
 		v.JobExec, v.Read, v.Advice = name, read, []string{}
 		for i := range list {

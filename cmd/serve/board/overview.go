@@ -50,7 +50,7 @@ func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err er
 	if err := r.slotIndexOnly(ctx); err != nil {
 		return v, err
 	}
-	report, err := health.Look(ctx, r.ledger.In(r), time.Time{}, health.Limits{}, b.has)
+	report, err := health.Check(ctx, r.ledger.In(r), time.Time{}, health.Limits{}, b.has)
 	if err != nil {
 		return v, err
 	}

@@ -398,7 +398,7 @@ func (f *figures) live() {
 
 	blocked := make(chan struct{})
 	registry, log := f.registry(blocked), slog.New(slog.DiscardHandler)
-	schedule.Register(registry, &schedule.Publishing{Publisher: f.told.Publisher(f.Outbox)})
+	schedule.Register(registry, &schedule.PublishConfig{Publisher: f.told.Publisher(f.Outbox)})
 	runner, err := slots.NewRunner(ctx, slots.Config{DB: f.DB, Registry: registry, Now: f.Clock.Now, Logger: log, Observer: f.told})
 	f.must(err)
 	f.told.Watch(metrics.Source{DB: f.DB, Registry: registry, Now: f.Clock.Now, Logger: log})
@@ -510,7 +510,7 @@ func (f *figures) status() string {
 	ledger, err := slots.NewLedger(f.t.Context(), f.DB, "", f.Clock.Now)
 	f.must(err)
 	known := func(job string) bool { return job != "misspelt" }
-	report, err := health.Look(f.t.Context(), ledger, time.Time{}, health.Limits{}, known)
+	report, err := health.Check(f.t.Context(), ledger, time.Time{}, health.Limits{}, known)
 	f.must(err)
 	paused, err := admin.New(f.Client).Paused(f.t.Context(), f.DB)
 	f.must(err)
@@ -522,7 +522,7 @@ func (f *figures) status() string {
 // forecast returns the slots of a forecast.
 func (f *figures) forecast() string {
 	f.t.Helper()
-	found, err := forecast.Look(f.t.Context(), forecast.Config{DB: f.DB, Now: f.Clock.Now, For: 4 * f.width})
+	found, err := forecast.Compute(f.t.Context(), forecast.Config{DB: f.DB, Now: f.Clock.Now, For: 4 * f.width})
 	f.must(err)
 	list := []map[string]any{}
 	for _, s := range found.Slots {

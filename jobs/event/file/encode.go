@@ -15,7 +15,7 @@ func encode(events []event.Event) (lines []byte, errs []error) {
 	failed := map[string]bool{} // by subject
 	for i, e := range events {
 		if e.Subject != "" && failed[e.Subject] {
-			errs[i] = event.ErrBehind
+			errs[i] = event.ErrBlocked
 			continue
 		}
 		line, err := json.Marshal(e)

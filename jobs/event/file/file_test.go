@@ -353,7 +353,7 @@ func TestAnEventThatIsInvalidKeepsBackThoseOfItsSubjectAlone(t *testing.T) {
 	batch = append(batch, loose...)
 	err := publisher.Publish(t.Context(), batch)
 	errs := event.Errors(err, len(batch))
-	for i, want := range []string{"", `encode event "a-1"`, event.ErrBehind.Error(), "", `encode event "-0"`, ""} {
+	for i, want := range []string{"", `encode event "a-1"`, event.ErrBlocked.Error(), "", `encode event "-0"`, ""} {
 		if got := errs[i]; (got == nil) != (want == "") || got != nil && !strings.HasPrefix(got.Error(), want) {
 			t.Errorf("%s: %v, want %s", batch[i].ID, got, want)
 		}

@@ -54,7 +54,7 @@ func advance(chains [][]int, errs []error) [][]int {
 			left = append(left, behind)
 			continue
 		}
-		event.Behind(behind, errs)
+		event.Blocked(behind, errs)
 	}
 	return left
 }

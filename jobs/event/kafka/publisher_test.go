@@ -82,7 +82,7 @@ func TestAMissingTopicIsAnErrorThatSaysHowToCreateIt(t *testing.T) {
 	w := setup(t, kfake.AllowAutoTopicCreation())
 	err := w.open(w.url("nowhere")).Publish(t.Context(), []event.Event{eventtest.Made("a", 0), eventtest.Made("a", 1), eventtest.Made("b", 0)})
 	errs := event.Errors(err, 3)
-	if !errors.Is(errs[0], kerr.UnknownTopicOrPartition) || !errors.Is(errs[1], event.ErrBehind) ||
+	if !errors.Is(errs[0], kerr.UnknownTopicOrPartition) || !errors.Is(errs[1], event.ErrBlocked) ||
 		!strings.Contains(fmt.Sprint(errs[2]), "kafka-topics.sh --bootstrap-server "+w.address+" --create --topic nowhere") {
 		t.Error(errs)
 	}
@@ -111,7 +111,7 @@ func TestAnEventThatIsTooLargeFailsAloneAndHoldsBackItsSubject(t *testing.T) {
 				t.Errorf("%s: event %d of subject %s: %v", name, i, events[i].Subject, err)
 			}
 		}
-		if !errors.Is(errs[2], kerr.MessageTooLarge) || !errors.Is(errs[len(errs)-1], event.ErrBehind) {
+		if !errors.Is(errs[2], kerr.MessageTooLarge) || !errors.Is(errs[len(errs)-1], event.ErrBlocked) {
 			t.Errorf("%s: %v", name, errs)
 		}
 		if diff := cmp.Diff(want, repeated(test.w.ids())); diff != "" {
@@ -147,7 +147,7 @@ func TestAnEventThatCannotBeSentFailsAlone(t *testing.T) {
 	invalid.Type = ""
 	events := []event.Event{invalid, eventtest.Made("a", 1), eventtest.Made("b", 0)}
 	errs := event.Errors(w.open(w.url("events")).Publish(t.Context(), events), len(events))
-	if errs[0] == nil || !errors.Is(errs[1], event.ErrBehind) || errs[2] != nil {
+	if errs[0] == nil || !errors.Is(errs[1], event.ErrBlocked) || errs[2] != nil {
 		t.Error(errs)
 	}
 	if diff := cmp.Diff(map[string][]string{"b": {events[2].ID}}, w.ids()); diff != "" {
@@ -263,7 +263,7 @@ func TestABrokerThatGoesDownDuringABatchLosesNothing(t *testing.T) {
 	failed := map[string]bool{}
 	var again []event.Event
 	for i, err := range event.Errors(<-result, len(events)) {
-		if subject := events[i].Subject; failed[subject] != errors.Is(err, event.ErrBehind) {
+		if subject := events[i].Subject; failed[subject] != errors.Is(err, event.ErrBlocked) {
 			t.Fatalf("event %d of %s: %v", i, subject, err)
 		}
 		if err != nil {

@@ -102,7 +102,7 @@ func TestAMissingStreamIsAnErrorThatSaysHowToCreateIt(t *testing.T) {
 	} {
 		err := w.open(w.url(url)).Publish(t.Context(), []event.Event{eventtest.Made("a", 0), eventtest.Made("a", 1), eventtest.Made("b", 0)})
 		errs := event.Errors(err, 3)
-		if !errors.Is(errs[0], jetstream.ErrNoStreamResponse) || !errors.Is(errs[1], event.ErrBehind) || !strings.Contains(fmt.Sprint(errs[2]), command) {
+		if !errors.Is(errs[0], jetstream.ErrNoStreamResponse) || !errors.Is(errs[1], event.ErrBlocked) || !strings.Contains(fmt.Sprint(errs[2]), command) {
 			t.Errorf("%s: %v", url, errs)
 		}
 	}
@@ -141,7 +141,7 @@ func TestAnEventThatIsTooLargeFailsAloneAndHoldsBackItsSubject(t *testing.T) {
 				t.Errorf("%s: event %d of subject %s: %v", name, i, events[i].Subject, errs[i])
 			}
 		}
-		if !errors.Is(errs[4], event.ErrBehind) || errors.Is(errs[2], event.ErrBehind) {
+		if !errors.Is(errs[4], event.ErrBlocked) || errors.Is(errs[2], event.ErrBlocked) {
 			t.Errorf("%s: %v", name, errs)
 		}
 		want := map[string][]string{"a": {events[0].ID}, "b": {events[1].ID, events[3].ID, events[5].ID}}
@@ -158,7 +158,7 @@ func TestAnEventThatCannotBeSentFailsAlone(t *testing.T) {
 	invalid.Type = ""
 	events := []event.Event{invalid, eventtest.Made("a", 1), long, eventtest.Made("b", 0)}
 	errs := event.Errors(w.open(w.url("events.*")).Publish(t.Context(), events), len(events))
-	if errs[0] == nil || !errors.Is(errs[1], event.ErrBehind) || errs[2] == nil || errs[3] != nil {
+	if errs[0] == nil || !errors.Is(errs[1], event.ErrBlocked) || errs[2] == nil || errs[3] != nil {
 		t.Error(errs)
 	}
 	if diff := cmp.Diff(map[string][]string{"b": {events[3].ID}}, w.ids()); diff != "" {
@@ -219,7 +219,7 @@ func TestAServerThatGoesDownDuringABatchLosesAndRepeatsNothing(t *testing.T) {
 	var again []event.Event
 	for i, err := range errs {
 		before, behind := failed[events[i].Subject]
-		if behind && !errors.Is(err, event.ErrBehind) || err != nil && !behind && errors.Is(err, event.ErrBehind) {
+		if behind && !errors.Is(err, event.ErrBlocked) || err != nil && !behind && errors.Is(err, event.ErrBlocked) {
 			t.Fatalf("event %d of %s: %v, after %v", i, events[i].Subject, err, before)
 		}
 		if err != nil {
@@ -293,7 +293,7 @@ func TestTheEndOfTheContextEndsAPublishThatNobodyAcknowledges(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	errs := event.Errors(p.Publish(ctx, []event.Event{eventtest.Made("a", 0), eventtest.Made("a", 1)}), 2)
-	if !errors.Is(errs[0], context.DeadlineExceeded) || !errors.Is(errs[1], event.ErrBehind) {
+	if !errors.Is(errs[0], context.DeadlineExceeded) || !errors.Is(errs[1], event.ErrBlocked) {
 		t.Error(errs)
 	}
 	gone, cancel := context.WithCancel(t.Context())

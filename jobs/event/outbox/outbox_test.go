@@ -132,7 +132,7 @@ func TestAPublisherWithSomethingAroundItIsInTheTransactionStill(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	counted := 0
-	p := event.Around(w.box, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+	p := event.Wrap(w.box, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
 		counted += len(events)
 		return publish(ctx)
 	})
@@ -290,7 +290,7 @@ func TestAConsumerGoesForwardAlone(t *testing.T) {
 	if _, err := w.box.Consumer(ctx, "nobody"); !errors.Is(err, outbox.ErrNoConsumer) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := w.box.Ack(ctx, "billing", outbox.Position{Mark: 1 << 60}); !errors.Is(err, outbox.ErrAhead) {
+	if _, err := w.box.Ack(ctx, "billing", outbox.Position{Mark: 1 << 60}); !errors.Is(err, outbox.ErrNotReadable) {
 		t.Errorf("an ack of the future: %v", err)
 	}
 	for _, name := range []string{"", "a\nb", strings.Repeat("x", 201)} {

@@ -23,7 +23,7 @@ type Stored struct {
 
 // Read returns the events after a position, at most limit of them. To go on, give it the position of the last one.
 // Nothing means that there is nothing yet; see the package documentation for when an event is seen. A *LostError means
-// that some of them were removed; after the zero Position come those that are there. ErrAhead means that the server has
+// that some of them were removed; after the zero Position come those that are there. ErrNotReadable means that the server has
 // not come to the position, which is another server's.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
@@ -53,12 +53,12 @@ func (o *Outbox) Newest(ctx context.Context, limit int) (list []Stored, err erro
 	return list, nil
 }
 
-// ahead returns ErrAhead for a position that the server has not come to.
+// ahead returns ErrNotReadable for a position that the server has not come to.
 func (o *Outbox) ahead(ctx context.Context, tx *sqlx.Tx, p Position) error {
 	var ahead bool
 	err := tx.QueryRowContext(ctx, pgsql.EventAhead.In(o.schema), fmt.Sprint(p.Mark)).Scan(&ahead)
 	if err == nil && ahead {
-		return ErrAhead
+		return ErrNotReadable
 	}
 	return err
 }
@@ -91,14 +91,14 @@ type Consumer struct {
 var ErrConsumerAhead = errors.New("the consumer is at a position that this server has not come to, so it gets no events: " +
 	"the position is another server's, as after a restore from a dump. Forget the consumer; it then begins with the oldest event")
 
-// ErrAhead is returned for a position that lies ahead of what can be read.
-var ErrAhead = errors.New("the position lies ahead of what can be read: give one that events tail has printed")
+// ErrNotReadable is returned for a position that lies ahead of what can be read.
+var ErrNotReadable = errors.New("the position lies ahead of what can be read: give one that events tail has printed")
 
 // ErrNoConsumer is returned for a consumer that has acknowledged nothing.
 var ErrNoConsumer = errors.New("there is no such consumer")
 
 // Ack records that a consumer has dealt with every event up to and including a position, and returns how far it is. A
-// consumer that is further stays there; one that is not known yet is made. ErrAhead is returned for a position that no
+// consumer that is further stays there; one that is not known yet is made. ErrNotReadable is returned for a position that no
 // reader can have come to, and ErrConsumerAhead for a consumer that is Ahead.
 func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consumer, error) {
 	c := Consumer{Name: consumer}
@@ -110,7 +110,7 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 		})
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrAhead
+		err = ErrNotReadable
 		if known, _ := o.Consumer(ctx, consumer); known.Ahead {
 			err = ErrConsumerAhead
 		}

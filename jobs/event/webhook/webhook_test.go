@@ -254,7 +254,7 @@ func TestAfterAFailureTheLaterEventsOfTheSubjectStayBehind(t *testing.T) {
 	if !ok {
 		t.Fatal(err)
 	}
-	behind := event.ErrBehind.Error()
+	behind := event.ErrBlocked.Error()
 	for i, want := range []string{"", `publish event "a-1": post to http://127.0.0.1`, `encode event "b-0"`, behind, "", behind, behind, `publish event "-0"`, ""} {
 		got := partial.Errs[i]
 		if (got == nil) != (want == "") || got != nil && !strings.HasPrefix(got.Error(), want) {
@@ -361,7 +361,7 @@ func TestTheEndOfTheContextEndsABatch(t *testing.T) {
 	})
 	err := open(t, r.URL, event.Config{Allow: loopback}).Publish(ctx, []event.Event{eventOf("a", 0), eventOf("a", 1), eventOf("a", 2)})
 	errs := event.Errors(err, 3)
-	if errs[0] != nil || !errors.Is(errs[1], errStopped) || !errors.Is(errs[2], event.ErrBehind) {
+	if errs[0] != nil || !errors.Is(errs[1], errStopped) || !errors.Is(errs[2], event.ErrBlocked) {
 		t.Errorf("%v", errs)
 	}
 }

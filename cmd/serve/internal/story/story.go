@@ -94,7 +94,7 @@ func New(t testing.TB, change func(*pages.Config)) *World { return NewOfWidth(t,
 func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *World {
 	t.Helper()
 	w := &World{t: t, blocked: make(chan struct{})}
-	known, publishing := w.known(), &schedule.Publishing{}
+	known, publishing := w.known(), &schedule.PublishConfig{}
 	schedule.Register(known, publishing)
 	start := time.Now().UTC().Truncate(width).Add(-51 * time.Hour) //nolint:forbidigo // what is recorded has the database's time
 	w.Kit = testkit.New(t, testkit.Config{Registry: known, Start: start})
