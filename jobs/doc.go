@@ -20,7 +20,10 @@
 //		return nil, nil // finished: the row goes to history as done
 //	})
 //
+// A [Kind] ties a job to the type of its payload, for the request and the check.
+//
 // A row is in exactly one place, pending or history, and leaves only with a named [Outcome].
 //
-// The package links neither the command line nor the configuration; slots runs what is registered here.
+// Package admin, below this one, has what operators do: lists, history, pause and retry. The package links neither the
+// command line nor the configuration. Package slots runs what is registered here.
 package jobs

@@ -169,6 +169,31 @@ func ExampleKind() {
 	}
 }
 
+// A batch decodes the payload of each row, and counts its reminders in it.
+func ExampleKind_Payload() {
+	type order struct {
+		Customer string
+		Reminded int
+	}
+	unshipped := jobs.Kind[order]{Name: "order.unshipped"}
+
+	check := func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			placed, err := unshipped.Payload(job)
+			if err != nil {
+				results[i].Err = err // of this row alone
+				continue
+			}
+			placed.Reminded++
+			results[i].Next = new(job.Slot.Add(24 * time.Hour))
+			results[i].Payload, results[i].Err = unshipped.Encode(placed)
+		}
+		return results, nil
+	}
+	jobs.NewRegistry().RegisterBatch(unshipped.Name, check)
+}
+
 // A line in the log for each call that failed, of whatever job.
 func ExampleRegistry_Use() {
 	registry := jobs.NewRegistry()
