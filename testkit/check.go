@@ -16,36 +16,39 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Checked is what a check returned, and what becomes of its row.
+// Checked is the result of a check, and what happens to its row.
 type Checked struct {
-	// Result is what the function returned. Of a batch that failed as a whole, every row has its error.
+	// Result is what the function returned. If a batch failed as a whole, every row has its error.
 	jobs.Result
-	// Slot is the one that the row waits for next, of slots of 15 minutes: what the check asked for, or after an error the
-	// end of the back-off. Zero: it has ended.
+	// Slot is the next slot of the row, on a grid of 15 minutes: the one the check asked for, or
+	// after an error the end of the back-off. Zero: the row has ended.
 	Slot time.Time
-	// Outcome is how the row ended; empty: it has not.
+	// Outcome is how the row ended. Empty: it has not ended.
 	Outcome jobs.Outcome
 }
 
-// Check calls the function of a job for one row, as a run does: inside its middleware and under its timeout, and not at
-// all where a guard forbids it. It needs no database. The row says what the function is to see: its Slot (zero: the
-// variable Start), Lateness, CheckCount, Payload and so on. A panic is the test's.
+// Check calls the function of a job for one row, as a run does: inside its middleware and under its
+// timeout. Limits of the job may skip the call. It needs no database. The function sees the fields
+// of the row, such as Slot (zero: the variable Start), Lateness, CheckCount and Payload. A panic
+// goes to the test.
 //
-// It ends the test where the job is not registered, or gets a transaction; see CheckTx. It ends the test, too, where the function returns
-// after its timeout as if nothing were wrong: a run may have given it up by then.
+// It ends the test if the job is not registered, or takes a transaction; see CheckTx. It also ends
+// the test if the function returns after its timeout without an error: a run may have given it up
+// by then.
 func Check(t testing.TB, registry *jobs.Registry, row jobs.FutureJob) Checked {
 	t.Helper()
 	return CheckBatch(t, registry, nil, []jobs.FutureJob{row})[0]
 }
 
-// CheckTx is Check for a job that writes through a transaction, which the test commits or rolls back.
+// CheckTx is Check for a job that writes through a transaction. The test commits it or rolls it
+// back.
 func CheckTx(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, row jobs.FutureJob) Checked {
 	t.Helper()
 	return CheckBatch(t, registry, tx, []jobs.FutureJob{row})[0]
 }
 
-// CheckBatch is Check for the rows of one call: a batch of one job, or what is due of a group. tx is nil for a job that
-// writes through none. It returns what became of each row, in their order.
+// CheckBatch is Check for the rows of one call: a batch of one job, or the due rows of a group. tx
+// is nil for a job without a transaction. It returns the result of each row, in the order of rows.
 func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.FutureJob) []Checked {
 	t.Helper()
 	if len(rows) == 0 {

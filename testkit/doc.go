@@ -1,5 +1,5 @@
-// Package testkit tests the checks of an application: on a database of the test's own, through the engine that runs in
-// production, in virtual time. Days take milliseconds, and no test sleeps.
+// Package testkit tests the checks of an application: on a database of the test's own, through the
+// engine that runs in production, in virtual time. Days take milliseconds, and no test sleeps.
 //
 //	func TestAnOrderThatIsNotShippedIsAlerted(t *testing.T) {
 //		t.Parallel()
@@ -16,12 +16,13 @@
 //		kit.RequireEnded(check.Key(), jobs.Done)
 //	}
 //
-// The clock stands still until the test moves it: by [Kit.Run], [Kit.RunUntil], [Kit.RunFor] and [Kit.RunAll], which run
-// what falls due on the way, or by kit.Clock, and then nothing runs, as in an outage. Kit.Now is a clock for the
-// application's own code, too.
+// The clock stands still until the test moves it: by [Kit.Run], [Kit.RunUntil], [Kit.RunFor] and
+// [Kit.RunAll], which run what falls due on the way, or by kit.Clock, and then nothing runs, as in
+// an outage. Kit.Now is a clock for the application's own code, too.
 //
 // A check without its slots is called by [Check], which needs no database.
 //
-// The server is started by the first test that asks for it, and ends with the test process; PRESCIENT_TEST_DATABASE_URL
-// names one that is there already. Package sql/pgtest makes the databases, and says how to wait for the server's end.
+// The server is started by the first test that asks for it, and ends with the test process;
+// PRESCIENT_TEST_DATABASE_URL names one that is there already. Package sql/pgtest makes the
+// databases, and says how to wait for the server's end.
 package testkit

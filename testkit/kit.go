@@ -16,42 +16,45 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Start is where the clock of a Kit stands at first, where its Config does not say: on a Monday morning, in the future.
+// Start is the default of Config.Start: a Monday morning in the future.
 var Start = time.Date(2100, time.January, 4, 9, 0, 0, 0, time.UTC)
 
 // Clock is a clock that the test moves. It is safe for concurrent use.
 type Clock = replay.Clock
 
-// NewClock returns a clock that is set to an instant, for a test that has no Kit.
+// NewClock returns a clock that is set to an instant, for a test without a Kit.
 func NewClock(now time.Time) *Clock { return replay.NewClock(now) }
 
-// Config of a Kit. The zero value is the default.
+// Config configures a Kit. The zero value is the default.
 type Config struct {
-	// Registry are the jobs that runs know: all of them before New. Default: none.
+	// Registry has the jobs that runs know. Register all of them before New. Defaults to no jobs.
 	Registry *jobs.Registry
-	// Start is where the clock stands at first. The functions in SQL go by the database's clock, and put what would be in
-	// its past into the next slot: a test of something that calls them begins in the future. Default: the variable Start.
+	// Start is the first instant of the clock. SQL functions use the database's clock, and move an
+	// instant in its past to the next slot. So a test that calls them begins in the future.
+	// Defaults to the variable Start.
 	Start time.Time
-	// Width of the slots. Default 15 minutes.
+	// Width is the width of the slots. Defaults to 15 minutes.
 	Width time.Duration
-	// DB is a database that the test has already, for itself; prescient's schema is made in it where it is missing.
-	// Default: a new one, which is dropped at the end of the test.
+	// DB is a database that belongs to the test. New creates prescient's schema in it if it is
+	// missing. Defaults to a new database, which is dropped at the end of the test.
 	DB pgsql.Pool
-	// Schema holds the tables of prescient. Default "prescient".
+	// Schema holds the tables of prescient. Defaults to "prescient".
 	Schema string
 }
 
-// Kit is a database with the engine in virtual time. It belongs to one test, and its methods, which end the test where
-// they fail, to the test's goroutine; DB, Client, Now and Clock are safe for concurrent use.
+// Kit is a database with the engine in virtual time. It belongs to one test. Its methods end the
+// test on an error, so only the test's goroutine may call them. DB, Client, Now and Clock are safe
+// for concurrent use.
 type Kit struct {
-	// DB is the database. What the application needs in it, such as its tables, the test makes.
+	// DB is the database. The test creates the application's tables in it.
 	DB *sqlx.DB
-	// URL is where the database is, for an application that connects itself; empty where Config.DB was given.
+	// URL is the URL of the database, for an application that connects itself. Empty if Config.DB
+	// was given.
 	URL string
-	// Clock is moved without a run: what falls due meanwhile is missed, until RunDue.
+	// Clock moves time without a run. Slots that begin meanwhile are missed until RunDue.
 	Clock *Clock
-	// Client enqueues, cancels and reads; Runner and Ledger are for what the methods of the Kit do not do. All of them
-	// go by the Clock.
+	// Client enqueues, cancels and reads. Runner and Ledger are for what the methods of the Kit do
+	// not offer. All of them use the Clock.
 	Client *jobs.Client
 	Runner *slots.Runner
 	Ledger *slots.Ledger
@@ -60,8 +63,8 @@ type Kit struct {
 	replay *replay.Replay
 }
 
-// New returns a Kit for a test, which fails where that cannot be had. Each call makes another one; parallel tests share
-// nothing. What runs log goes to the log of the test.
+// New returns a Kit for a test, and ends the test on an error. Each call makes a new one, so
+// parallel tests share nothing. The log of runs goes to the log of the test.
 func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
 	k := &Kit{DB: pgsql.Sqlx(cfg.DB), t: t}
@@ -90,7 +93,7 @@ func New(t testing.TB, cfg Config) *Kit {
 	return k
 }
 
-// For returns the same kit for a subtest, which is then what its methods end.
+// For returns the same kit for a subtest. Its methods then end the subtest.
 func (k *Kit) For(t testing.TB) *Kit {
 	sub := *k
 	sub.t = t
@@ -107,11 +110,11 @@ func (k *Kit) setWidth(schema string, width time.Duration) {
 	k.must(err)
 }
 
-// Now is where the clock stands, in UTC.
+// Now returns the clock's instant, in UTC.
 func (k *Kit) Now() time.Time { return k.Clock.Now() }
 
-// Enqueue asks for a check at the first slot at or after an instant, in a transaction of its own; see jobs.Client.Enqueue.
-// A key that waits already is kept.
+// Enqueue enqueues a check for the first slot at or after an instant, in a transaction of its own;
+// see jobs.Client.Enqueue. It keeps a row of the key that waits already.
 func (k *Kit) Enqueue(row jobs.FutureJob, at time.Time) jobs.EnqueueResult {
 	k.t.Helper()
 	row.CheckAt = at

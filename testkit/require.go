@@ -10,7 +10,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
-// Waiting returns what waits, of any job, in the order of its slots.
+// Waiting returns the waiting rows of all jobs, in the order of their slots.
 func (k *Kit) Waiting() []jobs.FutureJob {
 	k.t.Helper()
 	rows, err := admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{Limit: math.MaxInt32})
@@ -18,7 +18,7 @@ func (k *Kit) Waiting() []jobs.FutureJob {
 	return rows
 }
 
-// Ended returns what has ended, of any job, the oldest first.
+// Ended returns the ended rows of all jobs, the oldest first.
 func (k *Kit) Ended() []admin.HistoryRow {
 	k.t.Helper()
 	rows, err := admin.New(k.Client).History(k.t.Context(), k.DB, admin.HistoryFilter{Limit: math.MaxInt32})
@@ -29,8 +29,9 @@ func (k *Kit) Ended() []admin.HistoryRow {
 	return rows
 }
 
-// RequireWaiting ends the test unless a check of the key waits for the first slot at or after an instant; the zero
-// time: for any. It returns the row, with its counts and payload. The failure tells the row's story.
+// RequireWaiting ends the test unless a check of the key waits for the first slot at or after an
+// instant; with the zero time, for any slot. It returns the row, with its counts and payload. The
+// failure shows the row's timeline.
 func (k *Kit) RequireWaiting(key jobs.Key, at time.Time) jobs.FutureJob {
 	k.t.Helper()
 	row, found := k.find(key)
@@ -47,7 +48,7 @@ func (k *Kit) RequireWaiting(key jobs.Key, at time.Time) jobs.FutureJob {
 	return row
 }
 
-// RequireNotWaiting ends the test when a check of the key waits.
+// RequireNotWaiting ends the test if a check of the key waits.
 func (k *Kit) RequireNotWaiting(key jobs.Key) {
 	k.t.Helper()
 	if row, found := k.find(key); found {
@@ -55,8 +56,9 @@ func (k *Kit) RequireNotWaiting(key jobs.Key) {
 	}
 }
 
-// RequireEnded ends the test unless nothing of the key waits, and its last check to end did so with an outcome. It
-// returns that row, with its slot, counts and error. The failure tells the row's story.
+// RequireEnded ends the test unless no check of the key waits, and the last one ended with an
+// outcome. It returns that row, with its slot, counts and error. The failure shows the row's
+// timeline.
 func (k *Kit) RequireEnded(key jobs.Key, outcome jobs.Outcome) admin.HistoryRow {
 	k.t.Helper()
 	k.RequireNotWaiting(key)
@@ -74,7 +76,7 @@ func (k *Kit) RequireEnded(key jobs.Key, outcome jobs.Outcome) admin.HistoryRow 
 	return last
 }
 
-// find returns the row that waits.
+// find returns the waiting row of a key.
 func (k *Kit) find(key jobs.Key) (jobs.FutureJob, bool) {
 	k.t.Helper()
 	rows, err := admin.New(k.Client).Show(k.t.Context(), k.DB, key.EntityName, key.EntityKey)
@@ -87,13 +89,14 @@ func (k *Kit) find(key jobs.Key) (jobs.FutureJob, bool) {
 	return jobs.FutureJob{}, false
 }
 
-// story is what is known of a key, or where there is nothing, what else waits: a misspelt one is the usual mistake.
+// story returns what is known of a key. If nothing is, it lists other waiting rows: the usual
+// mistake is a misspelt key.
 func (k *Kit) story(key jobs.Key) string {
 	k.t.Helper()
 	events, err := admin.New(k.Client).Timeline(k.t.Context(), k.DB, key)
 	k.must(err)
 	if len(events) == 0 {
-		return fmt.Sprintf("it is %s; nobody ever asked for it; %s", instant(k.Now()), k.waits())
+		return fmt.Sprintf("it is %s; it was never enqueued; %s", instant(k.Now()), k.waits())
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "it is %s; its story:", instant(k.Now()))
@@ -109,7 +112,7 @@ func (k *Kit) story(key jobs.Key) string {
 	return text.String()
 }
 
-// waits names what waits, the first of it.
+// waits lists the first of the waiting rows.
 func (k *Kit) waits() string {
 	k.t.Helper()
 	const enough = 10

@@ -7,12 +7,12 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// maxSlots is how many slots with rows RunAll runs.
+// maxSlots bounds the slots with rows that RunAll runs.
 const maxSlots = 1000
 
-// Run runs one slot. A clock that is before it moves there; with one that is after it the run is late. Slots that it
-// passes nobody has run, so that their rows are missed. An error of a check is no error of the run: it is in the
-// Result, and in the log of the test.
+// Run runs one slot. It moves an earlier clock to the slot; with a later clock the run is late.
+// Slots that the clock passes are not run, so their rows are missed. An error of a check is in the
+// Result and in the log of the test. It does not end the test.
 func (k *Kit) Run(slot time.Time) slots.Result {
 	k.t.Helper()
 	if k.Now().Before(slot) {
@@ -23,8 +23,9 @@ func (k *Kit) Run(slot time.Time) slots.Result {
 	return result
 }
 
-// RunUntil lets time pass until an instant: each slot is run as it begins, that of the instant, too. It returns the
-// results of those in which rows were checked, or left since their job is not registered.
+// RunUntil moves time to an instant and runs each slot as it begins, including that of the instant.
+// It returns the results of slots in which rows were checked, or left because their job is not
+// registered.
 func (k *Kit) RunUntil(at time.Time) (results []slots.Result) {
 	k.t.Helper()
 	g := k.Client.Grid()
@@ -45,14 +46,14 @@ func (k *Kit) RunUntil(at time.Time) (results []slots.Result) {
 	return results
 }
 
-// RunFor is RunUntil for a time from now on.
+// RunFor is RunUntil for a duration from now.
 func (k *Kit) RunFor(d time.Duration) []slots.Result {
 	k.t.Helper()
 	return k.RunUntil(k.Now().Add(d))
 }
 
-// RunDue runs what is due at this moment: the slot that has begun, and what was missed before it, as
-// "prescient run --catch-up" does. It returns the results of the slots with rows.
+// RunDue runs what is due now: the slot that has begun, and the slots that were missed before it,
+// as "prescient run --catch-up" does. It returns the results of the slots with rows.
 func (k *Kit) RunDue() (results []slots.Result) {
 	k.t.Helper()
 	if result := k.Run(k.Client.Grid().Floor(k.Now())); result.Checked > 0 {
@@ -63,9 +64,9 @@ func (k *Kit) RunDue() (results []slots.Result) {
 	return append(results, caught.Results...)
 }
 
-// RunAll lets time pass until nothing waits any more in the slots to come, however far ahead. A test whose checks go on
-// for 1000 slots fails, and so does one with rows of a job that is not registered, which nobody checks. It returns the results of
-// the slots in which rows were checked.
+// RunAll moves time until no row waits in a future slot. It ends the test if checks go on for 1000
+// slots, or if rows belong to a job that is not registered. It returns the results of the slots in
+// which rows were checked.
 func (k *Kit) RunAll() (results []slots.Result) {
 	k.t.Helper()
 	from := k.Client.Grid().Ceil(k.Now())

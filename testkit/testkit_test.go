@@ -174,7 +174,7 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 			kit, func(k *testkit.Kit) {
 				k.RequireWaiting(jobs.Key{JobExec: "remimd", EntityName: "order", EntityKey: "42"}, time.Time{})
 			},
-			"remimd on order 42 does not wait\nit is 2100-01-04T10:00:00Z; nobody ever asked for it; what waits:\n" +
+			"remimd on order 42 does not wait\nit is 2100-01-04T10:00:00Z; it was never enqueued; what waits:\n" +
 				"  slot 2100-01-04T09:15:00Z  nobody knows on order 42\n  slot 2100-01-05T09:00:00Z  remind on order 42",
 		},
 		"without end": {endless, func(k *testkit.Kit) { k.RunAll() }, "1000 slots were run, and there is still something to do:\nwhat waits:\n  slot 2100-01-"},

@@ -14,17 +14,18 @@ import (
 
 // Event says that something happened, or that an instant has come. ID, Source and Type must be set.
 type Event struct {
-	// ID is the same whenever the event is published again. Of a schedule: "<schedule>-<unix seconds of Time>".
+	// ID is the same whenever the event is published again. Of a schedule: "<schedule>-<unix
+	// seconds of Time>".
 	ID string
 	// Source is a URI reference that names the producer. IDs are unique within a source.
 	Source string
 	// Type says what happened, such as "com.example.order.unshipped".
 	Type string
-	// Subject is what the event is about: the id of the schedule. Events of one subject are published in order; those
-	// without one are in none.
+	// Subject is what the event is about: the id of the schedule. Events of one subject are
+	// published in order; those without one are in none.
 	Subject string
-	// Time is the nominal instant of the event: of a schedule, the one the crontab gives, not when it was published.
-	// Zero: not known.
+	// Time is the nominal instant of the event: of a schedule, the one the crontab gives, not when
+	// it was published. Zero: not known.
 	Time time.Time
 	// GeneratedAt is when the event was made, by the database's clock. Zero: not known.
 	GeneratedAt time.Time
@@ -35,8 +36,8 @@ type Event struct {
 // maxAttribute bounds ID, Source, Type and Subject, in bytes.
 const maxAttribute = 1000
 
-// Validate returns every rule of CloudEvents that an event breaks, each with the name of the attribute. ID, Source, Type
-// and Subject are at most 1000 bytes of text.
+// Validate returns every rule of CloudEvents that an event breaks, each with the name of the
+// attribute. ID, Source, Type and Subject are at most 1000 bytes of text.
 func (e Event) Validate() error {
 	return errors.Join(
 		checkText("id", e.ID, true), checkText("source", e.Source, true), checkReference(e.Source), checkText("type", e.Type, true),
@@ -85,7 +86,8 @@ func checkTime(attribute string, at time.Time) error {
 	return nil
 }
 
-// maxNesting bounds how deep data is nested: that of a schedule has its payload in it, and is itself in an event, and that in a list.
+// maxNesting bounds how deep data is nested: that of a schedule has its payload in it, and is
+// itself in an event, and that in a list.
 const maxNesting = 6000
 
 func checkData(data json.RawMessage) error {

@@ -20,8 +20,8 @@ const (
 	dataType    = "application/json"
 )
 
-// wire is an event in the JSON format of CloudEvents. generatedat is an attribute of our own, partitionkey that of the
-// partitioning extension.
+// wire is an event in the JSON format of CloudEvents. generatedat is an attribute of our own,
+// partitionkey that of the partitioning extension.
 type wire struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -36,9 +36,10 @@ type wire struct {
 	DataBase64      json.RawMessage `json:"data_base64,omitempty"`
 }
 
-// MarshalJSON returns the event as CloudEvents 1.0 in JSON (structured mode), on one line: the attributes id, source,
-// type, subject, time and generatedat (RFC 3339, UTC), partitionkey, which is the subject, datacontenttype and data.
-// An attribute that is not set is left out. The error is that of Validate.
+// MarshalJSON returns the event as CloudEvents 1.0 in JSON (structured mode), on one line: the
+// attributes id, source, type, subject, time and generatedat (RFC 3339, UTC), partitionkey, which
+// is the subject, datacontenttype and data. An attribute that is not set is left out. The error is
+// that of Validate.
 func (e Event) MarshalJSON() ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err
@@ -57,8 +58,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and any other CloudEvent of version 1.0 whose data is JSON or absent.
-// Attributes that Event has no field for are dropped. It does not Validate.
+// UnmarshalJSON reads what MarshalJSON writes, and any other CloudEvent of version 1.0 whose data
+// is JSON or absent. Attributes that Event has no field for are dropped. It does not Validate.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	var w wire
 	if err := strictjson.UnmarshalSome(text, &w); err != nil {
@@ -79,7 +80,8 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// isJSON tells whether a media type is that of JSON, as CloudEvents has it: absent, */json or */*+json.
+// isJSON tells whether a media type is that of JSON, as CloudEvents has it: absent, */json or
+// */*+json.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true

@@ -188,7 +188,8 @@ func TestATimeIsReadAsUTC(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads anything: it never panics, and what is a valid event is written so that it is read as the same.
+// FuzzDecode reads anything: it never panics, and what is a valid event is written so that it is
+// read as the same.
 func FuzzDecode(f *testing.F) {
 	for _, e := range events() {
 		text, err := json.Marshal(e)

@@ -22,17 +22,19 @@ type Config struct {
 	// DB and Schema are the store of the jobs, for outbox.
 	DB     pgsql.Pool
 	Schema pgsql.Schema
-	// Secret signs what webhook sends, as Standard Webhooks has it ("whsec_" and base64). Empty: unsigned.
+	// Secret signs what webhook sends, as Standard Webhooks has it ("whsec_" and base64). Empty:
+	// unsigned.
 	Secret string
-	// Allow are addresses that webhook may connect to although they are private, link-local or otherwise special.
+	// Allow are addresses that webhook may connect to although they are private, link-local or
+	// otherwise special.
 	Allow []netip.Prefix
 	// Logger gets warnings. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Opener opens a publisher. It gets the URL parsed, with a list of hosts as it stands in URL.Host, and must refuse what
-// it does not know in it. Its errors must not
-// show a secret, such as the user or the query.
+// Opener opens a publisher. It gets the URL parsed, with a list of hosts as it stands in URL.Host,
+// and must refuse what it does not know in it. Its errors must not show a secret, such as the user
+// or the query.
 type Opener func(ctx context.Context, to *url.URL, cfg Config) (Publisher, error)
 
 var (
@@ -40,7 +42,8 @@ var (
 	openers = map[string]Opener{}
 )
 
-// Register makes a scheme known; packages of publishers call it from init. It panics when the scheme is taken.
+// Register makes a scheme known; packages of publishers call it from init. It panics when the
+// scheme is taken.
 func Register(scheme string, open Opener) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -50,8 +53,9 @@ func Register(scheme string, open Opener) {
 	openers[scheme] = open
 }
 
-// Open opens the publisher that a URL stands for. The caller closes it. Of the URL its error shows the scheme, and what
-// the package of the scheme finds fit to be shown: never a password or a token.
+// Open opens the publisher that a URL stands for. The caller closes it. Of the URL its error shows
+// the scheme, and what the package of the scheme finds fit to be shown: never a password or a
+// token.
 func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 	u, err := parse(to)
 	if err != nil {
@@ -75,7 +79,8 @@ var packages = map[string]string{
 	"file": "file", "stdout": "file", "http": "webhook", "https": "webhook", "kafka": "kafka", "nats": "nats", "outbox": "outbox",
 }
 
-// notLinked is the error for a scheme that no package has registered. It names the import that does, if there is one.
+// notLinked is the error for a scheme that no package has registered. It names the import that
+// does, if there is one.
 func notLinked(scheme string) error {
 	name, known := packages[scheme]
 	if !known {
@@ -89,7 +94,8 @@ func notLinked(scheme string) error {
 // hostList finds a host that is a list with commas, as brokers have it.
 var hostList = regexp.MustCompile(`^[^:/?#]+://(?:[^/?#]*@)?([^/?#@]*,[^/?#@]*)(?:[/?#]|$)`)
 
-// parse parses a URL. A list of hosts becomes its Host as it stands: url.Parse refuses one where each has a port.
+// parse parses a URL. A list of hosts becomes its Host unchanged: url.Parse refuses a list in which
+// each host has a port.
 func parse(to string) (*url.URL, error) {
 	hosts := ""
 	if span := hostList.FindStringSubmatchIndex(to); span != nil {

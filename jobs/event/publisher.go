@@ -11,16 +11,19 @@ import (
 
 // Publisher sends events. It is safe for concurrent use.
 type Publisher interface {
-	// Publish sends a batch, in order for each Subject, and returns when it is known what became of every event: nil
-	// when all are safe with the receiver, a *PartialError that tells of each one, any other error when none is known to
-	// be safe. Once an event of a Subject has failed, no later one of that Subject in the batch is sent; its error is
-	// ErrBlocked.
+	// Publish sends a batch, in order for each Subject, and returns when the result of every event
+	// is known. It returns nil if all are safe with the receiver, a *PartialError with the error of
+	// each, or any other error if none is known to be safe.
+	//
+	// Once an event of a Subject has failed, Publish sends no later event of that Subject in the
+	// batch. Their error is ErrBlocked.
 	Publish(ctx context.Context, events []Event) error
 	// Close gives back what the publisher holds. Nothing that Publish returned nil for is lost.
 	Close() error
 }
 
-// TxPublisher is a Publisher that can send within a transaction: the events exist if and only if it commits.
+// TxPublisher is a Publisher that can send within a transaction: the events exist if and only if it
+// commits.
 type TxPublisher interface {
 	Publisher
 	PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error
@@ -58,7 +61,8 @@ func (e *PartialError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
-// BySubject returns the indices of the events of each subject, in their order; the subjects in that of their first event.
+// BySubject returns the indices of the events of each subject, in their order; the subjects in that
+// of their first event.
 func BySubject(events []Event) [][]int {
 	var chains [][]int
 	of := map[string]int{} // subject to its place in chains
@@ -74,7 +78,8 @@ func BySubject(events []Event) [][]int {
 	return chains
 }
 
-// InOrder sends the events of a chain, given by their indices, up to the first that fails. errs gets the error of each.
+// InOrder sends the events of a chain, given by their indices, up to the first that fails. errs
+// gets the error of each.
 func InOrder(chain []int, errs []error, send func(i int) error) {
 	for n, i := range chain {
 		if errs[i] = send(i); errs[i] != nil {
@@ -91,7 +96,8 @@ func Blocked(chain []int, errs []error) {
 	}
 }
 
-// Errors spreads what Publish returned over the n events of its batch: nil for each one that was published.
+// Errors spreads what Publish returned over the n events of its batch: nil for each one that was
+// published.
 func Errors(err error, n int) []error {
 	if partial, ok := errors.AsType[*PartialError](err); ok && len(partial.Errs) == n {
 		return partial.Errs

@@ -30,12 +30,14 @@ const (
 type ApplyOptions struct {
 	// Prune deletes the schedules that are not given.
 	Prune bool
-	// MaxDeletes is how many Prune may delete; for more the error is a *PruneError, and nothing is changed. 0: any number.
+	// MaxDeletes is how many Prune may delete; for more the error is a *PruneError, and nothing is
+	// changed. 0: any number.
 	MaxDeletes int
 	// DryRun writes nothing.
 	DryRun bool
-	// Changed is told of each schedule that is not the same, in the order in which they are given, then of those that are
-	// deleted, in the order of their ids. Where Apply returns an error, nothing of it is so. May be nil.
+	// Changed is called for each schedule that differs, in the order of the input. Then it is
+	// called for each deleted schedule, sorted by id. If Apply returns an error, nothing was
+	// changed. Optional.
 	Changed func(id string, action Action)
 }
 
@@ -55,12 +57,14 @@ func (e *PruneError) Error() string {
 		spoken.Count(e.Deletes, "schedule is", "schedules are"), e.MaxDeletes)
 }
 
-// Apply makes schedules of the database equal to those that are given: it creates and updates, and leaves alone those that
-// are the same. A zero Anchor stands for the one that a schedule has; see KeepPaused, too.
+// Apply makes the schedules of the database equal to the given ones: it creates and updates, and
+// leaves equal ones alone. A zero Anchor stands for the current anchor of a schedule; see
+// KeepPaused, too.
 //
-// It takes the schedules as they come, in one transaction and bounded memory but for some 50 bytes for each, which tell
-// whether one is given twice. An error that is given with one is returned as it is, with nothing changed; so is a deadlock
-// with somebody else, as it ranges over all once.
+// It reads the input as it comes, in one transaction and bounded memory, except some 50 bytes for
+// each schedule, which find one that is given twice. An error in the input is returned unchanged,
+// with nothing changed in the database. So is a deadlock with another session, because Apply reads
+// the input only once.
 func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o ApplyOptions) (ApplyResult, error) {
 	if all == nil { // nothing to take for an empty file: Prune would delete all there is
 		return ApplyResult{}, errors.New("apply schedules: there are none: all is nil")
@@ -173,7 +177,8 @@ func (a *applying) check(ctx context.Context, specs []Spec) (ids []string, err e
 	return ids, a.store.normalize(ctx, a.tx, specs)
 }
 
-// current returns those of the schedules that there are, locked unless nothing is to be written.
+// current returns those of the schedules that exist. It locks them, unless nothing is to be
+// written.
 func (a *applying) current(ctx context.Context, ids []string) (locked, error) {
 	if !a.DryRun {
 		return a.store.lock(ctx, a.tx, ids)
@@ -186,7 +191,7 @@ func (a *applying) current(ctx context.Context, ids []string) (locked, error) {
 	return all, err
 }
 
-// compare says what is to be done with a schedule, and adds it to c where that is an update.
+// compare decides what to do with a schedule, and adds it to c if it is an update.
 func (a *applying) compare(c *changes, was Schedule, exists bool, spec Spec, now time.Time) error {
 	if !exists {
 		if _, err := a.store.prepare(&spec, waiting{}, now); err != nil {

@@ -14,15 +14,16 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// ErrBackfill is returned where another backfill of the schedule has begun, which publishes the rest, or it was deleted.
+// ErrBackfill is returned if another backfill of the schedule has begun, which publishes the rest,
+// or if the schedule was deleted.
 var ErrBackfill = errors.New("another backfill of the schedule has begun, or it was deleted")
 
-// Trigger publishes an event of a schedule now, whatever its state is, and changes nothing else: the next instant stays as
-// it is. The event has the ID "<schedule>-trigger-<unix microseconds>", so that it is none of the instants, and the time of
-// now.
+// Trigger publishes an event of a schedule now, in any state. It changes nothing else: the next
+// instant stays as it is. The event has the ID "<schedule>-trigger-<unix microseconds>", which no
+// instant has, and the current time.
 func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string) (e event.Event, err error) {
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
-		current, err := s.lockChanges(ctx, tx, []string{id}) // whoever deletes it waits for the event
+		current, err := s.lockChanges(ctx, tx, []string{id}) // a concurrent delete waits for the event
 		if err != nil {
 			return err
 		}
@@ -51,23 +52,24 @@ type BackfillResult struct {
 	Published, Present int64
 	// Last is the instant of the last event of those that were published; zero: none was.
 	Last time.Time
-	// Until is the instant at which the backfill has ended: the end that was asked for, now, or the one that the schedule
-	// waits for, whichever is the first. From there on runs publish.
+	// Until is the instant at which the backfill has ended: the end that was asked for, now, or the
+	// one that the schedule waits for, whichever is the first. From there on runs publish.
 	Until time.Time
 }
 
 // backfillPage is how many events a transaction of a backfill has.
 const backfillPage = 5000
 
-// Backfill publishes the instants of a schedule from one up to but not including another, oldest first, with the IDs that
-// a run gives them. It goes by what the schedule says now about its instants, and by neither its misfire policy nor its
-// deadline; MaxRuns does not count them.
+// Backfill publishes the instants of a schedule from one up to but not including another, oldest
+// first, with the IDs that a run gives them. It goes by what the schedule says now about its
+// instants, and by neither its misfire policy nor its deadline; MaxRuns does not count them.
 //
-// In the outbox each instant is once, beside runs of the schedule, other backfills, and after one that was killed: runs
-// publish only what comes after Until, what the outbox has is left out, and of two backfills of a schedule at once the
-// earlier one ends with ErrBackfill. What was pruned from the outbox is published again, and so is everything by a
-// publisher elsewhere, with the same IDs. Events are published in transactions of some thousands, so what a backfill that
-// has failed has published stays.
+// In the outbox each instant is once, beside runs of the schedule, other backfills, and after one
+// that was killed: runs publish only what comes after Until, what the outbox has is left out, and
+// of two backfills of a schedule at once the earlier one ends with ErrBackfill. What was pruned
+// from the outbox is published again, and so is everything by a publisher elsewhere, with the same
+// IDs. Events are published in transactions of some thousands, so what a backfill that has failed
+// has published stays.
 func (s *Store) Backfill(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string, from, until time.Time) (done BackfillResult, err error) {
 	b := &backfill{store: s, db: pgsql.Sqlx(db), to: to}
 	if err = b.begin(ctx, id, from, until); err == nil {
@@ -91,8 +93,8 @@ type backfill struct {
 	page     []event.Event
 }
 
-// begin finds out what there is to do. It holds the schedule and its row meanwhile: no run publishes it at that moment, and
-// whoever lets it wait for another instant afterwards lets it wait for one after now.
+// begin finds out what there is to do. Meanwhile it locks the schedule and its row, so no run
+// publishes it. A later change of its instant gets one after now.
 func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) error {
 	s := b.store
 	err := pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
@@ -119,7 +121,8 @@ func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) 
 	return b.find(ctx, from)
 }
 
-// find looks for what was published before. It comes after begin, which has waited for the last page of others.
+// find searches for what was published before. Call it after begin, which has waited for the last
+// page of concurrent backfills.
 func (b *backfill) find(ctx context.Context, from time.Time) error {
 	b.present = map[int64]bool{}
 	if _, ok := b.to.Publisher.(event.TxPublisher); !ok || !from.Before(b.done.Until) {
@@ -155,7 +158,8 @@ func (b *backfill) all(ctx context.Context, from time.Time) error {
 	return b.flush(ctx)
 }
 
-// flush publishes a page, unless another backfill has begun. Whoever begins one waits for the page; a run does not.
+// flush publishes a page, unless another backfill has begun. Whoever begins one waits for the page;
+// a run does not.
 func (b *backfill) flush(ctx context.Context) error {
 	if len(b.page) == 0 {
 		return nil

@@ -30,7 +30,8 @@ func (w *world) backfill(id string, from, until time.Time) schedule.BackfillResu
 	return done
 }
 
-// onceEach checks that a schedule has an event at each interval from one instant up to and including another, and no more.
+// onceEach checks that a schedule has an event at each interval from one instant up to and
+// including another, and no more.
 func (w *world) onceEach(id string, from, to time.Time, interval time.Duration) {
 	w.t.Helper()
 	want := int(to.Sub(from)/interval) + 1
@@ -56,7 +57,8 @@ func TestABackfillPublishesWhatRunsHaveNot(t *testing.T) {
 	if got := times(w.published()); got != "12:05 12:10 12:15 12:50 12:55 13:00" {
 		t.Fatalf("published %s", got)
 	}
-	// It ends at the instant that the schedule waits for, even if that is in the past; from is taken in, until is not.
+	// It ends at the instant that the schedule waits for, even if that is in the past; from is
+	// taken in, until is not.
 	w.clock.Set(slot(6))
 	for range 2 {
 		done := w.backfill("a", noon, slot(8))
@@ -119,7 +121,8 @@ func TestABackfillBesideRunsPublishesEachInstantOnce(t *testing.T) {
 	w.onceEach("a", start, slot(slots), time.Second)
 }
 
-// stopping is an outbox that breaks down once it has written some pages; the last one is rolled back.
+// stopping is an outbox that breaks down once it has written some pages; the last one is rolled
+// back.
 type stopping struct {
 	*outbox.Outbox
 	pages int
@@ -199,7 +202,8 @@ func TestOfTwoBackfillsTheLaterOneDoesTheRest(t *testing.T) {
 	w.onceEach("a", start, noon.Add(-time.Second), time.Second)
 }
 
-// Both have begun as the first backfill of a schedule of this id, and look into the outbox at the same time.
+// Both have begun as the first backfill of a schedule of this id, and look into the outbox at the
+// same time.
 func TestABackfillOfAScheduleThatWasDeletedIsNotOneOfItsSuccessor(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -31,8 +31,9 @@ func (w *world) setWidth(width time.Duration) {
 	}
 }
 
-// A schedule that fires every 20 seconds is caught up on after an outage. "Ignore it when it is delayed by more than 1
-// minute" is about the instant where slots are a minute wide or less, and about the slot where they are wider.
+// A schedule that fires every 20 seconds is caught up on after an outage. "Ignore it when it is
+// delayed by more than 1 minute" is about the instant where slots are a minute wide or less, and
+// about the slot where they are wider.
 func TestADeadlineCountsFromTheInstantOrFromTheSlot(t *testing.T) {
 	t.Parallel()
 	for width, test := range map[time.Duration]struct {
@@ -178,8 +179,8 @@ func TestWithoutALimitNoRunsAreCountedAndALaterLimitBeginsAnew(t *testing.T) {
 	}
 }
 
-// A change has asked for the schedules before it waits for their rows, and for whoever holds the schedules. What is known of
-// those that do not wait any more was written meanwhile.
+// A change has asked for the schedules before it waits for their rows, and for whoever holds the
+// schedules. What is known of those that do not wait any more was written meanwhile.
 func TestAChangeThatHasWaitedKnowsWhatWasPublishedMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

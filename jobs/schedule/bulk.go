@@ -11,14 +11,15 @@ import (
 type Change struct {
 	// Action is Create, Update or Delete.
 	Action Action
-	// Spec is what the schedule is to be; of Delete, the ID alone.
+	// Spec is the new content of the schedule. Delete needs only the ID.
 	Spec Spec
 	// Version is the one that the caller has read; see Update. Create ignores it.
 	Version int
 }
 
-// ChangeAll makes changes of as many schedules, in one transaction: first it deletes, then it updates, then it creates.
-// Each is as by the method of its name. One that cannot be made is the error, and none is made.
+// ChangeAll makes changes of as many schedules, in one transaction: first it deletes, then it
+// updates, then it creates. Each is as by the method of its name. One that cannot be made is the
+// error, and none is made.
 func (s *Store) ChangeAll(ctx context.Context, db jobs.DB, changes []Change) error {
 	err := inTx(ctx, db, func(tx jobs.DB) error {
 		p, err := newParts(changes)
@@ -39,7 +40,7 @@ func (s *Store) ChangeAll(ctx context.Context, db jobs.DB, changes []Change) err
 	return nil
 }
 
-// parts are changes by what is to be done.
+// parts holds changes by kind.
 type parts struct {
 	create []Spec
 	edit   []edit

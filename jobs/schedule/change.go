@@ -19,14 +19,16 @@ import (
 // AnyVersion changes a schedule whatever its version is.
 const AnyVersion = 0
 
-// Update replaces what is said about a schedule, all of it but a zero Anchor. version is the one that the caller has
-// read; when it is not the current one the error is ErrVersion. An update that changes nothing raises no version.
+// Update replaces the whole content of a schedule. A zero Anchor keeps the current one. version is the
+// version that the caller has read. Returns ErrVersion if it is not the current one. An update that
+// changes nothing keeps the version.
 func (s *Store) Update(ctx context.Context, db jobs.DB, spec Spec, version int) (Schedule, error) {
 	return s.Edit(ctx, db, spec.ID, version, func(Spec) (Spec, error) { return spec, nil })
 }
 
-// Edit is Update with what fn makes of the schedule as it is: nobody else changes it meanwhile. fn may be called again,
-// when the transaction is repeated; its error ends the update. A schedule keeps its ID.
+// Edit is Update with the schedule that fn returns, given the current one, which is locked
+// meanwhile. fn may be called again, because the transaction may be repeated. Its error ends the
+// update. A schedule keeps its ID.
 func (s *Store) Edit(ctx context.Context, db jobs.DB, id string, version int, fn func(Spec) (Spec, error)) (Schedule, error) {
 	return s.changeOne(ctx, db, "update", edit{id, version, fn})
 }
@@ -59,7 +61,8 @@ func (s *Store) Delete(ctx context.Context, db jobs.DB, id string, version int) 
 	return nil
 }
 
-// remove deletes schedules that are locked. Their rows of future_job go first: a run that holds one ends before.
+// remove deletes schedules that are locked. Their rows of future_job go first: a run that holds one
+// ends before.
 func (s *Store) remove(ctx context.Context, tx jobs.DB, ids []string) error {
 	for _, stmt := range []pgsql.Statement{pgsql.ScheduleCancel, pgsql.ScheduleDelete} {
 		var n int64
@@ -91,11 +94,12 @@ func (s *Store) changeOne(ctx context.Context, db jobs.DB, verb string, e edit) 
 	return changed, nil
 }
 
-// locked are schedules, by id, that a transaction has locked, each with the row of future_job that stands for it.
+// locked are schedules, by id, that a transaction has locked, each with the row of future_job that
+// stands for it.
 type locked map[string]Schedule
 
-// lock locks schedules and then their rows of future_job. A run takes rows alone, and never waits for one, so nobody
-// waits for another in a circle.
+// lock locks schedules and then their rows of future_job. A run locks only rows, and never waits
+// for one, so there is no deadlock.
 func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, error) {
 	all, err := s.lockChanges(ctx, tx, ids)
 	if err != nil {
@@ -140,8 +144,8 @@ func (s *Store) past(ctx context.Context, tx jobs.DB, all locked) error {
 	return err
 }
 
-// lockChanges locks schedules against whoever changes or deletes them, and does not hold up runs: what waits, and what is
-// known of it, is not read.
+// lockChanges locks schedules against changes and deletes, but does not block runs. It does not
+// read their rows.
 func (s *Store) lockChanges(ctx context.Context, tx jobs.DB, ids []string) (locked, error) {
 	for _, id := range ids {
 		if err := checkText("id", id); err != nil {
@@ -217,7 +221,8 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 	return specs, s.normalize(ctx, tx, specs)
 }
 
-// checked is normal. A schedule whose time zone or crontab this binary does not know can still be paused.
+// checked is normal. A schedule whose time zone or crontab this binary does not know can still be
+// paused.
 func (s *Store) checked(spec, was Spec) (Spec, error) {
 	normal, _, err := spec.normal(s.cfg.MaxPayload)
 	if _, unknown := spec.instants(); unknown != nil && spec.Paused && spec.sameTimeline(was) {
@@ -229,7 +234,8 @@ func (s *Store) checked(spec, was Spec) (Spec, error) {
 	return normal, err
 }
 
-// normalize replaces payloads by what the database makes of them, so that those that are the same look the same.
+// normalize replaces payloads by the form that the database stores, so that equal payloads compare
+// equal.
 func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	payloads := make(pq.StringArray, len(specs))
 	for i, spec := range specs {
@@ -248,7 +254,7 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	return nil
 }
 
-// changes is what is to be written.
+// changes holds what to write.
 type changes struct {
 	specs  []Spec
 	move   []jobs.FutureJob // a new row, which waits for another instant
@@ -256,8 +262,8 @@ type changes struct {
 	past   pasts            // what those rows had, and the instants that are dropped
 }
 
-// plan adds what turns a schedule into another. If the instants stay the same, so does the row that waits. A schedule
-// that is the same but has lost its row gets a new one.
+// plan adds what turns a schedule into another. If the instants stay the same, so does the row that
+// waits. A schedule that is the same but has lost its row gets a new one.
 func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 	lost := lostRow(was, now)
 	if spec.same(was.Spec) && !lost {
@@ -283,7 +289,8 @@ func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 	return nil
 }
 
-// lostRow tells whether a schedule that is not paused has instants to come, but no row that waits for them.
+// lostRow tells whether a schedule that is not paused has instants to come, but no row that waits
+// for them.
 func lostRow(was Schedule, now time.Time) bool {
 	if was.State != Ended || was.Paused || was.MaxRuns > 0 && was.Runs >= int64(was.MaxRuns) {
 		return false
@@ -304,14 +311,15 @@ func ahead(was Schedule, lost bool) time.Time {
 	return was.Last
 }
 
-// overdue counts the instants up to now that a schedule still waits to publish. Its change drops them.
+// overdue counts the instants up to now that a schedule still waits to publish. Its change drops
+// them.
 func overdue(was Schedule, now time.Time) int64 {
 	if was.State != Active || was.Next.IsZero() || was.Next.After(now) {
 		return 0
 	}
 	c, err := was.instants()
 	if err != nil {
-		return 1 // the others are not known
+		return 1 // the others are unknown
 	}
 	n := count(c, was.Next.Add(-time.Second), now)
 	if was.MaxRuns > 0 {
@@ -320,8 +328,8 @@ func overdue(was Schedule, now time.Time) int64 {
 	return n
 }
 
-// write writes changes of schedules that are locked. A row that moves is a new one, so a run that has read the one
-// before finds it gone.
+// write writes changes of schedules that are locked. A row that moves is a new one, so a run that
+// has read the one before finds it gone.
 func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	if len(c.specs) == 0 {
 		return nil

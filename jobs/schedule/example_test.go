@@ -53,7 +53,8 @@ func ExampleStore_Update() {
 	}
 }
 
-// Publish the schedules that are due, beside the other jobs of a binary, to the outbox in the same database.
+// Publish the schedules that are due, beside the other jobs of a binary, to the outbox in the same
+// database.
 func ExampleRegister() {
 	registry := jobs.NewRegistry()
 	schedule.Register(registry, &schedule.PublishConfig{Publisher: outbox.New(db, ""), Source: "https://example.com/reports"})
@@ -84,7 +85,8 @@ func ExamplePreview() {
 	}
 }
 
-// The forms of instants that are none of five fields: in every hour, day and week since the anchor, and once.
+// The forms of instants that are none of five fields: in every hour, day and week since the anchor,
+// and once.
 func ExamplePreview_every() {
 	anchor := time.Date(2022, time.March, 12, 6, 0, 0, 0, time.UTC)
 	for _, crontab := range []string{"@every 1h", "@every 1d", "@every 1w", "@at 1647067401"} {

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// Occurrence is the data of every event of a schedule: what a consumer needs to know that reads no CloudEvents.
+// Occurrence is the data of every event of a schedule: what a consumer needs to know that reads no
+// CloudEvents.
 type Occurrence struct {
 	// ID is that of the event, "<schedule>-<generated_at>", the same whenever it is repeated.
 	ID string `json:"id"`
-	// GeneratedAt is the nominal instant in Unix seconds: the one the crontab gives, not when it was published.
+	// GeneratedAt is the nominal instant in Unix seconds: the one the crontab gives, not when it
+	// was published.
 	GeneratedAt int64  `json:"generated_at"`
 	ScheduleID  string `json:"schedule_id"`
-	// Payload is that of the schedule, any JSON value; null where it has none.
+	// Payload is the payload of the schedule, any JSON value. Null if the schedule has none.
 	Payload json.RawMessage `json:"payload"`
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// kinds are crontabs, and the same in other words: whether they fire at a minute of the clocks in their zone, which is
-// given as a wall time in UTC.
+// kinds are crontabs, and the same in other words: whether they fire at a minute of the clocks in
+// their zone, which is given as a wall time in UTC.
 var kinds = []struct {
 	crontab string
 	fires   func(wall time.Time) bool
@@ -71,7 +71,8 @@ func odd(i int) (schedule.Spec, func(end time.Time) []time.Time) {
 	return spec, within
 }
 
-// bounded gives some schedules a start, an end, a maximum of runs and exclusions, and takes from their instants what these do.
+// bounded gives some schedules a start, an end, a maximum of runs and exclusions, and takes from
+// their instants what these do.
 func bounded(spec *schedule.Spec, i int, ahead time.Duration, instants func(end time.Time) []time.Time) func(end time.Time) []time.Time {
 	start, end := noon, slot(lastSlot)
 	if i%11 == 3 {
@@ -95,14 +96,16 @@ func bounded(spec *schedule.Spec, i int, ahead time.Duration, instants func(end 
 	return within
 }
 
-// Ten slots, of which the fourth to the sixth are missed; they are caught up on a minute after the seventh has begun.
+// Ten slots, of which the fourth to the sixth are missed; they are caught up on a minute after the
+// seventh has begun.
 const (
 	lastSlot    = 10
 	firstMissed = 4
 	firstAfter  = 7
 )
 
-// expected are the ids that a schedule publishes, by the rules of the documentation, and how many it drops.
+// expected are the ids that a schedule publishes, by the rules of the documentation, and how many
+// it drops.
 func expected(spec schedule.Spec, instants []time.Time) (ids []string, dropped int) {
 	var before, missed, after []time.Time
 	late := 0

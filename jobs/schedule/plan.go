@@ -17,8 +17,8 @@ type timeline struct {
 	maxRuns      int64 // 0: no limit
 }
 
-// offset is the part of the spread by which all instants of a schedule are put off: the place of its id among the seconds of the
-// spread, as a check with a window has one among the slots.
+// offset is the part of the spread by which all instants of a schedule are put off: the place of
+// its id among the seconds of the spread, as a check with a window has one among the slots.
 func offset(id string, spread time.Duration) time.Duration {
 	return wholeSeconds.Place(grid.Min, spread, grid.Min, grid.Hash(id)).Sub(grid.Min)
 }
@@ -35,14 +35,15 @@ func newTimeline(s Spec, c crontab.Crontab) timeline {
 // ends tells whether a schedule has published all that it may.
 func (t timeline) ends(state waiting) bool { return t.maxRuns > 0 && state.Runs >= t.maxRuns }
 
-// plan is what a check of a schedule does, as intervals of nominal instants that are open at their beginning: it drops
-// those from `from` to `cut` and publishes those from `cut` to `last`. The row then waits for the first one after it.
+// plan is what a check of a schedule does, as intervals of nominal instants that are open at their
+// beginning: it drops those from `from` to `cut` and publishes those from `cut` to `last`. The row
+// then waits for the first one after it.
 type plan struct {
 	from, cut, last time.Time
 }
 
-// plan says what a check does for a row that waits for the instant `at`, in the run of a slot that is at `now`. The
-// last slot that has begun counts as the current one: its instants are not missed.
+// plan says what a check does for a row that waits for the instant `at`, in the run of a slot that
+// is at `now`. The last slot that has begun counts as the current one: its instants are not missed.
 func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
 	current := g.Floor(now)
 	if current.Before(slot) {
@@ -64,8 +65,8 @@ func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
 	return p
 }
 
-// narrow is the greatest width at which a deadline counts from the instant, unless the schedule says otherwise: a slot is
-// so near then that a deadline of a minute means something.
+// narrow is the greatest width at which a deadline counts from the instant, unless the schedule
+// says otherwise: a slot is so near then that a deadline of a minute means something.
 const narrow = time.Minute
 
 // tooLate returns the last nominal instant that is past its deadline.
@@ -96,8 +97,8 @@ func (t timeline) cutMissed(from, missed time.Time) time.Time {
 // maxCounted bounds what is counted one by one.
 const maxCounted = 10_000
 
-// count returns the number of instants after from, up to and including to. Beyond maxCounted it goes by the rate of
-// those counted.
+// count returns the number of instants after from, up to and including to. Beyond maxCounted it
+// goes by the rate of those counted.
 func count(c crontab.Crontab, from, to time.Time) int64 {
 	if !from.Before(to) {
 		return 0

@@ -18,14 +18,15 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A run as a process of its own, which can be killed: the test binary itself, told by these variables which database to
-// work on and which file to publish to.
+// A run as a process of its own, which can be killed: the test binary itself, told by these
+// variables which database to work on and which file to publish to.
 const (
 	publisherProcess = "PRESCIENT_TEST_SCHEDULE_DATABASE"
 	publisherFile    = "PRESCIENT_TEST_SCHEDULE_FILE"
 )
 
-// hanging appends events to a file, and then never returns: its events are published, and nobody has heard of it.
+// hanging appends events to a file, and then never returns: its events are published, and nobody
+// has heard of it.
 type hanging struct{ file string }
 
 func (h hanging) Publish(_ context.Context, events []event.Event) error {

@@ -11,8 +11,9 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Changes race with the run of the slot in which the schedules are due. Each notes, in its own transaction and as the
-// last thing it does, how many events the schedule has: none may be added after that, except by what it has asked for.
+// Changes race with the run of the slot in which the schedules are due. Each notes, in its own
+// transaction and as the last thing it does, how many events the schedule has: none may be added
+// after that, except by what it has asked for.
 func TestNothingOfWhatAChangeHasEndedIsPublishedAfterItsCommit(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(w *world, id string) error{
@@ -163,8 +164,8 @@ func TestChangesOfTheSameSchedulesAtOnceNeitherFailNorLeaveTwoRows(t *testing.T)
 	}
 }
 
-// An owner's transaction that is open while the slot is run: the run leaves its schedule alone, and publishes it when
-// the owner has rolled back.
+// An owner's transaction that is open while the slot is run: the run leaves its schedule alone, and
+// publishes it when the owner has rolled back.
 func TestARunLeavesAScheduleThatIsBeingChangedAndTakesItUpAfterwards(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -26,46 +26,49 @@ const (
 	EntityName = "schedule"
 	// EventType is the type of every event of a schedule.
 	EventType = "prescient.schedule.due"
-	// DefaultSource is the source of the events where PublishConfig sets none.
+	// DefaultSource is the default source of the events.
 	DefaultSource = "prescient"
-	// DefaultTimeout is how long the schedules of one page may take where PublishConfig sets nothing else.
+	// DefaultTimeout is the default time limit for the schedules of one page.
 	DefaultTimeout = 5 * time.Minute
 )
 
-// PublishConfig says where the events of schedules go. Publisher must be set; every other zero field means its default.
+// PublishConfig configures where the events of schedules go. Publisher must be set; every other zero
+// field means its default.
 type PublishConfig struct {
-	// Publisher takes the events; one that is an event.TxPublisher in the transaction that moves the schedules on.
+	// Publisher takes the events; one that is an event.TxPublisher in the transaction that moves
+	// the schedules on.
 	Publisher event.Publisher
 	// Source is that of every event, a URI reference. Default: DefaultSource.
 	Source string
 	// Schema holds the schedules. Default "prescient".
 	Schema pgsql.Schema
-	// Timeout is how long the schedules of a page may take. A publisher gets four fifths of it; what it has not
-	// confirmed by then is tried again in the next slot. Default: DefaultTimeout.
+	// Timeout is how long the schedules of a page may take. A publisher gets four fifths of it;
+	// what it has not confirmed by then is tried again in the next slot. Default: DefaultTimeout.
 	Timeout time.Duration
 }
 
-// Register registers the job that publishes schedules. It keeps to, whose Publisher may be another one in the next run.
-// It panics like jobs.Registry.Register.
+// Register registers the job that publishes schedules. It keeps to, whose Publisher may be another
+// one in the next run. It panics like jobs.Registry.Register.
 //
-// The job's transaction holds the rows of its schedules before it reads the schedules, and while it publishes. Whoever
-// changes a schedule holds its row, too, so either the change waits for the events, or the events are those of the
-// changed schedule.
+// The job's transaction holds the rows of its schedules before it reads the schedules, and while it
+// publishes. Whoever changes a schedule holds its row, too, so either the change waits for the
+// events, or the events are those of the changed schedule.
 func Register(registry *jobs.Registry, to *PublishConfig) {
 	registry.RegisterBatchTx(JobExec, to.run,
 		jobs.MaxChecks(math.MaxInt32), jobs.Horizon(longestPause), jobs.Retry(math.MaxInt32), jobs.MaxBackOff(1),
 		jobs.Timeout(cmp.Or(to.Timeout, DefaultTimeout)))
 }
 
-// longestPause is about as long as a duration can be. Five fields make one of 40 years at the most: 29 February on one
-// day of the week.
+// longestPause is about as long as a duration can be. Five fields make one of 40 years at the most:
+// 29 February on one day of the week.
 const longestPause = 290 * 365 * 24 * time.Hour
 
-// waiting is the payload of a row of future_job. It is written whenever the row moves, so what it has costs no write.
+// waiting is the payload of a row of future_job. It is written whenever the row moves, so what it
+// has costs no write.
 type waiting struct {
 	At   int64 `json:"at"`             // Unix seconds of the nominal instant that is published next
 	Last int64 `json:"last,omitempty"` // and of the one that was published last; 0: none was
-	Runs int64 `json:"runs,omitempty"` // events that were published, where there is a limit
+	Runs int64 `json:"runs,omitempty"` // events that were published, if there is a limit
 }
 
 func (w waiting) payload() json.RawMessage {
@@ -77,7 +80,7 @@ func (w waiting) payload() json.RawMessage {
 type due struct {
 	timeline
 	payload json.RawMessage
-	err     error // its crontab is none, for this binary
+	err     error // this binary cannot parse its crontab
 }
 
 func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
@@ -209,7 +212,7 @@ func (to *PublishConfig) event(o Occurrence, at, now time.Time) event.Event {
 	}
 }
 
-// publish publishes events in a transaction where the publisher can.
+// publish publishes events in a transaction if the publisher supports that.
 func (to *PublishConfig) publish(ctx context.Context, tx *sqlx.Tx, events []event.Event) (err error) {
 	if to.Publisher == nil {
 		return errNoPublisher
@@ -266,7 +269,8 @@ func (b *batch) publish(ctx context.Context) {
 	}
 }
 
-// count records what was dropped, and what the rows had that end. The others move on with the same transaction.
+// count records dropped events, and the state of the rows that end. The same transaction moves the
+// others on.
 func (b *batch) count(ctx context.Context) error {
 	var all pasts
 	for i, p := range b.past {

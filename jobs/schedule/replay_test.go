@@ -12,8 +12,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// A replay runs schedules in virtual time, in a schema of its own: from 29 February to 29 February over 2100, which has
-// none.
+// A replay runs schedules in virtual time, in a schema of its own: from 29 February to 29 February
+// over 2100, which has none.
 func TestReplayRunsSchedulesThroughTheYears(t *testing.T) {
 	t.Parallel()
 	db, err := replay.Connect(t.Context(), pgtest.Empty(t))

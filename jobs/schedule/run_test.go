@@ -200,7 +200,8 @@ func TestSpreadPutsOffTheSlotAndNotTheNominalTime(t *testing.T) {
 	}
 }
 
-// 31 March 2030: Berlin goes from 2:00 to 3:00 at 01:00 UTC. 27 October 2030: from 3:00 to 2:00 at 01:00 UTC.
+// 31 March 2030: Berlin goes from 2:00 to 3:00 at 01:00 UTC. 27 October 2030: from 3:00 to 2:00 at
+// 01:00 UTC.
 func TestSummerTime(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -361,8 +362,8 @@ func TestAWholeMonthOfOutageIsBounded(t *testing.T) {
 	}
 }
 
-// A wider grid takes the waiting rows along. A narrower one leaves them where they wait, and what its slots before that
-// would have published is missed.
+// A wider grid takes the waiting rows along. A narrower one leaves them where they wait, and what
+// its slots before that would have published is missed.
 func TestAnotherWidthRepeatsNothingAndLosesNothingThatThePolicyKeeps(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -471,7 +472,8 @@ func TestWhatHasFailedWasNotPublishedLast(t *testing.T) {
 	}
 }
 
-// A row under another key would publish each event a second time, with the same id, and outlive its schedule.
+// A row under another key would publish each event a second time, with the same id, and outlive its
+// schedule.
 func TestARowThatStandsForNoSchedulePublishesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

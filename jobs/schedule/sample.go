@@ -17,7 +17,8 @@ import (
 // sampledBlocks bounds a sample: some ten thousand schedules, however many there are.
 const sampledBlocks = 400
 
-// Sample reads some of the schedules that are not paused, and which share of all of them that is: 1 where they are few.
+// Sample reads some of the schedules that are not paused. It returns which share of all of them
+// that is: 1 if it read all.
 func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []Schedule, share float64, err error) {
 	var blocks int64
 	if err := pgsql.One(ctx, db, pgsql.ScheduleBlocks.In(schema), nil, &blocks); err != nil {
@@ -38,9 +39,9 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 	return list, share, nil
 }
 
-// Remaining returns the Spec of what an active schedule has yet to publish before until. MaxRuns becomes its End: the
-// moment after the last instant that MaxRuns permits. Remaining counts up to 10,000 instants, and goes by their rate
-// from there.
+// Remaining returns the Spec of what an active schedule has yet to publish before until. MaxRuns
+// becomes its End: the moment after the last instant that MaxRuns permits. Remaining counts up to
+// 10,000 instants, and goes by their rate from there.
 func (s Schedule) Remaining(until time.Time) Spec {
 	c, err := s.instants()
 	if s.MaxRuns == 0 || s.Next.IsZero() || err != nil {
@@ -65,7 +66,8 @@ func (s Schedule) Remaining(until time.Time) Spec {
 	return s.Spec
 }
 
-// Timeline is what the slots of a schedule follow from: those of the same Timeline have the same ones. Its zero value has none.
+// Timeline is what the slots of a schedule follow from: those of the same Timeline have the same
+// ones. Its zero value has none.
 type Timeline struct {
 	crontab, timezone, exclude string
 	offset                     time.Duration
@@ -82,8 +84,9 @@ func (s Spec) Timeline() Timeline {
 	return t
 }
 
-// Slots yields the slots in which a schedule has instants, from one up to but not including another. Each is found from the
-// one before, however many instants there are in it. The error is a jobs.FieldError.
+// Slots yields the slots in which a schedule has instants, from one up to but not including
+// another. Each is found from the one before, however many instants there are in it. The error is a
+// jobs.FieldError.
 func Slots(spec Spec, g grid.Grid, from, to time.Time) (iter.Seq[time.Time], error) {
 	parsed, err := spec.instants()
 	if err != nil {

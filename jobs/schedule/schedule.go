@@ -29,28 +29,34 @@ type Spec struct {
 	Timezone string
 	// Payload is in the data of every event, see Occurrence: any JSON value, or nil.
 	Payload json.RawMessage
-	// Deadline drops an event that would be published later than that after what DeadlineFrom says: whole seconds. 0: none is.
+	// Deadline drops an event that would be published later than that after what DeadlineFrom says:
+	// whole seconds. 0: none is.
 	Deadline time.Duration
-	// DeadlineFrom says what Deadline counts from. Empty: FromInstant where slots are a minute wide or less, else FromSlot.
+	// DeadlineFrom says what Deadline counts from. Empty: FromInstant if slots are at most a minute
+	// wide, otherwise FromSlot.
 	DeadlineFrom DeadlineFrom
-	// Spread puts off all instants of the schedule by a fixed part of it, which a hash of the ID gives, so that many
-	// schedules of the same crontab share several slots: whole seconds, up to 24 hours. Events keep their nominal time.
+	// Spread puts off all instants of the schedule by a fixed part of it, which a hash of the ID
+	// gives, so that many schedules of the same crontab share several slots: whole seconds, up to
+	// 24 hours. Events keep their nominal time.
 	Spread time.Duration
 	// Misfire says which instants of missed slots are published. Empty: All.
 	Misfire Misfire
-	// Anchor is the first instant of "@every", in whole seconds. Zero: Start, or the moment of creation where that is zero,
-	// too, and on an update what it was before. Other crontabs ignore it.
+	// Anchor is the first instant of "@every", in whole seconds. Zero means Start or, if that is
+	// zero too, the moment of creation. On an update, zero keeps the current anchor. Other crontabs
+	// ignore it.
 	Anchor time.Time
-	// Start and End bound the instants: none is before Start, or at End and after it. Whole seconds; zero: no bound.
+	// Start and End bound the instants: none is before Start, or at End and after it. Whole
+	// seconds; zero: no bound.
 	Start, End time.Time
-	// MaxRuns ends the schedule when it has published that many events, since MaxRuns was set. 0: never.
+	// MaxRuns ends the schedule when it has published that many events, since MaxRuns was set. 0:
+	// never.
 	MaxRuns int
 	// Exclude leaves out instants: holidays, days of the week, minutes of other crontabs; see crontab.Crontab.Except. At most
 	// 100.
 	Exclude []string
 	// Paused schedules publish nothing.
 	Paused bool
-	// KeepPaused leaves Paused as it is where the schedule is there already.
+	// KeepPaused leaves Paused unchanged if the schedule exists.
 	KeepPaused bool
 }
 
@@ -100,7 +106,8 @@ type Schedule struct {
 	// Version is 1 at first, and one more after each change.
 	Version int
 	State   State
-	// Next is the nominal instant that is published next, and Slot the slot it waits for, in UTC. Zero unless Active.
+	// Next is the nominal instant that is published next, and Slot the slot it waits for, in UTC.
+	// Zero unless Active.
 	Next, Slot time.Time
 	// Last is the nominal instant that was published last, in UTC. Zero: none was.
 	Last time.Time
@@ -108,11 +115,12 @@ type Schedule struct {
 	Runs int64
 	// Dropped counts the events that were not published; see the package documentation.
 	Dropped int64
-	// ErrorCount is the number of slots in a row in which publishing has failed, and LastError what it failed with last.
+	// ErrorCount is the number of slots in a row in which publishing has failed, and LastError what
+	// it failed with last.
 	ErrorCount int
 	LastError  string
-	// PublishingPausedAt is when job "schedule" was paused, in UTC. Until that job is resumed, no schedule publishes.
-	// Zero: it is not paused.
+	// PublishingPausedAt is when job "schedule" was paused, in UTC. Until that job is resumed, no
+	// schedule publishes. Zero: it is not paused.
 	PublishingPausedAt time.Time
 	// CreatedAt and UpdatedAt are by the database's clock, in UTC.
 	CreatedAt, UpdatedAt time.Time
@@ -125,7 +133,7 @@ var (
 	// ErrExists is returned for a new schedule whose id is taken.
 	ErrExists = errors.New("there is a schedule of this id")
 	// ErrVersion is returned for a change of a version that is not the current one.
-	ErrVersion = errors.New("the schedule has another version: somebody has changed it meanwhile")
+	ErrVersion = errors.New("the schedule has another version: it was changed meanwhile")
 )
 
 const (
@@ -137,8 +145,8 @@ const (
 	maxRuns = math.MaxInt32
 )
 
-// normal returns a Spec with its defaults, in the resolution of the database, and its crontab. The error joins a
-// jobs.FieldError for each field that is wrong.
+// normal returns a Spec with its defaults, in the resolution of the database, and its crontab. The
+// error joins a jobs.FieldError for each field that is wrong.
 func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	s.Misfire = cmp.Or(s.Misfire, All)
 	s.Anchor, s.Start, s.End = s.Anchor.UTC(), s.Start.UTC(), s.End.UTC()

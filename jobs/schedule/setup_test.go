@@ -38,8 +38,8 @@ var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 // slot returns the n-th slot after noon.
 func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 
-// world is a database of its own, a clock, schedules, and where their events go: the outbox, unless a test says
-// otherwise.
+// world is a database of its own, a clock, schedules, and where their events go: the outbox, unless
+// a test says otherwise.
 type world struct {
 	t      testing.TB
 	url    string
@@ -137,8 +137,8 @@ func (w *world) get(id string) schedule.Schedule {
 	return s
 }
 
-// published returns the events in the outbox, in the order of readers. Other tests on the server hold them back for a
-// moment.
+// published returns the events in the outbox, in the order of readers. Other tests on the server
+// hold them back for a moment.
 func (w *world) published() []event.Event {
 	w.t.Helper()
 	written := w.count(`select count(*) from prescient.event_outbox`)

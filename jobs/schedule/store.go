@@ -27,22 +27,24 @@ type Config struct {
 	Schema string
 	// MaxPayload limits a payload, in bytes. Default jobs.DefaultMaxPayload.
 	MaxPayload int
-	// Now is what instants are compared with, for a replay of the past or the future. Default: the database's clock.
+	// Now is what instants are compared with, for a replay of the past or the future. Default: the
+	// database's clock.
 	Now func() time.Time
 }
 
-// Store creates, changes and reads schedules. It holds no connection and is safe for concurrent use.
+// Store creates, changes and reads schedules. It holds no connection and is safe for concurrent
+// use.
 //
-// Its methods take a transaction of the caller, or a pool, which gets a transaction of their own; see jobs.DB. After an
-// error in a transaction of the caller's, that is to be rolled back. Errors of bad input join a jobs.FieldError for
-// each field.
+// Its methods take a transaction of the caller, or a pool, which gets a transaction of their own;
+// see jobs.DB. After an error, the caller must roll back its transaction. Errors of bad input join
+// a jobs.FieldError for each field.
 type Store struct {
 	cfg    Config
 	schema pgsql.Schema
 	client *jobs.Client
 }
 
-// NewStore returns pgsql.ErrNotMigrated where the schema is missing.
+// NewStore returns a store of schedules. Returns pgsql.ErrNotMigrated if the schema is missing.
 func NewStore(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, jobs.DefaultMaxPayload)
 	// A crontab may have its next instant in many years, such as 29 February on a Sunday.
@@ -56,7 +58,8 @@ func NewStore(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 // bulk is how many schedules are written by one statement.
 const bulk = 5000
 
-// Create adds a schedule, whose first instant is the first one after now. ErrExists: its id is taken.
+// Create adds a schedule, whose first instant is the first one after now. ErrExists: its id is
+// taken.
 func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Schedule, err error) {
 	err = inTx(ctx, db, func(tx jobs.DB) error {
 		if err := s.create(ctx, tx, []Spec{spec}); err != nil {
@@ -71,8 +74,9 @@ func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Sche
 	return created, nil
 }
 
-// CreateAll adds any number of schedules as they come, in bounded memory and one transaction, and returns how many. It
-// ranges over all once: a deadlock with somebody else is returned as the error that it is, with nothing created.
+// CreateAll adds any number of schedules as they come, in bounded memory and one transaction, and
+// returns their number. It reads the input only once, so it returns a deadlock with another session
+// as an error, with nothing created.
 func (s *Store) CreateAll(ctx context.Context, db jobs.DB, all iter.Seq[Spec]) (int64, error) {
 	if all == nil {
 		return 0, errors.New("create schedules: there are none: all is nil")
@@ -141,8 +145,8 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 // maxListed bounds the schedules that the error of a bulk call names.
 const maxListed = 20
 
-// prepare checks a spec, fills in what it leaves out, and returns the row of future_job that stands for it: nil when
-// it is paused. The row takes along what is known of the schedule.
+// prepare checks a spec, fills in its defaults, and returns its row of future_job, or nil if it is
+// paused. The row contains what is known of the schedule.
 func (s *Store) prepare(spec *Spec, known waiting, now time.Time) (*jobs.FutureJob, error) {
 	if spec.Anchor.IsZero() {
 		spec.Anchor = now.Truncate(time.Second)
@@ -226,11 +230,12 @@ func (s *Store) List(ctx context.Context, db jobs.DB, f Filter) ([]Schedule, err
 	return list, nil
 }
 
-// pageBytes bounds the payloads of a page, in bytes: a thousand of the largest payloads are a gigabyte.
+// pageBytes bounds the payloads of a page, in bytes: a thousand of the largest payloads are a
+// gigabyte.
 const pageBytes = 4 << 20
 
-// Page returns what List does, but ends the page early once its payloads have 4 MiB. It reports whether more schedules
-// follow. The next page begins after the last id of this one.
+// Page returns what List does, but ends the page early once its payloads have 4 MiB. It reports
+// whether more schedules follow. The next page begins after the last id of this one.
 func (s *Store) Page(ctx context.Context, db jobs.DB, f Filter) (page []Schedule, more bool, err error) {
 	limit := cmp.Or(f.Limit, defaultPage)
 	f.Limit = limit + 1
@@ -249,7 +254,8 @@ func (s *Store) Page(ctx context.Context, db jobs.DB, f Filter) (page []Schedule
 // defaultPage is the default of Filter.Limit.
 const defaultPage = 100
 
-// list reads schedules: those with the given ids if ids is not nil, and up to a number of bytes if most is not nil.
+// list reads schedules: those with the given ids if ids is not nil, and up to a number of bytes if
+// most is not nil.
 func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids, most any) (list []Schedule, err error) {
 	for _, text := range []string{f.Prefix, f.After} {
 		if err := checkText("id", text); err != nil {
@@ -319,7 +325,8 @@ func utc(t sql.NullTime) time.Time {
 	return t.Time.UTC()
 }
 
-// scan reads a row that begins with the columns of a spec, but for paused; more takes the columns after them.
+// scan reads a row that begins with the columns of a spec, but for paused; more takes the columns
+// after them.
 func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	var deadline sql.NullInt64
 	var spread int64
@@ -336,7 +343,8 @@ func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	return nil
 }
 
-// columns are the parameters of schedule_insert and schedule_update: one array a column, without nulls.
+// columns are the parameters of schedule_insert and schedule_update: one array a column, without
+// nulls.
 func columns(specs []Spec) []any {
 	n := len(specs)
 	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
@@ -382,7 +390,8 @@ func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
 	return now, err
 }
 
-// settings reads the grid and the clock in a transaction: a Store, and a run, may be older than the width.
+// settings reads the grid and the clock in a transaction: a Store, and a run, may be older than the
+// width.
 func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid, now time.Time, err error) {
 	var width, clock int64
 	var ignored any

@@ -118,7 +118,8 @@ func TestAnIDIsTakenOnce(t *testing.T) {
 	}
 }
 
-// An iterator may be good for one pass only: a second try would create what is left of it and call that success.
+// An iterator may be good for one pass only: a second try would create what is left of it and call
+// that success.
 func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")

@@ -9,8 +9,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// inTx is once, done anew when the server asks for another try. Where db is a transaction it never does: that one is
-// lost, and its owner's to repeat.
+// inTx runs once in a transaction, and repeats it when the server asks for another try. If db is a
+// transaction, it never repeats: that transaction is lost, and only its owner can repeat it.
 func inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 	if tx.Is(db) {
 		return once(ctx, db, fn)

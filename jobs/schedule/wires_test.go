@@ -28,8 +28,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// wires are where the events of schedules can go: each begins something real, and returns the URL that stands for it,
-// and what reads one event from there, as it came.
+// wires are where the events of schedules can go: each begins something real, and returns the URL
+// that stands for it, and what reads one event from there, as it came.
 var wires = map[string]func(w *world) (url string, read func() []byte){
 	"outbox":  outboxWire,
 	"file":    fileWire,

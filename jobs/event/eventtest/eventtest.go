@@ -1,5 +1,5 @@
-// Package eventtest is what the tests of brokers have in common: events to send, and what every package that publishes
-// to a broker promises.
+// Package eventtest is what the tests of brokers have in common: events to send, and what every
+// package that publishes to a broker promises.
 package eventtest
 
 import (
@@ -67,7 +67,8 @@ func Open(t testing.TB, url string) event.Publisher {
 	return p
 }
 
-// Arrived fails unless body, as it was stored, is the event that was sent, to this module and to the official SDK.
+// Arrived fails unless body, as it was stored, is the event that was sent, to this module and to
+// the official SDK.
 func Arrived(t testing.TB, sent event.Event, body []byte) {
 	t.Helper()
 	var got event.Event
@@ -86,7 +87,8 @@ func Arrived(t testing.TB, sent event.Event, body []byte) {
 	}
 }
 
-// OrderKept fails unless events of many subjects, and a long batch of one beside them, are stored in their order.
+// OrderKept fails unless events of many subjects, and a long batch of one beside them, are stored
+// in their order.
 func OrderKept(t testing.TB, p event.Publisher, stored func() map[string][]string, subjects ...string) {
 	t.Helper()
 	for i := range 500 {
@@ -120,7 +122,7 @@ func Closes(t testing.TB, p event.Publisher, stored func() map[string][]string) 
 	}
 }
 
-// OpensUnconnected fails unless each URL is opened, and closed, with nobody there.
+// OpensUnconnected fails unless each URL can be opened and closed without a server.
 func OpensUnconnected(t testing.TB, urls ...string) {
 	t.Helper()
 	for _, url := range urls {
@@ -135,7 +137,8 @@ func OpensUnconnected(t testing.TB, urls ...string) {
 	}
 }
 
-// Refused fails unless each URL, whose password is secret, is refused with an error that has a text, and not the password.
+// Refused fails unless each URL, whose password is secret, is refused with an error that has a
+// text, and not the password.
 func Refused(t testing.TB, urls map[string]string) {
 	t.Helper()
 	for url, want := range urls {
@@ -150,7 +153,7 @@ func Refused(t testing.TB, urls map[string]string) {
 	}
 }
 
-// NotLinked fails where jobs or jobs/event need a package whose path begins so.
+// NotLinked fails if jobs or jobs/event need a package whose path begins with prefix.
 func NotLinked(t testing.TB, prefix string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prescient-go/prescient/jobs", "github.com/prescient-go/prescient/jobs/event").Output()

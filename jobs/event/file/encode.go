@@ -8,8 +8,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// encode returns the lines of a batch, without anything that a terminal acts on, and an error for each event that has none: one that is no valid CloudEvent, and
-// those of its subject after it.
+// encode returns the lines of a batch, without anything that a terminal acts on, and an error for
+// each event that has none: one that is no valid CloudEvent, and those of its subject after it.
 func encode(events []event.Event) (lines []byte, errs []error) {
 	errs = make([]error, len(events))
 	failed := map[string]bool{} // by subject

@@ -1,14 +1,16 @@
-// Package file publishes events as JSON lines, one CloudEvent a line: on standard output (stdout:) or in a file
-// (file:///var/log/events.jsonl). Import it to link the two.
+// Package file publishes events as JSON lines, one CloudEvent a line: on standard output (stdout:)
+// or in a file (file:///var/log/events.jsonl). Import it to link the two.
 //
-// A batch is written at once, and a file is synced before Publish returns nil. Any number of processes may write to one
-// file: each locks it (flock) while it writes, so that lines do not mix. The file is opened for each batch, so it may be
-// renamed or removed at any time, as log rotation does; a new one has the mode 0640, less the umask. Where a crash or a
-// full disk has left half a line, the next batch begins on a line of its own: what is no JSON, a reader skips.
-// While its directory is missing, or the file cannot be written, each Publish fails; opening the publisher does not.
+// A batch is written at once, and a file is synced before Publish returns nil. Any number of
+// processes may write to one file: each locks it (flock) while it writes, so that lines do not mix.
+// The file is opened for each batch, so it may be renamed or removed at any time, as log rotation
+// does; a new one has the mode 0640, less the umask. Where a crash or a full disk has left half a
+// line, the next batch begins on a line of its own: what is no JSON, a reader skips. While its
+// directory is missing, or the file cannot be written, each Publish fails; opening the publisher
+// does not.
 //
-// Standard output is as safe as what reads it: what is in a pipe is lost with its reader. Where several processes share
-// a pipe, their batches may mix; let each have its own, or use a file.
+// Standard output is as safe as what reads it: what is in a pipe is lost with its reader. Where
+// several processes share a pipe, their batches may mix; let each have its own, or use a file.
 package file
 
 import (
@@ -34,8 +36,8 @@ func openFile(_ context.Context, to *url.URL, _ event.Config) (event.Publisher, 
 		return nil, errors.New("must be file:// and an absolute path, as in file:///var/log/events.jsonl, and nothing else")
 	}
 	f := file(to.Path)
-	// A path that can never be the file is refused now. What an operator can mend, such as a missing directory, fails
-	// each Publish until then, and holds up nothing but events.
+	// A path that can never be the file is refused now. What an operator can mend, such as a
+	// missing directory, fails each Publish until then, and holds up nothing but events.
 	if err := f.append(nil); errors.Is(err, errNoFile) || errors.Is(err, syscall.EISDIR) {
 		return nil, err
 	}
@@ -74,7 +76,8 @@ func (f file) append(lines []byte) (err error) {
 	return f.write(opened, info.Size(), lines)
 }
 
-// open opens the file, and locks it. One that was renamed or removed while its lock was waited for is not the file any more.
+// open opens the file, and locks it. One that was renamed or removed while its lock was waited for
+// is not the file any more.
 func (f file) open() (*os.File, os.FileInfo, error) {
 	for {
 		opened, err := os.OpenFile(string(f), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)

@@ -14,7 +14,7 @@ import (
 
 func init() { event.Register("stdout", openStdout) }
 
-// stream is a publisher that writes to a stream that others may write to as well.
+// stream is a publisher that writes to a stream shared with other writers.
 type stream struct {
 	mu   sync.Mutex
 	to   io.Writer
@@ -28,7 +28,8 @@ func openStdout(_ context.Context, to *url.URL, _ event.Config) (event.Publisher
 	return &stream{to: os.Stdout}, nil
 }
 
-// Publish writes a batch. The events are with the reader of the stream, or in its pipe, when it returns nil.
+// Publish writes a batch. The events are with the reader of the stream, or in its pipe, when it
+// returns nil.
 func (s *stream) Publish(ctx context.Context, events []event.Event) error {
 	lines, errs := encode(events)
 	if err := ctx.Err(); err != nil {

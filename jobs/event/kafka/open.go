@@ -46,7 +46,8 @@ func options(to target, log *slog.Logger) []kgo.Opt {
 		kgo.RequestTimeoutOverhead(patience / 2),
 		kgo.DialTimeout(patience / 2),
 		kgo.RetryTimeout(patience / 2),
-		// Otherwise a record that was sent waits for its answer for ever. The price: it may arrive although it failed.
+		// Otherwise a record that was sent waits for its answer for ever. The price: it may arrive
+		// although it failed.
 		kgo.AllowIdempotentProduceCancellation(),
 		// A cluster that is back is found within a second.
 		kgo.MetadataMinAge(250 * time.Millisecond),
@@ -92,7 +93,7 @@ func parse(to *url.URL) (target, error) {
 	return t, err
 }
 
-// brokers splits a list of hosts, and gives each the default port where it has none.
+// brokers splits a list of hosts, and adds the default port to each host without one.
 func brokers(list string) ([]string, error) {
 	hosts := strings.Split(list, ",")
 	for i, host := range hosts {

@@ -8,8 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// pool lends clients, each to one Publish at a time: a client fails all that waits for a partition when the context of
-// the first one ends, and closing it is the one thing that ends every wait in it at once.
+// pool lends clients, each to one Publish at a time: a client fails all that waits for a partition
+// when the context of the first one ends, and closing it is the one thing that ends every wait in
+// it at once.
 type pool struct {
 	options []kgo.Opt
 	slots   chan struct{} // one for each client that is lent
@@ -65,7 +66,7 @@ func (p *pool) give(client *kgo.Client, fit bool) {
 	client.Close()
 }
 
-// close closes the idle clients. The others are closed when they come back.
+// close closes the idle clients. A client in use is closed when it comes back.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,7 +21,8 @@ type publisher struct {
 	clients *pool
 }
 
-// Publish sends the first event of every subject, then the second of each whose first is safe, and so on.
+// Publish sends the first event of every subject, then the second of each whose first is safe, and
+// so on.
 func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -45,7 +46,7 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	return event.Partial(errs)
 }
 
-// advance takes the heads off the chains, and marks what is behind a head that failed.
+// advance takes the heads off the chains, and marks the events behind a failed head.
 func advance(chains [][]int, errs []error) [][]int {
 	left := chains[:0]
 	for _, chain := range chains {
@@ -59,9 +60,9 @@ func advance(chains [][]int, errs []error) [][]int {
 	return left
 }
 
-// send sends events of different subjects, given by their indices, and notes their errors. A broker that finds a batch
-// too large refuses all of it, with the events that fit: so those go again in halves, until one that does not fit is
-// alone.
+// send sends events of different subjects, given by their indices, and notes their errors. A broker
+// that finds a batch too large refuses all of it, with the events that fit: so those go again in
+// halves, until one that does not fit is alone.
 func (p *publisher) send(ctx context.Context, client *kgo.Client, events []event.Event, indices []int, errs []error) {
 	index := map[*kgo.Record]int{}
 	var records []*kgo.Record
@@ -88,7 +89,8 @@ func (p *publisher) send(ctx context.Context, client *kgo.Client, events []event
 	}
 }
 
-// recordOf leaves the record's timestamp to the client, which counts the time for its delivery from it.
+// recordOf leaves the record's timestamp to the client, which counts the time for its delivery from
+// it.
 func recordOf(e event.Event) (*kgo.Record, error) {
 	value, err := json.Marshal(e)
 	if err != nil {

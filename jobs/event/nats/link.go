@@ -17,7 +17,7 @@ const redial = time.Second
 
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// link makes a connection when one is asked for and there is none.
+// link makes a connection when a caller needs one and there is none.
 type link struct {
 	options nats.Options
 
@@ -34,7 +34,8 @@ type attempt struct {
 	at   time.Time
 }
 
-// get returns a connection. Who asks while one is being made waits for the same one, until the context ends.
+// get returns a connection. Concurrent callers wait for the same new connection, each until its
+// context ends.
 func (l *link) get(ctx context.Context) (jetstream.JetStream, error) {
 	l.mu.Lock()
 	if l.closed {
@@ -68,7 +69,8 @@ func (a *attempt) connect(options nats.Options) {
 	a.at = monotonic()
 }
 
-// over tells whether there is nothing left of an attempt: its connection is lost, or it failed some time ago.
+// over tells whether there is nothing left of an attempt: its connection is lost, or it failed some
+// time ago.
 func (a *attempt) over() bool {
 	select {
 	case <-a.done:

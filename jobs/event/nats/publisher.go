@@ -19,7 +19,8 @@ const (
 	ackWait = 10 * time.Second
 	// pingInterval finds a dead connection, which is closed at the third ping, before ackWait ends.
 	pingInterval = 3 * time.Second
-	// maxInFlight is how many events may wait for their acknowledgement; a stream queues 10,000 at most, of all clients.
+	// maxInFlight is how many events may wait for their acknowledgement; a stream queues 10,000 at
+	// most, of all clients.
 	maxInFlight = 256
 	// maxSubject keeps a line of the protocol below the 4,096 bytes at which a server hangs up.
 	maxSubject = 2048
@@ -32,7 +33,8 @@ type publisher struct {
 	inFlight chan struct{}
 }
 
-// Publish sends the events of each subject one after the other, those of different subjects at once.
+// Publish sends the events of each subject one after the other, those of different subjects at
+// once.
 func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	errs := make([]error, len(events))
 	send := func(i int) error {
@@ -88,7 +90,7 @@ func (p *publisher) message(e event.Event) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// try sends a message once, and tells of an error whether it is that of a connection that broke.
+// try sends a message once, and tells whether an error means a broken connection.
 func (p *publisher) try(ctx context.Context, msg *nats.Msg) (lost bool, err error) {
 	js, err := p.link.get(ctx)
 	if err != nil {
@@ -106,7 +108,8 @@ func (p *publisher) try(ctx context.Context, msg *nats.Msg) (lost bool, err erro
 	return js.Conn().IsClosed(), err
 }
 
-// unanswered adds what the server has said on the connection: a permission that is missing is told there alone.
+// unanswered adds what the server has said on the connection: a permission that is missing is told
+// there alone.
 func unanswered(err, said error) error {
 	if said == nil {
 		return err

@@ -43,12 +43,13 @@ func New(db pgsql.Pool, schema pgsql.Schema) *Outbox { return &Outbox{pgsql.Sqlx
 // Close does nothing: the database is the caller's.
 func (o *Outbox) Close() error { return nil }
 
-// Publish writes events in a transaction of its own. Where one is bad none is written.
+// Publish writes events in a transaction of its own. If one event is bad, it writes none.
 func (o *Outbox) Publish(ctx context.Context, events []event.Event) error {
 	return pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.PublishTx(ctx, tx, events) })
 }
 
-// PublishTx writes events in a transaction: they exist if and only if it commits. Where one is bad none is written.
+// PublishTx writes events in a transaction: they exist if and only if it commits. If one event is
+// bad, it writes none.
 func (o *Outbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
 	if len(events) == 0 {
 		return nil

@@ -150,8 +150,8 @@ func TestAPublisherWithSomethingAroundItIsInTheTransactionStill(t *testing.T) {
 	}
 }
 
-// The trap of every outbox: the transaction with the lower position commits after the reader has gone past it.
-// Not in parallel: no transaction of another test may bring out the last event.
+// The trap of every outbox: the transaction with the lower position commits after the reader has
+// gone past it. Not in parallel: no transaction of another test may bring out the last event.
 func TestAReaderMissesNothingOfATransactionThatCommitsLater(t *testing.T) {
 	w := setup(t)
 	slow, quick := w.db.MustBegin(), w.db.MustBegin()
@@ -173,8 +173,8 @@ func TestAReaderMissesNothingOfATransactionThatCommitsLater(t *testing.T) {
 	}
 }
 
-// The transaction that began first writes last, after the other one has committed: what it writes comes after.
-// Not in parallel: no transaction of another test may bring out the last event.
+// The transaction that began first writes last, after the other one has committed: what it writes
+// comes after. Not in parallel: no transaction of another test may bring out the last event.
 func TestAnEventIsReadAfterWhatWasCommittedBeforeItWasWritten(t *testing.T) {
 	w := setup(t)
 	early := w.db.MustBegin()
@@ -253,8 +253,8 @@ func TestAReaderBesideManyWritersSeesEveryEventOnceAndEachSubjectInOrder(t *test
 	}
 }
 
-// writeNext publishes the next event of a subject, whose number a row gives: several transactions wait for that row,
-// each with something written already.
+// writeNext publishes the next event of a subject, whose number a row gives: several transactions
+// wait for that row, each with something written already.
 func (w *world) writeNext(subject int) error {
 	return pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(w.t.Context(), `select pg_current_xact_id()`); err != nil {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Position is where an event is in the order of the outbox. The zero Position is before all events.
+// Position is the place of an event in the order of the outbox. The zero Position is before all
+// events.
 type Position struct {
 	Mark   uint64 // of a transaction; see the migration of event_outbox
 	Number int64  // among those of the same mark

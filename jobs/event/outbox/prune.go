@@ -15,14 +15,15 @@ import (
 // pruned is how many events one transaction deletes.
 const pruned = 10_000
 
-// Prune deletes the events that were written before an instant and that every consumer has acknowledged, and returns how
-// many there were. With the zero time their age is of no account, but without a consumer nothing is deleted then.
+// Prune deletes the events that were written before an instant and that every consumer has
+// acknowledged, and returns how many there were. With the zero time their age is of no account, but
+// without a consumer nothing is deleted then.
 func (o *Outbox) Prune(ctx context.Context, before time.Time) (int64, error) {
 	return o.prune(ctx, before, false)
 }
 
-// PruneUnread deletes the events that were written before an instant, whoever has not read them, and returns how many
-// there were. Whoever goes on reading from before the last one gets a *LostError.
+// PruneUnread deletes the events that were written before an instant, read or not, and returns
+// their number. A consumer that goes on from before the last one gets a *LostError.
 func (o *Outbox) PruneUnread(ctx context.Context, before time.Time) (int64, error) {
 	return o.prune(ctx, before, true)
 }
@@ -42,10 +43,11 @@ func (o *Outbox) prune(ctx context.Context, before time.Time, unread bool) (tota
 
 // LostError is returned to a reader for which there were events that are gone.
 type LostError struct {
-	// After is where the reader is, and UpTo the last event that was removed: events after the one, up to and including
-	// the other, are lost to it.
+	// After is the position of the reader, and UpTo that of the last removed event. The reader has
+	// lost the events after After, up to and including UpTo.
 	After, UpTo Position
-	// WrittenAt is when the event at UpTo was written, and RemovedAt when it was removed, by the database's clock, in UTC.
+	// WrittenAt is when the event at UpTo was written, and RemovedAt when it was removed, by the
+	// database's clock, in UTC.
 	WrittenAt, RemovedAt time.Time
 }
 
@@ -56,7 +58,8 @@ func (e *LostError) Error() string {
 		e.After, e.UpTo, e.WrittenAt.Format(time.RFC3339), e.RemovedAt.Format(time.RFC3339))
 }
 
-// Lost returns a *LostError where events after a position were removed, after the zero Position, too; else nil.
+// Lost returns a *LostError if events after a position, even the zero Position, were removed.
+// Otherwise it returns nil.
 func (o *Outbox) Lost(ctx context.Context, after Position) error {
 	err := pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.lost(ctx, tx, after) })
 	if err != nil {

@@ -21,10 +21,11 @@ type Stored struct {
 	WrittenAt time.Time // by the database's clock, in UTC
 }
 
-// Read returns the events after a position, at most limit of them. To go on, give it the position of the last one.
-// Nothing means that there is nothing yet; see the package documentation for when an event is seen. A *LostError means
-// that some of them were removed; after the zero Position come those that are there. ErrNotReadable means that the server has
-// not come to the position, which is another server's.
+// Read returns the events after a position, at most limit of them. To go on, give it the position
+// of the last one. Nothing means that there is nothing yet; see the package documentation for when
+// an event is seen. A *LostError means that some of them were removed; after the zero Position come
+// those that are there. ErrNotReadable means that the server has not come to the position, which is
+// another server's.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		args := []any{fmt.Sprint(after.Mark), after.Number, limit}
@@ -40,8 +41,9 @@ func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []St
 	return list, nil
 }
 
-// Newest returns the newest events that Read would return from the beginning, at most limit of them, the oldest of them
-// first. A reader that goes on with Read after the last of them misses no event. Newest holds all of them in memory.
+// Newest returns the newest events that Read would return from the beginning, at most limit of
+// them, the oldest of them first. A reader that goes on with Read after the last of them misses no
+// event. Newest holds all of them in memory.
 func (o *Outbox) Newest(ctx context.Context, limit int) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		list, err = pgsql.Collect(ctx, tx, pgsql.EventNewest.In(o.schema), []any{limit}, scan)
@@ -77,13 +79,14 @@ func scan(row *sql.Rows, s *Stored) error {
 	return err
 }
 
-// Consumer is somebody who reads the outbox.
+// Consumer is a named reader of the outbox.
 type Consumer struct {
 	Name     string
 	Position Position // everything up to here is acknowledged
 	AckedAt  time.Time
-	// Ahead means that Position is another server's, as after a restore from a dump: the consumer gets no event, and
-	// cannot acknowledge one. After Forget it begins with the oldest event that can be read.
+	// Ahead means that Position is another server's, as after a restore from a dump: the consumer
+	// gets no event, and cannot acknowledge one. After Forget it begins with the oldest event that
+	// can be read.
 	Ahead bool
 }
 
@@ -97,9 +100,10 @@ var ErrNotReadable = errors.New("the position lies ahead of what can be read: gi
 // ErrNoConsumer is returned for a consumer that has acknowledged nothing.
 var ErrNoConsumer = errors.New("there is no such consumer")
 
-// Ack records that a consumer has dealt with every event up to and including a position, and returns how far it is. A
-// consumer that is further stays there; one that is not known yet is made. ErrNotReadable is returned for a position that no
-// reader can have come to, and ErrConsumerAhead for a consumer that is Ahead.
+// Ack records that a consumer has dealt with every event up to and including a position, and
+// returns how far it is. A consumer that is further stays there; one that is not known yet is made.
+// ErrNotReadable is returned for a position that no reader can have come to, and ErrConsumerAhead for a
+// consumer that is Ahead.
 func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consumer, error) {
 	c := Consumer{Name: consumer}
 	err := checkConsumer(consumer)
@@ -136,7 +140,7 @@ func (o *Outbox) Forget(ctx context.Context, consumer string) error {
 	return nil
 }
 
-// Consumers lists who reads the outbox, in the order of their names.
+// Consumers lists the consumers of the outbox, sorted by name.
 func (o *Outbox) Consumers(ctx context.Context) ([]Consumer, error) { return o.consumers(ctx, nil) }
 
 // Consumer returns one of them, or ErrNoConsumer.

@@ -1,13 +1,15 @@
-// Package webhook publishes events by HTTP: one signed POST for each (https: and http:). Import it to link it.
+// Package webhook publishes events by HTTP: one signed POST for each (https: and http:). Import it
+// to link it.
 //
 // The body is the CloudEvent as JSON, of the type application/cloudevents+json. The headers webhook-id, which is the
 // event's ID, percent-encoded where it has to be, webhook-timestamp and webhook-signature are those of Standard Webhooks
 // 1.0; the receiver tells by the id what it has already. Which answers are tried again, which redirects are followed and
 // which addresses are allowed, is told by package egress. The whole URL, with its query, is the receiver's.
 //
-// Up to 16 events are under way at once, those of one subject one after the other. When 16 have failed in a row, each
-// after all its tries, the receiver is taken to be down and the rest of the batch is not sent. An event that it refuses for what is in
-// it (400, 413, 415 and 422) does not count for that.
+// Up to 16 events are under way at once, those of one subject one after the other. When 16 have
+// failed in a row, each after all its tries, the receiver is taken to be down and the rest of the
+// batch is not sent. An event that it refuses for what is in it (400, 413, 415 and 422) does not
+// count for that.
 package webhook
 
 import (
@@ -75,7 +77,8 @@ type batch struct {
 	failed atomic.Int64 // events in a row
 }
 
-// queues yields the indexes of the events of each subject, in order, and of each event without one by itself.
+// queues yields the indexes of the events of each subject, in order, and of each event without one
+// by itself.
 func queues(events []event.Event) chan []int {
 	all := make(chan []int, len(events))
 	for _, queue := range event.BySubject(events) {
@@ -91,7 +94,8 @@ func queues(events []event.Event) chan []int {
 	return all
 }
 
-// maxFailed is how many events in a row may fail before the rest of a batch is given up: as many as are under way.
+// maxFailed is how many events in a row may fail before the rest of a batch is given up: as many as
+// are under way.
 const maxFailed = egress.DefaultConcurrency
 
 var errDown = fmt.Errorf("not sent: the %d events before it failed", maxFailed)
@@ -114,7 +118,7 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-// refused tells whether the receiver will not have this event, which says nothing of others.
+// refused tells whether the receiver will never accept this event. Other events are not affected.
 func refused(err error) bool {
 	status, ok := errors.AsType[*egress.StatusError](err)
 	return ok && slices.Contains([]int{

@@ -31,7 +31,8 @@ var (
 	start    = time.Date(2026, 3, 1, 9, 30, 0, 0, time.UTC)
 )
 
-// receiver is a server that keeps the ids it has accepted, in order, and the most requests that it had at once.
+// receiver is a server that keeps the ids it has accepted, in order, and the most requests that it
+// had at once.
 type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex

@@ -20,7 +20,8 @@ type calendar struct {
 	relative relative // the days beside day and weekday that depend on the month
 }
 
-// longestPause is that of 29 February on one day of the week, when it spans a century without a leap year.
+// longestPause is that of 29 February on one day of the week, when it spans a century without a
+// leap year.
 const longestPause = 40 * 12 // months
 
 const secondsPerDay = 24 * 60 * 60
@@ -70,8 +71,8 @@ func spanAt(zone *time.Location, at int64) span {
 	return s
 }
 
-// match returns the first local time at or after another that the fields match. Local times are seconds, too, counted
-// as if the zone were UTC.
+// match returns the first local time at or after another that the fields match. Local times are
+// seconds, too, counted as if the zone were UTC.
 func (c *calendar) match(local int64) (int64, bool) {
 	t := time.Unix(local+59, 0).UTC() // in the first whole minute
 	year, month, day := t.Date()

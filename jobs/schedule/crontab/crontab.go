@@ -11,8 +11,9 @@ import (
 // The instants of every crontab lie between these two, in Unix seconds.
 var minimum, maximum = grid.Min.Unix(), grid.Max.Unix()
 
-// Crontab is an ordered set of instants, all of them whole seconds. It is a value that never changes: it may be copied
-// and used by many goroutines at once. The zero Crontab has no instants; Parse makes the others.
+// Crontab is an ordered set of instants in whole seconds. It is a value that never changes: it may
+// be copied, and many goroutines may use it concurrently. The zero Crontab has no instants; Parse
+// makes the others.
 type Crontab struct{ set set }
 
 // set is what the forms of a crontab have in common.
@@ -21,11 +22,12 @@ type set interface {
 	first(from int64) (int64, bool)
 }
 
-// Next returns the first instant strictly after another, in UTC, and false when there is none any more.
+// Next returns the first instant strictly after another, in UTC, and false when there is none any
+// more.
 func (c Crontab) Next(after time.Time) (time.Time, bool) { return instant(c.next(after.Unix())) }
 
-// Prev returns the last instant strictly before another, in UTC, and false when there is none. It looks for it by
-// bisection, with some 10 to 50 calls of Next, however much lies between.
+// Prev returns the last instant strictly before another, in UTC, and false when there is none. It
+// looks for it by bisection, with some 10 to 50 calls of Next, however much lies between.
 func (c Crontab) Prev(before time.Time) (time.Time, bool) {
 	seconds := before.Unix()
 	if before.Nanosecond() > 0 {
@@ -34,8 +36,8 @@ func (c Crontab) Prev(before time.Time) (time.Time, bool) {
 	return instant(c.prev(seconds))
 }
 
-// Between yields the instants after from, up to and including to, oldest first, in UTC: with two neighbouring slots,
-// what is due at the second.
+// Between yields the instants after from, up to and including to, oldest first, in UTC: with two
+// neighbouring slots, what is due at the second.
 func (c Crontab) Between(from, to time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		for at, ok := c.Next(from); ok && !at.After(to); at, ok = c.Next(at) {
@@ -46,8 +48,8 @@ func (c Crontab) Between(from, to time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// Latest returns the newest instants of Between(from, to), at most n, oldest first. What it costs depends on n, not on
-// how many there are: an outage of a year is as cheap as one of an hour.
+// Latest returns the newest instants of Between(from, to), at most n, oldest first. What it costs
+// depends on n, not on how many there are: an outage of a year is as cheap as one of an hour.
 func (c Crontab) Latest(n int, from, to time.Time) []time.Time {
 	var latest []time.Time
 	for before := to.Add(1); len(latest) < n; {
@@ -69,7 +71,8 @@ func (c Crontab) next(after int64) (int64, bool) {
 	return at, ok && at <= maximum
 }
 
-// prev looks back twice as far each time until there is an instant, then halves what may hold a later one.
+// prev looks back twice as far each time until there is an instant, then halves what may hold a
+// later one.
 func (c Crontab) prev(before int64) (int64, bool) {
 	high := min(before, maximum+1)
 	var at int64

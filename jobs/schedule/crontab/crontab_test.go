@@ -216,7 +216,8 @@ func TestLeapDaysStepOver2100(t *testing.T) {
 	}
 }
 
-// Next looks 40 years ahead, and no farther. So it has to find each such day from the one before it.
+// Next looks 40 years ahead, and no farther. So it has to find each such day from the one before
+// it.
 func TestEveryLeapDayOfEveryWeekdayIsFound(t *testing.T) {
 	t.Parallel()
 	var want []time.Time

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Within returns the instants of a crontab from start up to but not including end. A zero time is no bound.
+// Within returns the instants of a crontab from start up to but not including end. A zero time is
+// no bound.
 func (c Crontab) Within(start, end time.Time) Crontab {
 	if c.set == nil || start.IsZero() && end.IsZero() {
 		return c
@@ -46,10 +47,12 @@ func (w window) first(from int64) (int64, bool) {
 //	2026-12-24..2027-01-01     days, the last one too
 //	* 12-13 * * mon-fri        the minutes that all five fields match; CRON_TZ= may stand before them
 //
-// and is about what the clocks show at the instant: those of zone, unless it names another. An error names the exclusion.
+// and is about what the clocks show at the instant: those of zone, unless it names another. An
+// error names the exclusion.
 //
-// If all instants of 80 years are left out, the rest counts as left out: to look further would hold up a run. If
-// instants that are left out alternate with minutes that the crontab leaves free, 45 days of them are enough.
+// If all instants of 80 years are left out, the rest counts as left out: to look further would hold
+// up a run. If instants that are left out alternate with minutes that the crontab leaves free, 45
+// days of them are enough.
 func (c Crontab) Except(exclusions []string, zone *time.Location) (Crontab, error) {
 	if c.set == nil || len(exclusions) == 0 {
 		return c, nil
@@ -81,13 +84,15 @@ type zoned struct {
 	exclusions []exclusion
 }
 
-// exclusion takes in what all its fields match, on the days from first up to last, in local time; see calendar.match.
+// exclusion takes in what all its fields match, on the days from first up to last, in local time;
+// see calendar.match.
 type exclusion struct {
 	calendar
 	first, last int64
 }
 
-// maxExcluded bounds how often the search looks for a minute that is left; each time at least a minute is excluded.
+// maxExcluded bounds how often the search looks for a minute that is left; each time at least a
+// minute is excluded.
 const maxExcluded = 1 << 15
 
 func (e *except) first(from int64) (int64, bool) {
@@ -111,8 +116,8 @@ func (e *except) first(from int64) (int64, bool) {
 	return 0, false
 }
 
-// walk goes through what the exclusions of a zone take in, from earlier to later instants. It joins all exclusions once
-// a day: to ask each of them at every minute took seconds.
+// walk goes through what the exclusions of a zone take in, from earlier to later instants. It joins
+// all exclusions once a day: to ask each of them at every minute took seconds.
 type walk struct {
 	*zoned
 	offset, end int64 // of the span that the walk is in
@@ -123,7 +128,8 @@ type walk struct {
 	days        []uint32 // for each exclusion, those of the month
 }
 
-// until returns up to when an instant, and all after it, is excluded: the instant itself when it is not.
+// until returns up to when an instant, and all after it, is excluded: the instant itself when it is
+// not.
 func (w *walk) until(at int64) int64 {
 	if at >= w.end {
 		s := spanAt(w.zone, at)
@@ -162,8 +168,8 @@ func (w *walk) read(midnight int64) {
 	}
 }
 
-// free returns the first minute of the day, at or after another, that no exclusion takes in; the end of the day if
-// there is none.
+// free returns the first minute of the day, at or after another, that no exclusion takes in; the
+// end of the day if there is none.
 func (w *walk) free(minute int) int {
 	const everyMinute = 1<<60 - 1
 	rest := ^w.minutes[minute/60] & everyMinute >> (minute % 60) << (minute % 60)

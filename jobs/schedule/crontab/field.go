@@ -35,7 +35,8 @@ func (f *field) isWeekday() bool { return f.max == 7 }
 
 func (f *field) isMonthday() bool { return f.max == 31 }
 
-// parse returns the values of a list as bits, and adds those of its days that depend on the month to r.
+// parse returns the values of a list as bits, and adds those of its days that depend on the month
+// to r.
 func (f *field) parse(list string, r *relative) (values uint64, err error) {
 	for item := range strings.SplitSeq(list, ",") {
 		if ok, err := f.relative(item, r); err != nil {
@@ -120,7 +121,8 @@ func (f *field) value(text string) (int, error) {
 	return 0, fmt.Errorf("%q is not one of %d-%d or %s", text, f.min, f.max, strings.Join(f.names, ", "))
 }
 
-// quartz tells what is wrong with a value that some schedulers take beyond crontab(5); "" where they do not either.
+// quartz explains a value that some schedulers accept beyond crontab(5). Returns "" for any other
+// value.
 func quartz(text string) string {
 	switch upper := strings.ToUpper(text); {
 	case text == "?":

@@ -14,8 +14,9 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
-// The oracle looks at the clocks of a zone minute after minute and applies the rule of the package documentation to
-// what it has seen. It shares nothing with the implementation: no parser, no search, no offsets.
+// The oracle looks at the clocks of a zone minute after minute and applies the rule of the package
+// documentation to what it has seen. It shares nothing with the implementation: no parser, no
+// search, no offsets.
 
 func TestACrontabIsWhatTheClocksOfItsZoneShow(t *testing.T) {
 	t.Parallel()
@@ -50,7 +51,8 @@ func TestACrontabIsWhatTheClocksOfItsZoneShow(t *testing.T) {
 	}
 }
 
-// What an exclusion takes in is what the clocks show, minute after minute; summer time changes nothing about it.
+// What an exclusion takes in is what the clocks show, minute after minute; summer time changes
+// nothing about it.
 func TestWhatIsLeftOutIsWhatTheClocksShow(t *testing.T) {
 	t.Parallel()
 	for zone, year := range map[string]int{
@@ -206,7 +208,8 @@ func watch(t *testing.T, zone string, start, end time.Time) *clocks {
 
 func (c *clocks) at(minutes int) time.Time { return c.start.Add(time.Duration(minutes) * time.Minute) }
 
-// windows returns where to compare: everywhere, or around the changes of time where there are too many instants.
+// windows returns where to compare: everywhere, or around the changes of time where there are too
+// many instants.
 func (c *clocks) windows(instants int) [][2]time.Time {
 	end := c.at(len(c.shown) - 1)
 	if instants < 20_000 {
@@ -269,7 +272,8 @@ type expression struct {
 
 func (e expression) String() string { return strings.Join(e.texts[:], " ") }
 
-// matcher tells whether a local time, in minutes, matches. It remembers days, as there are 1440 questions about each.
+// matcher tells whether a local time, in minutes, matches. It remembers days, as there are 1440
+// questions about each.
 func (e expression) matcher() func(minute int) bool {
 	days := map[int]bool{}
 	return func(minute int) bool {

@@ -14,15 +14,18 @@ const maxLength = 1000
 
 // Parse reads a crontab in one of the forms that the package documentation lists.
 //
-// Its time zone is a name of the IANA database, given in the expression or as timezone, or as both where they are the
-// same; UTC where both are empty. "Local" is refused: it would be another set of instants on each machine.
+// Its time zone is a name of the IANA database, given in the expression or as timezone, or as both
+// where they are the same; UTC where both are empty. "Local" is refused: it would be another set of
+// instants on each machine.
 //
-// The anchor is the first instant of "@every", truncated to seconds, and has to be the same whenever the crontab is
-// parsed again, such as the creation of the schedule. Other forms ignore it.
+// The anchor is the first instant of "@every", truncated to seconds, and has to be the same
+// whenever the crontab is parsed again, such as the creation of the schedule. Other forms ignore
+// it.
 //
-// The error says which part of the expression is wrong and what to write instead. A crontab that could never fire,
-// such as on 30 February, is an error, too. A time in the past is none, as there is no clock here: a caller that wants
-// to refuse "@at" of yesterday asks for Next(now) and gets false.
+// The error says which part of the expression is wrong and what to write instead. A crontab that
+// could never fire, such as on 30 February, is an error, too. A time in the past is none, as there
+// is no clock here: a caller that wants to refuse "@at" of yesterday asks for Next(now) and gets
+// false.
 func Parse(expr, timezone string, anchor time.Time) (Crontab, error) {
 	if len(expr) > maxLength {
 		return Crontab{}, fmt.Errorf("parse crontab: %d characters, of at most %d", len(expr), maxLength)
@@ -34,7 +37,8 @@ func Parse(expr, timezone string, anchor time.Time) (Crontab, error) {
 	return Crontab{set}, nil
 }
 
-// Zone returns the time zone whose clocks a crontab goes by: the one it names, else timezone; UTC where both are empty.
+// Zone returns the time zone whose clocks a crontab goes by: the one it names, else timezone; UTC
+// where both are empty.
 func Zone(expr, timezone string) (*time.Location, error) {
 	_, name, err := cutZone(strings.TrimSpace(expr), timezone)
 	if err != nil {
@@ -90,7 +94,8 @@ func cutWord(expr string) (word, rest string) {
 	return expr[:end], strings.TrimSpace(expr[end:])
 }
 
-// named returns the five fields that a name such as @daily stands for; an expression without an @ stays as it is.
+// named returns the five fields that a name such as @daily stands for; an expression without an @
+// stays as it is.
 func named(expr string) (string, error) {
 	switch expr {
 	case "@yearly", "@annually":

@@ -200,8 +200,8 @@ func alternating(zone string) (list []string) {
 	return list
 }
 
-// Each look for what is left passes over a whole day: what is excluded minute by minute would end the search after 22
-// days.
+// Each look for what is left passes over a whole day: what is excluded minute by minute would end
+// the search after 22 days.
 func TestExclusionsThatAlternateAreJoined(t *testing.T) {
 	t.Parallel()
 	for name, exclusions := range map[string][]string{
@@ -249,8 +249,9 @@ var openStep = regexp.MustCompile(`(^|,)\d+/`)
 // lastWeekday is the last such day of the month, which go-cron writes fri#L.
 var lastWeekday = regexp.MustCompile(`\b(\d|Sun|Mon|Tue|Wed|Thu|Fri|Sat)L`)
 
-// Where go-cron means the same by an expression, it finds the same instants. It does not for a step on the days beside
-// another restriction, for "1/2" in the day of the week, where it counts Sunday twice, nor around changes of time.
+// Where go-cron means the same by an expression, it finds the same instants. It does not for a step
+// on the days beside another restriction, for "1/2" in the day of the week, where it counts Sunday
+// twice, nor around changes of time.
 func TestExpressionsMeanWhatTheyMeanToGoCron(t *testing.T) {
 	t.Parallel()
 	peer, err := cron.TryNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Extended)

@@ -52,7 +52,7 @@ func (f *field) relative(item string, r *relative) (bool, error) {
 	return true, nil
 }
 
-// addNth adds the nth such day of the week, and the last one where n is 0.
+// addNth adds the nth such day of the week, or the last one if n is 0.
 func (f *field) addNth(day string, n int, r *relative) error {
 	weekday, err := f.value(day)
 	if err != nil {
@@ -62,8 +62,8 @@ func (f *field) addNth(day string, n int, r *relative) error {
 	return nil
 }
 
-// days returns the days of a month of so many days, bit 1 for the first: those of the day of the month, and those of
-// the day of the week. The month begins on the day of the week first.
+// days returns the days of a month of so many days, bit 1 for the first: those of the day of the
+// month, and those of the day of the week. The month begins on the day of the week first.
 func (r *relative) days(length int, first time.Weekday) (monthdays, weekdays uint32) {
 	monthdays = bits.Reverse32(r.fromEnd) >> (31 - length)
 	for rest := r.nearest; rest != 0; rest &= rest - 1 {
@@ -84,7 +84,8 @@ func (r *relative) days(length int, first time.Weekday) (monthdays, weekdays uin
 	return monthdays, weekdays
 }
 
-// nearestWeekday returns the weekday nearest to a day, in the same month; day 0 is the last day of the month.
+// nearestWeekday returns the weekday nearest to a day, in the same month; day 0 is the last day of
+// the month.
 func nearestWeekday(day, length int, first time.Weekday) int {
 	if day == 0 {
 		day = length

@@ -11,7 +11,8 @@ import (
 // maxZones bounds the zones that are kept; the database has 600 names.
 const maxZones = 1000
 
-// zones holds the zones that were asked for: reading one from the file system takes longer than all else in Parse.
+// zones holds the zones that were asked for: reading one from the file system takes longer than all
+// else in Parse.
 var zones = struct {
 	sync.RWMutex
 	byName map[string]*time.Location
@@ -40,8 +41,8 @@ func location(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// load reads a time zone. Beside the names of the IANA database, its directory has files that are not the same on each
-// machine (localtime) or that count leap seconds (right/).
+// load reads a time zone. Beside the names of the IANA database, its directory has files that are
+// not the same on each machine (localtime) or that count leap seconds (right/).
 func load(name string) (*time.Location, error) {
 	directory, _, _ := strings.Cut(name, "/")
 	switch strings.ToLower(directory) {

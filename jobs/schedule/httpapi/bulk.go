@@ -19,9 +19,10 @@ const (
 	// bulkRows and bulkBytes are how many changes are read before they are made in one transaction.
 	bulkRows  = 1000
 	bulkBytes = 4 << 20
-	// maxChanges is how many changes a request has at most. One by one, as wrong changes are made, they take a minute.
+	// maxChanges is how many changes a request has at most. One by one, as wrong changes are made,
+	// they take a minute.
 	maxChanges = 10_000
-	// bulkTime is what a client gets to send so many, and to take the answer.
+	// bulkTime is how long a client may take to send a bulk request and to read its answer.
 	bulkTime = 30 * time.Second
 	// maxFailures is how many of the changes that failed are told.
 	maxFailures = 1000
@@ -60,7 +61,7 @@ type bulk struct {
 	result  bulkResult
 }
 
-// waiting is a change that is to be made.
+// waiting is a change that is still to be made.
 type waiting struct {
 	index int64
 	schedule.Change
@@ -74,7 +75,7 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 	control := http.NewResponseController(w)
 	b := &bulk{api: a, r: r, ids: map[string]bool{}, result: bulkResult{Errors: []bulkFailure{}}, extend: func() {
 		by := monotonic().Add(bulkTime)
-		_ = errors.Join(control.SetReadDeadline(by), control.SetWriteDeadline(by)) // where there are none, none is needed
+		_ = errors.Join(control.SetReadDeadline(by), control.SetWriteDeadline(by)) // an error means that there are no deadlines to extend
 	}}
 	failed := b.readAll()
 	if err := b.flush(); err != nil {
@@ -140,7 +141,8 @@ func expect(dec *json.Decoder, tokens ...json.Token) error {
 	return nil
 }
 
-// add takes a change, and makes those that wait when they are many. One of an id that waits must come after that.
+// add takes a change, and makes those that wait when they are many. One of an id that waits must
+// come after that.
 func (b *bulk) add(text json.RawMessage) error {
 	index := b.read
 	b.read++
@@ -169,8 +171,8 @@ func (b *bulk) flush() error {
 	return err
 }
 
-// make makes changes in one transaction. Where one of them is wrong it makes each half by itself, until that one is
-// alone. It returns an error when it is the server's.
+// make makes changes in one transaction. If a change is wrong, it makes each half separately, until
+// the wrong one is alone. It returns an error only for a failure of the server.
 func (b *bulk) make(changes []waiting) error {
 	if len(changes) == 0 {
 		return nil
@@ -210,7 +212,7 @@ func (b *bulk) keepFirst() {
 	b.result.Errors = b.result.Errors[:min(len(b.result.Errors), maxFailures)]
 }
 
-// budget bounds what is read for one change, whatever the size of the whole is.
+// budget bounds what is read for one change, whatever the size of the whole request.
 type budget struct {
 	io.Reader
 	most, left int64

@@ -12,7 +12,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
-// result is what became of a bulk request: how many, and the index, id and status of those that failed.
+// result is what became of a bulk request: how many, and the index, id and status of those that
+// failed.
 func result(t *testing.T, v map[string]any) string {
 	t.Helper()
 	text := fmt.Sprint(v["done"], " done, ", v["failed"], " failed")
@@ -137,7 +138,8 @@ func TestTheFirstOfTheChangesThatFailedAreTold(t *testing.T) {
 	}
 }
 
-// A client that waits for what it has sent before it sends more would wait for ever for an API that reads all first.
+// A client that waits for what it has sent before it sends more would wait for ever for an API that
+// reads all first.
 func TestManyChangesAreMadeAsTheyCome(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -44,7 +44,8 @@ var readDescription = sync.OnceValue(func() (d description) {
 	return d
 })
 
-// compare holds a request and its answer against the document. One that is refused need not be as the document has it.
+// compare holds a request and its answer against the document. One that is refused need not be as
+// the document has it.
 func (w *world) compare(r *http.Request, body string, answer *httptest.ResponseRecorder) {
 	w.t.Helper()
 	_, router, err := described()

@@ -3,8 +3,8 @@
 //	api, err := httpapi.New(httpapi.Config{Store: store, DB: db, Tokens: []string{token}})
 //	http.Handle("/", api)
 //
-// Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. openapi.json describes all of it for
-// machines, and is served.
+// Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. openapi.json
+// describes all of it for machines, and is served.
 //
 //	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000; 4 MiB of payloads)
 //	POST   /schedules               creates one: 201
@@ -23,19 +23,20 @@
 //	{"id": "report-42", "crontab": "0 9 * * mon-fri", "timezone": "Europe/Berlin", "payload": {"report": 42},
 //	 "deadline": "2h", "spread": "10m", "misfire": "latest", "anchor": "2026-01-01T00:00:00Z", "paused": false}
 //
-// and is answered with state, version, next, slot, dropped, error_count, last_error, publishing_paused_at,
-// created_at and updated_at besides.
-// Its version is also its ETag: with "If-Match" a change is made only to that version, else the answer is 412.
+// and is answered with state, version, next, slot, dropped, error_count, last_error,
+// publishing_paused_at, created_at and updated_at besides. Its version is also its ETag: with
+// "If-Match" a change is made only to that version, else the answer is 412.
 //
-// Many changes are one list, which is read and made as it comes, up to 1000 in a transaction, and may have any length:
+// Many changes are one list, which is read and made as it comes, up to 1000 in a transaction, and
+// may have any length:
 //
 //	{"changes": [{"action": "create", "schedule": {"id": "report-43", "crontab": "@daily"}},
 //	             {"action": "update", "schedule": {"id": "report-42", "crontab": "@daily"}, "version": 3},
 //	             {"action": "delete", "schedule": {"id": "report-41"}}]}
 //
-// One that is wrong fails alone. The answer, 200, counts what was done and what failed, and lists the problem of each of
-// the first 1000 that failed, with its index in the list and its id. Where the list cannot be read any further, the
-// problem says how many were made before.
+// One that is wrong fails alone. The answer, 200, counts what was done and what failed, and lists
+// the problem of each of the first 1000 that failed, with its index in the list and its id. Where
+// the list cannot be read any further, the problem says how many were made before.
 //
 // An error is a problem of RFC 9457, application/problem+json:
 //

@@ -19,15 +19,16 @@ type Config struct {
 	Store *schedule.Store
 	// DB is the pool that the Store's calls go to.
 	DB jobs.DB
-	// Tokens are what a client has to know one of, each of at least 16 characters. A name and a colon before a token are no
-	// part of it: ops:0123456789abcdef. A change is recorded with the name, "operator" without one, and the address of the
-	// client, as [jobs.SetActor] has it.
+	// Tokens are what a client has to know one of, each of at least 16 characters. A name and a
+	// colon before a token are no part of it: ops:0123456789abcdef. A change is recorded with the
+	// name, "operator" without one, and the address of the client, as [jobs.SetActor] has it.
 	Tokens []string
 	// ReadTokens are those of clients that may read, and change nothing.
 	ReadTokens []string
 	// Access has the tokens in their stead, for handlers of one server.
 	Access *web.Access
-	// MaxBody limits the body of a request, and one change of POST /changes, in bytes. Default: 1 MiB.
+	// MaxBody limits the body of a request, and one change of POST /changes, in bytes. Default: 1
+	// MiB.
 	MaxBody int64
 	// MaxBulk limits the body of POST /changes, in bytes. Default: 1 GiB.
 	MaxBulk int64
@@ -101,7 +102,7 @@ var description json.RawMessage
 
 func (a *api) describe(http.ResponseWriter, *http.Request) (any, error) { return description, nil }
 
-// changing calls fn with a transaction whose actor is who sends a request.
+// changing calls fn with a transaction whose actor is the sender of a request.
 func (a *api) changing(r *http.Request, fn func(tx jobs.DB) error) error {
 	actor := web.Sender(r).Name + " from " + a.Access.Address(r).String()
 	return tx.In(r.Context(), a.DB, func(tx tx.DB) error {

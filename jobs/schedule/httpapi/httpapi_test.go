@@ -326,7 +326,8 @@ func TestWhatTheDatabaseSaysIsLoggedAndNotTold(t *testing.T) {
 	}
 }
 
-// FuzzCreate sends bodies: whatever they are, the answer is a schedule or a problem, and never a failure of the server.
+// FuzzCreate sends bodies: whatever they are, the answer is a schedule or a problem, and never a
+// failure of the server.
 func FuzzCreate(f *testing.F) {
 	w := setup(f)
 	f.Add(`{"id": "a", "crontab": "@daily", "payload": {"x": 1e5}, "deadline": "2h", "anchor": "2030-01-01T00:00:00Z"}`)

@@ -42,8 +42,8 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 	return NewView(s), nil
 }
 
-// readPatch reads the fields that a request changes. Their names must be exact: what stands beside a field that it was meant
-// to change would change nothing.
+// readPatch reads the fields that a request changes. Their names must be exact: what stands beside
+// a field that it was meant to change would change nothing.
 func readPatch(r *http.Request) (map[string]any, error) {
 	var text json.RawMessage
 	if err := web.Decode(r, &text, mergePatch); err != nil {
@@ -110,7 +110,7 @@ func merge(target, patch any) any {
 		return patch
 	}
 	merged, ok := target.(map[string]any)
-	if !ok { // what is no object gives way to one
+	if !ok { // a patch replaces a value that is not an object
 		merged = map[string]any{}
 	}
 	for name, change := range changes {
