@@ -53,7 +53,8 @@ type example struct {
 	file    string   // has the client
 }
 
-// need skips the test where a program cannot be run; which of them make test has fetched, where it can.
+// need skips the test where a program cannot be run; which of them make test has fetched, where it
+// can.
 func need(t *testing.T, e example, name string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)
@@ -201,7 +202,8 @@ func (w *world) app(args ...string) string {
 	return out
 }
 
-// begin starts a program that ends with the test. What it returns waits for a line that matches, and returns its group.
+// begin starts a program that ends with the test. What it returns waits for a line that matches,
+// and returns its group.
 func (w *world) begin(command []string, args ...string) (wait func(pattern string) string) {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
@@ -305,7 +307,8 @@ func diff(t *testing.T, want, got any) {
 	}
 }
 
-// A variable of the example's own that begins like prescient's would be warned of by each of its commands.
+// A variable of the example's own that begins like prescient's would be warned of by each of its
+// commands.
 func TestTheVariablesOfTheReadmesAreSettings(t *testing.T) {
 	t.Parallel()
 	shown := exec.CommandContext(t.Context(), os.Args[0], "config", "show", "--output", "json")

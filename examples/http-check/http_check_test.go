@@ -1,4 +1,5 @@
-// Package httpcheck tests the example as it is: its service, its configuration, and the stock binary.
+// Package httpcheck tests the example as it is: its service, its configuration, and the stock
+// binary.
 package httpcheck
 
 import (

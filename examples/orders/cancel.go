@@ -11,17 +11,17 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// The other way to watch orders: one asks for both of its alerts when it is placed, and the transaction that ships it cancels
-// those that still wait. Checks look nothing up then, and are only done where an alert is due; but two rows are written for each
-// order instead of one, every way in which an order can be shipped has to cancel them, and each cancelled row is a delete and
-// a row of history in that transaction. The check that finds out by itself (check.go) costs one row, which is checked once
-// more where the order was shipped in time.
+// The other way to watch orders: an order enqueues both of its alerts when it is placed. The
+// transaction that ships it cancels those that still wait. Then checks read nothing, and run only
+// if an alert is due. But each order writes two rows instead of one. Every way to ship an order
+// must cancel them, and each cancel deletes a row and writes one into history. The check in
+// check.go needs one row, which is checked once more if the order was shipped in time.
 const (
 	primaryAlert = "order.primary_alert"
 	finalAlert   = "order.final_alert"
 )
 
-// alerts asks for the alerts of an order, which are due unless somebody cancels them.
+// alerts returns the alerts of an order. They are raised unless they are cancelled before.
 func (r rule) alerts(g grid.Grid, o order) []jobs.FutureJob {
 	primary := jobs.FutureJob{JobExec: primaryAlert, EntityName: "order", EntityKey: o.id}
 	primary.CheckAt = o.placedAt.Add(r.primary)
@@ -30,7 +30,8 @@ func (r rule) alerts(g grid.Grid, o order) []jobs.FutureJob {
 	return []jobs.FutureJob{primary, final}
 }
 
-// registerAlerts registers the checks of alerts: nobody has cancelled them, so they are raised.
+// registerAlerts registers the checks of alerts. A check that runs was not cancelled, so it raises
+// its alert.
 func registerAlerts(registry *jobs.Registry, s func() shop) {
 	for job, kind := range map[string]string{primaryAlert: "primary", finalAlert: "final"} {
 		registry.RegisterTx(job, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
@@ -39,7 +40,8 @@ func registerAlerts(registry *jobs.Registry, s func() shop) {
 	}
 }
 
-// cancelAlerts cancels, in the transaction that ships orders, what waits for them. It returns how many that were.
+// cancelAlerts cancels the waiting alerts of orders, in the transaction that ships them. It returns
+// how many it cancelled.
 func cancelAlerts(ctx context.Context, tx *sqlx.Tx, client *jobs.Client, shipped []order) (n int64, err error) {
 	for _, o := range shipped {
 		cancelled, err := client.CancelEntity(ctx, tx, "order", o.id)

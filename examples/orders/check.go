@@ -13,21 +13,22 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// unshipped is the name of the check. It is stored with every order that waits for it, so it must not change.
+// unshipped is the name of the check. It is stored with every order that waits for it, so it must
+// not change.
 const unshipped = "order.unshipped"
 
 // rule says when alerts are due, counted from when an order was placed.
 type rule struct {
 	primary, final time.Duration
-	cancel         bool // whoever ships an order cancels them, see cancel.go
+	cancel         bool // the transaction that ships an order cancels them, see cancel.go
 }
 
-// memo is what a check has to know besides its order.
+// memo is what a check needs to know besides its order.
 type memo struct {
 	FinalAt time.Time `json:"final_at"`
 }
 
-// ask returns what is to be asked for with new orders.
+// ask returns the checks to enqueue with new orders.
 func (r rule) ask(g grid.Grid, placed []order) (list []jobs.FutureJob, err error) {
 	for _, o := range placed {
 		if !r.cancel {
@@ -43,16 +44,16 @@ func (r rule) ask(g grid.Grid, placed []order) (list []jobs.FutureJob, err error
 	return list, nil
 }
 
-// check asks for the first look at an order, and notes when the final one is due.
+// check returns the first check of an order, and notes when the final one is due.
 func (r rule) check(g grid.Grid, o order) (jobs.FutureJob, error) {
 	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: o.id}
 	job.CheckAt = o.placedAt.Add(r.primary)
 	return job, job.SetPayload(memo{FinalAt: o.placedAt.Add(r.final)})
 }
 
-// checkUnshipped raises an alert for an order that is not shipped: a primary one at its first check, which asks for
-// the second, and a final one there. Nobody cancels it: that an order is shipped it finds out here.
-// The alert and the outcome of the check are committed together.
+// checkUnshipped raises an alert for an order that is not shipped. Its first check raises a primary
+// alert and asks for the second check, which raises the final one. It is never cancelled: it finds
+// out here that an order is shipped. The alert and the outcome of the check are committed together.
 func (s shop) checkUnshipped(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 	note, err := jobs.Payload[memo](job)
 	if err != nil {
@@ -73,7 +74,7 @@ func (s shop) checkUnshipped(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJo
 	if err := s.raise(ctx, tx, alert{job.EntityKey, "primary", job.Slot}); err != nil {
 		return nil, err
 	}
-	if !note.FinalAt.After(job.Slot) { // a wide grid: both fall due in one slot
+	if !note.FinalAt.After(job.Slot) { // a wide grid: both are due in one slot
 		return nil, s.raise(ctx, tx, alert{job.EntityKey, "final", job.Slot})
 	}
 	return &note.FinalAt, nil

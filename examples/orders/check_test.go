@@ -14,10 +14,11 @@ import (
 	"github.com/prescient-go/prescient/testkit"
 )
 
-// placed is when the order of each test is placed: off the grid, so that alerts are due a little later.
+// placed is when the order of each test is placed: off the grid, so that alerts are due a little
+// later.
 var placed = time.Date(2026, time.March, 1, 13, 5, 0, 0, time.UTC)
 
-// openShop is a shop with an order that was placed just now.
+// openShop returns a shop with an order that was placed just now.
 func openShop(t *testing.T) (*testkit.Kit, jobs.Key) {
 	t.Helper()
 	kit := testkit.New(t, testkit.Config{Registry: checks(), Start: placed})
@@ -36,7 +37,7 @@ func openShop(t *testing.T) (*testkit.Kit, jobs.Key) {
 	return kit, job.Key()
 }
 
-// raised returns what alerts there are, as the command alerts prints them, without the heading.
+// raised returns the alerts as the command alerts prints them, without the heading.
 func raised(t *testing.T, kit *testkit.Kit) string {
 	t.Helper()
 	list, err := shop{}.alerts(t.Context(), kit.DB)

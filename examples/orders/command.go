@@ -114,7 +114,7 @@ func same(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// String tells what was done, and how fast.
+// String says what was done, and how fast.
 func (s summary) String() string {
 	kinds := map[string]int{}
 	for _, a := range s.alerts {
@@ -129,7 +129,7 @@ func (s summary) String() string {
 		s.orders, s.slots, s.checks, cancelled, len(s.alerts), kinds["primary"], kinds["final"], s.took.Round(time.Millisecond), rate)
 }
 
-// progress is a line on the terminal; in a pipe it is nothing.
+// progress is a line on the terminal. In a pipe it prints nothing.
 type progress struct {
 	file  *os.File
 	total int

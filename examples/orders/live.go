@@ -44,7 +44,7 @@ func placeCommand(app *cmd.App) *cobra.Command {
 	return c
 }
 
-// place writes an order and the row that will have it checked, in one transaction: both exist or none does.
+// place writes an order and the row of its check, in one transaction: both exist or neither does.
 func place(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, r rule) error {
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: app.Config().Database.Schema})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command orders is a team's own binary: all commands of prescient with a check of the team's linked in, and a few
-// commands of its own.
+// Command orders is a team's own binary: all commands of prescient with a check of the team's
+// linked in, and a few commands of its own.
 //
 // The check watches orders. One that is not shipped --primary after it was placed raises a primary alert, and at
 // --final a final one. To see it live, with slots a minute apart on a database of your own:
@@ -13,7 +13,8 @@
 //	bin/orders run      # once a minute, as cron would
 //	bin/orders alerts
 //
-// With --cancel, place asks for both alerts at once, and ship cancels them in its transaction: what that costs says cancel.go.
+// With --cancel, place asks for both alerts at once, and ship cancels them in its transaction: what
+// that costs says cancel.go.
 //
 // To see what it would have said about the orders of the past, in virtual time:
 //
@@ -29,7 +30,7 @@ func main() {
 	cmd.Main(checks(), initCommand, placeCommand, shipCommand, alertsCommand, replayCommand)
 }
 
-// checks are those of the shop whose tables are in the search path.
+// checks returns the checks of the shop whose tables are in the search path.
 func checks() *jobs.Registry {
 	registry := jobs.NewRegistry()
 	registry.RegisterTx(unshipped, shop{}.checkUnshipped)

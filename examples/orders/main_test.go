@@ -10,7 +10,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// asBinary makes the test binary be the program: a black-box test runs itself.
+// asBinary makes the test binary run the program, so that a black-box test can run itself.
 const asBinary = "ORDERS_TEST_AS_BINARY"
 
 func TestMain(m *testing.M) {

@@ -11,17 +11,17 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// partSize is how many orders are worth a replay of their own.
+// partSize is how many orders justify a replay of their own.
 const partSize = 2000
 
-// partsOf is in how many parts orders are played. Slots follow one another, so that one replay keeps less than two
-// processors busy; but what becomes of an order does not depend on others.
+// partsOf returns in how many parts to play orders. A replay runs one slot after another, so it
+// uses less than two processors. The result for an order does not depend on other orders.
 func partsOf(orders []order) int {
 	return max(1, min(len(orders)/partSize, runtime.GOMAXPROCS(0), 4))
 }
 
-// playParts plays orders in parts, by the time they were placed, each in a replay of its own and all at once. progress
-// is called from one goroutine at a time, with what was done by all of them.
+// playParts plays orders in parts, by the time they were placed, each in a replay of its own,
+// concurrently. It calls progress with the sum of all parts, from one goroutine at a time.
 func playParts(ctx context.Context, db *sqlx.DB, orders []order, r rule, parts int, progress func(summary)) (summary, error) {
 	if len(orders) == 0 {
 		return summary{}, nil
@@ -33,7 +33,7 @@ func playParts(ctx context.Context, db *sqlx.DB, orders []order, r rule, parts i
 	sums := make([]summary, parts)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	var first error // that of the others is that they were stopped for it
+	var first error // the others only say that they were stopped because of it
 	for i := range parts {
 		part := orders[len(orders)*i/parts : len(orders)*(i+1)/parts]
 		wg.Go(func() {
@@ -58,7 +58,7 @@ func playParts(ctx context.Context, db *sqlx.DB, orders []order, r rule, parts i
 	return sum, first
 }
 
-// total adds up what was done, and puts alerts in order: by slot, order and kind, texts by their bytes.
+// total adds up the results, and sorts alerts by slot, order and kind, texts by their bytes.
 func total(sums []summary) summary {
 	var t summary
 	for _, s := range sums {

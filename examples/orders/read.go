@@ -22,15 +22,16 @@ type order struct {
 	shippedAt sql.NullTime // not valid: never shipped
 }
 
-// maxID is how long an order_id may be, in bytes: as long as the key of an entity.
+// maxID is the greatest length of an order_id in bytes, which is that of the key of an entity.
 const maxID = 500
 
-// latest is the last instant a file may have: a check some years later must be on the calendar still.
+// latest is the last instant that a file may have, so that a check some years later is still on the
+// calendar.
 var latest = grid.Max.Add(-jobs.DefaultHorizon)
 
 var columns = []string{"order_id", "placed_at", "shipped_at"}
 
-// badLines is what is wrong with a file.
+// badLines lists the mistakes of a file.
 type badLines []string
 
 // maxListed bounds the lines in the text of badLines.
@@ -45,11 +46,11 @@ func (b badLines) Error() string {
 	return text
 }
 
-// readOrders reads a CSV file whose header has order_id, placed_at and shipped_at, in any order and among others.
-// When anything is wrong it returns badLines, which has the number of every bad line.
+// readOrders reads a CSV file whose header has order_id, placed_at and shipped_at, in any order and
+// among other columns. If anything is wrong it returns badLines, with the number of every bad line.
 func readOrders(file io.Reader) ([]order, error) {
 	r := &reader{csv: csv.NewReader(file), first: map[string]int{}}
-	r.csv.FieldsPerRecord = -1 // ragged lines are told with the others
+	r.csv.FieldsPerRecord = -1 // lines of another length are reported with the other mistakes
 	r.csv.ReuseRecord = true
 	if err := r.readHeader(); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func readOrders(file io.Reader) ([]order, error) {
 	}
 }
 
-// reader reads orders and collects what is wrong with them.
+// reader reads orders and collects mistakes.
 type reader struct {
 	csv    *csv.Reader
 	fields int            // in the header
@@ -107,7 +108,7 @@ func (r *reader) readHeader() error {
 	return nil
 }
 
-// readOrder reads one line. An error is io.EOF, or that of a file that cannot be read.
+// readOrder reads one line. Its error is io.EOF, or that of reading the file.
 func (r *reader) readOrder() (order, error) {
 	record, err := r.csv.Read()
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
@@ -147,7 +148,7 @@ func (r *reader) readOrder() (order, error) {
 
 func lineOf(err *csv.ParseError) string { return fmt.Sprintf("line %d: %v", err.Line, err.Err) }
 
-// wrongID says what is wrong with an order_id, or nothing.
+// wrongID says what is wrong with an order_id. Empty: nothing.
 func wrongID(id string) string {
 	switch {
 	case strings.TrimSpace(id) == "":
@@ -160,8 +161,8 @@ func wrongID(id string) string {
 	return ""
 }
 
-// parseTime reads an instant. One that is finer than the microsecond of PostgreSQL is rounded up, which makes no
-// difference to the slot it falls in.
+// parseTime reads an instant. It rounds up to the microsecond of PostgreSQL, which does not change
+// the slot.
 func parseTime(text string) (time.Time, error) {
 	var t time.Time
 	if err := t.UnmarshalText([]byte(text)); err != nil { // stricter than time.Parse

@@ -14,7 +14,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// maxFinal keeps every check within the horizon, however the grid rounds it up.
+// maxFinal keeps every check within the horizon, even after the grid rounds it up.
 const maxFinal = jobs.DefaultHorizon - 48*time.Hour
 
 func (r rule) validate() error {
@@ -31,19 +31,19 @@ func (r rule) validate() error {
 	return nil
 }
 
-// summary is what a replay has done so far.
+// summary counts what a replay has done so far.
 type summary struct {
 	orders    int
 	slots     int64
-	asked     int64 // checks that were asked for
+	asked     int64 // checks that were enqueued
 	checks    int64
-	ended     int64 // rows that nothing more is to be looked at for
+	ended     int64 // rows that are finished
 	cancelled int64 // of them
 	alerts    []alert
 	took      time.Duration
 }
 
-// player takes orders through the engine.
+// player plays orders through the engine.
 type player struct {
 	*replay.Replay
 	db   *sqlx.DB
@@ -52,8 +52,8 @@ type player struct {
 	sum  summary
 }
 
-// play runs orders, of which there is at least one, in the order they were placed, through the engine in virtual time
-// and in a schema of its own. It calls progress after every slot in which there was something to do.
+// play runs at least one order, sorted by when they were placed, through the engine in virtual time
+// and in a schema of its own. It calls progress after every slot with work.
 func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress func(summary)) (_ summary, err error) {
 	p := &player{db: db, rule: r}
 	registry := jobs.NewRegistry()
@@ -77,7 +77,7 @@ func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress fun
 	return p.sum, err
 }
 
-// play goes from slot to slot until every order has come and nothing more is to be looked at.
+// play goes from slot to slot until every order has come and no check waits.
 func (p *player) play(ctx context.Context, orders []order, progress func(summary)) error {
 	g := p.Ledger.Grid()
 	todo := timeline(g, orders)
@@ -113,7 +113,8 @@ func (p *player) play(ctx context.Context, orders []order, progress func(summary
 	}
 }
 
-// apply writes what happened up to a slot, with the clock just before it: a slot that has begun takes no more checks.
+// apply writes the events up to a slot, with the clock just before it: a slot that has begun takes
+// no more checks.
 func (p *player) apply(ctx context.Context, s step) error {
 	p.Set(s.slot.Add(-time.Microsecond))
 	checks, err := p.rule.ask(p.Ledger.Grid(), s.placed)
@@ -145,7 +146,7 @@ func (p *player) apply(ctx context.Context, s step) error {
 	})
 }
 
-// run runs a slot. A check that fails ends the replay: the result would not be what the orders give.
+// run runs a slot. A check that fails ends the replay, because the result would be wrong.
 func (p *player) run(ctx context.Context, slot time.Time) error {
 	p.Set(slot)
 	result, err := p.Run(ctx)

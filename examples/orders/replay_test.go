@@ -16,8 +16,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// expected is alerts.csv by plain arithmetic on the text of a file, in nanoseconds since the Unix epoch. It goes by
-// columns in the order order_id, placed_at, shipped_at.
+// expected computes alerts.csv from the text of a file by plain arithmetic, in nanoseconds since
+// the Unix epoch. It expects the columns order_id, placed_at, shipped_at.
 func expected(t *testing.T, text string, primary, final time.Duration) string {
 	t.Helper()
 	const width = 15 * 60 * 1_000_000_000
@@ -55,7 +55,7 @@ func expected(t *testing.T, text string, primary, final time.Duration) string {
 	return out
 }
 
-// replayed is alerts.csv as the engine gives it.
+// replayed returns alerts.csv from the engine.
 func replayed(t *testing.T, text string, r rule, parts int) (string, summary) {
 	t.Helper()
 	db, err := replay.Connect(t.Context(), pgtest.Empty(t))
@@ -128,10 +128,10 @@ func TestReplayOfRandomOrdersIsWhatArithmeticGives(t *testing.T) {
 	}
 }
 
-// randomOrders is a file of orders of three days, in no order: some on a slot, some a nanosecond or a microsecond
-// beside one, some anywhere; some never shipped, and some before they were placed.
+// randomOrders returns a file of orders of three days, in random order. Some are on a slot, some a
+// nanosecond or a microsecond beside one. Some are never shipped, and some before they were placed.
 func randomOrders(r *rand.Rand, n int) string {
-	start := time.Date(2024, time.February, 28, 0, 0, 0, 0, time.UTC) // with a leap day
+	start := time.Date(2024, time.February, 28, 0, 0, 0, 0, time.UTC) // includes a leap day
 	instant := func(from time.Time, span int) string {
 		at := from.Add(time.Duration(r.IntN(span)) * 15 * time.Minute)
 		switch r.IntN(4) {

@@ -14,7 +14,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// shop is where the tables of orders and alerts are. The zero value finds them in the search path.
+// shop says where the tables of orders and alerts are. The zero value finds them in the search
+// path.
 type shop struct {
 	schema string
 }
@@ -37,7 +38,7 @@ func (s shop) sql(text string) string {
 	return strings.ReplaceAll(text, "shop.", pq.QuoteIdentifier(s.schema)+".")
 }
 
-// create makes the tables that are not there.
+// create creates the tables that are missing.
 func (s shop) create(ctx context.Context, db *sqlx.DB) error {
 	err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, s.sql(tables))
@@ -49,7 +50,7 @@ func (s shop) create(ctx context.Context, db *sqlx.DB) error {
 	return nil
 }
 
-// place writes new orders, with what is known of their shipment.
+// place writes new orders, with their shipments as far as they are known.
 func (s shop) place(ctx context.Context, tx *sqlx.Tx, orders []order) error {
 	ids, placed, shipped := make([]string, len(orders)), make([]time.Time, len(orders)), make([]sql.NullTime, len(orders))
 	for i, o := range orders {
@@ -65,7 +66,7 @@ func (s shop) place(ctx context.Context, tx *sqlx.Tx, orders []order) error {
 	return nil
 }
 
-// ship records shipments, and returns how many of the orders there are.
+// ship records shipments, and returns how many of the orders exist.
 func (s shop) ship(ctx context.Context, tx *sqlx.Tx, orders []order) (int64, error) {
 	ids, shipped := make([]string, len(orders)), make([]sql.NullTime, len(orders))
 	for i, o := range orders {

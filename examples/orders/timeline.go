@@ -8,14 +8,15 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// step is what happened after the slot before and up to and including a slot.
+// step holds the events after the previous slot, up to and including a slot.
 type step struct {
 	slot    time.Time
 	placed  []order
-	shipped []order // of those that were placed at earlier slots
+	shipped []order // orders that were placed at earlier slots
 }
 
-// timeline tells in the order of slots what happened. A shipment that is dated before its order is known with it.
+// timeline yields the events in the order of slots. A shipment that is dated before its order
+// becomes known with the order.
 func timeline(g grid.Grid, orders []order) []step {
 	steps := map[time.Time]*step{}
 	at := func(slot time.Time) *step {

@@ -26,13 +26,13 @@ func writeAlerts(w io.Writer, list []alert) error {
 	return out.Error()
 }
 
-// draft is a file that takes its place when it is complete: until then whatever was there stays as it was.
+// draft is a file that replaces another when it is complete. Until then the other stays unchanged.
 type draft struct {
 	*os.File
 	path string
 }
 
-// newDraft fails at once where the file could not be written in the end.
+// newDraft fails at once if the file could not be written at the end.
 func newDraft(path string) (*draft, error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -49,7 +49,7 @@ func newDraft(path string) (*draft, error) {
 	return &draft{File: file, path: path}, nil
 }
 
-// publish puts the file in its place.
+// publish replaces the old file.
 func (d *draft) publish() error {
 	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return err

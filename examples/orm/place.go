@@ -1,5 +1,5 @@
-// Package orm places orders through the libraries that Go teams use, and asks for the check of an order in the transaction of
-// each of them.
+// Package orm places orders through the libraries that Go teams use, and enqueues the check of an
+// order in the same transaction.
 package orm
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 )
 
-// Order is what is placed. Pay is what has to succeed besides, or nothing is placed, and nothing checked.
+// Order is a new order. If Pay fails, nothing is placed and nothing is enqueued.
 type Order struct {
 	ID       int
 	Customer string
@@ -29,14 +29,14 @@ type Order struct {
 
 const insert = "insert into orders (id, customer) values ($1, $2)"
 
-// check asks for a look at an order two days later, in the transaction that places it.
+// check enqueues a check of an order two days later, in the transaction that places it.
 func check(ctx context.Context, c *jobs.Client, tx jobs.DB, o Order) error {
 	job := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: strconv.Itoa(o.ID), CheckAt: c.FromNow(48 * time.Hour)}
 	_, err := c.Enqueue(ctx, tx, job)
 	return err
 }
 
-// DatabaseSQL has a *sql.Tx, of whatever driver.
+// DatabaseSQL uses a *sql.Tx of any driver.
 func DatabaseSQL(ctx context.Context, db *sql.DB, c *jobs.Client, o Order) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -55,7 +55,7 @@ func DatabaseSQL(ctx context.Context, db *sql.DB, c *jobs.Client, o Order) error
 	return tx.Commit()
 }
 
-// Sqlx has a *sqlx.Tx.
+// Sqlx uses a *sqlx.Tx.
 func Sqlx(ctx context.Context, db *sqlx.DB, c *jobs.Client, o Order) error {
 	tx, err := db.BeginTxx(ctx, nil)
 	if err != nil {
@@ -74,7 +74,7 @@ func Sqlx(ctx context.Context, db *sqlx.DB, c *jobs.Client, o Order) error {
 	return tx.Commit()
 }
 
-// Pgx has a pgx.Tx.
+// Pgx uses a pgx.Tx.
 func Pgx(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, insert, o.ID, o.Customer); err != nil {
@@ -87,7 +87,7 @@ func Pgx(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) error
 	})
 }
 
-// Sqlc has the transaction of the driver that it generates for, here pgx.
+// Sqlc uses the transaction of the driver that it generates for, here pgx.
 func Sqlc(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		order := queries.InsertOrderParams{ID: int64(o.ID), Customer: o.Customer}
@@ -101,7 +101,7 @@ func Sqlc(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) erro
 	})
 }
 
-// Gorm has its transaction as the ConnPool of the statement.
+// Gorm uses the ConnPool of the statement as its transaction.
 func Gorm(ctx context.Context, db *gorm.DB, c *jobs.Client, o Order) error {
 	return db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Create(&o).Error; err != nil {
@@ -114,7 +114,8 @@ func Gorm(ctx context.Context, db *gorm.DB, c *jobs.Client, o Order) error {
 	})
 }
 
-// Ent has an *ent.Tx that runs statements, too, where it is generated with the feature sql/execquery.
+// Ent uses an *ent.Tx, which also runs statements if it is generated with the feature
+// sql/execquery.
 func Ent(ctx context.Context, db *ent.Client, c *jobs.Client, o Order) error {
 	tx, err := db.Tx(ctx)
 	if err != nil {
@@ -133,7 +134,7 @@ func Ent(ctx context.Context, db *ent.Client, c *jobs.Client, o Order) error {
 	return tx.Commit()
 }
 
-// Bun has a *sql.Tx within its own, which has parameters of another form.
+// Bun uses the *sql.Tx inside its own, which has another form of parameters.
 func Bun(ctx context.Context, db *bun.DB, c *jobs.Client, o Order) error {
 	return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(&o).Exec(ctx); err != nil {

@@ -1,4 +1,5 @@
-// Command server is an HTTP server that runs its slots itself, beside cron or without it. docs/server.md explains it.
+// Command server is an HTTP server that runs its slots itself, beside cron or without it.
+// docs/server.md explains it.
 //
 //	go build -o bin/server ./examples/server
 //	export PRESCIENT_DATABASE_URL=postgres://localhost/shop
@@ -7,8 +8,8 @@
 //	bin/server &
 //	curl -d id=42 localhost:8080/orders
 //
-// With arguments it is the command line, as in every binary with checks: cron calls "server run --catch-up", and the
-// operator calls "server status".
+// With arguments it is the command line, as in every binary with checks: cron calls "server run
+// --catch-up", and the operator calls "server status".
 package main
 
 import (
@@ -65,7 +66,8 @@ func start(ctx context.Context) error {
 	return serve(ctx, server, listener, db)
 }
 
-// serve answers requests and runs slots until ctx ends or one of the two fails. It returns when both have stopped.
+// serve answers requests and runs slots until ctx ends or one of the two fails. It returns when
+// both have stopped.
 func serve(ctx context.Context, server *http.Server, listener net.Listener, db *sqlx.DB) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

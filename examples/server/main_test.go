@@ -171,7 +171,8 @@ func (v *server) await(s *shop, text string) string {
 	return ""
 }
 
-// terminate sends SIGTERM, calls meanwhile when the server begins to stop, and waits until the server has ended well.
+// terminate sends SIGTERM, calls meanwhile when the server begins to stop, and waits until the
+// server has ended well.
 func (v *server) terminate(s *shop, meanwhile func()) {
 	s.Helper()
 	if err := v.Process.Signal(syscall.SIGTERM); err != nil {
@@ -187,7 +188,8 @@ func (v *server) terminate(s *shop, meanwhile func()) {
 	}
 }
 
-// The rows of one slot are blocked until both the server and a run of cron have claimed some of them.
+// The rows of one slot are blocked until both the server and a run of cron have claimed some of
+// them.
 func TestAServerAndACronRunShareASlotAndCheckEachRowOnce(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

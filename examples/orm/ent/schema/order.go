@@ -1,4 +1,4 @@
-// Package schema is what ent generates its client from.
+// Package schema describes the tables of the generated client.
 package schema
 
 import (
@@ -9,5 +9,5 @@ import (
 // Order is a row of the table orders.
 type Order struct{ ent.Schema }
 
-// Fields are its columns.
+// Fields returns its columns.
 func (Order) Fields() []ent.Field { return []ent.Field{field.Int("id"), field.String("customer")} }
