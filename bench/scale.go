@@ -249,7 +249,7 @@ func (s *store) transactions(ctx context.Context, fn func(url string) error) (fl
 	return float64(after - before), err
 }
 
-// settled returns the number of transactions of the database when nobody is connected to it any more.
+// settled returns the number of transactions of the database once no session is connected to it.
 func (s *store) settled(ctx context.Context) (n int64, err error) {
 	for range 500 {
 		var sessions int

@@ -12,7 +12,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// ErrHistoryInUse is returned by Prune while somebody reads history at length.
+// ErrHistoryInUse is returned by Prune if a long read of history blocks it.
 var ErrHistoryInUse = errors.New("somebody is reading history, such as a dump or a long query: try again when that is done")
 
 const (

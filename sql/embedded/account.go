@@ -14,13 +14,14 @@ import (
 	"syscall"
 )
 
-// account is the user the server runs as.
+// account is the user that the server runs as.
 type account struct {
 	name     string
 	uid, gid int
 }
 
-// serverUser is the caller or, when that is root, the owner of the data, or else postgres or nobody.
+// serverUser returns the caller. For root it returns the owner of the data, or else the user
+// postgres or nobody.
 func serverUser(data string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{strconv.Itoa(os.Geteuid()), os.Geteuid(), os.Getegid()}, nil
@@ -50,8 +51,8 @@ func (a account) attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}}
 }
 
-// makeDir makes the directory that holds everything. Root keeps it, open to be passed through, so that
-// the server's user can replace nothing that root writes there.
+// makeDir makes the directory that holds everything. Root keeps it, open to be passed through, so
+// that the server's user can replace nothing that root writes there.
 func (s *Server) makeDir(ctx context.Context) error {
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
@@ -64,7 +65,8 @@ func (s *Server) makeDir(ctx context.Context) error {
 	return s.checkReach(ctx)
 }
 
-// checkReach asks the server's user itself whether it gets to the directory: mode bits are not the whole truth.
+// checkReach asks the server's user itself whether it gets to the directory: mode bits are not the
+// whole truth.
 func (s *Server) checkReach(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return nil

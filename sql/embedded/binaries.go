@@ -17,12 +17,12 @@ import (
 )
 
 var (
-	// ErrNoBinaries is returned by Start when the machine has no PostgreSQL 15 or newer. The error's text says
-	// what to type to install it.
+	// ErrNoBinaries is returned by Start when the machine has no PostgreSQL 15 or newer. The
+	// error's text says what to type to install it.
 	ErrNoBinaries = errors.New("no PostgreSQL 15 or newer is installed")
 
-	// ErrVersion is returned by Start when the data was made by a major version that is not installed.
-	// The error's text says which, and how to go on. The data is left as it is.
+	// ErrVersion is returned by Start when the data was made by a major version that is not
+	// installed. The error's text says which, and how to go on. The data is left as it is.
 	ErrVersion = errors.New("the data is of another PostgreSQL version")
 )
 
@@ -36,8 +36,8 @@ func (i install) program(name string) string { return filepath.Join(i.dir, name)
 
 func (i install) String() string { return fmt.Sprintf("%d.%d (%s)", i.major, i.minor, i.dir) }
 
-// places are groups of globs: PATH, for whoever has chosen, and then where Debian and Ubuntu, Fedora and its PGDG packages,
-// and Homebrew install.
+// places are groups of globs: PATH, for whoever has chosen, and then where Debian and Ubuntu,
+// Fedora and its PGDG packages, and Homebrew install.
 func places() [][]string {
 	return [][]string{filepath.SplitList(os.Getenv("PATH")), {
 		"/usr/lib/postgresql/*/bin",
@@ -46,8 +46,8 @@ func places() [][]string {
 	}}
 }
 
-// install chooses the programs: those of the data's version or, when there is no data yet (0), the newest of PATH, or
-// else of the other places.
+// install chooses the programs: those of the data's version or, when there is no data yet (0), the
+// newest of PATH, or else of the other places.
 func (s *Server) install(ctx context.Context, major int) (install, error) {
 	var found []install
 	for _, group := range s.places {

@@ -22,7 +22,8 @@ func fakeInstall(t *testing.T, dir, version string) string {
 	return dir
 }
 
-// writeProgram keeps parallel tests from forking meanwhile: a child that has the file open makes it "text file busy".
+// writeProgram keeps parallel tests from forking meanwhile: a child that has the file open makes it
+// "text file busy".
 func writeProgram(t *testing.T, path, script string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

@@ -41,7 +41,8 @@ func (s *Server) dataVersion() (int, error) {
 	return version, nil
 }
 
-// initialise makes the data beside its place and moves it there when it is whole: a crash leaves nothing half done.
+// initialise makes the data beside its place and moves it there when it is whole: a crash leaves
+// nothing half done.
 func (s *Server) initialise(ctx context.Context, in install) error {
 	dir := s.data() + ".new"
 	if err := s.emptyDir(dir); err != nil {

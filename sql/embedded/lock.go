@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// lock keeps other processes from starting or stopping the server meanwhile. The kernel frees it when its holder dies.
+// lock keeps other processes from starting or stopping the server meanwhile. The kernel frees it
+// when its holder dies.
 func (s *Server) lock(ctx context.Context) (*os.File, error) {
 	file, err := s.open("lock", os.O_RDWR|os.O_CREATE)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 
 func (s *Server) pidFile() string { return filepath.Join(s.data(), "postmaster.pid") }
 
-// pid is that of the running server, 0 when it does not run. The pid file alone proves nothing: a crash leaves it behind,
-// and its number may belong to another program by now. An open socket proves it, or a process that was started for this data.
+// pid is that of the running server, 0 when it does not run. The pid file alone proves nothing: a
+// crash leaves it behind, and its number may belong to another program by now. An open socket
+// proves it, or a process that was started for this data.
 func (s *Server) pid(ctx context.Context) (int, error) {
 	content, err := os.ReadFile(s.pidFile())
 	if errors.Is(err, fs.ErrNotExist) {

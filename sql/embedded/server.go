@@ -13,8 +13,8 @@ import (
 	"github.com/adrg/xdg"
 )
 
-// name is that of the database and of the role that owns it, which is an ordinary one: what a query of a check may do
-// ends at the database.
+// name is that of the database and of the role that owns it, which is an ordinary one: what a query
+// of a check may do ends at the database.
 const name = "prescient"
 
 // superuser is the role that made the server.
@@ -28,18 +28,21 @@ const logFile = "server.log"
 
 // Config says where the server lives. The zero value is the server of the user who asks.
 type Config struct {
-	// Dir holds the data, the log and the socket; it is made when it is not there. Relative to the working directory.
-	// Empty: the directory that the package comment names.
+	// Dir holds the data, the log and the socket; it is made when it is not there. Relative to the
+	// working directory. Empty: the directory that the package comment names.
 	Dir string
 
-	// Settings are settings as in postgresql.conf, given to the server with each start: they win over that file
-	// and over alter system. A server that already runs keeps those it was started with. Nil: none.
+	// Settings are settings as in postgresql.conf, given to the server with each start: they win
+	// over that file and over alter system. A server that already runs keeps those it was started
+	// with. Nil: none.
 	//
-	// listen_addresses, port and unix_socket_directories are not to be changed: what is given here for them is ignored.
+	// listen_addresses, port and unix_socket_directories are not to be changed: what is given here
+	// for them is ignored.
 	Settings map[string]string
 }
 
-// Server is a private PostgreSQL, running or not. Its methods may be used concurrently, by any number of processes.
+// Server is a private PostgreSQL, running or not. Its methods may be used concurrently, by any
+// number of processes.
 type Server struct {
 	dir      string
 	settings map[string]string
@@ -47,7 +50,8 @@ type Server struct {
 	places   [][]string // globs of the directories that may hold the programs, in groups: the first that has any is preferred
 }
 
-// Open says which server is meant. It reads and starts nothing: a Server that was never started has no files.
+// Open says which server is meant. It reads and starts nothing: a Server that was never started has
+// no files.
 func Open(cfg Config) (*Server, error) {
 	dir := cfg.Dir
 	if dir == "" {
@@ -64,11 +68,13 @@ func Open(cfg Config) (*Server, error) {
 	return &Server{dir: dir, settings: cfg.Settings, user: user, places: places()}, nil
 }
 
-// URL is where the running server is reached, for lib/pq as for psql. It has no password, and it stays the same
-// over restarts: it depends on the directory alone. Its role owns the database, and is no superuser.
+// URL is where the running server is reached, for lib/pq as for psql. It has no password, and it
+// stays the same over restarts: it depends on the directory alone. Its role owns the database, and
+// is no superuser.
 func (s *Server) URL() string { return s.urlOf(name) }
 
-// SuperuserURL is URL for who looks after the server itself: its role may do anything, to files of the server's user, too.
+// SuperuserURL is URL for who looks after the server itself: its role may do anything, to files of
+// the server's user, too.
 func (s *Server) SuperuserURL() string { return s.urlOf(superuser) }
 
 func (s *Server) urlOf(role string) string {
@@ -97,7 +103,8 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) log() string { return filepath.Join(s.dir, logFile) }
 
-// command runs as the server's user, and inherits no variable that could hold a password or change the server.
+// command runs as the server's user, and inherits no variable that could hold a password or change
+// the server.
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = s.dir

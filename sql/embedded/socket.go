@@ -16,8 +16,9 @@ const maxSocketPath = 100
 // socketFile is what PostgreSQL names its socket.
 const socketFile = ".s.PGSQL." + port
 
-// socket is the directory of the unix socket: a part of the server's own directory or, when that path is too long
-// or has a comma (which separates hosts), one in /tmp. It does not follow TMPDIR: every caller has to find it.
+// socket is the directory of the unix socket: a part of the server's own directory or, when that
+// path is too long or has a comma (which separates hosts), one in /tmp. It does not follow TMPDIR:
+// every caller has to find it.
 func (s *Server) socket() string {
 	dir := filepath.Join(s.dir, "socket")
 	if len(filepath.Join(dir, socketFile)) <= maxSocketPath && !strings.Contains(dir, ",") {
@@ -26,8 +27,8 @@ func (s *Server) socket() string {
 	return fmt.Sprintf("/tmp/prescient-%x", sha256.Sum256([]byte(s.dir)))[:len("/tmp/prescient-")+16]
 }
 
-// makeSocketDir makes the directory that keeps other users out. It takes a directory that is there only if no other user
-// can have prepared it, as /tmp is shared.
+// makeSocketDir makes the directory that keeps other users out. It takes a directory that is there
+// only if no other user can have prepared it, as /tmp is shared.
 func (s *Server) makeSocketDir() error {
 	dir := s.socket()
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -42,9 +43,10 @@ func (s *Server) makeSocketDir() error {
 	return nil
 }
 
-// CheckSocket returns an error if another user may have put a server of its own in the place of this one: the directory of
-// the socket has another owner, or lets others in. Call it before each connection to [Server.URL]. A directory that is
-// missing is no error, as there is nothing to connect to.
+// CheckSocket returns an error if another user may have put a server of its own in the place of
+// this one: the directory of the socket has another owner, or lets others in. Call it before each
+// connection to [Server.URL]. A directory that is missing is no error, as there is nothing to
+// connect to.
 func (s *Server) CheckSocket() error {
 	dir := s.socket()
 	info, err := os.Lstat(dir)

@@ -21,10 +21,12 @@ var errOrphans = errors.New("processes of the server's last run are still there"
 // errEnded is a server that somebody stopped while it was starting.
 var errEnded = errors.New("it was stopped meanwhile; start it again")
 
-// Start makes the database when there is none, starts the server when it does not run, and returns when it accepts
-// connections. Any number of processes may do so at once. When ctx ends first the server goes on starting: call again.
+// Start makes the database when there is none, starts the server when it does not run, and returns
+// when it accepts connections. Any number of processes may do so at once. When ctx ends first the
+// server goes on starting: call again.
 //
-// The errors ErrNoBinaries and ErrVersion are for a person to resolve; any other has the end of the server's log.
+// The errors ErrNoBinaries and ErrVersion are for a person to resolve; any other has the end of the
+// server's log.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.makeDir(ctx); err != nil {
 		return err
@@ -120,7 +122,8 @@ func (s *Server) arguments() []string {
 		"-c", "unix_socket_permissions=0700")
 }
 
-// await returns when the server accepts connections, or cannot any more. A nil exited means that it is not our child.
+// await returns when the server accepts connections, or cannot any more. A nil exited means that it
+// is not our child.
 func (s *Server) await(ctx context.Context, exited <-chan error) error {
 	for {
 		_, err := s.version(ctx)

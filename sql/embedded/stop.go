@@ -8,8 +8,9 @@ import (
 	"os"
 )
 
-// Stop stops the server and returns when it has ended: sessions are cut, their transactions rolled back,
-// everything committed is on disk. A server that does not run is fine. When ctx ends first it goes on stopping.
+// Stop stops the server and returns when it has ended: sessions are cut, their transactions rolled
+// back, everything committed is on disk. A server that does not run is fine. When ctx ends first it
+// goes on stopping.
 func (s *Server) Stop(ctx context.Context) error {
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -31,8 +32,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// pg_ctl signals as the server's user, so a forged pid file cannot make root signal anything else.
-	// How long to wait is up to ctx.
+	// pg_ctl signals as the server's user, so a forged pid file cannot make root signal anything
+	// else. How long to wait is up to ctx.
 	if err := run(s.command(ctx, in.program("pg_ctl"), "stop", "-D", s.data(), "-m", "fast", "-t", "86400")); err != nil {
 		return fmt.Errorf("stop the embedded PostgreSQL (pid %d): %w", pid, err)
 	}

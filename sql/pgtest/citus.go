@@ -18,16 +18,17 @@ import (
 // citusVariable names a database of the coordinator of a Citus cluster, which knows all workers.
 const citusVariable = "PRESCIENT_TEST_CITUS_URL"
 
-// citusSettings are those that docs/citus.md asks for, on each node.
+// citusSettings are the settings that docs/citus.md asks for, on each node.
 var citusSettings = []string{
 	"citus.enable_schema_based_sharding = on",
 	"citus.allow_nested_distributed_execution = on",
 }
 
-// OnCitus tells whether the databases of the tests are those of a Citus cluster, where each schema lives on one worker.
+// OnCitus tells whether the databases of the tests are those of a Citus cluster, where each schema
+// lives on one worker.
 func OnCitus() bool { return os.Getenv(citusVariable) != "" }
 
-// NotOnCitus skips a test that can have no meaning there, for the reason that it is given.
+// NotOnCitus skips a test that has no meaning on Citus, and logs the reason.
 func NotOnCitus(t testing.TB, reason string) {
 	t.Helper()
 	if OnCitus() {
@@ -35,7 +36,8 @@ func NotOnCitus(t testing.TB, reason string) {
 	}
 }
 
-// addWorkers makes the databases of the tests ones of the whole cluster: one on each node, of the same name.
+// addWorkers makes each database of the tests a database of the whole cluster, with the same name
+// on each node.
 func (s *server) addWorkers(ctx context.Context) error {
 	var workers []struct {
 		Host string `db:"nodename"`
@@ -63,7 +65,7 @@ func (s *server) addWorkers(ctx context.Context) error {
 	return errors.Join(s.assemble(ctx, name), s.freeze(ctx, name))
 }
 
-// assemble lets the databases of a name know of each other. Those that are copied from them do.
+// assemble makes the databases of a name know each other. Copies of them do, too.
 func (s *server) assemble(ctx context.Context, name string) error {
 	var commands strings.Builder
 	for i, n := range s.nodes {
@@ -79,7 +81,8 @@ func (s *server) assemble(ctx context.Context, name string) error {
 	return execAt(ctx, s.nodes[0].urlOf(name), commands.String())
 }
 
-// freeze lets nobody connect to a template: the maintenance daemon of Citus would, and nothing copies a database that is used.
+// freeze forbids connections to a template. The maintenance daemon of Citus would connect, and a
+// database in use cannot be copied.
 func (s *server) freeze(ctx context.Context, name string) error {
 	return s.everywhere(ctx,
 		"alter database "+name+" with allow_connections false",
@@ -96,7 +99,7 @@ func execAt(ctx context.Context, url, commands string) error {
 	return errors.Join(err, db.Close())
 }
 
-// Waits returns how many sessions of the test's database wait for somebody's lock, on whichever node.
+// Waits returns how many sessions of the test's database wait for a lock, on all nodes.
 func Waits(t testing.TB, db *sqlx.DB) (n int) {
 	t.Helper()
 	query := "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"

@@ -13,8 +13,9 @@ import (
 )
 
 // New returns a database of the test's own, migrated in the default schema and without a row in it.
-// The pool is closed and the database dropped when the test and its subtests have ended. Without a database
-// it fails the test. It may be called from parallel tests, and more than once in a test: each call makes another one.
+// The pool is closed and the database dropped when the test and its subtests have ended. Without a
+// database it fails the test. It may be called from parallel tests, and more than once in a test:
+// each call makes another one.
 func New(t testing.TB) *sqlx.DB {
 	t.Helper()
 	db, err := pgsql.Open(t.Context(), URL(t))
@@ -29,8 +30,8 @@ func New(t testing.TB) *sqlx.DB {
 	return db
 }
 
-// URL is New for a test that connects itself or has a process connect: it returns the postgres:// URL
-// of the database. Connections that are still open when the test ends are cut.
+// URL is New for a test that connects itself or has a process connect: it returns the postgres://
+// URL of the database. Connections that are still open when the test ends are cut.
 func URL(t testing.TB) string {
 	t.Helper()
 	direct := Direct(t)
@@ -40,7 +41,7 @@ func URL(t testing.TB) string {
 	return direct
 }
 
-// Direct is URL for what needs sessions of its own: there is never a pooler in between.
+// Direct is URL for a test that needs sessions of its own: there is never a pooler in between.
 func Direct(t testing.TB) string {
 	t.Helper()
 	f := theFixture()

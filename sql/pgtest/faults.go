@@ -18,55 +18,63 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Kind is what goes wrong at a round trip.
+// Kind is the kind of fault at a round trip.
 type Kind string
 
 // The kinds.
 const (
-	// CrashBefore: the process dies before it sends anything. All of its connections are cut, and every later call fails
-	// at once.
+	// CrashBefore: the process dies before it sends anything. All of its connections are cut, and
+	// every later call fails at once.
 	CrashBefore Kind = "crash before"
-	// CrashAfter: the server does it, and then the process dies.
+	// CrashAfter: the server executes the statement, and then the process dies.
 	CrashAfter Kind = "crash after"
 	// Cut: the connection is cut before anything is sent. The process goes on.
 	Cut Kind = "cut"
-	// LostReply: the server does it, and the connection is cut before anything of the reply arrives.
+	// LostReply: the server executes the statement, and the connection is cut before any of the
+	// reply arrives.
 	LostReply Kind = "lost reply"
-	// TornReply: the server does it, and the connection is cut when all of the reply has arrived but its end.
+	// TornReply: the server executes the statement, and the connection is cut when all but the end
+	// of the reply has arrived.
 	TornReply Kind = "torn reply"
-	// FailedCommit: as TornReply, but the server goes away when it is about to commit. For commits and for messages
-	// that end in one, or in one and the beginning of another transaction; nothing happens at others.
+	// FailedCommit: as TornReply, but the server goes away when it is about to commit. It applies
+	// to commits, and to messages that end in one or in one and the beginning of another
+	// transaction. Others pass unharmed.
 	FailedCommit Kind = "failed commit"
-	// Outage: every connection of the process is cut before anything is sent, and no other can be opened for the pause.
+	// Outage: every connection of the process is cut before anything is sent, and no other can be
+	// opened for the pause.
 	Outage Kind = "outage"
-	// LateReply: the server does it, and the reply arrives after the pause. Other connections are as quick as ever.
+	// LateReply: the server executes the statement, and the reply arrives after the pause. Other
+	// connections are not slower.
 	LateReply Kind = "late reply"
 	// StopBefore: the process stands still for the pause, as with SIGSTOP, before anything is sent.
 	StopBefore Kind = "stop before"
-	// StopAfter: the server does it, and then the process stands still for the pause.
+	// StopAfter: the server executes the statement, and then the process stands still for the
+	// pause.
 	StopAfter Kind = "stop after"
-	// SomebodyFirst: somebody else does something before anything is sent.
+	// SomebodyFirst: another session acts before anything is sent.
 	SomebodyFirst Kind = "somebody first"
 )
 
-// Fault is what goes wrong, once.
+// Fault describes a fault that happens once.
 type Fault struct {
-	// At is the round trip at which it does, from 1 on: of those that Of is true for, where it is set. 0: never.
+	// At is the number of the round trip, from 1 on. With Of, only trips for which Of is true
+	// count. 0: never.
 	At   int
 	Of   func(text string) bool
 	Kind Kind
-	// Pause is how long the outage lasts, the reply is late, or the process stands still. SomebodyFirst: how long somebody else is waited
-	// for at the most, who may have to wait for the process; 0: to the end.
+	// Pause is how long the outage lasts, the reply is late, or the process stands still. For
+	// SomebodyFirst it bounds the wait for First, which may itself wait for the process; 0: no
+	// bound.
 	Pause time.Duration
-	// Reset tells how a connection that is cut shows it: true, an error of the network; false, it ends.
+	// Reset says how a cut connection fails: true: with a network error; false: it ends.
 	Reset bool
-	// First is what somebody else does. It is called in a goroutine of its own.
+	// First acts before the round trip. It is called in a goroutine of its own.
 	First func()
 }
 
-// Faults is a process's way to its database, on which something goes wrong at a chosen round trip. What a round trip is
-// the driver decides: opening a connection, begin, commit, rollback, preparing a statement, and each exec and query,
-// with several statements in one message too.
+// Faults is a process's connection to its database, with a fault at a chosen round trip. The driver
+// decides what a round trip is: opening a connection, begin, commit, rollback, preparing a
+// statement, and each exec and query, also of several statements in one message.
 type Faults struct {
 	// DB is the pool of the process.
 	DB *sqlx.DB
@@ -83,17 +91,19 @@ type Faults struct {
 	died     chan struct{}
 }
 
-// Pool says whose connections a pool has.
+// Pool says which driver makes the connections of a pool.
 type Pool int
 
-// Those of pgsql.Open, which keep statements prepared or do not, and those of lib/pq, as an application has them.
+// The connections of pgsql.Open, with and without prepared statements, and those of lib/pq, as an
+// application has them.
 const (
 	Unprepared Pool = iota
 	Prepared
 	OfDriver
 )
 
-// OpenFaults connects to a database of the test's. Nothing goes wrong before Set. The pool is closed with the test.
+// OpenFaults connects to a database of the test. No fault happens before Set. The pool is closed
+// with the test.
 func OpenFaults(t testing.TB, url string, pool Pool) *Faults {
 	t.Helper()
 	f := &Faults{wires: map[*wire]struct{}{}, died: make(chan struct{}), happened: make(chan struct{})}
@@ -119,7 +129,7 @@ func OpenFaults(t testing.TB, url string, pool Pool) *Faults {
 	return f
 }
 
-// Set says what goes wrong next, and begins to count at 1.
+// Set sets the next fault, and begins to count at 1.
 func (f *Faults) Set(fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +143,8 @@ func (f *Faults) Trips() []string {
 	return slices.Clone(f.trips)
 }
 
-// Hit is the round trip at which the fault happened, counted among all, and its text; 0 when it did not.
+// Hit returns the round trip at which the fault happened, counted among all, and its text. Returns
+// 0 if it has not happened.
 func (f *Faults) Hit() (k int, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,14 +164,14 @@ func (f *Faults) Happened() <-chan struct{} {
 // Died is closed when the process has died.
 func (f *Faults) Died() <-chan struct{} { return f.died }
 
-// Alive is for what a test does in the process: it returns when the process does not stand still, and false when it has
-// died.
+// Alive is called before the test acts in the process. It returns when the process does not stand
+// still, and returns false if it has died.
 func (f *Faults) Alive() bool {
 	f.waitWhileStopped()
 	return !f.isDead()
 }
 
-// String names the fault, such as "k=17 lost reply at: commit".
+// String describes the fault, such as "k=17 lost reply at: commit".
 func (f *Faults) String() string {
 	k, text := f.Hit()
 	switch {
@@ -172,7 +183,7 @@ func (f *Faults) String() string {
 	return fmt.Sprintf("k=%d %s at: %s", k, f.fault.Kind, text)
 }
 
-// next counts a round trip, and returns its fault; of no kind when there is none.
+// next counts a round trip, and returns its fault. The fault has no kind if there is none.
 func (f *Faults) next(text string, commits bool) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +204,7 @@ func (f *Faults) next(text string, commits bool) Fault {
 	return f.fault
 }
 
-// Kill has the process die: every connection is cut for good, and the server ends the sessions.
+// Kill makes the process die: every connection is cut for good, and the server ends the sessions.
 func (f *Faults) Kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,7 +241,7 @@ func (f *Faults) cutAll(fault Fault) {
 	})
 }
 
-// stop lets the process stand still.
+// stop makes the process stand still.
 func (f *Faults) stop(pause time.Duration) {
 	gate := make(chan struct{})
 	f.mu.Lock()
@@ -252,7 +263,7 @@ func (f *Faults) waitWhileStopped() {
 	}
 }
 
-// letFirst has somebody else go first.
+// letFirst calls First.
 func (f *Faults) letFirst(fault Fault) {
 	ended := make(chan struct{})
 	go func() {
@@ -277,7 +288,8 @@ var (
 	spaces  = regexp.MustCompile(`\s+`)
 )
 
-// textOf is a statement without what changes from run to run: the literals in it, and settings.
+// textOf returns a statement without the parts that change from run to run: its literals and
+// settings.
 func textOf(query string) string {
 	query = noise.ReplaceAllString(strs.ReplaceAllString(query, "''"), " ")
 	return strings.TrimSpace(spaces.ReplaceAllString(numbers.ReplaceAllString(query, "()"), " "))

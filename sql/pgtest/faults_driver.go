@@ -12,7 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
 
-// faultyConnector counts what the driver's connections are asked to do, and has the faults happen.
+// faultyConnector counts the round trips of the driver's connections, and makes the faults happen.
 type faultyConnector struct {
 	driver.Connector
 	faults *Faults
@@ -73,7 +73,8 @@ func (c *faultyConn) ExecContext(ctx context.Context, query string, args []drive
 	return c.Conn.ExecContext(ctx, query, args)
 }
 
-// tripsOf is how often the driver waits for the server: it has a statement with parameters parsed first.
+// tripsOf returns how often the driver waits for the server: it first parses a statement with
+// parameters.
 func tripsOf(args []driver.NamedValue) int {
 	if len(args) > 0 {
 		return 2
@@ -138,14 +139,14 @@ func (t *faultyTx) Rollback() error {
 	return t.Tx.Rollback()
 }
 
-// commits is what a message that commits ends with, but for what begins another transaction.
+// commits matches the end of a message that commits, before the beginning of another transaction.
 var commits = regexp.MustCompile(`(?i)\bcommit([\s;]*$|;\s*begin\b)`)
 
-// before counts a round trip, for which the server answers so many times, and has its fault happen or prepares it. It
-// returns what to send.
+// before counts a round trip with the given number of replies, and makes its fault happen or
+// prepares it. It returns what to send.
 func (c *faultyConn) before(query string, replies int) string {
 	if !c.IsValid() {
-		return query // which the driver does not send
+		return query // the driver does not send it
 	}
 	faults, w := c.wire.faults, c.wire
 	fault := faults.next(textOf(query), commits.MatchString(query))
@@ -177,5 +178,5 @@ func (c *faultyConn) before(query string, replies int) string {
 	return query
 }
 
-// after forgets what was prepared for a reply that never came.
+// after removes a fault whose reply never came.
 func (c *faultyConn) after() { c.wire.then = nil }

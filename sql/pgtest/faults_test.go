@@ -162,7 +162,8 @@ func TestWhatTheServerHasDoneAndTheCallerLearnsIsAsTheFaultSays(t *testing.T) {
 				if got := p.faults.String(); !strings.HasPrefix(got, "k=3 "+string(test.kind)+" at: begin; insert into t") {
 					t.Error(got)
 				}
-				// A connection that was cut is not used again, and a dead process never gets another one.
+				// A connection that was cut is not used again, and a dead process never gets
+				// another one.
 				_ = p.conn.Close()
 				if test.kind == Outage {
 					if err := p.faults.DB.PingContext(t.Context()); !pgsql.IsTransient(err) {
@@ -344,8 +345,9 @@ func TestAConnectionIsRefusedOrLateWhereTheFaultIsThere(t *testing.T) {
 	}
 }
 
-// Every statement boundary of a transfer between two tables, with every fault: with a transaction that is repeated when
-// nobody knows how it ended, and has a mark by which it knows itself, exactly one transfer is made.
+// Every statement boundary of a transfer between two tables, with every fault: with a transaction
+// that is repeated when nobody knows how it ended, and has a mark by which it knows itself, exactly
+// one transfer is made.
 func TestEveryBoundaryOfATransactionCanBeMetByEveryFault(t *testing.T) {
 	t.Parallel()
 	db := New(t)

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// wire is the network connection under one of the driver's, so that what goes wrong is what the driver makes of a
-// network on which it does.
+// wire is the network connection of a driver's connection. So a test sees what the driver makes of
+// a broken network.
 type wire struct {
 	net.Conn
 	faults *Faults
 
-	replies int                 // that come before the one that then is for, and that one
-	then    func([]byte) []byte // makes of a reply what arrives of it; nil: replies arrive
-	arrived []byte              // and was not read yet
+	replies int                 // including the one that then changes
+	then    func([]byte) []byte // returns the part of a reply that arrives; nil: replies arrive whole
+	arrived []byte              // not read yet
 
 	mu     sync.Mutex
-	broken error // what reads return, since the connection was cut
+	broken error // what reads return after the connection was cut
 	reset  bool
 }
 
-// expect has the n-th reply from now on go through then.
+// expect passes the n-th reply from now on through then.
 func (w *wire) expect(n int, then func(reply []byte) []byte) { w.replies, w.then = n, then }
 
 func (w *wire) Write(p []byte) (int, error) {
@@ -36,7 +36,7 @@ func (w *wire) Write(p []byte) (int, error) {
 		n, err := w.Conn.Write(p)
 		return n, w.explain(err)
 	case reset:
-		return len(p), nil // as a network does that has not noticed yet
+		return len(p), nil // as on a network that has not noticed yet
 	}
 	return 0, &net.OpError{Op: "write", Net: "unix", Err: os.NewSyscallError("write", syscall.EPIPE)}
 }
@@ -66,7 +66,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// SetDeadline is used while the connection is being opened, which finds out itself that it was cut.
+// SetDeadline is called while the connection is being opened. That code notices a cut itself.
 func (w *wire) SetDeadline(at time.Time) error {
 	if broken, _ := w.isBroken(); broken != nil {
 		return nil
@@ -81,7 +81,7 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// cut ends the connection, for both sides.
+// cut ends the connection for both sides.
 func (w *wire) cut(reset bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,8 @@ func (w *wire) isBroken() (broken error, reset bool) {
 	return w.broken, w.reset
 }
 
-// explain returns what a network would say, instead of that this side has closed the connection.
+// explain returns the error of a network, instead of the error that this side has closed the
+// connection.
 func (w *wire) explain(err error) error {
 	if broken, _ := w.isBroken(); err != nil && broken != nil {
 		return broken
@@ -109,7 +110,8 @@ func (w *wire) explain(err error) error {
 	return err
 }
 
-// Messages of the server, by their first byte; their length follows, in four bytes that are counted in it.
+// The server's messages, by their first byte. Then comes their length, in four bytes that it
+// includes.
 const (
 	commandComplete = 'C'
 	readyForQuery   = 'Z'
@@ -138,7 +140,7 @@ func (w *wire) readReply() ([]byte, error) {
 	}
 }
 
-// tear returns a reply without its end: what tells that the last statement is done.
+// tear returns a reply without its end, which says that the last statement is done.
 func tear(reply []byte) []byte {
 	last := 0
 	for at := 0; at < len(reply); at += 1 + int(binary.BigEndian.Uint32(reply[at+1:])) {
@@ -161,7 +163,7 @@ func (f *Faults) DialTimeout(network, address string, timeout time.Duration) (ne
 	return f.DialContext(ctx, network, address)
 }
 
-// wireKey is where a context has the *wire to be set to the one that is made under it.
+// wireKey is the context key of a *wire that DialContext sets.
 type wireKey struct{}
 
 // DialContext is Dial with a context.

@@ -10,7 +10,8 @@ import (
 // current is the fixture between the start and the end of Main.
 var current atomic.Pointer[fixture]
 
-// withoutMain is the fixture of a process whose TestMain is not ours: nothing tells when its tests have ended.
+// withoutMain is the fixture of a process whose TestMain does not call Main: nothing says when its
+// tests have ended.
 var withoutMain = sync.OnceValue(newFixture)
 
 func theFixture() *fixture {
@@ -20,9 +21,10 @@ func theFixture() *fixture {
 	return withoutMain()
 }
 
-// Main runs the tests of a package, for a TestMain, and returns the code to exit with, as m.Run does. At the end it removes what
-// the tests shared: a server that was started for them or, on a server that was there before, the template.
-// When that fails it says so on the log, and the code is not 0.
+// Main runs the tests of a package, for a TestMain, and returns the code to exit with, as m.Run
+// does. At the end it removes what the tests shared: a server that was started for them or, on a
+// server that was there before, the template. When that fails it says so on the log, and the code
+// is not 0.
 func Main(m *testing.M) int {
 	f := newFixture()
 	current.Store(f)
@@ -44,7 +46,7 @@ type fixture struct {
 	started  *server // nil until then
 }
 
-// lasting tells whether the server outlives the process, and nobody removes from it what the tests share.
+// lasting tells whether the server outlives the process, and what the tests share stays on it.
 func (f *fixture) lasting() bool {
 	raw, _ := given()
 	return current.Load() != f && raw != ""

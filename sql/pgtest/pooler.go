@@ -18,14 +18,16 @@ import (
 // poolerVariable, when it is set, puts a pooler before every database of New and URL.
 const poolerVariable = "PRESCIENT_TEST_POOLER"
 
-// underShell starts the pooler again when it dies, as a service manager does (1.18.0 ends itself now and then when a client
-// is killed), and ends it when standard input ends, so that it outlives no process of tests.
+// underShell starts the pooler again when it dies, as a service manager does: 1.18.0 sometimes ends
+// when a client is killed. It ends the pooler when standard input ends, so that it does not outlive
+// the tests.
 const underShell = `(
 	trap 'kill $!; exit' TERM
 	while :; do "$1" -q "$2" & wait $!; sleep 0.1; done
 ) 2>/dev/null & read -r _; kill $!; wait`
 
-// poolerConfig has few connections, so that hardly a transaction gets the session of the one before.
+// poolerConfig has few connections, so that hardly a transaction gets the session of the one
+// before.
 const poolerConfig = `[databases]
 * = host=%s port=%s user=%s
 [pgbouncer]
@@ -39,8 +41,8 @@ default_pool_size = 20
 max_client_conn = 1000
 `
 
-// Pooled starts PgBouncer in transaction mode before a database, and returns the URL through it. Every user becomes the
-// one of the URL. It skips the test where PgBouncer is not installed.
+// Pooled starts PgBouncer in transaction mode before a database, and returns the URL through it.
+// Every user becomes the one of the URL. It skips the test if PgBouncer is not installed.
 func Pooled(t testing.TB, direct string) string {
 	t.Helper()
 	NotOnCitus(t, "nobody has tried a pooler before the coordinator")
@@ -74,7 +76,8 @@ func Pooled(t testing.TB, direct string) string {
 	return to.String()
 }
 
-// startPooler starts it as the owner of the server's socket where this is root, as whom it refuses to run.
+// startPooler starts PgBouncer. Root cannot run it, so root starts it as the owner of the server's
+// socket.
 func startPooler(t testing.TB, program, config, socket string) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", underShell, "sh", program, config) //nolint:noctx // ends with its input

@@ -10,9 +10,9 @@ import (
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-// Private returns a server of the test's own, for what must not happen to that of others. It is not started; at the end of
-// the test it is stopped, and its directory removed. More settings win over the usual ones: without the waits for a disk,
-// and small.
+// Private returns a server of the test's own, for faults that other tests must not see. It is not
+// started. At the end of the test it is stopped, and its directory removed. settings override the
+// usual ones, which do not wait for a disk and use little memory.
 func Private(t testing.TB, settings map[string]string) *embedded.Server {
 	t.Helper()
 	dir, err := os.MkdirTemp(tempRoot(), "prescient-private-")
@@ -38,7 +38,8 @@ func Private(t testing.TB, settings map[string]string) *embedded.Server {
 	return server
 }
 
-// StandBy starts a server of Private, which may run, anew as a hot standby that waits for a primary.
+// StandBy starts a server of Private, which may run already, as a hot standby that waits for a
+// primary.
 func StandBy(t testing.TB, server *embedded.Server) {
 	t.Helper()
 	if err := server.Stop(t.Context()); err != nil {

@@ -14,8 +14,9 @@ type Process struct {
 	Out, Log bytes.Buffer // what it has written to stdout and stderr; complete after Wait
 }
 
-// StartProcess starts the test binary with some NAME=VALUE in its environment, by which TestMain knows what to do instead
-// of running tests, and on which database. It is killed at the end of the test at the latest.
+// StartProcess starts the test binary with some NAME=VALUE in its environment, by which TestMain
+// knows what to do instead of running tests, and on which database. It is killed at the end of the
+// test at the latest.
 func StartProcess(t testing.TB, env ...string) *Process {
 	t.Helper()
 	p := &Process{Cmd: exec.Command(os.Args[0])} //nolint:noctx // killed below

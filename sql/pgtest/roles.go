@@ -8,8 +8,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// DropRoles drops at the end of the test the roles whose names begin with a prefix, with all that is theirs in the
-// database: roles are the server's, and outlive it. db is a superuser's.
+// DropRoles drops at the end of the test the roles whose names begin with a prefix, with all that
+// is theirs in the database: roles are the server's, and outlive it. db is a superuser's.
 func DropRoles(t testing.TB, db *sqlx.DB, prefix string) {
 	t.Helper()
 	t.Cleanup(func() {

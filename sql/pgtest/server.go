@@ -21,10 +21,11 @@ import (
 // variable names a server to use instead of starting one.
 const variable = "PRESCIENT_TEST_DATABASE_URL"
 
-// patience is for what is done once for all tests, on a busy machine.
+// patience bounds the work that is done once for all tests, on a busy machine.
 const patience = 2 * time.Minute
 
-// settings trade everything that survives a crash for speed. Without autovacuum a test does the same each time.
+// settings trade everything that survives a crash for speed. Without autovacuum a test does the
+// same each time.
 var settings = map[string]string{
 	"fsync":              "off",
 	"synchronous_commit": "off",
@@ -37,12 +38,12 @@ var settings = map[string]string{
 	"max_prepared_transactions": "10",
 }
 
-// server is where the tests' databases are made.
+// server is the server with the tests' databases.
 type server struct {
-	nodes    []node       // one, or those of a Citus cluster, the coordinator first
-	empty    string       // the template of databases that have nothing in them
-	template string       // the database's name; empty until a test needs it
-	stop     func() error // what was started for the tests
+	nodes    []node       // one node, or those of a Citus cluster, the coordinator first
+	empty    string       // the template of empty databases
+	template string       // the name of the migrated template; empty until a test needs it
+	stop     func() error // stops what was started for the tests
 }
 
 type node struct {
@@ -50,7 +51,7 @@ type node struct {
 	admin *sqlx.DB
 }
 
-// given is the URL of a server to use instead of starting one, and the variable that names it.
+// given returns the URL of a server to use instead of starting one, and the variable that names it.
 func given() (raw, name string) {
 	if OnCitus() {
 		return os.Getenv(citusVariable), citusVariable
@@ -68,7 +69,7 @@ func startServer() (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the server of the tests: %w", err)
 	}
-	// Root starts the server as another user, who has to pass.
+	// Root starts the server as another user, who must be able to enter the directory.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("open the directory of the tests' server: %w", err)
 	}
@@ -79,8 +80,8 @@ func startServer() (*server, error) {
 	return startWatched(ctx, s, dir)
 }
 
-// tempRoot is memory where there is plenty and TMPDIR does not say otherwise: a database is 300 files,
-// which takes a disk several times as long to make.
+// tempRoot returns a directory in memory if there is plenty and TMPDIR is not set. A database has
+// 300 files, which a disk takes several times as long to make.
 func tempRoot() string {
 	const plenty = 4 << 30
 	var shm syscall.Statfs_t
@@ -180,7 +181,7 @@ func (s *server) drop(ctx context.Context, name string) error {
 		}
 	}
 	err := s.everywhere(ctx, command)
-	for tries := 0; OnCitus() && pgsql.HasState(err, pqerror.ObjectInUse) && tries < 3; tries++ { // by one that was about to connect
+	for tries := 0; OnCitus() && pgsql.HasState(err, pqerror.ObjectInUse) && tries < 3; tries++ { // a daemon was about to connect
 		err = s.everywhere(ctx, command)
 	}
 	if err != nil {
