@@ -8,7 +8,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // The other way to watch orders: an order enqueues both of its alerts when it is placed. The
@@ -22,7 +21,7 @@ const (
 )
 
 // alerts returns the alerts of an order. They are raised unless they are cancelled before.
-func (r rule) alerts(g grid.Grid, o order) []jobs.FutureJob {
+func (r rule) alerts(o order) []jobs.FutureJob {
 	primary := jobs.FutureJob{JobExec: primaryAlert, EntityName: "order", EntityKey: o.id}
 	primary.CheckAt = o.placedAt.Add(r.primary)
 	final := jobs.FutureJob{JobExec: finalAlert, EntityName: "order", EntityKey: o.id}

@@ -10,7 +10,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // unshipped is the name of the check. It is stored with every order that waits for it, so it must
@@ -29,23 +28,23 @@ type memo struct {
 }
 
 // ask returns the checks to enqueue with new orders.
-func (r rule) ask(g grid.Grid, placed []order) (list []jobs.FutureJob, err error) {
+func (r rule) ask(placed []order) (list []jobs.FutureJob, err error) {
 	for _, o := range placed {
 		if !r.cancel {
-			job, err := r.check(g, o)
+			job, err := r.check(o)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, job)
 		} else if !o.shippedAt.Valid {
-			list = append(list, r.alerts(g, o)...)
+			list = append(list, r.alerts(o)...)
 		}
 	}
 	return list, nil
 }
 
 // check returns the first check of an order, and notes when the final one is due.
-func (r rule) check(g grid.Grid, o order) (jobs.FutureJob, error) {
+func (r rule) check(o order) (jobs.FutureJob, error) {
 	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: o.id}
 	job.CheckAt = o.placedAt.Add(r.primary)
 	return job, job.SetPayload(memo{FinalAt: o.placedAt.Add(r.final)})

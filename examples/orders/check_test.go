@@ -23,7 +23,7 @@ func openShop(t *testing.T) (*testkit.Kit, jobs.Key) {
 	t.Helper()
 	kit := testkit.New(t, testkit.Config{Registry: checks(), Start: placed})
 	o := order{id: "42", placedAt: placed}
-	job, err := rule{primary: 48 * time.Hour, final: 120 * time.Hour}.check(kit.Client.Grid(), o)
+	job, err := rule{primary: 48 * time.Hour, final: 120 * time.Hour}.check(o)
 	if err := errors.Join(err, shop{}.create(t.Context(), kit.DB)); err != nil {
 		t.Fatal(err)
 	}

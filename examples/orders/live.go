@@ -59,7 +59,7 @@ func place(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, r rule) er
 		if err := (shop{}).place(ctx, tx, []order{o}); err != nil {
 			return err
 		}
-		list, err := r.ask(client.Grid(), []order{o})
+		list, err := r.ask([]order{o})
 		if err != nil {
 			return err
 		}

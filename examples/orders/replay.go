@@ -117,7 +117,7 @@ func (p *player) play(ctx context.Context, orders []order, progress func(summary
 // no more checks.
 func (p *player) apply(ctx context.Context, s step) error {
 	p.Set(s.slot.Add(-time.Microsecond))
-	checks, err := p.rule.ask(p.Ledger.Grid(), s.placed)
+	checks, err := p.rule.ask(s.placed)
 	if err != nil {
 		return err
 	}
