@@ -1,16 +1,20 @@
 package config
 
 // Endpoint is a URL of any scheme that may hold a password, or a token in its place, such as
-// https://app:password@example.com/hook or outbox:. Printing, logging and marshalling it, as part of a larger value too,
-// mask the password, and query parameters whose name or value looks like a secret. Of an http or https URL they mask the
-// whole path and query, because the receiver may take whoever knows these for authorised, as a webhook does. Only Reveal
-// returns the URL. The zero value is the empty string. Equal strings compare equal with ==.
+// https://app:password@example.com/hook or outbox:. The zero value is the empty string. Equal
+// strings compare equal with ==.
+//
+// Printing, logging and marshalling it, as part of a larger value too, mask the password, and query
+// parameters whose name or value looks like a secret. For an http or https URL they mask the whole
+// path and query: a receiver may accept every sender that knows these, as a webhook does. Only
+// Reveal returns the URL.
 type Endpoint struct{ Secret }
 
 // NewEndpoint returns text as an Endpoint. It is not validated; Load does that.
 func NewEndpoint(text string) Endpoint { return Endpoint{NewSecret(text)} }
 
-// String returns the URL with its secrets masked; all of it is masked where it cannot be understood.
+// String returns the URL with its secrets masked. A URL that cannot be understood is masked
+// entirely.
 func (e Endpoint) String() string {
 	shown, _, ok := redactEndpoint(e.Reveal())
 	if !ok {

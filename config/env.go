@@ -16,12 +16,14 @@ func variable(key string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// ofChecks are the variables that a check of a spool gets: one that calls prescient itself passes them on.
+// ofChecks lists the variables that a check of a spool gets. If a check calls prescient, it passes
+// them on.
 var ofChecks = []string{"SLOT", "NAME", "CHECK_COUNT", "ERROR_COUNT"}
 
-// strangers returns a warning for each variable of an environment, as os.Environ returns it, that has the prefix and
-// is no setting: a misspelt one, or one of another program, so that it cannot be an error.
-func strangers(environ []string) []string {
+// unknownVariables returns a warning for each variable of an environment, as os.Environ returns it,
+// that has the prefix but is not a setting. It may be misspelt, or belong to another program, so it
+// is not an error.
+func unknownVariables(environ []string) []string {
 	known := map[string]bool{fileVariable: true}
 	for key := range fields(new(Config)) {
 		known[variable(key)] = true
@@ -41,8 +43,8 @@ func strangers(environ []string) []string {
 	return warnings
 }
 
-// meant asks whether a variable stands for a setting whose section it leaves out: PRESCIENT_SCHEMA for
-// PRESCIENT_DATABASE_SCHEMA. It returns an empty text unless there is exactly one.
+// meant returns the setting that a variable names without its section: PRESCIENT_SCHEMA for
+// PRESCIENT_DATABASE_SCHEMA. Returns an empty text unless there is exactly one.
 func meant(name string, known map[string]bool) string {
 	var full []string
 	for other := range known {

@@ -11,8 +11,8 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-// fields yields every setting of c that has a key of its own, as run.batch_size has, and a pointer to its field. The sections
-// that are lists have none.
+// fields yields every setting of c that has a key of its own, such as run.batch_size, and a pointer
+// to its field. The sections that are lists have none.
 func fields(c *Config) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for section, value := range reflect.ValueOf(c).Elem().Fields() {
@@ -28,12 +28,13 @@ func fields(c *Config) iter.Seq2[string, any] {
 	}
 }
 
-// settings yields the settings of a section, given a pointer to it: their names and pointers to their fields.
+// settings yields the settings of a section, given a pointer to it: their names and pointers to
+// their fields.
 func settings(section any) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for setting, value := range reflect.ValueOf(section).Elem().Fields() {
 			if setting.Anonymous {
-				settings(value.Addr().Interface())(yield) // the last one: whether it stopped does not matter
+				settings(value.Addr().Interface())(yield) // the last call: its result does not matter
 				return
 			}
 			if !yield(setting.Tag.Get("mapstructure"), value.Addr().Interface()) {
@@ -43,8 +44,9 @@ func settings(section any) iter.Seq2[string, any] {
 	}
 }
 
-// set stores a value from a source in the field that target points to, and reports whether its type allows that.
-// It is strict where a generic decoder is lenient: 60 is no duration and 1.9 is no whole number.
+// set stores a value from a source in the field that target points to, and reports whether its type
+// allows that. It is stricter than a generic decoder: 60 is not a duration, and 1.9 is not a whole
+// number.
 func set(target, value any) bool {
 	written, ok := text(value)
 	if !ok {
@@ -72,8 +74,8 @@ func set(target, value any) bool {
 	return err == nil
 }
 
-// text returns a scalar of a file, a variable or a flag as it was written, without the line break that a secret
-// made with echo ends in. Lists, tables and truth values are not for any setting.
+// text returns a scalar of a file, a variable or a flag as it was written, without the final line
+// break of a secret made with echo. No setting takes a list, a table or a truth value.
 func text(value any) (string, bool) {
 	switch value := value.(type) {
 	case string:

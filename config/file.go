@@ -23,7 +23,7 @@ import (
 
 var extensions = []string{".yaml", ".yml", ".toml", ".json"}
 
-// places returns where a configuration file is looked for when none is named, the first one first.
+// places returns the default paths of a configuration file, in the order in which they are tried.
 func places() []string {
 	files := []string{"prescient.yaml"}
 	home := os.Getenv("XDG_CONFIG_HOME")
@@ -36,8 +36,8 @@ func places() []string {
 	return append(files, "/etc/prescient/prescient.yaml")
 }
 
-// findFile returns the configuration file to read and who named it. The path is empty when there is no file. skipped are
-// the files in default places that are passed over, since another user may have written them.
+// findFile returns the configuration file to read and the source that names it. The path is empty
+// if there is no file. skipped are the files in default places that another user may have written.
 func findFile(flag *pflag.Flag, places []string) (path, by string, skipped []Skipped) {
 	if flag != nil && flag.Value.String() != "" {
 		return flag.Value.String(), "flag --" + flag.Name, nil
@@ -54,7 +54,7 @@ func findFile(flag *pflag.Flag, places []string) (path, by string, skipped []Ski
 			skipped = append(skipped, Skipped{File: refused.Path, Why: refused.Why, Do: refused.Do})
 			continue
 		}
-		// A directory that this user may not look into is as good as one without a file.
+		// A directory that this user may not read counts as one without a file.
 		if err == nil {
 			return place, "the default place", skipped
 		}
@@ -62,24 +62,25 @@ func findFile(flag *pflag.Flag, places []string) (path, by string, skipped []Ski
 	return "", "", skipped
 }
 
-// Skipped is a configuration file in a default place that was not read, since another user may have written it.
+// Skipped is a configuration file in a default place that was not read, because another user may
+// have written it.
 type Skipped struct {
 	File string // its path from the root
-	Why  string // who owns it or may write to it
+	Why  string // which user owns it or may write to it
 	Do   string // the command that makes it count
 }
 
-// warning is what the log says of a skipped file.
+// warning returns the warning about a skipped file for the log.
 func (s Skipped) warning() string {
 	return fmt.Sprintf("configuration file %s is skipped, since another user may have written it: %s. Remove it or, if its content is right, run: %s",
 		s.File, s.Why, s.Do)
 }
 
-// byteOrderMark is what some editors begin a file with.
+// byteOrderMark begins the files of some editors.
 var byteOrderMark = []byte("\ufeff")
 
-// readFile reads the file at path into v and returns its path from the root. Its error names the line, where the parser of the format
-// knows it.
+// readFile reads the file at path into v and returns its path from the root. Its error names the
+// line, if the parser of the format does.
 func readFile(v *viper.Viper, path string) (string, error) {
 	if !slices.Contains(extensions, filepath.Ext(path)) {
 		return path, fmt.Errorf("the name must end in one of %s", strings.Join(extensions, " "))
@@ -111,7 +112,8 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	return full, err
 }
 
-// eachKeyOnce refuses sections and settings that are there twice, perhaps in other capitals: only one of them would be read.
+// eachKeyOnce refuses sections and settings that occur twice, perhaps in other capitals: only one
+// of them would be read.
 func eachKeyOnce(content []byte, format string) error {
 	content = bytes.TrimPrefix(content, byteOrderMark)
 	if format == "json" { // parsers of the other formats do it themselves
@@ -130,8 +132,8 @@ func eachKeyOnce(content []byte, format string) error {
 	return keysOnce(map[string]string{}, "", file)
 }
 
-// keysOnce is eachKeyOnce for what is at path. first has what was there already, by its path in small letters: "run.batch_size" may be
-// a section's setting or a key with a dot.
+// keysOnce is eachKeyOnce for the value at path. first has the keys so far, by their path in small
+// letters: "run.batch_size" may be a section's setting or a key with a dot.
 func keysOnce(first map[string]string, path string, value any) error {
 	switch value := value.(type) {
 	case map[string]any:
@@ -156,7 +158,8 @@ func keysOnce(first map[string]string, path string, value any) error {
 	return nil
 }
 
-// oneDocument refuses YAML with a second document that has something in it: the parser reads the first one alone.
+// oneDocument refuses YAML with a second document that is not empty: the parser reads only the
+// first.
 func oneDocument(content []byte) error {
 	documents := yaml.NewDecoder(bytes.NewReader(content))
 	var first, second any
@@ -166,8 +169,8 @@ func oneDocument(content []byte) error {
 	return nil
 }
 
-// sameValues refuses what YAML reads as another value than the text says, such as 0123 as 83. It does not show the
-// text, which may be that of a secret.
+// sameValues refuses a text that YAML reads as another value, such as 0123 as 83. It does not show
+// the text, which may be a secret.
 func sameValues(content []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(content, &document); err != nil {
@@ -191,14 +194,15 @@ func sameValues(content []byte) error {
 	return walk(&document)
 }
 
-// toml is an error of the parser of TOML, which leaves its place out of the text.
+// toml is an error of the TOML parser, whose text does not name its place.
 type toml interface {
 	error
 	Position() (line, column int)
 }
 
-// unknownKeys returns an error for each key that v has read from the file at path and that is no setting. Nothing else
-// may be attached to v yet. A section without content is fine: all its lines may be comments.
+// unknownKeys returns an error for each key that v has read from the file at path and that is not a
+// setting. Nothing else may be attached to v yet. A section without content is allowed: all its
+// lines may be comments.
 func unknownKeys(v *viper.Viper, path string) []error {
 	sections := map[string][]string{}
 	for key := range fields(new(Config)) {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// lists are the sections that are lists of tables, and how such a list is written. They come from the file alone. The
-// names of jobs are values there, not keys: keys are taken apart at dots, and lose their capitals.
+// lists holds the sections that are lists of tables, and how such a list is written. Only the file
+// can set them. The names of jobs are values there, because keys are split at dots and lose their
+// capitals.
 var lists = map[string]string{
 	"http_jobs": `[[http_jobs]] in TOML, "http_jobs: [{name: order.unshipped, url: https://example.com/checks}]" in YAML`,
 	"stores":    `[[stores]] in TOML, "stores: [{name: shop, url: postgres://localhost/shop}]" in YAML`,
@@ -20,7 +21,7 @@ func (s sources) lists(c *Config) (entries []Entry, problems []error) {
 	entries, problems = readList(s, "http_jobs", &c.HTTPJobs, defaultHTTPJob, httpRules)
 	more, wrong := readList(s, "sql_jobs", &c.SQLJobs, defaultSQLJob, sqlRules)
 	stores, bad := readList(s, "stores", &c.Stores, Store{}, storeRules)
-	return slices.Concat(entries, more, stores), slices.Concat(problems, wrong, bad, s.boundTwice(c), s.storedTwice(c))
+	return slices.Concat(entries, more, stores), slices.Concat(problems, wrong, bad, s.duplicateJobs(c), s.duplicateStores(c))
 }
 
 // readList reads the tables of a section, each over the defaults.
@@ -43,8 +44,8 @@ func readList[T any](s sources, section string, list *[]T, defaults T, rules map
 	return entries, problems
 }
 
-// fill sets the settings of one table, and checks that each keeps its rule. One that is missing and has no default
-// breaks it.
+// fill sets the settings of one table, and checks each by its rule. A missing setting without a
+// default breaks its rule.
 func fill[T any](s sources, item *T, table map[string]any, at place, rules map[string]rule[T]) (problems []error) {
 	var known []string
 	for name, field := range settings(item) {
@@ -66,7 +67,7 @@ func fill[T any](s sources, item *T, table map[string]any, at place, rules map[s
 	return problems
 }
 
-// itemEntries shows one table, under the name of its job.
+// itemEntries returns the entries of one table, under the name of its job.
 func itemEntries(s sources, section string, item any, table map[string]any) (entries []Entry) {
 	for name, field := range settings(item) {
 		origin := "default"
@@ -78,8 +79,8 @@ func itemEntries(s sources, section string, item any, table map[string]any) (ent
 	return entries
 }
 
-// boundTwice returns an error for each name of a job that an entry before has.
-func (s sources) boundTwice(c *Config) (problems []error) {
+// duplicateJobs returns an error for each entry whose job has an earlier entry.
+func (s sources) duplicateJobs(c *Config) (problems []error) {
 	first := map[string]place{}
 	bind := func(at place) {
 		name, _ := at.name.(string)
@@ -99,7 +100,7 @@ func (s sources) boundTwice(c *Config) (problems []error) {
 	return problems
 }
 
-// place is a table of a list, for messages.
+// place identifies a table of a list in messages.
 type place struct {
 	section string
 	number  int // the first one is 1

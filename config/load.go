@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Loaded is a configuration together with where it came from.
+// Loaded is a configuration with its sources.
 type Loaded struct {
-	// Config is what the program runs with. Every value keeps its rule.
+	// Config is the configuration of the program. Every value is valid.
 	Config Config
 
 	// File is the path from the root of the configuration file that was read; empty: none.
@@ -20,11 +20,12 @@ type Loaded struct {
 	// Entries is every setting, sorted by key, for people to see.
 	Entries []Entry
 
-	// Skipped are the files in default places that were not read, since another user may have written them.
+	// Skipped are the files in default places that were not read, because another user may have
+	// written them.
 	Skipped []Skipped
 
-	// Warnings are sentences for the log. Each names a skipped file, or an environment variable that starts with
-	// PRESCIENT_ and is no setting, such as a misspelt one.
+	// Warnings are sentences for the log. Each names a skipped file, or an environment variable
+	// that starts with PRESCIENT_ but is not a setting, such as a misspelt one.
 	Warnings []string
 }
 
@@ -36,19 +37,21 @@ type Entry struct {
 	// Value is its value, with secrets masked as by [Redact].
 	Value string `json:"value"`
 
-	// Origin is the source of the value: "default", "file /path", "environment PRESCIENT_RUN_WORKERS" or "flag --workers".
+	// Origin is the source of the value: "default", "file /path", "environment
+	// PRESCIENT_RUN_WORKERS" or "flag --workers".
 	Origin string `json:"origin"`
 }
 
-// Load reads all settings, see the package documentation for their sources. From fs it takes the flags that [Flags],
-// [RunFlags] and their kin registered; a flag that fs lacks is not given, and fs may be nil.
+// Load reads all settings from the sources that the package documentation lists. From fs it takes
+// the flags that [Flags], [RunFlags] and the like registered. A flag that fs lacks counts as not
+// set, and fs may be nil.
 //
-// The error joins all problems, one a line: each names the key, its source and the rule, and none shows a password.
-// With an error, only Warnings is filled.
+// The error joins all problems, one a line. Each names the key, its source and the rule, and none
+// shows a password. With an error, only Warnings is filled.
 func Load(fs *pflag.FlagSet) (Loaded, error) { return load(fs, places()) }
 
 func load(fs *pflag.FlagSet, places []string) (Loaded, error) {
-	loaded := Loaded{Config: Default(), Warnings: strangers(os.Environ())}
+	loaded := Loaded{Config: Default(), Warnings: unknownVariables(os.Environ())}
 	from, problems := open(given(fs), places)
 	loaded.File, loaded.Skipped = from.file, from.skipped
 	for _, s := range from.skipped {

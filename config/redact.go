@@ -20,8 +20,8 @@ const (
 )
 
 var (
-	// Parameters that hold a secret, by name; and values that hold one whatever their name says: a connection
-	// string within another, a list in the style of another driver, an inline key.
+	// Parameters that hold a secret, by name; and values that hold one whatever their name says: a
+	// connection string within another, a list in the style of another driver, an inline key.
 	secretName  = regexp.MustCompile(`(?i)passw|pwd|secret|token|scram`)
 	secretValue = regexp.MustCompile(`(?i)(passw\w*|pwd)\s*=|://|-----BEGIN`)
 
@@ -31,9 +31,10 @@ var (
 	pair = regexp.MustCompile(`^` + gap + `([A-Za-z_][\w.]*)` + gap + `=` + gap + `(` + quoted + `|` + bare + `|)` + gap)
 )
 
-// Redact returns a connection string, a postgres:// URL or key=value pairs, with every password and other secret
-// replaced by [Mask]; the rest is kept, if perhaps in another order. A string that is neither, or whose password may
-// have been cut in two by a character that is not percent-encoded, is masked entirely. Empty and [Embedded] stay.
+// Redact returns a connection string, a postgres:// URL or key=value pairs, with every password and
+// other secret replaced by [Mask]. The rest may be in another order. It masks any other string
+// entirely, and one whose password may contain a character that is not percent-encoded. Empty and
+// [Embedded] stay.
 func Redact(text string) string {
 	shown, _, ok := redact(text)
 	if !ok {
@@ -42,7 +43,8 @@ func Redact(text string) string {
 	return shown
 }
 
-// redact returns text without its secrets and whether there were any. It is not ok when text cannot be understood.
+// redact returns text without its secrets, and whether there were any. ok is false if text cannot
+// be understood.
 func redact(text string) (shown string, secret, ok bool) {
 	switch {
 	case text == "" || text == Embedded:
@@ -62,8 +64,9 @@ func redactURL(text string) (shown string, secret, ok bool) {
 	return redactParsed(u)
 }
 
-// redactEndpoint is redact for a URL of any scheme. A user without a password may be a token. The path and the query of
-// an http or https URL may be a capability: they are not shown, though they are no password that a flag must not have.
+// redactEndpoint is redact for a URL of any scheme. A user without a password may be a token. It
+// hides the path and the query of an http or https URL, which may be a capability. They do not
+// count as a password that a flag must not have.
 func redactEndpoint(text string) (shown string, secret, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {
@@ -106,7 +109,8 @@ func redactParsed(u *url.URL) (shown string, secret, ok bool) {
 	return strings.ReplaceAll(u.String(), url.QueryEscape(Mask), Mask), secret, true
 }
 
-// unambiguous reports that no part of u can be a password, or the rest of one that a plain # / ? or @ cut in two.
+// unambiguous reports that no part of u can be a password, or the rest of one that an unescaped # /
+// ? or @ has cut in two.
 func unambiguous(u *url.URL) bool {
 	return u.Fragment == "" && !strings.Contains(u.Opaque+u.EscapedPath()+u.RawQuery, "@") &&
 		!strings.Contains(u.User.Username(), ":") &&

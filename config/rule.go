@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A rule is what a setting must be: in words for the operator, and as a test of the configuration, or of the entry of a
-// list, that has the value.
+// rule says what a setting must be: in words for the operator, and as a test of the configuration,
+// or of the list's entry, that has the value.
 type rule[T any] struct {
 	want  string
 	holds func(c T) bool
@@ -25,8 +25,8 @@ var (
 	tokens     = regexp.MustCompile(`^([!-~]{16,}( +[!-~]{16,})*)?$`)
 )
 
-// maxName is how long a name may be, in PostgreSQL as in Kubernetes. It is no part of the expressions, of which it would make big ones,
-// compiled whenever a process begins.
+// maxName is the maximum length of a name, in PostgreSQL as in Kubernetes. It is not part of the
+// expressions: it would make them large, and every process compiles them at its start.
 const maxName = 63
 
 const wantNamed = wantTokens + ", each perhaps with a name and a colon before it"

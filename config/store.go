@@ -53,8 +53,8 @@ var storeRules = map[string]rule[Store]{
 	},
 }
 
-// storedTwice returns an error for each store that has the name, or the place, of one before it: its slots would be run twice.
-func (s sources) storedTwice(c *Config) (problems []error) {
+// duplicateStores returns an error for each store that has the name, or the place, of one before it: its slots would be run twice.
+func (s sources) duplicateStores(c *Config) (problems []error) {
 	names, places := map[string]place{}, map[string]place{}
 	for i, store := range c.Stores {
 		at := place{"stores", i + 1, store.Name}
