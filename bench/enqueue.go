@@ -209,7 +209,7 @@ func (e *enqueuing) bulk(ctx context.Context, rows int, keyed bool) error {
 
 // copy is what no client can beat: one COPY of all rows in one transaction, without any check.
 func (e *enqueuing) copy(ctx context.Context, rows int, keyed bool) error {
-	job, err := e.store.count(ctx, "select prescient.job_number($1)", jobName)
+	job, err := e.store.count(ctx, "select prescient.ensure_job($1)", jobName)
 	if err != nil {
 		return err
 	}

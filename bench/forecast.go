@@ -35,7 +35,7 @@ func forecasts(ctx context.Context, b *bench) error {
 // lived gives the store two weeks of a ledger with two jobs, and rows of history.
 func (s *store) lived(ctx context.Context, rows int) error {
 	return s.exec(ctx,
-		fmt.Sprintf("select prescient.job_number(name) from unnest('{%s,bench.batch,bench.wait}'::text[]) as name", jobName),
+		fmt.Sprintf("select prescient.ensure_job(name) from unnest('{%s,bench.batch,bench.wait}'::text[]) as name", jobName),
 		fmt.Sprintf(`insert into prescient.slot_run (slot, state, kind, planned, opened_at, finished_at, runners, workers)
 			select slot, 'done', 'run', 20000, slot, slot + interval '2 seconds', 1, 64
 			from generate_series(timestamptz '%s' - interval '14 days', '%[1]s'::timestamptz - interval '15 minutes', '15 minutes') as slot`,
@@ -136,7 +136,7 @@ func (b *bench) runTimes(ctx context.Context, s *store) error {
 func (s *store) waitFor(ctx context.Context, job string, k, n int) error {
 	_, err := s.db.ExecContext(ctx, fmt.Sprintf(`
 		insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, payload)
-		select prescient.number_of($1), 'order', i::text, $2, $2, (%s)::jsonb
+		select prescient.find_job($1), 'order', i::text, $2, $2, (%s)::jsonb
 		from generate_series(1, $3::bigint) as i`, payload), job, s.slot(k), n)
 	if err != nil {
 		return fmt.Errorf("fill slot %d: %w", k, err)

@@ -17,7 +17,7 @@ import (
 const jobName = "bench.check"
 
 // ledger is the tables about slots.
-const ledger = "prescient.slot_run, prescient.slot_job, prescient.slot_claim, prescient.slot_tally, prescient.slot_lateness"
+const ledger = "prescient.slot_run, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness"
 
 // chunk is how many rows are filled in at once; WAL is recycled after each.
 const chunk = 1_000_000
@@ -88,7 +88,7 @@ func (s *store) insert(ctx context.Context, rows int, slot string, keyed bool) e
 	}
 	statement := fmt.Sprintf(`
 		insert into prescient.future_job (job, entity_name, entity_key, item_key, first_check_at, next_check_at, payload)
-		select (select prescient.job_number('%s')), 'order', i::text, %s, at, at, (%s)::jsonb
+		select (select prescient.ensure_job('%s')), 'order', i::text, %s, at, at, (%s)::jsonb
 		from generate_series($1::bigint, $2::bigint) as n,
 			lateral (select n + $3::bigint as i, $4::timestamptz + (%s) * $5::bigint * interval '1 second' as at) as v`,
 		jobName, item, payload, slot)

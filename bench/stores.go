@@ -238,7 +238,7 @@ func (s *store) scatter(ctx context.Context, b *bench, rows int) error {
 	for from := 0; from < rows && err == nil; from += chunk {
 		err = s.exec(ctx, fmt.Sprintf(`
 			insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-			select (select prescient.job_number('%s')), 'order', n::text, at, at
+			select (select prescient.ensure_job('%s')), 'order', n::text, at, at
 			from generate_series(%d::bigint, %d::bigint) as n, lateral (
 				select '%s'::timestamptz + case when n %% %d < %d and n < %d then n %% %d else 10000 + n * 7919 %% 2000 end * interval '%d seconds' as at
 			) as v`,

@@ -89,7 +89,7 @@ func (b *bound) run(names ...string) map[string]string {
 	at := time.Date(2030, time.March, 1, 12, 15, 0, 0, time.UTC)
 	for _, name := range names {
 		b.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-			values (prescient.job_number($1), 'order', '42', $2, $2)`, name, at)
+			values (prescient.ensure_job($1), 'order', '42', $2, $2)`, name, at)
 	}
 	cfg := b.runnerConfig(b.db, b.registry, nil)
 	cfg.Now = func() time.Time { return at }

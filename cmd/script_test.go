@@ -256,7 +256,7 @@ func dueIn(ts *testscript.TestScript, _ bool, args []string) {
 	for _, key := range args[3:] {
 		runSQL(ts, false, []string{
 			"insert into " + args[0] + ".future_job (job, entity_name, entity_key, first_check_at, next_check_at)",
-			"values (" + args[0] + ".job_number('" + args[2] + "'), 'order', '" + key + "', '" + args[1] + "', '" + args[1] + "')",
+			"values (" + args[0] + ".ensure_job('" + args[2] + "'), 'order', '" + key + "', '" + args[1] + "', '" + args[1] + "')",
 		})
 	}
 }

@@ -24,7 +24,7 @@ const ordinary = `
 	half halved has help host id index instant interval key kind lag last latest learn learned listed live local
 	log lost max median method min mode modified more most moved name next not note nothing now of ok old oldest
 	open opened origin over own p50 p90 p99 part past path per percent pid plan point pool prescient present previous private
-	problem published queries query rate read reason replaced result revision role row rows rule running schema
+	problem published queries query rate read reason replaced requested result revision role row rows rule running schema
 	script second seconds series services settings severity since size socket source span start state subject success sum taken
 	takes target text time timeout timestamp timezone title to took total transaction type unchanged unfinished
 	unknown unread until up updated url user value version waiting warnings was what who why written`

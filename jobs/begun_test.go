@@ -63,7 +63,7 @@ func due(t *testing.T, opened, claimed bool) (*world, jobs.EnqueueResult) {
 		w.exec("select prescient.open_slot($1, 'run', 1, 'me', '1 hour', $1)", slot(2))
 	}
 	if claimed {
-		w.exec("select prescient.claim_rows($1, 'run', 2, 'me', '1 hour', array[prescient.number_of('remind')], 10)", slot(2))
+		w.exec("select prescient.claim_rows($1, 'run', 2, 'me', '1 hour', array[prescient.find_job('remind')], 10)", slot(2))
 	}
 	return w, row
 }
@@ -91,7 +91,7 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 			w, row := due(t, true, true)
 			tx := w.db.MustBegin()
 			defer func() { _ = tx.Rollback() }()
-			tx.MustExec("select prescient.begin_check(row($1, prescient.number_of('remind'), $2, false, 'me', '100', '1000')::prescient.row_check)", slot(2), row.ID)
+			tx.MustExec("select prescient.begin_check(row($1, prescient.find_job('remind'), $2, false, 'me', '100', '1000')::prescient.row_check)", slot(2), row.ID)
 			var got jobs.EnqueueResult
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -213,7 +213,7 @@ func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 				}
 			}
 			var was time.Time
-			if err := w.db.GetContext(t.Context(), &was, "select min(asked_for) from prescient.future_job where entity_key = '1'"); err != nil || !was.Equal(asked) {
+			if err := w.db.GetContext(t.Context(), &was, "select min(requested_for) from prescient.future_job where entity_key = '1'"); err != nil || !was.Equal(asked) {
 				t.Errorf("it was asked for at %s, and is known as %s, %v", asked, was, err)
 			}
 		})

@@ -483,10 +483,10 @@ func TestWhatHoldsForTheRestOfATransactionIsRefusedWithoutOne(t *testing.T) {
 	w := setup(t)
 	for name, db := range map[string]jobs.DB{"sqlx": w.db, "database/sql": w.db.DB, "nil": nil} {
 		for what, err := range map[string]error{
-			"actor":  jobs.SetActor(t.Context(), db, "alice"),
-			"parent": jobs.SetTraceParent(t.Context(), db, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+			"actor":       jobs.SetActor(t.Context(), db, "alice"),
+			"traceparent": jobs.SetTraceParent(t.Context(), db, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
 		} {
-			if want := "set " + what + " of the trace: it holds for the rest of a transaction"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			if want := "set " + what + ": it holds for the rest of a transaction"; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
 		}
@@ -516,7 +516,7 @@ func TestWhoEnqueuesIsKeptNoLongerThanAKey(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			tx := w.db.MustBegin()
-			tx.MustExec(`select set_config('prescient_trace.' || what, repeat('ä', 1000000), true) from (values ('actor'), ('parent')) as v (what)`)
+			tx.MustExec(`select set_config('prescient.' || what, repeat('ä', 1000000), true) from (values ('actor'), ('traceparent')) as v (what)`)
 			if _, err := ask(w, tx, slot(2), jobs.Replace); err != nil {
 				t.Fatal(err)
 			}
@@ -524,7 +524,7 @@ func TestWhoEnqueuesIsKeptNoLongerThanAKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			var long int
-			if err := w.db.Get(&long, `select max(greatest(length(enqueued_actor), length(enqueued_trace))) from prescient.future_job`); err != nil || long != 500 {
+			if err := w.db.Get(&long, `select max(greatest(length(enqueued_actor), length(enqueued_traceparent))) from prescient.future_job`); err != nil || long != 500 {
 				t.Errorf("%d characters, error %v; want 500", long, err)
 			}
 		})

@@ -218,7 +218,7 @@ func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 func (w *world) record(id int64, outcome string) {
 	w.t.Helper()
 	w.exec(`select prescient.record_row(row(
-			$1, 2, 1, prescient.number_of('remind'), 'remind', $2, nullif($3, ''), 'next', case when $3 = '' then $4::timestamptz end,
+			$1, 2, 1, prescient.find_job('remind'), 'remind', $2, nullif($3, ''), 'next', case when $3 = '' then $4::timestamptz end,
 			null, null, 0, 0, false, 'me', null, $5, null, null, null, null, null
 		)::prescient.row_outcome)`, slot(2), id, outcome, slot(5), slot(2).Add(time.Minute))
 }

@@ -66,7 +66,7 @@ func (w *world) placed() (all []placed) {
 	}
 	err := w.db.SelectContext(w.t.Context(), &list, `
 		select entity_key || coalesce(item_key, '') as key, next_check_at as slot, first_check_at as first,
-			coalesce(asked_for, first_check_at) as for, coalesce(asked_within, 0) as seconds
+			coalesce(requested_for, first_check_at) as for, coalesce(requested_within, 0) as seconds
 		from prescient.future_job order by entity_key collate "C", item_key collate "C"`)
 	if err != nil {
 		w.t.Fatal(err)
@@ -295,9 +295,9 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 	tell("waiting")
 	w.exec(`with gone as (delete from prescient.future_job returning *)
 		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count,
-			error_count, last_error, spent, enqueued_at, enqueued_by, asked_for, asked_within, outcome, lateness, duration, runner)
+			error_count, last_error, spent, enqueued_at, enqueued_by, requested_for, requested_within, outcome, lateness, duration, runner)
 		select id, 'remind', entity_name, entity_key, item_key, first_check_at, next_check_at, 2, 6, 'boom', '3 s',
-			enqueued_at, enqueued_by, asked_for, asked_within, 'failed', '2 s', '1 s', 'runner-1' from gone`)
+			enqueued_at, enqueued_by, requested_for, requested_within, 'failed', '2 s', '1 s', 'runner-1' from gone`)
 	tell("failed")
 	if _, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{}); err != nil {
 		t.Fatal(err)
@@ -375,7 +375,7 @@ func TestAWidthThatIsChangedWhileAStreamBeginsMakesNoRowLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var late int
-	if err := w.db.GetContext(t.Context(), &late, "select count(*) from prescient.future_job where next_check_at > prescient.slot_ceil(asked_for)"); err != nil {
+	if err := w.db.GetContext(t.Context(), &late, "select count(*) from prescient.future_job where next_check_at > prescient.slot_ceil(requested_for)"); err != nil {
 		t.Fatal(err)
 	}
 	if tried != 1 || late > 0 {

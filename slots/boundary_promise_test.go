@@ -301,7 +301,7 @@ func (c *trial) nothingIsLeft() {
 	c.list(&left, `
 		select concat_ws(' ', 'claim', token, runner, jobs::text, allocated_until - clock_timestamp()) from prescient.slot_claim
 		union all
-		select concat_ws(' ', 'tally', token, part, job) from prescient.slot_tally`)
+		select concat_ws(' ', 'tally', token, part, job) from prescient.slot_progress`)
 	if len(left) > 0 {
 		c.complain("left behind: %s", strings.Join(left, ", "))
 	}

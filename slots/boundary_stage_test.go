@@ -55,13 +55,13 @@ create function watch_record() returns trigger language plpgsql as $$
 begin
 	if not exists (select from prescient.slot_claim where token = new.token)
 		and not exists (select from claim_event where token = new.token and what = 'ended' and tx = pg_current_xact_id())
-		and exists (select from prescient.slot_tally where token = new.token and part = new.part and job = new.job)
+		and exists (select from prescient.slot_progress where token = new.token and part = new.part and job = new.job)
 	then
 		insert into unfenced values (new.token, new.part, new.job);
 	end if;
 	return null;
 end $$;
-create constraint trigger watch_record after insert on prescient.slot_tally deferrable initially deferred
+create constraint trigger watch_record after insert on prescient.slot_progress deferrable initially deferred
 for each row when (new.job > 0) execute function watch_record()`
 
 func newStage(t testing.TB) *stage {
@@ -87,7 +87,7 @@ func newStage(t testing.TB) *stage {
 
 // tables are what a trial writes.
 const tables = "prescient.future_job prescient.future_job_history prescient.slot_job prescient.slot_run prescient.slot_claim " +
-	"prescient.slot_tally prescient.job prescient.schedule prescient.schedule_drop prescient.event_outbox effect claim_event unfenced"
+	"prescient.slot_progress prescient.job prescient.schedule prescient.schedule_state prescient.event_outbox effect claim_event unfenced"
 
 // reset ends what earlier trials have left and empties the database.
 func (s *stage) reset(t testing.TB) {

@@ -295,7 +295,7 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	return rd.postpone(ctx, u, err)
 }
 
-// nameSession gives the session a name by which prescient.end_sessions finds it when the lease is over.
+// nameSession gives the session a name by which prescient.terminate_sessions finds it when the lease is over.
 func nameSession(c *claim) string {
 	return "set local application_name = " + pq.QuoteLiteral(sessionOf(c))
 }

@@ -188,7 +188,7 @@ func TestAllRunnersTogetherDoNoMoreAtOnceThanALimitAllows(t *testing.T) {
 						t.Errorf("%s: %d at once", key, most)
 					}
 				}
-				if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
+				if left := w.count(`select count(*) from prescient.job_permit`); left != 0 {
 					t.Errorf("%d places were not given back", left)
 				}
 			})
@@ -253,14 +253,14 @@ func TestAPaceDoesNotWaitForAClockThatWasSetBack(t *testing.T) {
 	w := setup(t)
 	ahead := func() (minutes float64) {
 		t.Helper()
-		if err := w.db.GetContext(t.Context(), &minutes, `select extract(epoch from prescient.take_pace(7, '', 1, interval '1 second')) / 60`); err != nil {
+		if err := w.db.GetContext(t.Context(), &minutes, `select extract(epoch from prescient.reserve_rate(7, '', 1, interval '1 second')) / 60`); err != nil {
 			t.Fatal(err)
 		}
 		return minutes
 	}
 	ahead()
 	for free, want := range map[string]float64{"3 hours": 10, "5 minutes": 5} {
-		if _, err := w.db.ExecContext(t.Context(), `update prescient.job_pace set free_at = statement_timestamp() + $1::interval`, free); err != nil {
+		if _, err := w.db.ExecContext(t.Context(), `update prescient.job_rate set free_at = statement_timestamp() + $1::interval`, free); err != nil {
 			t.Fatal(err)
 		}
 		if got := ahead(); math.Abs(got-want) > 0.2 {
@@ -293,7 +293,7 @@ func TestChecksThatAreNotThereTakeNothingOfALimit(t *testing.T) {
 	if result := w.run(slot(1)); result.Finished != 4 {
 		t.Errorf("%+v", result)
 	}
-	if w.count(`select count(*) from prescient.job_pace where free_at < clock_timestamp() + interval '1 second'`) != 1 {
+	if w.count(`select count(*) from prescient.job_rate where free_at < clock_timestamp() + interval '1 second'`) != 1 {
 		t.Error("the next check may begin in more than a second, of two in one")
 	}
 }
@@ -382,8 +382,8 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	w.enqueueTenants("limited", 20, "a")
 	// Places are taken already; those of the living are renewed by nobody. One is of a key that is not asked for any more.
 	for token, of := range []struct{ key, lease string }{{"", "0"}, {"", "2 seconds"}, {"gone", "0"}} {
-		_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_place (job, key, token, places, allocated_until)
-			values (prescient.number_of('limited'), $1, $2, 2, clock_timestamp() + $3::interval)`, of.key, token, of.lease)
+		_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
+			values (prescient.find_job('limited'), $1, $2, 2, clock_timestamp() + $3::interval)`, of.key, token, of.lease)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	if result := w.run(slot(1)); result.Finished != 20 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}
-	if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
+	if left := w.count(`select count(*) from prescient.job_permit`); left != 0 {
 		t.Errorf("%d places are left of dead runs", left)
 	}
 	if g.began["all"][0].Sub(began) < time.Second || g.most["all"] > 2 {
@@ -425,8 +425,8 @@ func TestALockedRowKeepsNoPlaceFromOthers(t *testing.T) {
 // takePlace takes the only place of a job, as another run does.
 func (w *world) takePlace(job, lease string) {
 	w.t.Helper()
-	_, err := w.db.ExecContext(w.t.Context(), `insert into prescient.job_place (job, key, token, places, allocated_until)
-		values (prescient.number_of($1), '', 1, 1, clock_timestamp() + $2::interval)`, job, lease)
+	_, err := w.db.ExecContext(w.t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
+		values (prescient.find_job($1), '', 1, 1, clock_timestamp() + $2::interval)`, job, lease)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -498,7 +498,7 @@ func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 	w.enqueueTenants("limited", 30, "a")
 	w.clock.Set(slot(1))
 	first := w.background(slot(1))
-	w.eventually("a place is taken", func() bool { return w.count(`select count(*) from prescient.job_place`) == 1 })
+	w.eventually("a place is taken", func() bool { return w.count(`select count(*) from prescient.job_permit`) == 1 })
 	second := w.background(slot(1))
 	w.eventually("both are at the slot", func() bool {
 		return w.count(`select count(*) from prescient.slot_claim where jobs = '{}'`) == 2
@@ -522,7 +522,7 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 	running := w.background(slot(1))
 	w.eventually("the check waits for the connection", func() bool { return own.Stats().WaitCount == 1 })
 	// Others have taken the instants of the next seconds.
-	if _, err := w.db.ExecContext(t.Context(), `update prescient.job_pace set free_at = statement_timestamp() + interval '6 seconds'`); err != nil {
+	if _, err := w.db.ExecContext(t.Context(), `update prescient.job_rate set free_at = statement_timestamp() + interval '6 seconds'`); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond) // longer than a check may begin late
@@ -579,7 +579,7 @@ func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
 	if g.most["at most"] > 1 || g.most["concurrency"] > 2 || g.most["in a transaction"] > 3 {
 		t.Errorf("at once: %v", g.most)
 	}
-	if left := w.count(`select count(*) from prescient.job_place`); left != 0 {
+	if left := w.count(`select count(*) from prescient.job_permit`); left != 0 {
 		t.Errorf("%d places were not given back", left)
 	}
 }
@@ -589,7 +589,7 @@ func TestAPlaceThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
-	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Cut, Of: func(text string) bool { return strings.Contains(text, "delete from prescient.job_place") }})
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Cut, Of: func(text string) bool { return strings.Contains(text, "delete from prescient.job_permit") }})
 	release := make(chan struct{})
 	var others atomic.Int64
 	w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
@@ -604,10 +604,10 @@ func TestAPlaceThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
 	w.clock.Set(slot(1))
 	running := w.background(slot(1), func(cfg *slots.Config) { cfg.DB, cfg.Page, cfg.Lease = faults.DB, 1, 3*time.Second })
 	w.eventually("the run has given up a place", func() bool {
-		return others.Load() == 1 && slices.ContainsFunc(faults.Trips(), func(text string) bool { return strings.Contains(text, "delete from prescient.job_place") })
+		return others.Load() == 1 && slices.ContainsFunc(faults.Trips(), func(text string) bool { return strings.Contains(text, "delete from prescient.job_permit") })
 	})
-	w.eventually("the place is free", func() bool { return w.count(`select count(*) from prescient.job_place where key = 'b'`) == 0 })
-	if n := w.count(`select count(*) from prescient.job_place where key = 'a'`); n != 1 {
+	w.eventually("the place is free", func() bool { return w.count(`select count(*) from prescient.job_permit where key = 'b'`) == 0 })
+	if n := w.count(`select count(*) from prescient.job_permit where key = 'a'`); n != 1 {
 		t.Errorf("the run has %d places of the check that goes on", n)
 	}
 	close(release)
@@ -692,8 +692,8 @@ func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
 		return nil, nil
 	}, jobs.AtMost(1), jobs.LimitBy(tenant))
 	w.enqueueTenants("limited", 2, "a")
-	_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_place (job, key, token, places, allocated_until)
-		values (prescient.number_of('limited'), 'a', 1, 1, 'infinity')`)
+	_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
+		values (prescient.find_job('limited'), 'a', 1, 1, 'infinity')`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -705,7 +705,7 @@ func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
 	if !found || err != nil {
 		t.Fatal(found, err)
 	}
-	if _, err := w.db.ExecContext(t.Context(), `delete from prescient.job_place where token = 1`); err != nil {
+	if _, err := w.db.ExecContext(t.Context(), `delete from prescient.job_permit where token = 1`); err != nil {
 		t.Fatal(err)
 	}
 	if result := <-running; result.Finished != 1 || result.State != slots.StateDone {
@@ -776,7 +776,7 @@ func TestARunThatGetsNoPlacesChecksOtherJobsAndNamesTheSessionInItsWay(t *testin
 			w.enqueue("job", slot(1), 300)
 			holder := w.db.MustBegin()
 			defer func() { _ = holder.Rollback() }()
-			holder.MustExec(`select pg_advisory_xact_lock(hashtextextended('prescient.places ' || prescient.number_of('limited'), 0))`)
+			holder.MustExec(`select pg_advisory_xact_lock(hashtextextended('prescient.places ' || prescient.find_job('limited'), 0))`)
 			var pid string
 			if err := holder.Get(&pid, "select pg_backend_pid()"); err != nil {
 				t.Fatal(err)

@@ -76,7 +76,7 @@ func TestTheClaimOfADeadRunnerIsTakenOverInPart(t *testing.T) {
 			if took := last.Sub(died); took > lease+lease/3+5*time.Second {
 				t.Errorf("the claim was taken over after %s", took)
 			}
-			if n := w.count(`select sum(take_overs) from (select take_overs from prescient.slot_tally union all select take_overs from prescient.slot_run) as t`); n < 1 && test.paused == "" {
+			if n := w.count(`select sum(take_overs) from (select take_overs from prescient.slot_progress union all select take_overs from prescient.slot_run) as t`); n < 1 && test.paused == "" {
 				t.Error("the ledger has no take-over")
 			}
 			if _, err := admin.New(w.client).Resume(t.Context(), w.db, "c"); err != nil {

@@ -37,7 +37,7 @@ func TestARecordThatWaitsOverABoundaryMovesNothingIntoASlotThatHasBegun(t *testi
 					insert into public.moved values (clock_timestamp());
 					return null;
 				end $$;
-				create trigger wait after insert on prescient.slot_tally for each row when (new.` + waits.when + `) execute function wait()`)
+				create trigger wait after insert on prescient.slot_progress for each row when (new.` + waits.when + `) execute function wait()`)
 			w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 				return new(job.NextCheckAt.Add(time.Second)), nil
 			})

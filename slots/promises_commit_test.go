@@ -146,7 +146,7 @@ func (w *world) breaksInCommit(seconds float64, cut func()) {
 			end if;
 			return null;
 		end $$;
-		create constraint trigger take_long after insert on prescient.slot_tally deferrable initially deferred for each row execute function take_long()`,
+		create constraint trigger take_long after insert on prescient.slot_progress deferrable initially deferred for each row execute function take_long()`,
 		seconds))
 	go func() {
 		const query = `select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep')`

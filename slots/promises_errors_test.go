@@ -255,7 +255,7 @@ func TestARecordThatIsRepeatedForASerializationFailureIsCountedOnce(t *testing.T
 			return null;
 		end
 		$$;
-		create constraint trigger fail_once after insert on prescient.slot_tally deferrable initially deferred
+		create constraint trigger fail_once after insert on prescient.slot_progress deferrable initially deferred
 		for each row execute function fail_once()`)
 	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))

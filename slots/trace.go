@@ -12,7 +12,7 @@ import (
 // maxTraced is how much of an error goes into a trace: whole it is in the row, until the next.
 const maxTraced = 200
 
-// trace returns the entry of a row's trace for an outcome, see prescient.trace_entry; empty where there is to be none:
+// trace returns the entry of a row's trace for an outcome, see prescient.journal_entry; empty where there is to be none:
 // what ends a row is in the columns of history.
 func (r *run) trace(o *row.Outcome) string {
 	if o.Verdict.Outcome != "" {

@@ -299,7 +299,7 @@ func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
 	}
 	var got []pq.Int64Array
 	err := pgsql.ReadTx(t.Context(), w.db, func(tx *sqlx.Tx) error {
-		return tx.Select(&got, `select prescient.trace_check(line) from unnest($1::text[]) with ordinality as l (line, nth) order by nth`, pq.Array(lines))
+		return tx.Select(&got, `select prescient.journal_check(line) from unnest($1::text[]) with ordinality as l (line, nth) order by nth`, pq.Array(lines))
 	})
 	if err != nil {
 		t.Fatal(err)

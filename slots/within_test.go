@@ -43,7 +43,7 @@ func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing
 		}
 		var told int
 		err := w.db.Get(&told, `select count(*) from prescient.future_job_history
-			where asked_within = $1 and coalesce(asked_for, first_check_at) = $2`, night.Seconds(), midnight)
+			where requested_within = $1 and coalesce(requested_for, first_check_at) = $2`, night.Seconds(), midnight)
 		if err != nil || told != rows {
 			t.Errorf("history tells of the window of %d, %v", told, err)
 		}

@@ -38,7 +38,7 @@ func TestTheTransactionOfACheckOfOneRowHasItsSettings(t *testing.T) {
 		slot, 7, 1, job, "remind", id, "done", "", nil, nil, nil, 0, 0, true, "me", nil, nil, state[len("locked "):], "recording", "150", "56000", true,
 	})
 	want("recording", "150ms", "56s")
-	if !recorded || get[int64](t, tx, "select late from prescient.slot_tally where job = $1", job) != 1 {
+	if !recorded || get[int64](t, tx, "select late from prescient.slot_progress where job = $1", job) != 1 {
 		t.Error("it is not recorded as late")
 	}
 	if n := get[int64](t, tx, "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"); n != 0 {

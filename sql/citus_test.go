@@ -41,12 +41,12 @@ func TestTheScanFindsCallsThatCitusRefuses(t *testing.T) {
 		"update prescient.job set paused_at = clock_timestamp()":                                              "clock_timestamp",
 		"delete from prescient.job j where j.job = nextval('n')":                                              "nextval",
 		"with gone as (delete from prescient.job where random() < 0.5 returning *) select count(*) from gone": "random",
-		"update prescient.job j set name = prescient.trace_entry('x', j.paused_at)":                           "trace_entry",
-		"update prescient.job set name = prescient.trace_entry('x', paused_at)":                               "trace_entry",
-		"update prescient.job set sla = '1 s' where job = prescient.job_number('x')":                          "job_number",
+		"update prescient.job j set name = prescient.journal_entry('x', j.paused_at)":                         "journal_entry",
+		"update prescient.job set name = prescient.journal_entry('x', paused_at)":                             "journal_entry",
+		"update prescient.job set sla = '1 s' where job = prescient.ensure_job('x')":                          "ensure_job",
 		"insert into prescient.job (job) values (1) on conflict (job) do update set paused_at = now()":        "now",
 		"update prescient.job set name = 'a' returning clock_timestamp()":                                     "clock_timestamp",
-		"update prescient.store_in i set told = prescient.trace_in('x', (i.data ->> 'a')::timestamptz)":       "::timestamptz",
+		"update prescient.transfer_in i set told = prescient.journal_in('x', (i.data ->> 'a')::timestamptz)":  "::timestamptz",
 		"delete from prescient.job j where j.name::interval = '1 s'":                                          "::interval",
 		"update prescient.job set sla = '1 s'::interval where paused_at > $1::timestamptz":                    "",
 		"update prescient.job set paused_at = statement_timestamp()":                                          "",
@@ -65,7 +65,7 @@ func TestTheScanFindsCallsThatCitusRefuses(t *testing.T) {
 // number.
 func TestNoQueryOfATableAsksTheSessionOrTakesANumber(t *testing.T) {
 	t.Parallel()
-	session := regexp.MustCompile(`slot_target\(|pg_current_xact_id\(|current_setting\('(?:application_name|role|prescient)|session_user`)
+	session := regexp.MustCompile(`due_slot\(|pg_current_xact_id\(|current_setting\('(?:application_name|role|prescient)|session_user`)
 	table := regexp.MustCompile(`\b(?:from|join)\s+prescient\.\w+\b[^(]`)
 	comment := regexp.MustCompile(`(?m)--.*$`)
 	found := 0

@@ -12,7 +12,7 @@
 //   - future_job_history: the checks that ended, each with its outcome, one partition a month.
 //   - slot_run: the ledger, one row for every slot that was opened. A gap is a missed slot.
 //     slot_job has one row for each job with rows in the slot, and the cursor of its claims.
-//   - slot_claim: which runner works on which rows of an open slot, and until when. slot_tally counts
+//   - slot_claim: which runner works on which rows of an open slot, and until when. slot_progress counts
 //     what was recorded under claims, until the slot is closed. slot_lateness counts how late checks
 //     began.
 //
@@ -21,11 +21,11 @@
 // CHECK from the catalog for every statement that writes to the table, and a domain once.
 //
 // Recurring schedules have four tables. schedule holds them; each active one also has a row in
-// future_job. schedule_drop counts the events that a schedule dropped. event_outbox holds the
-// published events. event_consumer says how far each consumer has read, and event_removed how far
+// future_job. schedule_state counts the events that a schedule dropped. event_outbox holds the
+// published events. event_consumer says how far each consumer has read, and event_watermark how far
 // the outbox was pruned.
 //
-// store_out and store_in briefly hold rows that move to or from another store.
+// transfer_out and transfer_in briefly hold rows that move to or from another store.
 //
 // setting holds the width of the grid. Clients that speak SQL call enqueue, enqueue_many, cancel,
 // cancel_entity, reschedule, push_back and why; package jobs calls the same functions. Runs call

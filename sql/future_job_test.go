@@ -41,7 +41,7 @@ func TestHistoryHasOneIndexByTimeOneByEntityAndASmallOneOfWhatFailed(t *testing.
 }
 
 const plainInsert = `insert into prescient.future_job (job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at)
-	values (prescient.job_number($1), $2, $3, $4, $5, $6, $7)`
+	values (prescient.ensure_job($1), $2, $3, $4, $5, $6, $7)`
 
 func TestTheTableRefusesABadRowFromAnyWriter(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestTheLongestNamesAndTheEndsOfTheRangeAreStored(t *testing.T) {
 	for _, slot := range []string{"1970-01-01 00:00:00Z", "9999-12-31 00:00:00Z"} {
 		exec(t, db, plainInsert, random(200), random(200), random(500), random(500), random(500), slot, slot)
 	}
-	if n := get[int](t, db, "select prescient.end_by_key('cancelled', entity_name, entity_key, null, null) from prescient.future_job limit 1"); n != 1 {
+	if n := get[int](t, db, "select prescient.end_checks('cancelled', entity_name, entity_key, null, null) from prescient.future_job limit 1"); n != 1 {
 		t.Errorf("%d ended", n)
 	}
 }
@@ -117,7 +117,7 @@ func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 	for first, query := range map[string]string{
 		"enqueue":      "select prescient.enqueue('remind', 'order', '1', '2030-03-01')",
 		"enqueue_many": "select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",
-		"job_number":   "select prescient.job_number('remind')",
+		"ensure_job":   "select prescient.ensure_job('remind')",
 		"job_numbers":  strings.ReplaceAll(pgsql.JobNumbers.In(""), "$1", "'{remind,remind}'"),
 		"job_register": strings.NewReplacer("$1", "'{remind}'", "$2", "'{null}'").Replace(pgsql.JobRegister.In("")),
 		"job_tell":     strings.NewReplacer("$1", "'remind'", "$2", "'2030-03-01'").Replace(pgsql.JobTell.In("")),
@@ -126,11 +126,11 @@ func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.New(t)
-			before := get[int64](t, db, "select prescient.number_of('remind')")
+			before := get[int64](t, db, "select prescient.find_job('remind')")
 			exec(t, db, query)
 			exec(t, db, "select prescient.enqueue_many('{other,remind}', '{order,order}', '{3,3}', '{2030-03-01,2030-03-01}', '{null,null}', '{null,null}', '{null,null}')")
 			number := get[int64](t, db, "select job from prescient.job where name = 'remind'")
-			if after := get[int64](t, db, "select prescient.number_of('remind')"); before != number || after != number {
+			if after := get[int64](t, db, "select prescient.find_job('remind')"); before != number || after != number {
 				t.Errorf("the number is %d, and was %d, then %d", number, before, after)
 			}
 			if n := get[int](t, db, "select count(*) from prescient.job"); n != 2 {
@@ -178,7 +178,7 @@ func TestAnEnqueueDoesNotWaitForATransactionThatBringsTheSameNewName(t *testing.
 func TestANameWhoseNumberIsTakenIsRefused(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "insert into prescient.job (job, name) values (prescient.number_of('remind'), 'as it happens')")
+	exec(t, db, "insert into prescient.job (job, name) values (prescient.find_job('remind'), 'as it happens')")
 	for _, query := range []string{
 		"select prescient.enqueue('remind', 'order', '1', '2030-03-01')",
 		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",

@@ -71,7 +71,7 @@ func TestRowsOfASlotThatCameInBurstsAreEstimated(t *testing.T) {
 	pgtest.NotOnCitus(t, "its own SQL fills the table with numbers of its own, which one query of Citus cannot")
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
+	exec(t, db, "select prescient.ensure_job(name) from unnest('{remind,alert}'::text[]) as name")
 	for name, test := range map[string]struct {
 		slot, which string // the ids up to 60,000
 		most        float64
@@ -85,9 +85,9 @@ func TestRowsOfASlotThatCameInBurstsAreEstimated(t *testing.T) {
 		var want, got float64
 		exec(t, db, fmt.Sprintf(`insert into prescient.future_job (id, job, entity_name, entity_key, first_check_at, next_check_at)
 			overriding system value
-			select n, prescient.number_of('remind'), 'order', '%s' || n, '%[2]s', '%[2]s' from generate_series(1, 60000) as n where %[3]s`, name, test.slot, test.which))
+			select n, prescient.find_job('remind'), 'order', '%s' || n, '%[2]s', '%[2]s' from generate_series(1, 60000) as n where %[3]s`, name, test.slot, test.which))
 		want = get[float64](t, db, "select count(*) from prescient.future_job where next_check_at = $1", test.slot)
-		got = get[float64](t, db, "select prescient.rows_in_slot($1, prescient.number_of('remind'))", test.slot)
+		got = get[float64](t, db, "select prescient.estimate_rows($1, prescient.find_job('remind'))", test.slot)
 		if math.Abs(got-want) > test.most*want {
 			t.Errorf("%s: %.0f rows are estimated, and there are %.0f", name, got, want)
 		}
@@ -97,10 +97,10 @@ func TestRowsOfASlotThatCameInBurstsAreEstimated(t *testing.T) {
 func TestTheLedgerCountsRunnersAndWorkers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.job_number('remind')")
+	exec(t, db, "select prescient.ensure_job('remind')")
 	exec(t, db, "update prescient.setting set since = '"+noon+"'")
 	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-		values (prescient.number_of('remind'), 'order', '1', '`+noon+`', '`+noon+`')`)
+		values (prescient.find_job('remind'), 'order', '1', '`+noon+`', '`+noon+`')`)
 	for _, runner := range []struct{ token, workers int }{{1, 64}, {2, 32}, {2, 32}, {1, 64}} { // a call is repeated if its reply is lost
 		exec(t, db, "select prescient.open_slot('"+noon+"', 'run', $1, 'me', '1 minute', '"+noon+"', $2)", runner.token, runner.workers)
 	}

@@ -79,7 +79,7 @@ func TestTextsOfAMessageArriveUnchangedInAnyEncodingOfTheSession(t *testing.T) {
 func TestNoTextOfARowReachesTheCommentsOfAStatement(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	job := get[int64](t, db, "select prescient.job_number('remind')")
+	job := get[int64](t, db, "select prescient.ensure_job('remind')")
 	texts := pq.StringArray(nasty)
 	n := len(nasty)
 	ids, times, next := make(pq.Int64Array, n), repeat(n, afterAll), repeat(n, "next")

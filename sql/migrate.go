@@ -18,7 +18,7 @@ import (
 
 // SchemaVersion is the version of the tables that this code works with: its last migration, and
 // what the setting table states. This code also works with a schema of a higher version whose
-// usable_from is not higher than SchemaVersion.
+// min_code_version is not higher than SchemaVersion.
 //
 // A release that changes functions raises the version, if only by a migration that changes no
 // table. Otherwise `migrate up` of an older binary would bring the older functions back.

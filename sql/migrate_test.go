@@ -266,7 +266,7 @@ func TestMigrateLeavesASchemaOfNewerCodeUnchanged(t *testing.T) {
 	if err := pgsql.Migrate(t.Context(), db, ""); err != nil {
 		t.Error("one that may be used: ", err)
 	}
-	exec(t, db, "update prescient.setting set usable_from = $1", pgsql.SchemaVersion+1)
+	exec(t, db, "update prescient.setting set min_code_version = $1", pgsql.SchemaVersion+1)
 	want := dump(t, db, "prescient")
 	for name, err := range map[string]error{
 		"up":   pgsql.Migrate(t.Context(), db, ""),

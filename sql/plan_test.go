@@ -38,7 +38,7 @@ func TestStatementsOfTheEngineReadTheSlotIndexAlone(t *testing.T) {
 			t.Parallel()
 			db := pgtest.New(t)
 			db.SetMaxOpenConns(1) // the plans that functions keep belong to a connection
-			exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
+			exec(t, db, "select prescient.ensure_job(name) from unnest('{remind,alert}'::text[]) as name")
 			exec(t, db, test.known)
 			exec(t, db, "analyze")
 			exec(t, db, test.later)
@@ -96,7 +96,7 @@ func TestNoStatementOfTheEngineIsCompiled(t *testing.T) {
 	})), "postgres")
 	t.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
-	exec(t, db, "select prescient.job_number(name) from unnest('{remind,alert}'::text[]) as name")
+	exec(t, db, "select prescient.ensure_job(name) from unnest('{remind,alert}'::text[]) as name")
 	exec(t, db, fill(2000, inSlots)) // the statistics do not know these rows, as after a migration
 	if !get[bool](t, db, "select pg_jit_available()") {
 		t.Skip("this server compiles nothing")
@@ -125,7 +125,7 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	db.SetMaxOpenConns(1)
-	exec(t, db, "select prescient.job_number('remind')")
+	exec(t, db, "select prescient.ensure_job('remind')")
 	exec(t, db, fill(20_000, "timestamptz '"+noon+"'"))
 	exec(t, db, "analyze")
 	for _, query := range []string{
@@ -175,7 +175,7 @@ type due struct {
 
 func dueIn(t *testing.T, db *sqlx.DB, slot string) due {
 	t.Helper()
-	d := due{slot: slot, job: get[int64](t, db, "select prescient.job_number('remind')")}
+	d := due{slot: slot, job: get[int64](t, db, "select prescient.ensure_job('remind')")}
 	d.ids = get[pq.Int64Array](t, db, `select coalesce(array_agg(id), '{1}')
 		from (select id from prescient.future_job where next_check_at = $1 and job = $2 order by id limit 500) as x`, slot, d.job)
 	d.versions = get[pq.StringArray](t, db, `select array_agg(coalesce(f.xmin::text, '') order by u.nth)

@@ -107,14 +107,14 @@ begin
                 'lock_group', 'store'
             ]),
             ('prescient_reader', array[
-                'settings', 'slot_floor', 'slot_ceil', 'number_of', 'jobs_in_slot', 'rows_in_slot', 'why', 'trace_check', 'trace_value',
-                'trace_abroad', 'ended_before', 'read_events', 'newest_events', 'store', 'slot_index_only'
+                'settings', 'slot_floor', 'slot_ceil', 'find_job', 'jobs_in_slot', 'estimate_rows', 'why', 'journal_check', 'journal_value',
+                'journal_abroad', 'oldest_active_xid', 'read_events', 'newest_events', 'store', 'force_slot_index'
             ]),
             ('prescient_runner', array[
-                'wait_for_locks', 'job_number', 'slot_target', 'lock_slot', 'look_into_slot', 'slot_is_claimable', 'end_sessions', 'open_slot',
+                'wait_for_locks', 'ensure_job', 'due_slot', 'lock_slot', 'scan_slot', 'slot_is_claimable', 'terminate_sessions', 'open_slot',
                 'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
-                'finish_rows_apart', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'trace_entry',
-                'trace_in', 'take_places', 'take_pace', 'require_recorded', 'raise_suppressed', 'unreadable_rows'
+                'finish_rows_apart', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'journal_entry',
+                'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded', 'raise_suppressed', 'unreadable_rows'
             ]),
             ('prescient_operator', array[
                 'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows',
@@ -132,17 +132,17 @@ grant usage on schema prescient to prescient_app, prescient_reader;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
 grant insert, update, delete
-on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_tally, prescient.slot_lateness,
-    prescient.job_place, prescient.job_pace, prescient.schedule, prescient.schedule_drop
+on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
+    prescient.job_permit, prescient.job_rate, prescient.schedule, prescient.schedule_state
 to prescient_runner;
 grant insert, update on prescient.slot_run to prescient_runner;
 grant update (registered_at, sla, told_on) on prescient.job to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
 grant update (since, store, draining_since, draining_by, mover) on prescient.setting to prescient_operator;
-grant insert, update, delete on prescient.store_out, prescient.store_in to prescient_operator;
+grant insert, update, delete on prescient.transfer_out, prescient.transfer_in to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
-grant insert, update on prescient.event_removed to prescient_operator;
+grant insert, update on prescient.event_watermark to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;

@@ -34,7 +34,7 @@ var mayRun = map[pgsql.Role]string{
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `cancel_many check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
 		group_read history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart
-		rows_lock rows_move rows_move_alike schedule_backfill schedule_delete schedule_drop schedule_insert schedule_lock schedule_update schedule_wait
+		rows_lock rows_move rows_move_alike schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle`,
 	pgsql.Operator: `action_end action_insert event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune ledger_rewind
 		set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
@@ -45,12 +45,12 @@ var mayRun = map[pgsql.Role]string{
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pgsql.Reader: `ended_before jobs_in_slot newest_events number_of read_events rows_in_slot slot_index_only trace_abroad trace_check trace_value why`,
-	pgsql.Runner: `begin_check claim_rows close_slot end_sessions fence finish_rows_apart job_number lateness_bucket lock_slot look_into_slot make_history_month
-		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable slot_target take_over take_pace take_places
-		trace_entry trace_in traced unreadable_rows wait_for_locks`,
+	pgsql.Reader: `oldest_active_xid jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
+	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart ensure_job lateness_bucket lock_slot scan_slot make_history_month
+		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
+		journal_entry journal_in traced unreadable_rows wait_for_locks`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retry_failed set_width settle_rows`,
-	pgsql.Owner:    `end_by_key make_request push_back_row require_schedules place place_count place_hash place_key within_seconds`,
+	pgsql.Owner:    `end_checks make_request push_back_row require_schedules pick_slot window_slots window_hash window_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{
@@ -219,7 +219,7 @@ const shadows = `
 	grant insert, select on shadow_caller.caught to public;
 	set local role shadows_operator;
 	set local search_path = pg_temp, shadow_caller, pg_catalog;
-	create temp table setting (width interval, since timestamptz, schema_version int, usable_from int);
+	create temp table setting (width interval, since timestamptz, schema_version int, min_code_version int);
 	create temp table future_job (id bigint, job bigint);
 	create temp table job (job bigint, name text);
 	create temp table slot_run (slot timestamptz);

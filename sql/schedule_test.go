@@ -45,8 +45,8 @@ func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, `insert into prescient.schedule (id, crontab, anchor) select 's' || n, '@daily', '2030-03-01' from generate_series(1, 20000) as n`)
 	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-		select prescient.job_number('schedule'), 'schedule', id, '`+noon+`', '`+noon+`' from prescient.schedule`)
-	exec(t, db, `insert into prescient.schedule_drop (id, dropped) select id, 1 from prescient.schedule`)
+		select prescient.ensure_job('schedule'), 'schedule', id, '`+noon+`', '`+noon+`' from prescient.schedule`)
+	exec(t, db, `insert into prescient.schedule_state (id, dropped) select id, 1 from prescient.schedule`)
 	exec(t, db, `insert into prescient.event_outbox (mark, id, source, type) select n::text::xid8, n, 's', 't' from generate_series(1, 20000) as n`)
 	exec(t, db, "analyze")
 	ids := pq.StringArray{"s1", "s77", "s4711"}
@@ -58,7 +58,7 @@ func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
 		"schedule_due":    {pgsql.ScheduleDue, []any{ids}, "schedule"},
 		"schedule_lock":   {pgsql.ScheduleLock, []any{ids}, "schedule"},
 		"schedule_wait":   {pgsql.ScheduleWait, []any{ids}, "future_job"},
-		"schedule_past":   {pgsql.SchedulePast, []any{ids}, "schedule_drop"},
+		"schedule_past":   {pgsql.SchedulePast, []any{ids}, "schedule_state"},
 		"schedule_delete": {pgsql.ScheduleDelete, []any{ids}, "schedule"},
 		"one schedule":    {pgsql.ScheduleList, []any{"", "", nil, 1, pq.StringArray{"s77"}, nil}, "future_job"},
 		"schedule_ids":    {pgsql.ScheduleIDs, []any{"s77", 100}, "schedule"},

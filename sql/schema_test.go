@@ -133,7 +133,7 @@ func TestReadSettingKnowsASchemaOfAnotherVersion(t *testing.T) {
 		{own + 2, own - 1, nil}, // somebody newer has only added to it
 		{own + 1, own + 1, pgsql.ErrNewer},
 	} {
-		exec(t, migrated, "update prescient.setting set schema_version = $1, usable_from = $2", test.version, test.usableFrom)
+		exec(t, migrated, "update prescient.setting set schema_version = $1, min_code_version = $2", test.version, test.usableFrom)
 		if _, err := pgsql.ReadSetting(t.Context(), migrated, ""); !errors.Is(err, test.want) {
 			t.Errorf("version %d, usable from %d: %v, want %v", test.version, test.usableFrom, err, test.want)
 		}

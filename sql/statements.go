@@ -148,7 +148,7 @@ var (
 	ScheduleBlocks        = file("schedule_blocks")
 	ScheduleCancel        = file("schedule_cancel")
 	ScheduleDelete        = file("schedule_delete")
-	ScheduleDrop          = file("schedule_drop")
+	ScheduleDrop          = file("schedule_state")
 	ScheduleDue           = file("schedule_due")
 	ScheduleIDs           = file("schedule_ids")
 	ScheduleInsert        = file("schedule_insert")
@@ -193,7 +193,7 @@ var (
 // page, or the whole table if most of it is due at once. That costs ten times as much and more, and
 // it steps over dead entries without marking them. Do not use it in a transaction that also runs an
 // application's statements.
-var SlotIndexOnly = NewStatement("call prescient.slot_index_only()")
+var SlotIndexOnly = NewStatement("call prescient.force_slot_index()")
 
 // WaitForLocks sets how long the statements after it wait for a lock. It rounds to whole
 // milliseconds.

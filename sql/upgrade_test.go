@@ -14,7 +14,7 @@ import (
 // with such rows exist.
 const rowsOfVersion1 = `
 	insert into prescient.job (job, name) values (7, 'remind');
-	insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, check_count, error_count, last_error, payload, asked_within)
+	insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, check_count, error_count, last_error, payload, requested_within)
 	values (7, 'order', '1', '2030-03-01', '2030-03-02', 1, 2, 'no', '{"a": 1}', 3600);
 	insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot, check_count, error_count,
 		spent, enqueued_at, enqueued_by, outcome)
@@ -23,18 +23,18 @@ const rowsOfVersion1 = `
 	insert into prescient.slot_job (slot, job, planned) values ('2030-03-01', 7, 1);
 	insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
 	values (5, '2030-03-01', 'run', '{7}', 1, 9, 'night', '2030-03-01 00:01');
-	insert into prescient.slot_tally (slot, token, part, job) values ('2030-03-01', 5, 0, 7);
+	insert into prescient.slot_progress (slot, token, part, job) values ('2030-03-01', 5, 0, 7);
 	insert into prescient.slot_lateness (slot, job, bucket, checks) values ('2030-03-01', 7, 3, 2);
-	insert into prescient.job_place (job, key, token, places, allocated_until) values (7, '', 5, 2, '2030-03-01');
-	insert into prescient.job_pace (job, key, free_at) values (7, '', '2030-03-01');
+	insert into prescient.job_permit (job, key, token, places, allocated_until) values (7, '', 5, 2, '2030-03-01');
+	insert into prescient.job_rate (job, key, free_at) values (7, '', '2030-03-01');
 	insert into prescient.schedule (id, crontab, anchor) values ('hourly', '0 * * * *', '2030-03-01');
-	insert into prescient.schedule_drop (id, dropped) values ('hourly', 3);
+	insert into prescient.schedule_state (id, dropped) values ('hourly', 3);
 	insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a');
 	insert into prescient.event_consumer values ('desk', '1', 1);
-	insert into prescient.event_removed (mark, position, written_at) values ('1', 1, '2030-03-01');
+	insert into prescient.event_watermark (mark, position, written_at) values ('1', 1, '2030-03-01');
 	insert into prescient.action (actor, what, target, plan, row_count, slots, schedules, events) values ('ann', 'cancel', 'order 1', 'all', 1, 1, 0, 0);
-	insert into prescient.store_out (batch, target, source_name, target_name, given) values (1, 'b-id', 'a', 'b', '{1}');
-	insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key) values ('b-id', 2, 1, 'remind', 'order', '4')`
+	insert into prescient.transfer_out (batch, target, source_name, target_name, given) values (1, 'b-id', 'a', 'b', '{1}');
+	insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key) values ('b-id', 2, 1, 'remind', 'order', '4')`
 
 // content returns every row as JSON, except those that a migration itself writes.
 const content = `

@@ -122,8 +122,8 @@ func TestAWidthOfOneDayHas24HoursOnEveryDay(t *testing.T) {
 			}
 			exec(t, db, "select prescient.enqueue('remind', 'order', $1, $1::text::timestamptz)", asked)
 			for _, clock := range []string{asked} {
-				got := get[string](t, db, "select "+utc("prescient.slot_target('2029-01-01', $1)"), clock)
-				if got <= strings.TrimSuffix(clock, "Z") || get[bool](t, db, "select prescient.slot_target('2029-01-01', $1) - $1::timestamptz > interval '24 hours'", clock) {
+				got := get[string](t, db, "select "+utc("prescient.due_slot('2029-01-01', $1)"), clock)
+				if got <= strings.TrimSuffix(clock, "Z") || get[bool](t, db, "select prescient.due_slot('2029-01-01', $1) - $1::timestamptz > interval '24 hours'", clock) {
 					t.Errorf("%s: the slot after %s is %s", zone, clock, got)
 				}
 			}

@@ -93,7 +93,7 @@ func TestASlotThatHasBegunIsNoTarget(t *testing.T) {
 		{"2030-03-01 12:00:00Z", "2030-03-01 12:15:00Z", "2030-03-01 12:30:00"},
 		{"2030-03-01 12:20:00Z", "2030-03-01 12:00:00Z", "2030-03-01 12:30:00"},
 	} {
-		if got := get[string](t, db, "select "+utc("prescient.slot_target($1, $2)"), test[0], test[1]); got != test[2] {
+		if got := get[string](t, db, "select "+utc("prescient.due_slot($1, $2)"), test[0], test[1]); got != test[2] {
 			t.Errorf("asked for %s at %s: %s, want %s", test[0], test[1], got, test[2])
 		}
 	}
@@ -164,7 +164,7 @@ func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 	db := pgtest.New(t)
 	begun := get[string](t, db, "select "+utc("prescient.slot_floor(now(), '15 minutes')")) + "Z"
 	for name, claim := range map[string]string{
-		"claimed":     "select prescient.claim_rows(slot, 'run', 2, 'me', '1 hour', array[prescient.number_of('remind')], 10) from prescient.slot_run",
+		"claimed":     "select prescient.claim_rows(slot, 'run', 2, 'me', '1 hour', array[prescient.find_job('remind')], 10) from prescient.slot_run",
 		"not claimed": "select",
 	} {
 		for _, policy := range []string{"keep", "replace", "push_back"} {
@@ -192,7 +192,7 @@ func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 	}
 }
 
-// A variable of an application may be null by mistake. end_by_key takes a null for everything of the entity.
+// A variable of an application may be null by mistake. end_checks takes a null for everything of the entity.
 func TestCancelByANullCancelsNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -88,8 +88,8 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			`update prescient.setting set schema_version = ` + strconv.Itoa(pgsql.SchemaVersion), nil,
 		},
 		"a schema of newer code": {
-			"migrations", Action, "install a newer orders", `update prescient.setting set usable_from = 1000`,
-			`update prescient.setting set usable_from = 1`, nil,
+			"migrations", Action, "install a newer orders", `update prescient.setting set min_code_version = 1000`,
+			`update prescient.setting set min_code_version = 1`, nil,
 		},
 		"a schema where everybody may create": {
 			"rights", Action, `revoke create on schema "public" from public`, `grant create on schema public to public`, ``, nil,

@@ -17,8 +17,8 @@ type Event struct {
 	What      string         `json:"what"`
 	At        *time.Time     `json:"at"` // null: it waits
 	Slot      time.Time      `json:"slot"`
-	For       *time.Time     `json:"asked_for"` // null: it is not the beginning, or was an instant before the year 1
-	Within    *duration.Text `json:"within"`    // null: there was no choice of slots
+	For       *time.Time     `json:"requested_for"` // null: it is not the beginning, or was an instant before the year 1
+	Within    *duration.Text `json:"within"`        // null: there was no choice of slots
 	By        string         `json:"by"`
 	App       string         `json:"application_name"`
 	Actor     string         `json:"actor"`

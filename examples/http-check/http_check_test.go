@@ -49,7 +49,7 @@ func TestAnInvoiceThatIsNotPaidGetsThreeReminders(t *testing.T) {
 	db.MustExec(`update prescient.setting set since = $1`, due)
 	for _, invoice := range []string{"41", "42", "43"} {
 		db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-			values (prescient.job_number('invoice.overdue'), 'invoice', $1, $2, $2)`, invoice, due)
+			values (prescient.ensure_job('invoice.overdue'), 'invoice', $1, $2, $2)`, invoice, due)
 	}
 	run := func() {
 		t.Helper()

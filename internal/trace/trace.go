@@ -1,6 +1,6 @@
 // Package trace has the short form in which a row records a check that asked for another check. It
 // is 12 characters long, because each check writes a row's whole trace again. The functions
-// prescient.trace_check and prescient.trace_value read it, too.
+// prescient.journal_check and prescient.journal_value read it, too.
 package trace
 
 import (

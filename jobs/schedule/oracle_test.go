@@ -194,7 +194,7 @@ func TestThroughTenSlotsWithAnOutageExactlyTheIDsOfTheOracleArePublished(t *test
 	}
 	sameIDs(t, want, got)
 	t.Logf("%d schedules, %d events", schedules, len(got))
-	if n := w.count(`select sum(dropped) from prescient.schedule_drop`); n != dropped {
+	if n := w.count(`select sum(dropped) from prescient.schedule_state`); n != dropped {
 		t.Errorf("%d dropped, want %d", n, dropped)
 	}
 	if n := w.count(`select count(distinct entity_key) from prescient.future_job where next_check_at > $1`, slot(lastSlot)); n != waiting {

@@ -285,7 +285,7 @@ func (b *batch) count(ctx context.Context) error {
 	return all.write(ctx, b.tx, b.to.Schema)
 }
 
-// pasts are the parameters of schedule_drop.
+// pasts are the parameters of schedule_state.
 type pasts struct {
 	ids           pq.StringArray
 	dropped, runs pq.Int64Array

@@ -170,7 +170,7 @@ func TestSpreadPutsOffTheSlotAndNotTheNominalTime(t *testing.T) {
 		s := w.create(schedule.Spec{ID: fmt.Sprint(i), Crontab: "0 * * * *", Spread: time.Hour})
 		// The same part as a check with a window has, of slots of a second.
 		var late int
-		err := w.db.Get(&late, `select date_part('epoch', prescient.place('epoch', 'epoch', 3600, 'epoch', '1 s', prescient.place_hash($1)) - 'epoch'::timestamptz)`, s.ID)
+		err := w.db.Get(&late, `select date_part('epoch', prescient.pick_slot('epoch', 'epoch', 3600, 'epoch', '1 s', prescient.window_hash($1)) - 'epoch'::timestamptz)`, s.ID)
 		if want := grid.Default.Ceil(noon.Add(time.Hour + time.Duration(late)*time.Second)); err != nil || !s.Slot.Equal(want) {
 			t.Errorf("schedule %s waits for slot %s, want %s, %v", s.ID, s.Slot, want, err)
 		}
@@ -195,7 +195,7 @@ func TestSpreadPutsOffTheSlotAndNotTheNominalTime(t *testing.T) {
 	if n := len(w.published()); n != schedules {
 		t.Errorf("%d events", n)
 	}
-	if n := w.count(`select coalesce(sum(dropped), 0) from prescient.schedule_drop`); n != 0 {
+	if n := w.count(`select coalesce(sum(dropped), 0) from prescient.schedule_state`); n != 0 {
 		t.Errorf("%d dropped", n)
 	}
 }
@@ -480,7 +480,7 @@ func TestARowThatStandsForNoSchedulePublishesNothing(t *testing.T) {
 	w.create(schedule.Spec{ID: "payroll", Crontab: "*/15 * * * *"})
 	for _, twin := range []string{"'schedule', 'payroll', 'twin'", "'schedule', 'payroll', null", "'other', 'payroll', ''"} {
 		w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, item_key, first_check_at, next_check_at, payload)
-			values (prescient.job_number('schedule'), `+twin+`, $1, $1, '{"at": 1}')`, slot(1))
+			values (prescient.ensure_job('schedule'), `+twin+`, $1, $1, '{"at": 1}')`, slot(1))
 	}
 	w.run(slot(1))
 	if n := len(w.published()); n != 1 {

@@ -100,8 +100,8 @@ func newTrial(t *testing.T, stage *stage) *trial {
 	c := &trial{t: t, stage: stage}
 	for s := range stage.set.All() {
 		exec(t, s, `
-			delete from prescient.future_job; delete from prescient.future_job_history; delete from prescient.schedule; delete from prescient.schedule_drop;
-			delete from prescient.store_in; delete from prescient.store_out; delete from prescient.job;
+			delete from prescient.future_job; delete from prescient.future_job_history; delete from prescient.schedule; delete from prescient.schedule_state;
+			delete from prescient.transfer_in; delete from prescient.transfer_out; delete from prescient.job;
 			update prescient.setting set draining_since = null, draining_by = null`)
 	}
 	a, b, other := c.store("a"), c.store("b"), c.store("c")
@@ -259,7 +259,7 @@ func (c *trial) judge() {
 	}
 	schedules := map[string]int{}
 	for s := range c.stage.set.All() {
-		if n := get[int](c.t, s, `select (select count(*) from prescient.store_in) + (select count(*) from prescient.store_out)`); n > 0 {
+		if n := get[int](c.t, s, `select (select count(*) from prescient.transfer_in) + (select count(*) from prescient.transfer_out)`); n > 0 {
 			c.t.Errorf("%d are left in %s between stores", n, s.Name)
 		}
 		for _, id := range strings.Fields(get[string](c.t, s, `

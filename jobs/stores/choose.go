@@ -9,7 +9,7 @@ import (
 )
 
 // score returns the rank of a store for a key: the first 60 bits of the SHA-256 of its name, the
-// character 31 and the key, in UTF-8. The database's function prescient.place_hash returns the same
+// character 31 and the key, in UTF-8. The database's function prescient.window_hash returns the same
 // for that text.
 func score(store, key string) int64 { return grid.Hash(store + "\x1f" + key) }
 

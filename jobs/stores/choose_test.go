@@ -54,7 +54,7 @@ func TestWhichStoreAKeyHasIsTheSameInEveryVersion(t *testing.T) {
 		}
 		var inSQL string
 		err := db.GetContext(t.Context(), &inSQL, `
-			select s from unnest('{a,b,c}'::text[]) as s order by prescient.place_hash(s || chr(31) || $1) desc, s limit 1`, key)
+			select s from unnest('{a,b,c}'::text[]) as s order by prescient.window_hash(s || chr(31) || $1) desc, s limit 1`, key)
 		if err != nil || inSQL != got {
 			t.Errorf("%.20q has %s in SQL, and %s here: %v", key, inSQL, got, err)
 		}

@@ -247,8 +247,8 @@ func (p *play) judge(end time.Time) {
 	for s := range p.set.All() {
 		p.read(s, `select key || '/' || checks from prescient.effect`, seen)
 		p.read(s, `select id from prescient.event_outbox`, events)
-		if left := get[int](p.t, s, `select (select count(*) from prescient.future_job where entity_name = 'order') + (select count(*) from prescient.store_in)
-			+ (select count(*) from prescient.store_out)`); left > 0 {
+		if left := get[int](p.t, s, `select (select count(*) from prescient.future_job where entity_name = 'order') + (select count(*) from prescient.transfer_in)
+			+ (select count(*) from prescient.transfer_out)`); left > 0 {
 			p.t.Errorf("%d rows are left in %s", left, s.Name)
 		}
 	}

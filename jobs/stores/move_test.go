@@ -25,7 +25,7 @@ import (
 // to its trace.
 const everything = `
 	select to_jsonb(f) - 'id' || jsonb_build_object('trace', (
-		select jsonb_agg(value) from unnest(string_to_array(f.trace, chr(10))) as line, prescient.trace_value(line) as value
+		select jsonb_agg(value) from unnest(string_to_array(f.trace, chr(10))) as line, prescient.journal_value(line) as value
 		where value ->> 'what' is distinct from 'moved'
 	))
 	from prescient.future_job f`
@@ -43,7 +43,7 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 		set item_key = 'lamp', group_key = 'g', first_check_at = '2030-02-01', check_count = 2, error_count = 3, last_error = 'no', spent = '3.000001 s',
 			trace = '{"what": "rescheduled", "at": 1, "slot": 900}' || chr(10) || '`+short+`',
 			payload = '{"a": [1, null, "\\ \" '' é"], "n": 12345678901234567890.5}', enqueued_at = '2030-02-01 10:11:12.345678', enqueued_by = 'me',
-			enqueued_app = 'shop', enqueued_actor = 'you', enqueued_trace = '00-1', asked_for = '2030-02-01 10:00:00.000001', asked_within = 3600,
+			enqueued_app = 'shop', enqueued_actor = 'you', enqueued_traceparent = '00-1', requested_for = '2030-02-01 10:00:00.000001', requested_within = 3600,
 			request = row('2030-02-02', 60, '{"b": 1}', 'h', 'replace', '1 day', '2030-02-01', 'she', 'shop', 'he', '00-2')`)
 	if empty := get[int](t, w.a, `select count(*) from prescient.future_job f, jsonb_each(to_jsonb(f)) as c where c.value = 'null'`); empty > 0 {
 		t.Fatalf("%d columns have no value: give each one", empty)
@@ -57,8 +57,8 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	if diff := cmp.Diff(before, get[string](t, w.c, everything)); diff != "" {
 		t.Error(diff)
 	}
-	if left := get[int](t, w.a, `select (select count(*) from prescient.future_job) + (select count(*) from prescient.store_out)`) +
-		get[int](t, w.c, `select count(*) from prescient.store_in`); left > 0 {
+	if left := get[int](t, w.a, `select (select count(*) from prescient.future_job) + (select count(*) from prescient.transfer_out)`) +
+		get[int](t, w.c, `select count(*) from prescient.transfer_in`); left > 0 {
 		t.Errorf("%d are left", left)
 	}
 	events, err := admin.New(w.c.Client).Timeline(t.Context(), w.c.DB, jobs.Key{EntityName: "order", EntityKey: "1"})
@@ -308,8 +308,8 @@ func TestAStoreIsEmptyWhenNobodyWaitsForAnythingInIt(t *testing.T) {
 		"Schedules": {
 			"insert into prescient.schedule (id, crontab, anchor, paused) values ('a', '0 * * * *', '2030-03-01', true)", "delete from prescient.schedule",
 		},
-		"Leaving":   {"insert into prescient.store_out (batch, target, source_name, target_name, given) values (1, 'x', 'a', 'x', '{1, 2}')", "delete from prescient.store_out"},
-		"Arriving":  {"insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key) values ('x', 1, 1, 'remind', 'order', '1')", "delete from prescient.store_in"},
+		"Leaving":   {"insert into prescient.transfer_out (batch, target, source_name, target_name, given) values (1, 'x', 'a', 'x', '{1, 2}')", "delete from prescient.transfer_out"},
+		"Arriving":  {"insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key) values ('x', 1, 1, 'remind', 'order', '1')", "delete from prescient.transfer_in"},
 		"OpenSlots": {"insert into prescient.slot_run (slot, state, kind, planned) values ('2030-03-01 12:00Z', 'open', 'run', 0)", "delete from prescient.slot_run"},
 		"Unread": {
 			"insert into prescient.event_consumer (name, mark, position) values ('desk', '0', 0); insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a')",
@@ -408,7 +408,7 @@ func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *te
 	for !get[bool](t, w.b, "select next_check_at <= clock_timestamp() from prescient.future_job") {
 	}
 	asked := get[time.Time](t, w.b, "select prescient.slot_ceil(clock_timestamp() + interval '1 second')")
-	exec(t, w.b, `insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data)
+	exec(t, w.b, `insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data)
 		select 'a', 1, 1, 'remind', 'order', '1', '', (to_jsonb(f) || jsonb_build_object('next_check_at', $1::timestamptz))::json
 		from prescient.future_job f`, asked)
 	holder := pgsql.Sqlx(w.b.DB).MustBegin()

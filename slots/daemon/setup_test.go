@@ -120,7 +120,7 @@ func (w *world) due(slot time.Time, job string, n int) {
 	w.t.Helper()
 	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
 		var number int64
-		if err := tx.Get(&number, `select prescient.job_number($1)`, job); err != nil {
+		if err := tx.Get(&number, `select prescient.ensure_job($1)`, job); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`

@@ -132,7 +132,7 @@ func (w *world) date() {
 		from (
 			select job, id, to_timestamp((payload ->> 'at')::bigint) as at
 			from prescient.future_job
-			where job <> prescient.number_of('schedule')
+			where job <> prescient.find_job('schedule')
 			offset 0
 		) as e
 		where e.job = f.job and e.id = f.id`)

@@ -69,7 +69,7 @@ func (l life) visits() (list []visit) {
 	return append(list, v)
 }
 
-// entry is an entry of a timeline that records a move; see prescient.trace_entry.
+// entry is an entry of a timeline that records a move; see prescient.journal_entry.
 type entry struct {
 	slot     time.Time // the slot it left
 	at       time.Time // when it left

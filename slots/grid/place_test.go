@@ -176,10 +176,10 @@ func TestTheDatabasePlacesAsTheGridDoes(t *testing.T) {
 		const query = `
 			select format('%s within %s, from %s on, %s', at, within, earliest, key), extract(epoch from placed)::bigint
 			from (
-				select *, prescient.place(first, at, seconds, earliest, $7, hash) as placed
+				select *, prescient.pick_slot(first, at, seconds, earliest, $7, hash) as placed
 				from (
 					select
-						*, prescient.slot_ceil(at, $7) as first, prescient.place_hash(key) as hash,
+						*, prescient.slot_ceil(at, $7) as first, prescient.window_hash(key) as hash,
 						prescient.within_seconds(within * interval '1 second') as seconds
 					from unnest($1::timestamptz[], $2::integer[], $3::timestamptz[], $4::text[], $5::bigint[]) as g (at, within, earliest, key, slot)
 					offset 0

@@ -68,7 +68,7 @@ func TestProblemsOfTheLedgerAreCounted(t *testing.T) {
 	w.run(slot(1))
 	w.run(slot(3)) // 2 is missed
 	w.exec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-		values (prescient.job_number('ok'), 'order', 'late', $1, $1)`, slot(1)) // a straggler
+		values (prescient.ensure_job('ok'), 'order', 'late', $1, $1)`, slot(1)) // a straggler
 	w.now = slot(4).Add(time.Minute) // slot 4 has begun
 	_, got := parse(t, w.scrape())
 	got.wants(t, samples{
@@ -106,7 +106,7 @@ func TestRowsFromBeforeTheLedgerAreCounted(t *testing.T) {
 	w.now = slot(1).Add(time.Minute)
 	w.run(slot(1))
 	const into = `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-		values (prescient.job_number($1), 'order', '1', $2, $2)`
+		values (prescient.ensure_job($1), 'order', '1', $2, $2)`
 	w.exec(into, "ok", slot(-3))
 	_, got := parse(t, w.scrape())
 	got.wants(t, samples{

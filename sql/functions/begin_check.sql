@@ -1,7 +1,7 @@
 -- Begins the transaction of a check of one row and locks the row. It returns 'locked' and the
 -- number of the transaction, 'busy' if another transaction has locked the row, or 'gone'.
 -- A patient check waits for the row, as long as lock_timeout says: it holds no other lock yet.
--- session is the name by which end_sessions finds the session.
+-- session is the name by which terminate_sessions finds the session.
 -- The function sets the name and the timeouts itself, by assignment: each further statement costs a
 -- check 1 to 3 %. It takes one argument for the same reason; see record_row.
 create or replace function prescient.begin_check(c prescient.row_check)

@@ -6,8 +6,8 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select case
-        when job_exec is null or item_key is null then false -- which end_by_key takes for all
-        else prescient.end_by_key('cancelled', entity_name, entity_key, job_exec, item_key) > 0
+        when job_exec is null or item_key is null then false -- which end_checks takes for all
+        else prescient.end_checks('cancelled', entity_name, entity_key, job_exec, item_key) > 0
     end
 $$;
 revoke all on function prescient.cancel(text, text, text, text) from public;

@@ -5,6 +5,6 @@ language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select prescient.end_by_key('cancelled', entity_name, entity_key, null, null)
+    select prescient.end_checks('cancelled', entity_name, entity_key, null, null)
 $$;
 revoke all on function prescient.cancel_entity(text, text) from public;

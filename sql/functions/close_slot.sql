@@ -37,8 +37,8 @@ begin
         return;
     end if;
     if look or not run.settled then
-        run.settled := run.settled or prescient.ended_before() >= run.horizon;
-        perform prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
+        run.settled := run.settled or prescient.oldest_active_xid() >= run.horizon;
+        perform prescient.scan_slot(at); -- a statement after the one that asked for the snapshot
         if prescient.slot_is_claimable(at) then
             update prescient.slot_run r set settled = run.settled where r.slot = at;
             state := 'again';
@@ -61,14 +61,14 @@ begin
         select
             t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.spent) as spent,
             sum(t.late) as late, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
-        from prescient.slot_tally t
+        from prescient.slot_progress t
         where t.slot = at
         group by t.job
     ) as n
     where s.slot = at and s.job = n.job;
     insert into prescient.slot_lateness as s (slot, job, bucket, checks)
     select t.slot, t.job, t.bucket, sum(t.finished + t.rescheduled + t.failed)
-    from prescient.slot_tally t
+    from prescient.slot_progress t
     where t.slot = at and t.bucket >= 0
     group by t.slot, t.job, t.bucket
     on conflict (slot, job, bucket) do update
@@ -86,11 +86,11 @@ begin
         select
             coalesce(sum(t.finished), 0) as finished, coalesce(sum(t.rescheduled), 0) as rescheduled,
             coalesce(sum(t.failed), 0) as failed, coalesce(sum(t.take_overs), 0) as take_overs
-        from prescient.slot_tally t
+        from prescient.slot_progress t
         where t.slot = at
     ) as n
     where r.slot = at;
-    delete from prescient.slot_tally t where t.slot = at;
+    delete from prescient.slot_progress t where t.slot = at;
     state := 'done';
 end
 $$;

@@ -57,7 +57,7 @@ begin
     perform from prescient.future_job where false;
     select j.job into number from prescient.job j where j.name = enqueue.job_exec;
     if not found then
-        number := prescient.job_number(job_exec);
+        number := prescient.ensure_job(job_exec);
     end if;
     if within is not null then
         seconds := prescient.within_seconds(within);
@@ -65,14 +65,14 @@ begin
             raise exception 'within is %; it must be from 0 to 366 days', within
                 using errcode = 'invalid_parameter_value';
         end if;
-        key := prescient.place_key(job_exec, entity_name, entity_key, item_key);
+        key := prescient.window_key(job_exec, entity_name, entity_key, item_key);
     end if;
     -- Each turn ends the call, or finds that another session has ended the conflicting row between two statements.
     -- After a hundred turns the cause is a trigger.
     for turn in 1 .. 100 loop
-        target := prescient.slot_target(check_at, clock, seconds, key);
+        target := prescient.due_slot(check_at, clock, seconds, key);
         insert into prescient.future_job as f (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within
         )
         values (
             number, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key, target, target, enqueue.payload,
@@ -84,11 +84,11 @@ begin
         if found then
             -- The insert may have waited for another transaction's key over a boundary.
             if enqueue.slot <= coalesce(clock, clock_timestamp()) then
-                target := prescient.slot_target(check_at, clock, seconds, key);
+                target := prescient.due_slot(check_at, clock, seconds, key);
                 update prescient.future_job f
                 set first_check_at = target,
                     next_check_at = target,
-                    asked_for = check_at
+                    requested_for = check_at
                 where f.next_check_at = enqueue.slot and f.job = number and f.id = enqueue.id;
                 if not found then
                     perform prescient.raise_suppressed('the update of the new row');
@@ -129,7 +129,7 @@ begin
         end if;
 
         if on_conflict = 'replace' then
-            if prescient.end_by_key('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key) > 0 then
+            if prescient.end_checks('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key) > 0 then
                 done := 'replaced';
             end if;
             continue;

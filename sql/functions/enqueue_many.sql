@@ -36,8 +36,8 @@ declare
     begun          record;
     enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
     enqueued_app   text := nullif(current_setting('application_name'), '');
-    enqueued_actor text := left(nullif(current_setting('prescient_trace.actor', true), ''), 500);
-    enqueued_trace text := left(nullif(current_setting('prescient_trace.parent', true), ''), 500);
+    enqueued_actor text := left(nullif(current_setting('prescient.actor', true), ''), 500);
+    enqueued_traceparent text := left(nullif(current_setting('prescient.traceparent', true), ''), 500);
     wrong          interval;
 begin
     if 'schedule' = any (job_execs) then
@@ -60,38 +60,38 @@ begin
     recorded := 0;
     -- keep, the default, leaves a row whose slot has not begun: one statement. Other policies go row by row.
     if on_conflict = 'keep' then
-        perform prescient.job_number(name)
+        perform prescient.ensure_job(name)
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
         grid := (select width from prescient.setting);
-        first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+        first := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
         -- Row by row, because Citus reports the number of given rows as that of inserted ones.
         for begun in
             with given as (
                 select
-                    job.job, entity_name, entity_key, prescient.place(usual, check_at, within, first, grid, hash) as target,
+                    job.job, entity_name, entity_key, prescient.pick_slot(usual, check_at, within, first, grid, hash) as target,
                     payload, item_key, group_key, check_at, within
                 from (
                     select
                         job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
                         prescient.within_seconds(within) as within,
-                        case when within is not null then prescient.place_hash(prescient.place_key(job_exec, entity_name, entity_key, item_key)) end as hash
+                        case when within is not null then prescient.window_hash(prescient.window_key(job_exec, entity_name, entity_key, item_key)) end as hash
                     from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
                         as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
                     offset 0 -- each is found out once
                 ) as g
                 left join (
-                    select name, prescient.number_of(name) as job
+                    select name, prescient.find_job(name) as job
                     from (select distinct name from unnest(job_execs) as n (name)) as n
                 ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
                 order by entity_name, entity_key, job_exec, item_key, nth
             )
             insert into prescient.future_job (
-                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, asked_for, asked_within,
-                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within,
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
             )
             select
                 job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
-                enqueued_by, enqueued_app, enqueued_actor, enqueued_trace
+                enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
             from given
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
             returning id, item_key
@@ -102,20 +102,20 @@ begin
             end if;
         end loop;
         inserted := coalesce(cardinality(written), 0);
-        later := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+        later := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
         if later > first then -- somebody's key may have been waited for over a boundary
             for begun in
                 select
                     next_check_at, job, id, asked,
-                    prescient.place(
-                        prescient.slot_ceil(asked, grid), asked, asked_within, later, grid,
-                        prescient.place_hash(prescient.place_key(name, entity_name, entity_key, item_key))
+                    prescient.pick_slot(
+                        prescient.slot_ceil(asked, grid), asked, requested_within, later, grid,
+                        prescient.window_hash(prescient.window_key(name, entity_name, entity_key, item_key))
                     ) as target
                 from (
-                    select o.*, n.name, coalesce(o.asked_for, o.first_check_at) as asked
+                    select o.*, n.name, coalesce(o.requested_for, o.first_check_at) as asked
                     from prescient.future_job o
                     join (
-                        select name, prescient.number_of(name) as job
+                        select name, prescient.find_job(name) as job
                         from (select distinct name from unnest(job_execs) as n (name)) as n
                     ) as n on n.job = o.job
                     where o.next_check_at >= first and o.next_check_at < later and o.id = any (written)
@@ -124,7 +124,7 @@ begin
                 update prescient.future_job f
                 set first_check_at = begun.target,
                     next_check_at = begun.target,
-                    asked_for = begun.asked
+                    requested_for = begun.asked
                 where f.next_check_at = begun.next_check_at and f.job = begun.job and f.id = begun.id;
                 if not found then
                     perform prescient.raise_suppressed('the update of a new row');
@@ -143,7 +143,7 @@ begin
         into waiting, started
         from unnest(job_execs, entity_names, entity_keys, item_keys) with ordinality as g (job_exec, entity_name, entity_key, item_key, nth)
         join prescient.future_job f
-            on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.number_of(g.job_exec) and f.item_key = g.item_key;
+            on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.find_job(g.job_exec) and f.item_key = g.item_key;
         -- A key that was not written and does not wait has ended meanwhile, or a trigger suppresses it. enqueue finds
         -- out which.
         for begun in

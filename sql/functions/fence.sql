@@ -20,7 +20,7 @@ begin
     if not found then
         raise exception 'the lease of claim % is lost', own using errcode = 'PS001';
     end if;
-    insert into prescient.slot_tally (slot, token, part, job) values (at, own, this, 0);
+    insert into prescient.slot_progress (slot, token, part, job) values (at, own, this, 0);
     clock := clock_timestamp();
     if moved_to <= clock and exists (select from prescient.setting s where prescient.slot_floor(now(), s.width) + s.width <= clock) then
         raise exception 'a slot has begun while rows were moved to it' using errcode = 'PS004';

@@ -43,7 +43,7 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome, lateness, duration, runner
         )
         select
             g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
@@ -51,7 +51,7 @@ begin
             case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(g.error, g.last_error),
             g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request, g.trace, g.outcome,
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
             g.lateness::double precision * interval '1 microsecond',
             g.duration::double precision * interval '1 microsecond',
             finish_rows_apart.runner
@@ -70,7 +70,7 @@ begin
     if cardinality(gone_ids) < cardinality(ids) then
         perform prescient.require_recorded(at, numbers, first_id, last_id, ids);
     end if;
-    insert into prescient.slot_tally (slot, token, part, job, bucket, finished, failed, late, error, spent)
+    insert into prescient.slot_progress (slot, token, part, job, bucket, finished, failed, late, error, spent)
     select
         at, own, this, j.job, prescient.lateness_bucket(o.lateness) as bucket,
         count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed'),

@@ -2,16 +2,16 @@
 -- target in batches, by five messages. Each commits by itself and may be repeated:
 --
 --   1. store_rows, store_schedules: the mover reads rows in the source, where they go on waiting;
---   2. receive_rows: the target writes copies of them into store_in, which no run reads;
+--   2. receive_rows: the target writes copies of them into transfer_in, which no run reads;
 --   3. give_rows: the source deletes the rows that have not changed since, and notes them in
---      store_out. Until now they are the source's rows, and from now on the target's;
+--      transfer_out. Until now they are the source's rows, and from now on the target's;
 --   4. settle_rows: the target turns the copies of these rows into rows, and deletes the others;
 --   5. store_forget: the source deletes its note.
 --
 -- So every row can be found at any moment, in the source or later in the target: cancel in the
 -- target finds copies too.
 -- A mover writes a number of its own into the setting of the source, and give_rows fails for a
--- mover whose number was replaced. A note in store_out then belongs to a batch that is to be
+-- mover whose number was replaced. A note in transfer_out then belongs to a batch that is to be
 -- settled. A batch whose copies were there before the number was written, and that has no note
 -- after it, is never released.
 -- The function takes rows away for another store and returns which, by their positions in the
@@ -55,7 +55,7 @@ begin
         raise exception 'somebody else has begun to move rows from this store' using errcode = 'PS003',
             hint = 'He finishes what was under way. See what is left with: prescient stores list';
     end if;
-    select o.given into given from prescient.store_out o where o.batch = this;
+    select o.given into given from prescient.transfer_out o where o.batch = this;
     if found then
         return given;
     end if;
@@ -105,7 +105,7 @@ begin
                 from prescient.future_job f
                 where f.entity_name = 'schedule'
                     and f.entity_key = u.schedule
-                    and f.job = prescient.number_of('schedule')
+                    and f.job = prescient.find_job('schedule')
                     and f.item_key = ''
             )
     );
@@ -117,10 +117,10 @@ begin
     delete from prescient.schedule s
     using unnest(schedules) with ordinality as u (schedule, nth)
     where u.nth = any (given) and s.id = u.schedule collate "C";
-    delete from prescient.schedule_drop d
+    delete from prescient.schedule_state d
     using unnest(schedules) with ordinality as u (schedule, nth)
     where u.nth = any (given) and d.id = u.schedule collate "C";
-    insert into prescient.store_out (batch, target, source_name, target_name, given)
+    insert into prescient.transfer_out (batch, target, source_name, target_name, given)
     values (this, give_rows.target, give_rows.source_name, give_rows.target_name, given);
     return given;
 end

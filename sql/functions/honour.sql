@@ -22,19 +22,19 @@ as $$
 declare
     -- Null while the transaction of the job's first enqueue is open. Then any slot of a window is right.
     name   text := (select j.name from prescient.job j where j.job = number);
-    key    text := prescient.place_key(name, entity_name, entity_key, item_key);
-    entry  text := prescient.trace_entry('honoured', slot);
+    key    text := prescient.window_key(name, entity_name, entity_key, item_key);
+    entry  text := prescient.journal_entry('honoured', slot);
     target timestamptz;
 begin
     loop
-        target := prescient.slot_target(request.check_at, clock, case when key is not null then request.within end, key);
+        target := prescient.due_slot(request.check_at, clock, case when key is not null then request.within end, key);
         insert into prescient.future_job as f (
             job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, trace,
-            enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_trace, asked_for, asked_within
+            enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for, requested_within
         )
         values (
             number, honour.entity_name, honour.entity_key, honour.item_key, request.group_key, target, target, request.payload, entry,
-            request.enqueued_at, request.enqueued_by, request.enqueued_app, request.enqueued_actor, request.enqueued_trace,
+            request.enqueued_at, request.enqueued_by, request.enqueued_app, request.enqueued_actor, request.enqueued_traceparent,
             nullif(request.check_at, target), request.within
         )
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing;
@@ -55,7 +55,7 @@ begin
             );
         end if;
         exit when request.on_conflict <> 'replace';
-        perform prescient.end_by_key('replaced', honour.entity_name, honour.entity_key, name, honour.item_key, number);
+        perform prescient.end_checks('replaced', honour.entity_name, honour.entity_key, name, honour.item_key, number);
     end loop;
 end
 $$;

@@ -29,7 +29,7 @@ as $$
 declare
     tally    record;
     asked    boolean := false;
-    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+    earliest timestamptz := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
 begin
     finished := 0;
     rescheduled := 0;
@@ -55,7 +55,7 @@ begin
                 and f.id = o.id
             returning f.job, (f.request).check_at as asked_at, o.kind, o.error, o.duration, o.lateness
         )
-        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, failed, requests, late, error, spent)
+        insert into prescient.slot_progress (slot, token, part, job, bucket, rescheduled, failed, requests, late, error, spent)
         select
             at, own, this, m.job, prescient.lateness_bucket(m.lateness) as bucket,
             count(*) filter (where m.kind <> 'retry'), count(*) filter (where m.kind = 'retry'),

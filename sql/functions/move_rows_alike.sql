@@ -24,7 +24,7 @@ as $$
 declare
     tally    record;
     asked    boolean := false;
-    earliest timestamptz := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+    earliest timestamptz := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
 begin
     finished := 0;
     rescheduled := 0;
@@ -43,7 +43,7 @@ begin
                 and f.id + 0 = any (ids)
             returning f.job, (f.request).check_at as asked_at
         )
-        insert into prescient.slot_tally (slot, token, part, job, bucket, rescheduled, requests, late, spent)
+        insert into prescient.slot_progress (slot, token, part, job, bucket, rescheduled, requests, late, spent)
         select
             at, own, this, m.job, prescient.lateness_bucket(lateness), m.n, m.requests,
             case when lateness::double precision * interval '1 microsecond' > j.sla then m.n else 0 end,

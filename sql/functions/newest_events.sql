@@ -6,7 +6,7 @@ returns setof prescient.event_outbox
 language plpgsql
 as $$
 declare
-    ended xid8 := prescient.ended_before();
+    ended xid8 := prescient.oldest_active_xid();
 begin
     return query
     select newest.*

@@ -78,16 +78,16 @@ begin
         from prescient.slot_claim c
         where c.slot = at and c.jobs <> '{}';
         -- First, because these sessions may hold locks on their claims.
-        perform prescient.end_sessions(stale);
+        perform prescient.terminate_sessions(stale);
         delete from prescient.slot_claim c where c.slot = at;
         if stale is not null then
-            insert into prescient.slot_tally (slot, token, part, job, take_overs) values (at, own, 0, 0, taken);
+            insert into prescient.slot_progress (slot, token, part, job, take_overs) values (at, own, 0, 0, taken);
         end if;
         update prescient.slot_job s set drained = true where s.slot = at and not s.drained;
     end if;
     if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
-        settled := prescient.ended_before() >= run.horizon;
-        waits := prescient.look_into_slot(at); -- a statement after the one that asked for the snapshot
+        settled := prescient.oldest_active_xid() >= run.horizon;
+        waits := prescient.scan_slot(at); -- a statement after the one that asked for the snapshot
         if first and settled and waits = 0 then
             update prescient.slot_run r set state = 'done', settled = true, finished_at = now where r.slot = at;
             state := 'done';

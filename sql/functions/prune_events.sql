@@ -9,7 +9,7 @@ language plpgsql
 set plan_cache_mode = force_custom_plan
 as $$
 declare
-    ended   xid8        := prescient.ended_before();
+    ended   xid8        := prescient.oldest_active_xid();
     now     timestamptz := clock_timestamp();
     slowest prescient.event_consumer;
     read    boolean;
@@ -34,12 +34,12 @@ begin
         ))
         returning mark, position, written_at
     ), noted as (
-        insert into prescient.event_removed as r (mark, position, written_at, removed_at)
+        insert into prescient.event_watermark as r (mark, position, written_at, removed_at)
         select mark, position, written_at, now
         from gone
         order by mark desc, position desc
         limit 1
-        on conflict (only_row) do update
+        on conflict (singleton) do update
         set mark = excluded.mark, position = excluded.position, written_at = excluded.written_at, removed_at = excluded.removed_at
         where (excluded.mark, excluded.position) > (r.mark, r.position)
             or r.mark >= ended -- of another server, from before a restore

@@ -35,7 +35,7 @@ begin
     end if;
     perform from prescient.future_job where false;
     return prescient.push_back_row(
-        prescient.number_of(job_exec), job_exec, entity_name, entity_key, item_key, check_at, cap, seconds, clock
+        prescient.find_job(job_exec), job_exec, entity_name, entity_key, item_key, check_at, cap, seconds, clock
     );
 end
 $$;

@@ -19,7 +19,7 @@ as $$
 declare
     waiting record;
     target  timestamptz;
-    key     text := prescient.place_key(job_exec, entity_name, entity_key, item_key);
+    key     text := prescient.window_key(job_exec, entity_name, entity_key, item_key);
 begin
     select
         f.next_check_at, f.job, f.id, f.payload, f.group_key,
@@ -44,13 +44,13 @@ begin
         end if;
         return waiting.next_check_at;
     end if;
-    target := least(prescient.slot_target(check_at, clock, case when key is not null then seconds end, key), waiting.latest);
+    target := least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), waiting.latest);
     if waiting.next_check_at >= target then
         return waiting.next_check_at;
     end if;
     update prescient.future_job f
     set next_check_at = target,
-        trace = prescient.traced(f.trace, prescient.trace_entry('pushed_back', waiting.next_check_at))
+        trace = prescient.traced(f.trace, prescient.journal_entry('pushed_back', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;

@@ -5,7 +5,7 @@ returns setof prescient.event_outbox
 language plpgsql
 as $$
 declare
-    ended xid8 := prescient.ended_before();
+    ended xid8 := prescient.oldest_active_xid();
 begin
     return query
     select o.*
@@ -14,7 +14,7 @@ begin
         and o.mark < ended
         and (
             (after_mark, after_position) = ('0'::xid8, 0)
-            or not exists (select from prescient.event_removed r where (r.mark, r.position) > (after_mark, after_position) and r.mark < ended)
+            or not exists (select from prescient.event_watermark r where (r.mark, r.position) > (after_mark, after_position) and r.mark < ended)
         )
     order by o.mark, o.position
     limit most;

@@ -1,5 +1,5 @@
 -- Writes copies of rows of another store, given as JSON: of future_job, and for schedules of
--- schedule and schedule_drop; '': none. Jobs that are paused there (paused_jobs) are paused here
+-- schedule and schedule_state; '': none. Jobs that are paused there (paused_jobs) are paused here
 -- before their rows can be checked. It returns the jobs that were not paused here.
 create or replace function prescient.receive_rows(
     source      text,
@@ -16,7 +16,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 begin
-    insert into prescient.store_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data, schedule, dropped)
+    insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data, schedule, dropped)
     select
         receive_rows.source, this, g.nth, g.name, coalesce(k.entity_name, 'schedule'), coalesce(k.entity_key, g.schedule ->> 'id'), k.item_key,
         g.data, g.schedule, g.dropped
@@ -30,7 +30,7 @@ begin
 
     return query
     insert into prescient.job as j (job, name, paused_at, paused_by)
-    select prescient.number_of(u.name), u.name, statement_timestamp(), current_user
+    select prescient.find_job(u.name), u.name, statement_timestamp(), current_user
     from unnest(paused_jobs) as u (name)
     order by u.name
     on conflict (name) do update

@@ -30,7 +30,7 @@ begin
         return false;
     end if;
     if known.check_at is null then
-        entry := rtrim(prescient.trace_entry('recorded', at), '}') || ',"for":' || floor(extract(epoch from asked.check_at))::bigint || '}';
+        entry := rtrim(prescient.journal_entry('recorded', at), '}') || ',"for":' || floor(extract(epoch from asked.check_at))::bigint || '}';
     elsif asked.on_conflict = 'push_back' then
         if (select prescient.slot_ceil(asked.check_at, s.width) <= prescient.slot_ceil(known.check_at, s.width) from prescient.setting s) then
             return true;

@@ -23,7 +23,7 @@ begin
         end if;
     end if;
     if o.outcome is null then
-        target := greatest(o.next_check_at, prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', o.clock));
+        target := greatest(o.next_check_at, prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', o.clock));
         update prescient.future_job f
         set next_check_at = target,
             check_count = case o.move when 'next' then f.check_count + 1 else f.check_count end,
@@ -42,7 +42,7 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome, lateness, duration, runner
         )
         select
             g.id, o.job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
@@ -51,7 +51,7 @@ begin
             case when o.outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(o.error, g.last_error),
             g.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request, g.trace, o.outcome,
+            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, o.outcome,
             o.lateness::double precision * interval '1 microsecond',
             o.duration::double precision * interval '1 microsecond',
             o.runner
@@ -72,7 +72,7 @@ begin
         end if;
     end if;
     if there then
-        insert into prescient.slot_tally (slot, token, part, job, bucket, finished, rescheduled, failed, late, error, spent)
+        insert into prescient.slot_progress (slot, token, part, job, bucket, finished, rescheduled, failed, late, error, spent)
         values (
             o.slot, o.token, o.part, o.job, prescient.lateness_bucket(o.lateness),
             (o.outcome is not null and not failed)::integer, (o.outcome is null and not failed)::integer, failed::integer, o.late::integer,
@@ -80,7 +80,7 @@ begin
             coalesce(o.duration, 0)::double precision * interval '1 microsecond'
         );
     elsif o.transaction is not null then
-        insert into prescient.slot_tally (slot, token, part, job) values (o.slot, o.token, o.part, 0);
+        insert into prescient.slot_progress (slot, token, part, job) values (o.slot, o.token, o.part, 0);
     end if;
     return there;
 end

@@ -12,10 +12,10 @@ declare
 begin
     -- In the order of the names, so that two calls never deadlock.
     return query
-    select g.name, prescient.job_number(g.name)
+    select g.name, prescient.ensure_job(g.name)
     from (select distinct u.name from unnest(names) as u (name) order by u.name) as g;
 
-    -- Any login may hold the advisory locks for which job_number does not wait. So runs write a name without them. They
+    -- Any login may hold the advisory locks for which ensure_job does not wait. So runs write a name without them. They
     -- leave it to a later run only if a transaction that writes the name is still open.
     if exists (select from unnest(names) as u (name) where not exists (select from prescient.job j where j.name = u.name)) then
         patience := current_setting('lock_timeout');

@@ -32,17 +32,17 @@ begin
     from prescient.future_job f
     where f.entity_name = reschedule.entity_name
         and f.entity_key = reschedule.entity_key
-        and f.job = prescient.number_of(reschedule.job_exec)
+        and f.job = prescient.find_job(reschedule.job_exec)
         and f.item_key = reschedule.item_key
     for update;
     if not found then
         return null;
     end if;
     -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
-    target := prescient.slot_target(check_at, clock);
+    target := prescient.due_slot(check_at, clock);
     update prescient.future_job f
     set next_check_at = target,
-        trace = prescient.traced(f.trace, prescient.trace_entry('rescheduled', waiting.next_check_at))
+        trace = prescient.traced(f.trace, prescient.journal_entry('rescheduled', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;

@@ -19,7 +19,7 @@ as $$
 #variable_conflict use_column
 declare
     target timestamptz;
-    entry  text        := prescient.trace_entry('retried', timestamptz 'epoch');
+    entry  text        := prescient.journal_entry('retried', timestamptz 'epoch');
     name   text;
     row_id bigint;
     ids    bigint[];
@@ -35,7 +35,7 @@ begin
             and h.finished_at >= since
         order by h.job_exec
     loop
-        perform prescient.job_number(name);
+        perform prescient.ensure_job(name);
     end loop;
     select array_agg(h.id), array_agg(h.finished_at), count(*)
     into ids, ends, waiting_already
@@ -53,7 +53,7 @@ begin
         for update
     ) as h;
     -- The slot is chosen once the rows are locked: the wait for their locks may have crossed a boundary.
-    target := prescient.slot_target(check_at, clock);
+    target := prescient.due_slot(check_at, clock);
     for row_id in
         with failed as materialized (
             select h.*
@@ -62,18 +62,18 @@ begin
         )
         insert into prescient.future_job (
             id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, trace
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, trace
         )
         overriding system value
         select
-            id, prescient.number_of(failed.job_exec), entity_name, entity_key, item_key, group_key, first_check_at, target, check_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within,
+            id, prescient.find_job(failed.job_exec), entity_name, entity_key, item_key, group_key, first_check_at, target, check_count,
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within,
             prescient.traced(
                 prescient.traced(trace, json_build_array(
                     'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,
                     (extract(epoch from duration) * 1000000)::bigint, left(last_error, 200)
                 )::text),
-                prescient.trace_in(entry, slot)
+                prescient.journal_in(entry, slot)
             )
         from failed
         order by failed.finished_at

@@ -13,7 +13,7 @@ set lock_timeout = '3s'
 as $$
 declare
     seconds numeric := extract(epoch from new_width);
-    entry   text := prescient.trace_entry('width', timestamptz 'epoch');
+    entry   text := prescient.journal_entry('width', timestamptz 'epoch');
     now     timestamptz;
     holder  record;
     due     record;
@@ -81,7 +81,7 @@ begin
     set next_check_at = prescient.slot_floor(
             (next_check_at at time zone 'UTC' + (new_width - interval '1 microsecond')) at time zone 'UTC', new_width
         ),
-        trace = prescient.traced(trace, prescient.trace_in(entry, next_check_at))
+        trace = prescient.traced(trace, prescient.journal_in(entry, next_check_at))
     where next_check_at <> prescient.slot_floor(next_check_at, new_width);
     get diagnostics moved = row_count;
     execute format(

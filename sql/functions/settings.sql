@@ -5,7 +5,7 @@ returns table (
     width          interval,
     since          timestamptz,
     schema_version integer,
-    usable_from    integer,
+    min_code_version    integer,
     functions      text,
     functions_at   timestamptz
 )
@@ -14,7 +14,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select s.width, s.since, s.schema_version, s.usable_from, s.functions, s.functions_at
+    select s.width, s.since, s.schema_version, s.min_code_version, s.functions, s.functions_at
     from prescient.setting s
 $$;
 revoke all on function prescient.settings() from public;

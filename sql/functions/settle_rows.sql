@@ -30,15 +30,15 @@ begin
     lock table prescient.future_job in row exclusive mode;
     -- A session that cancels a copy waits for this transaction, and then finds the waiting row.
     perform
-    from prescient.store_in i
+    from prescient.transfer_in i
     where i.source = settle_rows.source and i.batch = this
     order by i.nth
     for update;
     select s.width into grid from prescient.setting s;
-    perform prescient.job_number(name)
+    perform prescient.ensure_job(name)
     from (
         select distinct i.job_exec as name
-        from prescient.store_in i
+        from prescient.transfer_in i
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.job_exec <> ''
         order by name
     ) as names;
@@ -52,14 +52,14 @@ begin
                 f.next_check_at, f.job, f.id,
                 row(
                     r.next_check_at, null, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end,
-                    r.group_key, 'keep', null, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor, r.enqueued_trace
+                    r.group_key, 'keep', null, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor, r.enqueued_traceparent
                 )::prescient.request as request
-            from prescient.store_in i
+            from prescient.transfer_in i
             cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
             join prescient.future_job f
                 on f.entity_name = i.entity_name
                 and f.entity_key = i.entity_key
-                and f.job = prescient.number_of(i.job_exec)
+                and f.job = prescient.find_job(i.job_exec)
                 and f.item_key = i.item_key
             where i.source = settle_rows.source
                 and i.batch = this
@@ -73,11 +73,11 @@ begin
         end loop;
     end if;
     -- The slot is chosen once the rows are locked: the wait may have crossed a boundary.
-    first := prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', clock);
+    first := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
 
     with arriving as (
         select i.schedule, i.dropped
-        from prescient.store_in i
+        from prescient.transfer_in i
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.schedule is not null
     ), written as (
         insert into prescient.schedule
@@ -89,38 +89,38 @@ begin
         returning id
     ), counted as (
         -- backfills is a transaction number of the other store.
-        insert into prescient.schedule_drop (id, dropped, runs, last_at, dropped_at)
+        insert into prescient.schedule_state (id, dropped, runs, last_at, dropped_at)
         select d.id, d.dropped, d.runs, d.last_at, d.dropped_at
         from arriving a
-        cross join lateral json_populate_record(null::prescient.schedule_drop, a.dropped) as d
+        cross join lateral json_populate_record(null::prescient.schedule_state, a.dropped) as d
         join written w on w.id = d.id
         order by d.id
         on conflict (id) do nothing
     )
     select coalesce(array_agg(w.id), '{}') into fresh from written w;
 
-    moved := rtrim(prescient.trace_entry('moved', timestamptz 'epoch'), '}')
+    moved := rtrim(prescient.journal_entry('moved', timestamptz 'epoch'), '}')
         || ',"from":' || to_json(source_name) || ',"to":' || to_json(target_name) || '}';
     with arriving as materialized (
         select
             r.*, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end as exactly,
             i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
             coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
-            case when i.job_exec = '' then r.job else prescient.number_of(i.job_exec) end as number,
+            case when i.job_exec = '' then r.job else prescient.find_job(i.job_exec) end as number,
             greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
-            prescient.traced(r.trace, prescient.trace_in(moved, r.next_check_at)) as traced
-        from prescient.store_in i
+            prescient.traced(r.trace, prescient.journal_in(moved, r.next_check_at)) as traced
+        from prescient.transfer_in i
         cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
     ), waiting as (
         insert into prescient.future_job (
             job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count, last_error,
-            spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_trace, asked_for, asked_within,
+            spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for, requested_within,
             request
         )
         select
             a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count, a.error_count, a.last_error,
-            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_trace, a.asked_for, a.asked_within,
+            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_traceparent, a.requested_for, a.requested_within,
             a.request
         from arriving a
         where a.outcome is null and a.may_wait
@@ -140,13 +140,13 @@ begin
     ), kept as (
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome
         )
         select
             e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
             e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
-            e.enqueued_app, e.enqueued_actor, e.asked_for, e.asked_within, e.request,
-            prescient.traced(e.traced, coalesce(prescient.trace_in(e.told, e.next_check_at), prescient.trace_entry('replaced', e.target))), e.ends
+            e.enqueued_app, e.enqueued_actor, e.requested_for, e.requested_within, e.request,
+            prescient.traced(e.traced, coalesce(prescient.journal_in(e.told, e.next_check_at), prescient.journal_entry('replaced', e.target))), e.ends
         from ended e
         returning outcome
     )
@@ -154,6 +154,6 @@ begin
     into settled, replaced, cancelled
     from kept k;
 
-    delete from prescient.store_in i where i.source = settle_rows.source and i.batch = this;
+    delete from prescient.transfer_in i where i.source = settle_rows.source and i.batch = this;
 end
 $$;

@@ -47,7 +47,7 @@ begin
         return;
     end if;
     -- First, since they may hold a lock on the claim. Where they have not ended at once, another time will do.
-    perform prescient.end_sessions(array[stale.token]);
+    perform prescient.terminate_sessions(array[stale.token]);
     select c.*
     into stale
     from prescient.slot_claim c
@@ -74,7 +74,7 @@ begin
         runner = who,
         allocated_until = statement_timestamp() + lease
     where c.token = stale.token;
-    insert into prescient.slot_tally (slot, token, part, job, take_overs)
+    insert into prescient.slot_progress (slot, token, part, job, take_overs)
     values (at, own, 0, 0, (stale.allocated_until > timestamptz 'epoch')::integer);
 end
 $$;

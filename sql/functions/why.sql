@@ -3,7 +3,7 @@
 -- null job_exec takes every job, a null item_key every item. Anonymous rows are found once they
 -- have ended.
 -- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width,
--- retried, moved (see trace_entry); an outcome, see future_job_history; waiting; or arriving, of a
+-- retried, moved (see journal_entry); an outcome, see future_job_history; waiting; or arriving, of a
 -- row on its way here from another store. slot: the one that the row was in. target: of enqueued
 -- and recorded, the requested instant. within: the window after it in which any slot would have
 -- done.
@@ -44,13 +44,13 @@ begin
     with story as materialized (
         (select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key::text, f.enqueued_at, f.enqueued_by::text, f.enqueued_app::text, f.enqueued_actor::text,
-            f.asked_for, f.asked_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
+            f.requested_for, f.requested_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
             null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job
         from prescient.future_job f
         left join prescient.job j on j.job = f.job
         where f.entity_name = why.entity_name
             and f.entity_key = why.entity_key
-            and (why.job_exec is null or f.job = prescient.number_of(why.job_exec))
+            and (why.job_exec is null or f.job = prescient.find_job(why.job_exec))
             and (why.item_key is null or f.item_key = why.item_key)
             and f.item_key is not null
         order by f.enqueued_at desc, f.id desc
@@ -58,7 +58,7 @@ begin
         union all
         (select
             h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
-            h.asked_for, h.asked_within, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
+            h.requested_for, h.requested_within, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
             h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null
         from prescient.future_job_history h
         where h.entity_name = why.entity_name
@@ -70,8 +70,8 @@ begin
         union all
         select
             r.id, i.job_exec, r.item_key, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor,
-            r.asked_for, r.asked_within, r.trace, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null
-        from prescient.store_in i
+            r.requested_for, r.requested_within, r.trace, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null
+        from prescient.transfer_in i
         cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
         where i.entity_name = why.entity_name
             and i.entity_key = why.entity_key
@@ -81,9 +81,9 @@ begin
     ), entry as (
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
-            coalesce(s.asked_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
+            coalesce(s.requested_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
             null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
-            s.asked_within, null::text as moved_from, null::text as moved_to
+            s.requested_within, null::text as moved_from, null::text as moved_to
         from story s
         union all
         select
@@ -99,7 +99,7 @@ begin
             e.value ->> 'from', e.value ->> 'to'
         from story s
         cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
-        cross join lateral (select prescient.trace_value(t.line) as value offset 0) as e
+        cross join lateral (select prescient.journal_value(t.line) as value offset 0) as e
         -- The outcome tells who cancelled or replaced it.
         where e.value ->> 'what' is distinct from s.what
         union all
@@ -109,7 +109,7 @@ begin
         from story s
         left join lateral (
             select last.value
-            from (select prescient.trace_value((string_to_array(s.trace, chr(10)))[cardinality(string_to_array(s.trace, chr(10)))]) as value) as last
+            from (select prescient.journal_value((string_to_array(s.trace, chr(10)))[cardinality(string_to_array(s.trace, chr(10)))]) as value) as last
             where last.value ->> 'what' = s.what
         ) as e on true
     )
@@ -125,7 +125,7 @@ begin
             when r.state = 'done' then 'straggler'
             when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
         end,
-        e.asked_within * interval '1 second',
+        e.requested_within * interval '1 second',
         e.moved_from,
         e.moved_to
     from entry e

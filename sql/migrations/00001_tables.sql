@@ -17,19 +17,19 @@ $$;
 
 -- The settings that belong to the data rather than to a process: the CHECK on future_job depends on the width.
 create table prescient.setting (
-    only_row       boolean     not null default true,
+    singleton       boolean     not null default true,
     width          interval    not null default '15 minutes',
     since          timestamptz not null,
     schema_version integer     not null,
-    usable_from    integer     not null default 1,
+    min_code_version    integer     not null default 1,
     functions      text        not null default '',
     functions_at   timestamptz,
     store          text,
     draining_since timestamptz,
     draining_by    text,
     mover          bigint,
-    constraint setting_pkey primary key (only_row),
-    constraint setting_only_row check (only_row),
+    constraint setting_pkey primary key (singleton),
+    constraint setting_singleton check (singleton),
     constraint setting_width check (
         width between interval '1 second' and interval '24 hours'
         and extract(epoch from width) = floor(extract(epoch from width))
@@ -43,7 +43,7 @@ create table prescient.setting (
 );
 
 comment on column prescient.setting.width is 'distance between two slots; changed by prescient.set_width alone';
-comment on column prescient.setting.usable_from is 'the lowest version of code that may use the schema: a migration that does more than add raises it';
+comment on column prescient.setting.min_code_version is 'the lowest version of code that may use the schema: a migration that does more than add raises it';
 comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
 comment on column prescient.setting.functions is 'the hash of the functions in the schema, as migrate up applied them; functions_at: when';
 comment on column prescient.setting.store is 'identifies this store among others; set when rows are first moved from it or to it';
@@ -116,7 +116,7 @@ create type prescient.request as (
     enqueued_by    prescient.label,
     enqueued_app   prescient.label,
     enqueued_actor prescient.label,
-    enqueued_trace prescient.label
+    enqueued_traceparent prescient.label
 );
 
 create table prescient.future_job (
@@ -139,10 +139,10 @@ create table prescient.future_job (
     -- The role of the caller: current_user is the owner in a function that runs with the owner's rights.
     enqueued_by    prescient.label       not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
     enqueued_app   prescient.label                default nullif(current_setting('application_name'), ''),
-    enqueued_actor prescient.label                default left(nullif(current_setting('prescient_trace.actor', true), ''), 500),
-    enqueued_trace prescient.label                default left(nullif(current_setting('prescient_trace.parent', true), ''), 500),
-    asked_for      timestamptz,
-    asked_within   prescient.seconds_within,
+    enqueued_actor prescient.label                default left(nullif(current_setting('prescient.actor', true), ''), 500),
+    enqueued_traceparent prescient.label                default left(nullif(current_setting('prescient.traceparent', true), ''), 500),
+    requested_for      timestamptz,
+    requested_within   prescient.seconds_within,
     -- Null in nearly every row, and then it takes no byte.
     request        prescient.request,
 
@@ -157,19 +157,19 @@ create table prescient.future_job (
 -- The rows of a slot leave together. Vacuum runs soon after, so that the next slot uses their space.
 with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
-comment on column prescient.future_job.job is 'the number of the job_exec, see table job and function number_of';
+comment on column prescient.future_job.job is 'the number of the job_exec, see table job and function find_job';
 comment on column prescient.future_job.item_key is 'distinguishes checks of one job on one entity; null: anonymous, no key finds the row';
 comment on column prescient.future_job.group_key is 'a job that is registered for groups checks the rows of one group together; null: the entity is the group';
 comment on column prescient.future_job.first_check_at is 'the first slot of the row; never changes';
 comment on column prescient.future_job.check_count is 'checks that returned without an error';
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
-comment on column prescient.future_job.enqueued_app is 'the application_name of the caller that enqueued it; enqueued_actor: the setting prescient_trace.actor, at most 500 characters';
-comment on column prescient.future_job.enqueued_trace is 'the W3C traceparent of the caller: the setting prescient_trace.parent, at most 500 characters';
-comment on column prescient.future_job.asked_for is 'the requested instant; null: first_check_at';
-comment on column prescient.future_job.asked_within is 'seconds after the requested instant in which any slot was right; null: no window';
+comment on column prescient.future_job.enqueued_app is 'the application_name of the caller that enqueued it; enqueued_actor: the setting prescient.actor, at most 500 characters';
+comment on column prescient.future_job.enqueued_traceparent is 'the W3C traceparent of the caller: the setting prescient.traceparent, at most 500 characters';
+comment on column prescient.future_job.requested_for is 'the requested instant; null: first_check_at';
+comment on column prescient.future_job.requested_within is 'seconds after the requested instant in which any slot was right; null: no window';
 comment on column prescient.future_job.request is
     'what an enqueue requested while the row was due; the record of its check honours it; null: nothing';
-comment on column prescient.future_job.trace is 'what has happened to the row, see function trace_entry; null: nothing';
+comment on column prescient.future_job.trace is 'what has happened to the row, see function journal_entry; null: nothing';
 comment on column prescient.future_job.spent is 'run time of all checks so far';
 
 -- The natural key: enqueue's on conflict, cancel and reschedule by key, cancel by entity (its first two columns).
@@ -206,14 +206,14 @@ create table prescient.future_job_history (
     enqueued_by    prescient.label       not null,
     enqueued_app   prescient.label,
     enqueued_actor prescient.label,
-    asked_for      timestamptz,
+    requested_for      timestamptz,
     trace          text,
     outcome        prescient.outcome     not null,
     finished_at    timestamptz           not null default clock_timestamp(),
     lateness       interval,
     duration       interval,
     runner         prescient.label,
-    asked_within   integer,
+    requested_within   integer,
     request        prescient.request
 )
 partition by range (finished_at);
@@ -337,7 +337,7 @@ create index slot_claim_slot on prescient.slot_claim (slot);
 -- Counts of recorded rows, a few rows a transaction. Adding them up in slot_job would make records and claims wait for
 -- each other, so the close of the slot adds them up. job 0 marks a transaction, by which a runner without a reply finds
 -- out whether it committed.
-create table prescient.slot_tally (
+create table prescient.slot_progress (
     slot        timestamptz not null,
     token       bigint      not null,
     part        bigint      not null,
@@ -352,11 +352,11 @@ create table prescient.slot_tally (
     error       prescient.error_text,
     take_overs  integer     not null default 0,
     recorded_at timestamptz not null default clock_timestamp(),
-    constraint slot_tally_pkey primary key (slot, token, part, job, bucket)
+    constraint slot_progress_pkey primary key (slot, token, part, job, bucket)
 );
 
-comment on column prescient.slot_tally.requests is 'moved rows that had a request, see honour_moved';
-comment on column prescient.slot_tally.bucket is 'the bucket of their lateness, see lateness_bucket; -1: they were not checked';
+comment on column prescient.slot_progress.requests is 'moved rows that had a request, see honour_moved';
+comment on column prescient.slot_progress.bucket is 'the bucket of their lateness, see lateness_bucket; -1: they were not checked';
 
 -- How late the checks of a job began, for its percentiles and histograms.
 create table prescient.slot_lateness (
@@ -467,24 +467,24 @@ comment on column prescient.schedule.anchor is 'the first instant of @every';
 
 -- Dropped events: past the deadline, by the misfire policy, or above its limit. Runs and changes of the schedule write
 -- here. Both hold its row of future_job, so neither waits for the other here.
-create table prescient.schedule_drop (
+create table prescient.schedule_state (
     id         text collate "C" not null,
     dropped    bigint not null,
     runs       bigint not null default 0,
     last_at    timestamptz,
     backfills  bigint not null default 0,
     dropped_at timestamptz,
-    constraint schedule_drop_pkey primary key (id)
+    constraint schedule_state_pkey primary key (id)
 )
 with (fillfactor = 80);
 
-comment on column prescient.schedule_drop.runs is 'published events, of schedules with max_runs that do not wait';
-comment on column prescient.schedule_drop.backfills is 'the transaction in which the last backfill began; only that backfill may publish';
-comment on column prescient.schedule_drop.last_at is 'the last published instant, of schedules that do not wait';
-comment on column prescient.schedule_drop.dropped_at is 'when an event was last dropped; null: never';
+comment on column prescient.schedule_state.runs is 'published events, of schedules with max_runs that do not wait';
+comment on column prescient.schedule_state.backfills is 'the transaction in which the last backfill began; only that backfill may publish';
+comment on column prescient.schedule_state.last_at is 'the last published instant, of schedules that do not wait';
+comment on column prescient.schedule_state.dropped_at is 'when an event was last dropped; null: never';
 
 -- board_misfires: the schedules that dropped events last.
-create index schedule_drop_dropped_at on prescient.schedule_drop (dropped_at) where dropped_at is not null;
+create index schedule_state_dropped_at on prescient.schedule_state (dropped_at) where dropped_at is not null;
 
 -- Events, written in the transaction of their cause, and how far consumers have read them.
 
@@ -532,48 +532,48 @@ comment on table prescient.event_consumer is 'the last event that each consumer 
 -- Limits over all runners: concurrent checks (permits) and checks a second (rates) of a job, in all or for each key.
 
 -- The permits of a run. Like a claim they expire unless they are renewed.
-create table prescient.job_place (
+create table prescient.job_permit (
     job             bigint      not null,
     key             text        not null,
     token           bigint      not null,
     places          integer     not null,
     allocated_until timestamptz not null,
-    constraint job_place_pkey primary key (job, key, token),
-    constraint job_place_places check (places > 0)
+    constraint job_permit_pkey primary key (job, key, token),
+    constraint job_permit_places check (places > 0)
 )
 -- Updated by every heartbeat: room for HOT updates.
 with (fillfactor = 50);
 
-comment on table prescient.job_place is 'how many concurrent checks of a job a run may do, if that is limited over all runs';
-comment on column prescient.job_place.key is 'the key of the limit; empty: the limit of the job';
-comment on column prescient.job_place.token is 'the token of the run in slot_claim';
+comment on table prescient.job_permit is 'how many concurrent checks of a job a run may do, if that is limited over all runs';
+comment on column prescient.job_permit.key is 'the key of the limit; empty: the limit of the job';
+comment on column prescient.job_permit.token is 'the token of the run in slot_claim';
 
-create table prescient.job_pace (
+create table prescient.job_rate (
     job     bigint      not null,
     key     text        not null,
     free_at timestamptz not null,
-    constraint job_pace_pkey primary key (job, key)
+    constraint job_rate_pkey primary key (job, key)
 )
 -- Updated some twenty times a second.
 with (fillfactor = 20);
 
-comment on table prescient.job_pace is 'when the next check of a job may begin, if checks a second are limited over all runs';
+comment on table prescient.job_rate is 'when the next check of a job may begin, if checks a second are limited over all runs';
 
 -- How far the outbox was pruned, so that a reader that fell behind finds out.
-create table prescient.event_removed (
-    only_row   boolean     not null default true,
+create table prescient.event_watermark (
+    singleton   boolean     not null default true,
     mark       xid8        not null,
     position   bigint      not null,
     written_at timestamptz not null,
     removed_at timestamptz not null default clock_timestamp(),
-    constraint event_removed_pkey primary key (only_row),
-    constraint event_removed_only_row check (only_row)
+    constraint event_watermark_pkey primary key (singleton),
+    constraint event_watermark_singleton check (singleton)
 );
 
-comment on table prescient.event_removed is 'the last event, in the order of readers, that was removed from event_outbox; no row: no event was';
+comment on table prescient.event_watermark is 'the last event, in the order of readers, that was removed from event_outbox; no row: no event was';
 
 comment on table prescient.event_outbox is
-    'marks are transaction numbers, which start again on another server: empty it, event_consumer and event_removed after a restore from a dump';
+    'marks are transaction numbers, which start again on another server: empty it, event_consumer and event_watermark after a restore from a dump';
 
 -- The actions of operators.
 create table prescient.action (
@@ -604,21 +604,21 @@ comment on column prescient.action.plan is 'the preview that the operator confir
 comment on column prescient.action.outcome is 'running: it is running, or its server died';
 
 -- Rows on their way to another store; ../functions/give_rows.sql describes the way.
-create table prescient.store_out (
+create table prescient.transfer_out (
     batch       bigint      not null,
     target      text        not null,
     source_name text        not null,
     target_name text        not null,
     given       integer[]   not null,
     given_at    timestamptz not null default clock_timestamp(),
-    constraint store_out_pkey primary key (batch)
+    constraint transfer_out_pkey primary key (batch)
 );
 
-comment on table prescient.store_out is 'batches of rows that were released to other stores, where they do not wait yet';
-comment on column prescient.store_out.given is 'the rows of the batch, by their numbers in store_in of the target';
-comment on column prescient.store_out.source_name is 'the mover''s name for this store; target_name: its name for the other one';
+comment on table prescient.transfer_out is 'batches of rows that were released to other stores, where they do not wait yet';
+comment on column prescient.transfer_out.given is 'the rows of the batch, by their numbers in transfer_in of the target';
+comment on column prescient.transfer_out.source_name is 'the mover''s name for this store; target_name: its name for the other one';
 
-create table prescient.store_in (
+create table prescient.transfer_in (
     source      text    not null,
     batch       bigint  not null,
     nth         integer not null,
@@ -631,13 +631,13 @@ create table prescient.store_in (
     dropped     json,
     outcome     text,
     told        text,
-    constraint store_in_pkey primary key (source, batch, nth)
+    constraint transfer_in_pkey primary key (source, batch, nth)
 );
 
-comment on table prescient.store_in is 'copies of rows of other stores, which wait here once they are released';
-comment on column prescient.store_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
-comment on column prescient.store_in.schedule is 'the row of schedule that it stands for, and of schedule_drop; null: none';
-comment on column prescient.store_in.outcome is 'how the row ends once it is released, because a caller has cancelled it; told: the entry for its trace, of slot 0';
+comment on table prescient.transfer_in is 'copies of rows of other stores, which wait here once they are released';
+comment on column prescient.transfer_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
+comment on column prescient.transfer_in.schedule is 'the row of schedule that it stands for, and of schedule_state; null: none';
+comment on column prescient.transfer_in.outcome is 'how the row ends once it is released, because a caller has cancelled it; told: the entry for its trace, of slot 0';
 
--- end_by_key: a copy that is cancelled.
-create index store_in_key on prescient.store_in (entity_name, entity_key);
+-- end_checks: a copy that is cancelled.
+create index transfer_in_key on prescient.transfer_in (entity_name, entity_key);

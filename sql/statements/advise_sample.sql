@@ -33,11 +33,11 @@ with read as materialized (
         (
             select max(to_timestamp(c.value [1]) + floor(c.value [3] / 1000.0 / extract(epoch from s.width)) * s.width)
             from unnest(string_to_array(n.trace, chr(10))) as t (line)
-            cross join lateral (select prescient.trace_check(t.line) as value) as c
+            cross join lateral (select prescient.journal_check(t.line) as value) as c
         ) as looked,
         (
             select to_timestamp((e.entry ->> 'at')::bigint / 1000.0)
-            from (select prescient.trace_value((string_to_array(n.trace, chr(10)))[cardinality(string_to_array(n.trace, chr(10)))]) as entry) as e
+            from (select prescient.journal_value((string_to_array(n.trace, chr(10)))[cardinality(string_to_array(n.trace, chr(10)))]) as entry) as e
             where n.outcome = 'cancelled'
         ) as cancelled
     from newest n

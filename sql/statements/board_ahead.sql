@@ -3,7 +3,7 @@
 -- Called by cmd/serve/board.readAhead.
 select s.slot, n.n
 from (
-    select generate_series($2::timestamptz, $2::timestamptz + 95 * width, width) as slot, prescient.number_of($1) as job
+    select generate_series($2::timestamptz, $2::timestamptz + 95 * width, width) as slot, prescient.find_job($1) as job
     from prescient.setting
 ) as s
 cross join lateral (

@@ -26,7 +26,7 @@ left join lateral (
         exists (select from prescient.slot_claim c where c.slot = r.slot and c.allocated_until >= clock_timestamp()) as live,
         sum(t.finished + t.rescheduled + t.failed) as checked,
         sum(t.failed) as failed
-    from prescient.slot_tally t
+    from prescient.slot_progress t
     where t.slot = r.slot
 ) as o on r.state = 'open'
 left join (

@@ -13,12 +13,12 @@ select
     coalesce(t.error, s.error, '') as error,
     case when r.kind = 'run' then greatest(extract(epoch from greatest(s.last_at, t.last_at) - r.opened_at) * 1000000, 0)::bigint end as took
 from prescient.slot_run r
-join prescient.slot_job s on s.slot = r.slot and s.job = prescient.number_of($1)
+join prescient.slot_job s on s.slot = r.slot and s.job = prescient.find_job($1)
 left join lateral (
     select
         sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.late) as late, sum(t.spent) as spent,
         min(t.error) as error, max(t.recorded_at) as last_at
-    from prescient.slot_tally t
+    from prescient.slot_progress t
     where t.slot = r.slot and t.job = s.job
 ) as t on r.state = 'open'
 where r.slot >= $2 and r.slot < $3

@@ -5,7 +5,7 @@ select id, sum(dropped)::bigint as dropped, max(dropped_at) as dropped_at, max(g
 from (
     (
         select d.id, d.dropped, d.dropped_at, null::timestamptz as gave_up_at, null::text as error
-        from prescient.schedule_drop d
+        from prescient.schedule_state d
         where d.dropped_at >= $1
         order by d.dropped_at desc
         limit $2

@@ -8,7 +8,7 @@ select
         from prescient.future_job f
         where f.entity_name = h.entity_name
             and f.entity_key = h.entity_key
-            and f.job = prescient.number_of(h.job_exec)
+            and f.job = prescient.find_job(h.job_exec)
             and f.item_key = h.item_key
     )) as waiting
 from (

@@ -6,7 +6,7 @@ with tally as (
     select
         t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.late) as late,
         sum(t.spent) as spent, min(t.error) as error, min(t.recorded_at) as first_at, max(t.recorded_at) as last_at
-    from prescient.slot_tally t
+    from prescient.slot_progress t
     where t.slot = $1
     group by t.job
 )

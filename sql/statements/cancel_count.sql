@@ -2,8 +2,8 @@
 -- Called by jobs/admin.Client.CountCancel.
 select count(*)
 from prescient.future_job f
-where f.job is distinct from prescient.number_of('schedule')
-    and ($1::text is null or f.job = prescient.number_of($1))
+where f.job is distinct from prescient.find_job('schedule')
+    and ($1::text is null or f.job = prescient.find_job($1))
     and ($2::text is null or f.entity_name = $2)
     and ($3::text is null or f.entity_key like $3)
     and ($4::text is null or f.group_key = $4)

@@ -6,8 +6,8 @@
 with picked as materialized (
     select f.next_check_at, f.job, f.id
     from prescient.future_job f
-    where f.job is distinct from prescient.number_of('schedule')
-        and ($1::text is null or f.job = prescient.number_of($1))
+    where f.job is distinct from prescient.find_job('schedule')
+        and ($1::text is null or f.job = prescient.find_job($1))
         and ($2::text is null or f.entity_name = $2)
         and ($3::text is null or f.entity_key like $3)
         and ($4::text is null or f.group_key = $4)
@@ -22,13 +22,13 @@ with picked as materialized (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome
     )
     select
         g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name, g.entity_key, g.item_key, g.group_key,
         g.first_check_at, g.next_check_at, g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by,
-        g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request,
-        prescient.traced(g.trace, prescient.trace_in(prescient.trace_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
+        g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request,
+        prescient.traced(g.trace, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
     from gone g
 )
 select count(*) from gone

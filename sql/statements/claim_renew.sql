@@ -2,7 +2,7 @@
 -- order of their tokens.
 -- Called by slots/internal/lease.Keeper.renew.
 with places as (
-    update prescient.job_place
+    update prescient.job_permit
     set allocated_until = statement_timestamp() + $2 * interval '1 microsecond'
     where token = any ($1::bigint[]) and allocated_until >= statement_timestamp()
 )

@@ -4,7 +4,7 @@
 -- Called by jobs/event/outbox.Outbox.Ack.
 insert into prescient.event_consumer as c (name, mark, position, acked_at)
 select $1, $2::text::xid8, $3, clock_timestamp()
-where $2::text::xid8 < prescient.ended_before(prepared => false)
+where $2::text::xid8 < prescient.oldest_active_xid(prepared => false)
     and not exists (
         select
         from prescient.event_consumer o

@@ -3,6 +3,6 @@
 -- tells nothing: it is from before a restore.
 -- Called by jobs/event/outbox.Outbox.lost.
 select mark, position, written_at, removed_at
-from prescient.event_removed
+from prescient.event_watermark
 where (mark, position) > ($1::text::xid8, $2)
-    and mark < prescient.ended_before(prepared => false)
+    and mark < prescient.oldest_active_xid(prepared => false)

@@ -4,6 +4,6 @@
 -- Called by slots/forecast.reader.readLives.
 select
     job_exec, enqueued_at, first_check_at, coalesce(trace, '') as trace, slot, finished_at, outcome in ('cancelled', 'replaced') as removed,
-    asked_for is null as exact
+    requested_for is null as exact
 from prescient.future_job_history tablesample system ($1) repeatable (1)
 where finished_at >= $2 and finished_at < $3

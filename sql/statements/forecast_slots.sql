@@ -1,10 +1,10 @@
 -- Counts the waiting rows in the slots from $1 up to but not including $2, by job. Above 1,000 rows
--- the number is an estimate; see the function rows_in_slot.
+-- the number is an estimate; see the function estimate_rows.
 -- Called by slots/forecast.reader.readSlots.
 select
     s.slot,
     coalesce(j.name, '#' || number) as name,
-    prescient.rows_in_slot(s.slot, number) as waiting
+    prescient.estimate_rows(s.slot, number) as waiting
 from (
     select generate_series($1, $2::timestamptz - interval '1 microsecond', width) as slot
     from (select width from prescient.setting limit 1) as setting

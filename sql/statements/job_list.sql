@@ -9,7 +9,7 @@ select
 from prescient.future_job f
 where next_check_at >= $3
     and next_check_at < $4
-    and ($1::text is null or job = prescient.number_of($1))
+    and ($1::text is null or job = prescient.find_job($1))
     and ($2::text is null or entity_name = $2)
     and ($7::text is null or entity_key = $7)
 order by next_check_at, job, id

@@ -1,5 +1,5 @@
 -- Returns the numbers of jobs, and gives new names a number. It goes in the order of the names, so
 -- that two calls never deadlock.
 -- Called by jobs.copier.number.
-select name, prescient.job_number(name) as job
+select name, prescient.ensure_job(name) as job
 from (select distinct name from unnest($1::text[]) as g (name) order by name) as names

@@ -1,7 +1,7 @@
 -- Pauses a job. It returns no row if the job is paused already.
 -- Called by jobs/admin.Client.Pause.
 insert into prescient.job as j (job, name, paused_at, paused_by)
-values (prescient.number_of($1), $1, clock_timestamp(), current_user)
+values (prescient.find_job($1), $1, clock_timestamp(), current_user)
 on conflict (name) do update
 set paused_at = excluded.paused_at,
     paused_by = excluded.paused_by

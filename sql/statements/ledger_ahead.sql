@@ -10,7 +10,7 @@ select
     coalesce(sum((
         select j.finished + j.rescheduled + j.failed
         from prescient.slot_job j
-        where j.slot = ahead.slot and j.job = prescient.number_of('schedule')
+        where j.slot = ahead.slot and j.job = prescient.find_job('schedule')
     )), 0)::bigint as schedules
 from (
     select r.slot

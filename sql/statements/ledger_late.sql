@@ -14,7 +14,7 @@ from (
     union all
     select t.slot, t.job, case when t.bucket >= 0 then t.finished + t.rescheduled + t.failed else 0 end, t.late
     from prescient.slot_run r
-    join prescient.slot_tally t on t.slot = r.slot and t.job <> 0
+    join prescient.slot_progress t on t.slot = r.slot and t.job <> 0
     where r.slot between $1 and $2
         and r.state = 'open'
         and not exists (select from prescient.slot_claim c where c.slot = r.slot and c.allocated_until >= clock_timestamp())

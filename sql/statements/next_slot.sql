@@ -2,8 +2,8 @@
 -- future_job. It reads no table: Citus would send it to a worker, where the session is another.
 -- Called by jobs.copier.nextSlot.
 select
-    prescient.slot_target(timestamptz '1970-01-01 00:00:00+00', $1) as slot,
+    prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', $1) as slot,
     coalesce(nullif(current_setting('role'), 'none'), session_user) as enqueued_by,
     nullif(current_setting('application_name'), '') as enqueued_app,
-    left(nullif(current_setting('prescient_trace.actor', true), ''), 500) as enqueued_actor,
-    left(nullif(current_setting('prescient_trace.parent', true), ''), 500) as enqueued_trace
+    left(nullif(current_setting('prescient.actor', true), ''), 500) as enqueued_actor,
+    left(nullif(current_setting('prescient.traceparent', true), ''), 500) as enqueued_traceparent

@@ -7,7 +7,7 @@ select
     id, job, entity_name, entity_key, item_key, group_key,
     (date_part('epoch', nullif(first_check_at, next_check_at)) * 1000000)::bigint as first_check_at, check_count, error_count,
     last_error, nullif((date_part('epoch', spent) * 1000000)::bigint, 0) as spent, payload,
-    (date_part('epoch', enqueued_at) * 1000000)::bigint as enqueued_at, enqueued_by, enqueued_trace
+    (date_part('epoch', enqueued_at) * 1000000)::bigint as enqueued_at, enqueued_by, enqueued_traceparent
 from prescient.future_job
 where next_check_at = $1
     and job = any ($2::bigint[])

@@ -7,7 +7,7 @@ select
     extract(epoch from width)::bigint as width_seconds,
     (extract(epoch from since) * 1000000)::bigint as since,
     schema_version,
-    usable_from,
+    min_code_version,
     (extract(epoch from clock_timestamp()) * 1000000)::bigint as clock,
     coalesce(
         case family(inet_server_addr()) when 6 then '[' || host(inet_server_addr()) || ']' else host(inet_server_addr()) end || ':' || inet_server_port(),

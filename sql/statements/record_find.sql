@@ -2,6 +2,6 @@
 -- Called by slots.round.sameDatabase.
 -- Called by slots.run.find.
 select
-    exists (select from prescient.slot_tally where slot = $1 and token = $2 and part = $3)
+    exists (select from prescient.slot_progress where slot = $1 and token = $2 and part = $3)
         or exists (select from prescient.slot_run where slot = $1 and closed_by = $2) as done,
     exists (select from prescient.slot_claim where token = $2) as held

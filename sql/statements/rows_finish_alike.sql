@@ -12,7 +12,7 @@ with gone as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, asked_for, asked_within, request, trace, outcome, lateness, duration, runner
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
@@ -20,14 +20,14 @@ with gone as (
         g.error_count,
         g.last_error,
         g.spent + coalesce($10::bigint, 0)::double precision * interval '1 microsecond',
-        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.asked_for, g.asked_within, g.request, g.trace, $8,
+        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, $8,
         $9::bigint::double precision * interval '1 microsecond',
         $10::double precision * interval '1 microsecond',
         $11::text
     from gone g
     join unnest($4::bigint[], $12::text[]) as j (job, name) on j.job = g.job
 ), tallied as (
-    insert into prescient.slot_tally (slot, token, part, job, bucket, finished, late, spent)
+    insert into prescient.slot_progress (slot, token, part, job, bucket, finished, late, spent)
     select
         $1, $2, $3, g.job, prescient.lateness_bucket($9), g.n,
         case when $9::double precision * interval '1 microsecond' > j.sla then g.n else 0 end,

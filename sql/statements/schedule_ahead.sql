@@ -3,8 +3,8 @@
 -- Called by jobs/schedule.Store.Rewind.
 select s.id
 from prescient.schedule s
-left join prescient.schedule_drop d on d.id = s.id
-left join prescient.future_job f on f.job = prescient.number_of('schedule')
+left join prescient.schedule_state d on d.id = s.id
+left join prescient.future_job f on f.job = prescient.find_job('schedule')
     and f.entity_name = 'schedule'
     and f.entity_key = s.id collate "default"
     and f.item_key = ''

@@ -2,7 +2,7 @@
 -- number is that of the transaction, so a schedule that was deleted and created again never repeats
 -- one.
 -- Called by jobs/schedule.backfill.begin.
-insert into prescient.schedule_drop as d (id, dropped, backfills)
+insert into prescient.schedule_state as d (id, dropped, backfills)
 values ($1, 0, pg_current_xact_id()::text::bigint)
 on conflict (id) do update
 set backfills = excluded.backfills

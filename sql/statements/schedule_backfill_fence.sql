@@ -2,5 +2,5 @@
 -- is locked.
 -- Called by jobs/schedule.backfill.flush.
 select count(*)
-from prescient.schedule_drop
+from prescient.schedule_state
 where id = $1 and backfills = $2

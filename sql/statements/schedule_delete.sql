@@ -5,7 +5,7 @@ with gone as (
     where id = any ($1::text[])
     returning id
 ), counted as (
-    delete from prescient.schedule_drop
+    delete from prescient.schedule_state
     where id = any ($1::text[])
 )
 select count(*)

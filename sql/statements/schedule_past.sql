@@ -3,5 +3,5 @@
 -- tables as they were before.
 -- Called by jobs/schedule.Store.past.
 select id, runs, last_at
-from prescient.schedule_drop
+from prescient.schedule_state
 where id = any ($1::text[])

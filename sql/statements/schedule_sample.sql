@@ -11,7 +11,7 @@ select
 from prescient.schedule s tablesample system ($1) repeatable (1)
 left join lateral (
     select d.dropped, d.runs, d.last_at
-    from prescient.schedule_drop d
+    from prescient.schedule_state d
     where d.id = s.id
     limit 1
 ) as d on true
@@ -20,7 +20,7 @@ left join lateral (
     from prescient.future_job f
     where f.entity_name = 'schedule'
         and f.entity_key = s.id collate "default"
-        and f.job = prescient.number_of('schedule')
+        and f.job = prescient.find_job('schedule')
         and f.item_key = ''
     limit 1
 ) as f on true

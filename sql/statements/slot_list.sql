@@ -13,7 +13,7 @@ left join lateral (
     select
         sum(t.finished)::bigint as finished, sum(t.rescheduled)::bigint as rescheduled, sum(t.failed)::bigint as failed,
         sum(t.take_overs)::bigint as take_overs
-    from prescient.slot_tally t
+    from prescient.slot_progress t
     where t.slot = r.slot and r.state = 'open'
 ) as l on true
 where r.slot >= $1 and r.slot < $2

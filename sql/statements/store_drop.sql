@@ -1,5 +1,5 @@
 -- Deletes copies of rows that store $1 has not released and never will.
 -- Called by jobs/stores.mover.finish.
-delete from prescient.store_in
+delete from prescient.transfer_in
 where source = $1 and batch = any ($2::bigint[])
 returning 1

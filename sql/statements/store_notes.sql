@@ -3,5 +3,5 @@
 -- Called by jobs/stores.mover.finish.
 -- Called by slots.Ledger.Leaving.
 select batch, target, source_name, target_name, given, given_at
-from prescient.store_out
+from prescient.transfer_out
 order by given_at, batch

@@ -8,18 +8,18 @@ select
 from prescient.schedule s
 left join lateral (
     select row_to_json(d)::text as data
-    from prescient.schedule_drop d
+    from prescient.schedule_state d
     where d.id = s.id
     limit 1
 ) as d on true
 left join lateral (
     select
         f.next_check_at, f.job, f.id, f.xmin::text as version,
-        (to_jsonb(f) || jsonb_build_object('trace', prescient.trace_abroad(f.trace)))::text as data
+        (to_jsonb(f) || jsonb_build_object('trace', prescient.journal_abroad(f.trace)))::text as data
     from prescient.future_job f
     where f.entity_name = 'schedule'
         and f.entity_key = s.id collate "default"
-        and f.job = prescient.number_of('schedule')
+        and f.job = prescient.find_job('schedule')
         and f.item_key = ''
     limit 1
 ) as f on true

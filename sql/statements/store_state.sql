@@ -4,8 +4,8 @@
 select
     (select count(*) from (select from prescient.future_job limit $1) as f) as waiting,
     (select count(*) from (select from prescient.schedule limit $1) as s) as schedules,
-    (select coalesce(sum(cardinality(o.given)), 0) from prescient.store_out o) as leaving,
-    (select count(*) from (select from prescient.store_in limit $1) as i) as arriving,
+    (select coalesce(sum(cardinality(o.given)), 0) from prescient.transfer_out o) as leaving,
+    (select count(*) from (select from prescient.transfer_in limit $1) as i) as arriving,
     (select count(*) from prescient.slot_run r where r.state = 'open') as open_slots,
     exists (
         select

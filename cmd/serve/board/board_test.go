@@ -25,7 +25,7 @@ func TestWhatAdviceAsksOfTheDatabaseCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	db.MustExec(`select prescient.job_number('ok')`)
+	db.MustExec(`select prescient.ensure_job('ok')`)
 	b, err := New(t.Context(), Config{DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.PublishConfig{}})
 	if err != nil {
 		t.Fatal(err)

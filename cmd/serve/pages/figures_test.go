@@ -65,9 +65,9 @@ const (
 	ofLate    = ` and job = 'order.late'`
 	ofInvoice = ` and job = 'invoice.unpaid'`
 	ofAgain   = ` and job = 'cart.again'`
-	review    = ` and job = prescient.number_of('review.ask')`
-	misspelt  = ` and job = prescient.number_of('misspelt')`
-	notBegun  = ` and job <> prescient.number_of('stock.slow')`
+	review    = ` and job = prescient.find_job('review.ask')`
+	misspelt  = ` and job = prescient.find_job('misspelt')`
+	notBegun  = ` and job <> prescient.find_job('stock.slow')`
 	upTo      = `select extract(epoch from (select min(bound) from (select 100 * power(2, n / 4.0) * interval '1 millisecond' as bound
 		from generate_series(0, 100) as n) as b where bound >= (select percentile_disc(%s) within group (order by lateness) from ran where job = 'order.late')))`
 	sharePerCent = `select 100.0 * count(*) filter (where lateness <= WIDTH / 4) / count(*) from ran where job = 'order.late'`
@@ -480,7 +480,7 @@ func (f *figures) arrange() {
 	f.DB.MustExec(`update prescient.future_job set next_check_at = $1 where id in (select id from prescient.future_job
 		where next_check_at = $2 order by id limit 2)`, f.at(1), f.at(9))
 	f.DB.MustExec(`insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
-		values (1, $1, 'run', array[prescient.number_of('misspelt')], 0, 0, 'dead', clock_timestamp() - interval '1 minute')`, f.at(2))
+		values (1, $1, 'run', array[prescient.find_job('misspelt')], 0, 0, 'dead', clock_timestamp() - interval '1 minute')`, f.at(2))
 	// Each slot was opened as it began, and those with rows stayed open for an hour, as for a row of an unknown job.
 	// The last row of each job was recorded 2 seconds after the slot, or 3 of cart.again, and its checks took 2
 	// seconds.
@@ -488,12 +488,12 @@ func (f *figures) arrange() {
 		when planned > 0 then slot + interval '1 hour' else slot + interval '1 second' end
 		where slot <> $1`, f.at(7))
 	f.DB.MustExec(`update prescient.slot_job set last_at = slot + interval '2 seconds'
-		+ interval '1 second' * (job = prescient.number_of('cart.again'))::int, spent = '2 seconds'
+		+ interval '1 second' * (job = prescient.find_job('cart.again'))::int, spent = '2 seconds'
 		where slot in (select slot from prescient.slot_run where state = 'done')`)
-	f.DB.MustExec(`update prescient.slot_tally set recorded_at = slot + interval '2 seconds'
+	f.DB.MustExec(`update prescient.slot_progress set recorded_at = slot + interval '2 seconds'
 		where slot = $1`, f.at(2))
-	f.DB.MustExec(`with t as (select count(*) as n from prescient.slot_tally where job = prescient.number_of('invoice.unpaid'))
-		update prescient.slot_tally set spent = interval '2 seconds' / t.n from t where job = prescient.number_of('invoice.unpaid')`)
+	f.DB.MustExec(`with t as (select count(*) as n from prescient.slot_progress where job = prescient.find_job('invoice.unpaid'))
+		update prescient.slot_progress set spent = interval '2 seconds' / t.n from t where job = prescient.find_job('invoice.unpaid')`)
 	var events []outbox.Stored
 	for len(events) < 5 { // transactions of other tests hold them back
 		var err error

@@ -63,7 +63,7 @@ func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 	for range 3 { // the first connects
 		take()
 	}
-	f.Set(pgtest.Fault{At: 1, Of: func(text string) bool { return strings.Contains(text, "take_pace") }, Kind: pgtest.LateReply, Pause: time.Second})
+	f.Set(pgtest.Fault{At: 1, Of: func(text string) bool { return strings.Contains(text, "reserve_rate") }, Kind: pgtest.LateReply, Pause: time.Second})
 	if n := take(); n > 0 {
 		t.Errorf("%d instants were taken from a reply that came a second late", n)
 	}

@@ -3,7 +3,7 @@
 -- those that are left, or earliest. Grid.Place of package slots/grid returns the same.
 -- Stable, and no more than an expression, so that it is a part of the statement that uses it: a call would cost more
 -- than all the rest.
-create or replace function prescient.place(
+create or replace function prescient.pick_slot(
     first    timestamptz,
     at       timestamptz,
     within   integer,
@@ -18,10 +18,10 @@ parallel safe
 as $$
     select case
         when within is null then greatest(first, earliest)
-        when first >= earliest or first + hash % prescient.place_count(first, at, within, width) * width >= earliest
-            then first + hash % prescient.place_count(first, at, within, width) * width
-        else earliest + hash / prescient.place_count(first, at, within, width) % greatest(
-            prescient.place_count(first, at, within, width) - (date_part('epoch', earliest - first) / date_part('epoch', width))::bigint, 1
+        when first >= earliest or first + hash % prescient.window_slots(first, at, within, width) * width >= earliest
+            then first + hash % prescient.window_slots(first, at, within, width) * width
+        else earliest + hash / prescient.window_slots(first, at, within, width) % greatest(
+            prescient.window_slots(first, at, within, width) - (date_part('epoch', earliest - first) / date_part('epoch', width))::bigint, 1
         ) * width
     end
 $$;

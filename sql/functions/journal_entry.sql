@@ -8,8 +8,8 @@
 -- A change by a run is an array, which is shorter: what (next, retry, deferred), slot, run, and of
 -- a check its lateness in milliseconds, its run time in microseconds and its error; if nothing was
 -- checked, when. A check without an error that asked for another one leaves 12 characters instead;
--- see trace_check.
-create or replace function prescient.trace_entry(what text, slot timestamptz)
+-- see journal_check.
+create or replace function prescient.journal_entry(what text, slot timestamptz)
 returns text
 language sql
 stable
@@ -21,6 +21,6 @@ as $$
         -- The role of the caller, also in a function that runs with the owner's rights.
         'by', coalesce(nullif(current_setting('role'), 'none'), session_user),
         'app', nullif(current_setting('application_name'), ''),
-        'actor', left(nullif(current_setting('prescient_trace.actor', true), ''), 200)
+        'actor', left(nullif(current_setting('prescient.actor', true), ''), 200)
     ))::text
 $$;

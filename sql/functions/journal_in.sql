@@ -1,6 +1,6 @@
 -- Moves an entry that was made for slot 'epoch' to another slot. It depends on nothing else, so it
 -- may be a part of any statement.
-create or replace function prescient.trace_in(entry text, slot timestamptz)
+create or replace function prescient.journal_in(entry text, slot timestamptz)
 returns text
 language sql
 immutable

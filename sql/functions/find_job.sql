@@ -1,5 +1,5 @@
 -- Returns the number of a job: that of its row, or else the number that the row will get.
-create or replace function prescient.number_of(job_exec text)
+create or replace function prescient.find_job(job_exec text)
 returns bigint
 language sql
 stable

@@ -2,7 +2,7 @@
 -- their ids into 32 parts. In each part the position of the 32nd row, or the count of a smaller
 -- part, tells how many rows the part has. So bursts are seen, and at most 2,100 entries of the
 -- index are read.
-create or replace function prescient.rows_in_slot(at timestamptz, number bigint)
+create or replace function prescient.estimate_rows(at timestamptz, number bigint)
 returns bigint
 language plpgsql
 stable

@@ -6,7 +6,7 @@
 -- where the setting is, which on Citus is another server.
 -- It is in PL/pgSQL, which keeps the plan: each enqueue would plan an SQL function anew, at a third
 -- of its cost.
-create or replace function prescient.slot_target(
+create or replace function prescient.due_slot(
     at     timestamptz,
     clock  timestamptz default null,
     within integer default null,
@@ -34,7 +34,7 @@ begin
     select s.width into width from prescient.setting s;
     first := prescient.slot_ceil(at, width);
     earliest := prescient.slot_floor(clock, width) + width;
-    hash := prescient.place_hash(key);
-    return prescient.place(first, at, within, earliest, width, hash);
+    hash := prescient.window_hash(key);
+    return prescient.pick_slot(first, at, within, earliest, width, hash);
 end
 $$;

@@ -1,8 +1,8 @@
--- Returns the number of a job, as number_of does, and gives a new name its row: for callers that
+-- Returns the number of a job, as find_job does, and gives a new name its row: for callers that
 -- write rows. A number follows from the name, so the call does not wait for a transaction that
 -- writes the same new name: it leaves the row of table job to that one. If that transaction rolls
 -- back, the next caller writes the row, or the first runner that knows the job.
-create or replace function prescient.job_number(job_exec text)
+create or replace function prescient.ensure_job(job_exec text)
 returns bigint
 language plpgsql
 as $$

@@ -1,7 +1,7 @@
 -- Finds the jobs that have rows in a slot, lets their claims begin at the first row, and returns
 -- the number of rows. It may only be called while no runner has a claim: then each row is either
 -- recorded or to be claimed.
-create or replace function prescient.look_into_slot(at timestamptz)
+create or replace function prescient.scan_slot(at timestamptz)
 returns bigint
 language plpgsql
 as $$
@@ -10,7 +10,7 @@ declare
     plans   bigint[];
 begin
     with due as materialized (
-        select number, prescient.rows_in_slot(at, number) as planned
+        select number, prescient.estimate_rows(at, number) as planned
         from prescient.setting -- which is where they are counted
         cross join prescient.jobs_in_slot(at) as number
     )

@@ -1,6 +1,6 @@
 -- Gives a run permits: of each key as many as it wants, or as are left. A key without permits does
 -- not come back. The run keeps what it has, so it may ask again, also for more.
-create or replace function prescient.take_places(number bigint, keys text[], wanted integer[], most integer, own bigint, lease interval)
+create or replace function prescient.acquire_permits(number bigint, keys text[], wanted integer[], most integer, own bigint, lease interval)
 returns table (key text, places integer)
 language plpgsql
 as $$
@@ -11,19 +11,19 @@ begin
     -- A statement after the lock counts the permits of other runs, so the count is current.
     perform pg_advisory_xact_lock(hashtextextended('prescient.places ' || number, 0));
     -- Of any key: no run may ever ask again for the key of a run that has died.
-    delete from prescient.job_place p
+    delete from prescient.job_permit p
     where p.job = number and p.token <> own and p.allocated_until < statement_timestamp();
     taken := array(
         select coalesce((
             select sum(t.places)
-            from prescient.job_place t
+            from prescient.job_permit t
             where t.job = number and t.key = w.key and t.token <> own
         ), 0)::integer
         from unnest(keys) with ordinality as w (key, nth)
         order by w.nth
     );
     return query
-    insert into prescient.job_place as p (job, key, token, places, allocated_until)
+    insert into prescient.job_permit as p (job, key, token, places, allocated_until)
     select number, w.key, own, least(w.wanted, most - w.taken), statement_timestamp() + lease
     from unnest(keys, wanted, taken) as w (key, wanted, taken)
     where w.taken < most

@@ -1,6 +1,6 @@
 -- The number by which place tells keys apart: the first 60 bits of the SHA-256 of a text. grid.Hash of package slots/grid
 -- returns the same.
-create or replace function prescient.place_hash(key text)
+create or replace function prescient.window_hash(key text)
 returns bigint
 language sql
 stable

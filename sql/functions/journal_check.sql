@@ -3,8 +3,8 @@
 -- time in microseconds. Null for a line that is no such entry.
 -- The short form is base64 of 9 bytes: 4 for the slot, one for the position, two for the lateness,
 -- two for the run time. Of the last two, 4 bits tell how many bits were left out, and 12 are the
--- others. The long form is that of trace_entry, which has the name instead of the position.
-create or replace function prescient.trace_check(line text)
+-- others. The long form is that of journal_entry, which has the name instead of the position.
+create or replace function prescient.journal_check(line text)
 returns bigint[]
 language sql
 immutable

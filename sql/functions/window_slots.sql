@@ -1,5 +1,5 @@
 -- The number of slots from first on, which is at or after an instant, that are before `within` seconds after it; at least 1.
-create or replace function prescient.place_count(first timestamptz, at timestamptz, within integer, width interval)
+create or replace function prescient.window_slots(first timestamptz, at timestamptz, within integer, width interval)
 returns bigint
 language sql
 stable

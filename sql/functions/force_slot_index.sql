@@ -1,7 +1,7 @@
 -- Makes the planner read slots through the slot index, in its order, in the later statements of the
 -- transaction; see SlotIndexOnly. A query of a table makes a setting on the server of that table,
 -- which on Citus is another one. It is a procedure, because it returns no rows.
-create or replace procedure prescient.slot_index_only()
+create or replace procedure prescient.force_slot_index()
 language plpgsql
 as $$
 begin

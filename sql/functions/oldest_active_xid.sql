@@ -5,7 +5,7 @@
 -- prepared on the schema's server. As long as one is prepared, the function knows nothing.
 -- prepared: false if the caller asks about something that was known before, such as that an event
 -- can be read.
-create or replace function prescient.ended_before(prepared boolean default true)
+create or replace function prescient.oldest_active_xid(prepared boolean default true)
 returns xid8
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- Returns a line of a trace as JSON, in the long form of trace_entry.
-create or replace function prescient.trace_value(line text)
+-- Returns a line of a trace as JSON, in the long form of journal_entry.
+create or replace function prescient.journal_value(line text)
 returns jsonb
 language sql
 stable
@@ -12,7 +12,7 @@ as $$
                 from prescient.slot_run r
                 where r.slot = to_timestamp(c.value [1])
             ), c.value [3], c.value [4])
-            from (select prescient.trace_check(line) as value) as c
+            from (select prescient.journal_check(line) as value) as c
         )
     end
 $$;

@@ -4,7 +4,7 @@
 -- 2,000 keys, however many there are.
 -- A run takes a few instants at a time, so an instant more than ten minutes ahead comes from a
 -- clock that was set back.
-create or replace function prescient.take_pace(number bigint, of_key text, checks integer, spacing interval)
+create or replace function prescient.reserve_rate(number bigint, of_key text, checks integer, spacing interval)
 returns interval
 language plpgsql
 as $$
@@ -16,7 +16,7 @@ declare
 begin
     -- A server that crashes loses only instants that have passed.
     perform set_config('synchronous_commit', 'off', true);
-    insert into prescient.job_pace as p (job, key, free_at)
+    insert into prescient.job_rate as p (job, key, free_at)
     values (number, of_key, statement_timestamp() + taken)
     on conflict (job, key) do update
     -- A sum without a time zone is immutable.
@@ -26,11 +26,11 @@ begin
     )
     returning p.free_at, p.xmax = 0 into next_free, is_new;
     if is_new and random() < 0.01 then
-        percent := least(100, 100 * 100 / greatest(pg_relation_size('prescient.job_pace') / 8192.0, 1));
-        delete from prescient.job_pace p
+        percent := least(100, 100 * 100 / greatest(pg_relation_size('prescient.job_rate') / 8192.0, 1));
+        delete from prescient.job_rate p
         where p.ctid = any (array(
             select o.ctid
-            from prescient.job_pace o tablesample system (percent)
+            from prescient.job_rate o tablesample system (percent)
             where o.job = number and o.free_at < statement_timestamp() - interval '1 hour'
             for update skip locked
         ));

@@ -1,7 +1,7 @@
 -- Ends the sessions that work under claims which were taken over. They can commit nothing any more,
 -- and a stopped process would keep the locks of its check's transaction. A role may end its own
 -- sessions; other sessions end by their idle_in_transaction_session_timeout.
-create or replace function prescient.end_sessions(tokens bigint[])
+create or replace function prescient.terminate_sessions(tokens bigint[])
 returns void
 language plpgsql
 as $$

@@ -1,0 +1,70 @@
+-- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the
+-- entity but "schedule", whose rows belong to schedules; a null item_key takes every item.
+-- Anonymous rows are never found. Rows on their way from another store end in the same way when
+-- they arrive. number: the job, if its name may not have committed yet.
+create or replace function prescient.end_checks(
+    outcome     text,
+    entity_name text,
+    entity_key  text,
+    job_exec    text,
+    item_key    text,
+    number      bigint default null
+)
+returns bigint
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    ended    bigint;
+    arriving bigint;
+    entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
+begin
+    if end_checks.job_exec = 'schedule' then
+        perform prescient.require_schedules();
+    end if;
+    -- First, because settle_rows has locked the copies, and this waits for it. A copy whose slot has begun does not
+    -- count: its row may never have been released, and have been checked in its own store.
+    with marked as (
+        update prescient.transfer_in i
+        set outcome = end_checks.outcome,
+            told = entry
+        where i.entity_name = end_checks.entity_name
+            and i.entity_key = end_checks.entity_key
+            and case
+                when end_checks.job_exec is null then end_checks.number is null and i.job_exec <> 'schedule'
+                else i.job_exec = end_checks.job_exec
+            end
+            and (end_checks.item_key is null or i.item_key = end_checks.item_key)
+            and i.item_key is not null
+            and i.outcome is null
+        returning i.data ->> 'next_check_at' as slot
+    )
+    select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
+
+    with gone as (
+        delete from prescient.future_job f
+        where f.entity_name = end_checks.entity_name
+            and f.entity_key = end_checks.entity_key
+            and case
+                when end_checks.number is not null then f.job = end_checks.number
+                when end_checks.job_exec is null then f.job <> prescient.find_job('schedule')
+                else f.job = prescient.find_job(end_checks.job_exec)
+            end
+            and (end_checks.item_key is null or f.item_key = end_checks.item_key)
+            and f.item_key is not null
+        returning *
+    )
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome
+    )
+    select
+        id, coalesce((select j.name from prescient.job j where j.job = gone.job), end_checks.job_exec, '#' || gone.job), entity_name, entity_key, item_key, group_key,
+        first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
+        requested_within, request,
+        prescient.traced(trace, prescient.journal_in(entry, next_check_at)), end_checks.outcome
+    from gone;
+    get diagnostics ended = row_count;
+    return ended + arriving;
+end
+$$;

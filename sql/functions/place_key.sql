@@ -1,9 +1,0 @@
--- What place_hash is given for a key of future_job. A null item_key, that of an anonymous row, is as ''.
-create or replace function prescient.place_key(job_exec text, entity_name text, entity_key text, item_key text)
-returns text
-language sql
-immutable
-parallel safe
-as $$
-    select job_exec || chr(31) || entity_name || chr(31) || entity_key || chr(31) || coalesce(item_key, '')
-$$;
