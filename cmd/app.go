@@ -103,6 +103,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 func explainUsage(c *cobra.Command, text string) string {
 	// An unknown command is told what it may have been meant for, over several lines.
 	suggestions := regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
+	unknown := regexp.MustCompile(`^unknown command "([a-z-]+)" for ".*"`)
 	required := regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
 	missing := regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
 	number := regexp.MustCompile(`strconv\.(ParseInt|Atoi): parsing "[^"]*": invalid syntax`)
@@ -110,8 +111,13 @@ func explainUsage(c *cobra.Command, text string) string {
 	exclusive := regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
 
 	if !c.HasSubCommands() { // it is an argument of a team's own command, which takes none
-		unknown := regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for ".*"$`)
-		text = unknown.ReplaceAllString(text, "unexpected argument $1: want nothing more")
+		argument := regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for ".*"$`)
+		text = argument.ReplaceAllString(text, "unexpected argument $1: want nothing more")
+	}
+	if m := unknown.FindStringSubmatch(text); m != nil {
+		if below := namedBelow(c, m[1]); len(below) > 0 {
+			return m[0] + cli.DidYouMean(below)
+		}
 	}
 	text = suggestions.ReplaceAllStringFunc(text, func(list string) string { return cli.DidYouMean(strings.Fields(list)[4:]) })
 	text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
@@ -121,6 +127,18 @@ func explainUsage(c *cobra.Command, text string) string {
 	text = number.ReplaceAllString(text, "want a whole number")
 	text = truth.ReplaceAllString(text, "want true or false")
 	return exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other")
+}
+
+// namedBelow returns the commands with this name below those of the root, as they are typed: "install crontab" for crontab.
+func namedBelow(root *cobra.Command, name string) (list []string) {
+	for _, group := range root.Commands() {
+		for _, c := range group.Commands() {
+			if c.Name() == name {
+				list = append(list, group.Name()+" "+name)
+			}
+		}
+	}
+	return list
 }
 
 // oneOf is flags with commas between, and "or" before the last one.

@@ -254,7 +254,11 @@ func newEventsForget(a *App) *cobra.Command {
 		Args:    cli.Exactly("CONSUMER"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withOutbox(c.Context(), func(box *outbox.Outbox, _ time.Time) error {
-				if err := box.Forget(c.Context(), args[0]); err != nil {
+				err := box.Forget(c.Context(), args[0])
+				if errors.Is(err, outbox.ErrNoConsumer) {
+					return fmt.Errorf("%w; list them with: %s events consumers", err, a.self())
+				}
+				if err != nil {
 					return err
 				}
 				return a.print([]view.Consumer{}, func() error { return a.lines(args[0] + " is forgotten") })

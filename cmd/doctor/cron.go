@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -173,11 +174,26 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	if len(differ) == 0 {
 		return nil
 	}
-	const mends = "put it into /etc/prescient/prescient.yaml, or name another file in the crontab: PRESCIENT_CONFIG=/path/to/prescient.yaml"
-	f := note("no crontab here runs slots. One that did would not see these settings: "+strings.Join(differ, ", "), "if cron is to run slots, "+mends)
+	mends := "put it into /etc/prescient/prescient.yaml, or name another file in the crontab: PRESCIENT_CONFIG=/path/to/prescient.yaml"
+	if files := named(crontabs); len(files) > 0 { // a command reads one file alone
+		mends = "put it into " + strings.Join(files, " and ") + ", which the crontab names"
+	}
+	f := note("no crontab here runs slots. One that did would not see these settings: "+strings.Join(differ, ", "), "if cron is to run slots, %s", mends)
 	if len(crontabs) > 0 {
-		f = action("cron runs slots here without these settings of this shell: "+strings.Join(differ, ", "), mends)
+		f = action("cron runs slots here without these settings of this shell: "+strings.Join(differ, ", "), "%s", mends)
 	}
 	f.Name = "environment"
 	return []Finding{f}
+}
+
+// named returns the configuration files that crontabs name, each once.
+func named(crontabs []Crontab) (files []string) {
+	for _, c := range crontabs {
+		for _, variable := range c.Env {
+			if file, ok := strings.CutPrefix(variable, "PRESCIENT_CONFIG="); ok && !slices.Contains(files, file) {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
 }
