@@ -31,22 +31,22 @@ const (
 	ModeExpire Mode = "expire"
 )
 
-// CatchUp says which missed slots to catch up on, and how. The zero value runs all of them.
+// CatchUp selects the missed slots to repair, and how. The zero value runs all of them.
 type CatchUp struct {
 	Mode Mode // default ModeRun
 	// Since and Until bound the slots: from Since up to but not including Until. Zero: no bound.
 	Since, Until time.Time
-	// Job takes the rows of this job alone. A slot with rows of others stays open. The call for a group gets only the
-	// rows of this job.
+	// Job restricts the catch-up to the rows of one job. A slot with rows of other jobs stays open. The call for a
+	// group gets only the rows of this job.
 	Job string
-	// Limit is how many rows to take at the most; 0: no limit. The group of a row that is taken is checked whole, so
-	// more rows than that may be checked.
+	// Limit bounds the rows to take; 0: no limit. The group of a row that is taken is checked whole, so more rows than
+	// that may be checked.
 	Limit int64
-	// Spread is over how many slots ModeDefer spreads the rows, from the next on, as jobs.Key.Place does. Default 1.
+	// Spread is the number of slots, from the next one on, over which ModeDefer spreads the rows by their keys. Default 1.
 	Spread int
 	// DryRun only lists the slots.
 	DryRun bool
-	// Each, when set, is called before each slot that has rows.
+	// Each is called before each slot that has rows. Optional.
 	Each func(MissedSlot)
 }
 
@@ -57,7 +57,7 @@ type MissedSlot struct {
 	State State // StateMissed, StateOpen or StateDone (stragglers)
 }
 
-// Caught is what catch-up did.
+// Caught is the result of a catch-up.
 type Caught struct {
 	Slots []MissedSlot // with rows, oldest first
 	// Empty slots were missed and had nothing to do. They have ledger rows now, unless it was a dry run.
@@ -66,9 +66,9 @@ type Caught struct {
 	Results []Result
 }
 
-// CatchUp goes through the missed slots, oldest first and one at a time, under the same leases as any run: several at
-// once share the work, and a slot that is being run is left to its runners. The current slot is taken only if it was
-// opened before: a slot that has just begun belongs to its run. Nothing missed is nothing to do.
+// CatchUp goes through the missed slots, oldest first and one at a time, under the same leases as every run. Concurrent
+// catch-ups share the work, and leave a slot that is being run to its runners. CatchUp takes the current slot only if
+// a run has opened it: a slot that has just begun belongs to its run.
 func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	sel, err := r.selection(c)
 	if err != nil {
@@ -129,10 +129,11 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 	return sel, nil
 }
 
-// maxSpread keeps the width of all slots of a spread within a time.Duration.
+// maxSpread keeps the total width of a spread within a time.Duration.
 const maxSpread = 100_000
 
-// deferAll is the judge that moves rows to the next slots, each to its place among them; an anonymous row has the one of its id.
+// deferAll returns the judge that moves rows to the next slots, each to the one that its key picks; its id picks that of
+// an anonymous row.
 func deferAll(over int) judge {
 	return func(_ *engine.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
 		key, next := row.Key(), m.Grid.Next(m.Latest())
@@ -151,7 +152,7 @@ func expire(d *engine.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *g
 	return nil, true
 }
 
-// missed finds the slots to catch up on, and gives those without rows their ledger rows.
+// missed finds the slots to repair, and records those without rows in the ledger.
 func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	var caught Caught
 	current := r.Grid().Floor(r.Now())

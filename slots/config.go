@@ -31,48 +31,48 @@ type Config struct {
 	Schema string
 	// Registry holds the jobs. Rows of jobs it does not know are left in their slot; see Result.Unknown.
 	Registry *jobs.Registry
-	// Name tells this runner from others in leases and history. At most 200 bytes of UTF-8. Default "host:pid".
+	// Name identifies this runner in leases and history. At most 200 bytes of UTF-8. Default "host:pid".
 	Name string
-	// Workers is how many checks run at once. Default 64.
+	// Workers bounds the concurrent checks. Default 64.
 	Workers int
-	// Connections is how many checks with a transaction run at once. Default 8.
+	// Connections bounds the concurrent checks with a transaction. Default 8.
 	Connections int
-	// Shared are bounds that this runner keeps together with others of the process, besides its own.
+	// Shared are bounds over several runners of the process, beside those of each. Optional.
 	Shared Shared
-	// Page is how many rows are claimed, read and recorded at once, at the most. Default 2000.
+	// Page bounds the rows that are claimed, read and recorded together. Default 2000.
 	Page int
-	// Lease is how long a claim stays with a runner that is not heard of. The heartbeat is a third of it.
+	// Lease is how long a claim stays with a runner without a heartbeat. A heartbeat is sent every third of it.
 	// Default 1 minute, at least 1 second.
 	Lease time.Duration
-	// Grace is what running checks get to finish when the run is stopped, and what a check that ignores its timeout
-	// gets before it is abandoned. Default 20 s; negative: none.
+	// Grace is how long running checks may go on after the run is stopped, and a check that ignores its timeout before
+	// it is abandoned. Default 20 s; negative: none.
 	Grace time.Duration
 	// Early is how long before a boundary a run waits for it; earlier, it belongs to the slot before. Default 5 s;
 	// negative: none. Never more than half the width.
 	Early time.Duration
-	// ClaimDelay postpones each claim by this much for every unit of the machine's load (0 idle, 1 all cores in use, and more
-	// when work queues up; always 0 but on Linux), a second at the most, so that a busy machine leaves rows to idle ones. It
-	// costs the delay where only one machine runs. Default 0: claim at once.
+	// ClaimDelay delays each claim in proportion to the load of the machine, so that a busy machine leaves rows to idle
+	// ones: by this much at a load of 1 (all cores in use), at most a second. The load is always 0 except on Linux. A
+	// single machine only loses the delay. Default 0: claim at once.
 	ClaimDelay time.Duration
 	// Now is the clock that slots are compared with, for a replay of the past or the future. Default: the database's.
 	Now func() time.Time
-	// Logger gets warnings. Default: slog.Default().
+	// Logger receives warnings. Default: slog.Default().
 	Logger *slog.Logger
-	// Progress, when set, is called after every batch, from one goroutine at a time. A panic in it is logged.
+	// Progress is called after every batch, never concurrently. A panic in it is logged. Optional.
 	Progress func(Progress)
-	// Observer, when set, is told what was recorded, for metrics; see package slots/metrics.
+	// Observer receives what was recorded, for metrics; see package slots/metrics. Optional.
 	Observer Observer
 }
 
-// Shared are bounds of several runners together, such as those of many stores. Nil: none.
+// Shared are bounds over several runners, such as those of many stores. A nil bound is none.
 type Shared struct {
-	// Runs is how many slots are run at once, each of which needs OwnConnections. A run whose turn has not come waits.
+	// Runs bounds the slots that are run concurrently. Each needs OwnConnections. Further runs wait.
 	Runs Bound
-	// Workers and Connections bound what Config bounds for each runner.
+	// Workers and Connections bound over all runners what Config bounds for each.
 	Workers, Connections Bound
 }
 
-// Bound is how many may do something at once: make(Bound, 8).
+// Bound is a semaphore: make(Bound, 8) lets eight in.
 type Bound chan struct{}
 
 // Progress is how far a run has come.
@@ -82,8 +82,8 @@ type Progress struct {
 	Recorded int64 // rows this runner has recorded
 }
 
-// OwnConnections is how many connections a run uses at once beside those of checks with a transaction: two record, one
-// claims and reads, one waits for a lock, and one is for the heartbeat.
+// OwnConnections is how many connections a run uses beside those of checks with a transaction: two record, one claims
+// and reads, one waits for a lock, and one sends heartbeats.
 const OwnConnections = 5
 
 // Defaults of Config.
@@ -99,11 +99,11 @@ const (
 // maxRunnerName is how many bytes the name of a runner may have.
 const maxRunnerName = 200
 
-// MinLease is the shortest lease: its heartbeat must have time to arrive.
+// MinLease is the shortest lease. A heartbeat must have time to arrive.
 const MinLease = time.Second
 
-// Runner runs slots. It is safe for concurrent use. It is cheap to make and keeps the grid it was made with, so a
-// long-lived process makes one for every slot.
+// Runner runs slots. It is safe for concurrent use. It keeps the grid that it was created with and is cheap to create,
+// so a long-lived process creates one for every slot.
 type Runner struct {
 	cfg     Config
 	schema  pgsql.Schema
@@ -112,8 +112,8 @@ type Runner struct {
 	jobs    map[int64]*engine.Definition // by number
 }
 
-// NewRunner reads the grid and the clock from the database, and makes the partitions of history that are due. It
-// returns pgsql.ErrNotMigrated where the schema is missing.
+// NewRunner reads the grid and the clock from the database, and creates the partitions of history that are due. It
+// returns pgsql.ErrNotMigrated if the schema is missing.
 func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	if pgsql.Sqlx(cfg.DB) == nil || cfg.Registry == nil {
 		return nil, errors.New("slots.Config: DB and Registry must be set")
@@ -175,7 +175,7 @@ func (r *Runner) Now() time.Time {
 	return r.setting.Now()
 }
 
-// register learns the numbers of the jobs, and writes into the database that a run knows them.
+// register reads the numbers of the jobs, and records in the database that a run knows them.
 func (r *Runner) register(ctx context.Context) error {
 	names, slas := []string{}, []sql.NullInt64{}
 	for def := range engine.All(r.cfg.Registry) {
@@ -196,8 +196,8 @@ func (r *Runner) register(ctx context.Context) error {
 	return nil
 }
 
-// makeHistoryMonths only warns: a role that may not create tables can still run, and what it finishes goes to the
-// default partition. While somebody reads history it is left for another time.
+// makeHistoryMonths only warns: a role that may not create tables can still run, and the rows that it finishes go to the
+// default partition. While another session reads history, a later run creates the partitions.
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	var m pgsql.Message
 	m.Do(pgsql.HistoryMonths.In(r.schema))

@@ -24,7 +24,7 @@ type Ledger struct {
 	reads   pgsql.Querier // nil: each read has a transaction of its own
 }
 
-// NewLedger reads the grid from the database. now is what slots are compared with; nil is the database's clock.
+// NewLedger reads the grid from the database. now is the clock that slots are compared with; nil: the database's.
 func NewLedger(ctx context.Context, db pgsql.Pool, schema string, now func() time.Time) (*Ledger, error) {
 	name, err := pgsql.ParseSchema(schema)
 	if err != nil {
@@ -40,8 +40,8 @@ func NewLedger(ctx context.Context, db pgsql.Pool, schema string, now func() tim
 	return &Ledger{db: pgsql.Sqlx(db), schema: name, setting: setting, now: now}, nil
 }
 
-// In returns a ledger that reads in a transaction of the caller's, which is to have [pgsql.SlotIndexOnly]. What it changes has
-// a transaction of its own.
+// In returns a ledger that reads in a transaction of the caller. The transaction must have called [pgsql.SlotIndexOnly].
+// Changes of the ledger have transactions of their own.
 func (l *Ledger) In(tx pgsql.Querier) *Ledger {
 	in := *l
 	in.reads = tx
@@ -54,35 +54,35 @@ func (l *Ledger) Grid() grid.Grid { return l.setting.Grid }
 // Now returns the instant that slots are compared with.
 func (l *Ledger) Now() time.Time { return l.now() }
 
-// Status is the state of things at one moment.
+// Status is the state of the slots at one moment.
 type Status struct {
 	Now     time.Time
 	Grid    grid.Grid
 	Since   time.Time // first slot the ledger must have
-	Current SlotRun   // the slot that has begun last; its State is empty when no run has opened it yet
-	// Trouble is the slots in the past that are missed, left open, or have stragglers, oldest first: the oldest MostMissed
-	// that are open or have rows, and the oldest MostMissed that are missed without rows. MoreMissed and MoreOpen are how
-	// many other slots are missed and open.
+	Current SlotRun   // the slot that has begun last; its State is empty if no run has opened it yet
+	// Trouble lists the past slots that are missed, left open, or have stragglers, oldest first. It has the oldest
+	// MostMissed slots that are open or have rows, and the oldest MostMissed that are missed without rows. MoreMissed
+	// and MoreOpen count the other missed and open slots.
 	Trouble    []Trouble
 	MoreMissed int64
 	MoreOpen   int64
-	// Running slots are open and somebody is at them.
+	// Running lists the open slots that have a runner.
 	Running []Trouble
-	// Claims of open slots.
+	// Claims lists the claims of open slots.
 	Claims []Claim
 }
 
 // MostMissed bounds the slots of each kind in Status.Trouble: sixty days of slots of a second are five million.
 const MostMissed = 1000
 
-// How far the rows of a job in a slot are counted: counting must not cost what running costs. That many stands for as many
-// or more.
+// Bounds on counting the rows of a job in a slot, because counting must not cost as much as running. A number at the
+// bound stands for that many or more.
 const (
 	MostOverdue = 10_000  // in Status
 	MostWaiting = 100_000 // in Ledger.Waiting
 )
 
-// Trouble is a slot in the past that is not as it should be.
+// Trouble is a past slot that is missed, left open, or has stragglers.
 type Trouble struct {
 	Slot    time.Time
 	State   State // StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
@@ -91,7 +91,7 @@ type Trouble struct {
 	Live    int64 // runners that are at it
 }
 
-// Claim is what a runner holds of an open slot.
+// Claim is a runner's right to rows of an open slot.
 type Claim struct {
 	Slot   time.Time
 	Token  int64
@@ -102,10 +102,10 @@ type Claim struct {
 	Live   bool
 }
 
-// OK tells whether nothing is wrong.
+// OK reports whether no slot is in trouble.
 func (s Status) OK() bool { return len(s.Trouble) == 0 }
 
-// Overdue is the number of rows in slots that are in trouble; each job in a slot is counted up to MostOverdue.
+// Overdue returns the number of rows in slots in trouble. Each job in a slot is counted up to MostOverdue.
 func (s Status) Overdue() int64 {
 	var n int64
 	for _, t := range s.Trouble {
@@ -223,7 +223,7 @@ type JobCount struct {
 	Paused  bool // its job is; Waiting alone tells
 }
 
-// Waiting returns what waits in a slot by job, of each counted up to MostWaiting.
+// Waiting counts the waiting rows of a slot by job, each up to MostWaiting.
 func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
 	counts, err := list(ctx, l, pgsql.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
 		return row.Scan(&c.JobExec, &c.Waiting, &c.Paused)
@@ -235,8 +235,8 @@ func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error
 }
 
 // SetWidth changes the width of the grid and moves waiting rows onto it, later or not at all, in one transaction that
-// holds up every writer. It returns how many were moved. It is refused while a slot is open, and where a transaction that has read or
-// written checks stays open for 3 s.
+// blocks every writer. It returns the number of moved rows. It is refused while a slot is open, and if a transaction
+// that has read or written checks stays open for 3 s.
 func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pgsql.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)
@@ -259,8 +259,8 @@ func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 	return nil
 }
 
-// Prune forgets the ledger rows of slots before an instant, and returns how many. It keeps everything from the first
-// slot in trouble on, so that nothing missed is forgotten.
+// Prune deletes the ledger rows of slots before an instant, and returns their number. It keeps everything from the first
+// slot in trouble on, so that no missed slot is forgotten.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
 	status, err := l.Status(ctx, time.Time{})
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Ahead is what lies beyond the clock: it was written while the clock was ahead.
+// Ahead describes what lies beyond the clock, because it was written while the clock was ahead.
 type Ahead struct {
 	// Since is the beginning of the ledger, if that lies beyond the next slot: until then no slot is missed. Otherwise zero.
 	Since time.Time
-	// Last is the last slot of the ledger that lies beyond the clock, of so many Slots, which count up to 10,000. A run finds them
-	// done. Zero: there are none.
+	// Last is the last slot of the ledger beyond the clock, and Slots the number of these, counted up to 10,000. A run
+	// finds them done. Zero: there are none.
 	Last  time.Time
 	Slots int64
-	// Schedules is how many checks of schedules these slots had. Each such schedule waits until after the slot.
+	// Schedules counts the checks of schedules in these slots. Each such schedule waits until after its slot.
 	Schedules int64
 }
 
-// By returns how far the ledger lies beyond the slot that has begun last. 0: it does not.
+// By returns how far the ledger lies beyond the slot that has begun last; 0 if it does not.
 func (a Ahead) By(current time.Time) time.Duration {
 	by := time.Duration(0)
 	for _, t := range []time.Time{a.Since, a.Last} {
@@ -53,8 +53,8 @@ func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 	return found[0], nil
 }
 
-// ConsumersAhead lists the consumers of the outbox whose position is another server's, as after a restore from a dump.
-// They get no events until they are forgotten.
+// ConsumersAhead lists the consumers of the outbox whose position comes from another server, as after a restore from a
+// dump. They get no events until they are forgotten.
 func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 	var names []string
 	_, err := list(ctx, l, pgsql.EventConsumers, []any{nil}, func(row *sql.Rows, name *string) error {
@@ -68,8 +68,9 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 	return names, wrapped("read the consumers of the outbox", err)
 }
 
-// Rewind forgets the slots of the ledger that lie beyond the clock, and returns how many. It leaves a slot that a runner is at.
-// A ledger that begins beyond the clock begins with the current slot. schedule.Store.Rewind does the same for schedules.
+// Rewind deletes the slots of the ledger that lie beyond the clock, and returns their number. It keeps a slot that has a
+// runner. A ledger that begins beyond the clock begins with the current slot afterwards. schedule.Store.Rewind does the
+// same for schedules.
 func (l *Ledger) Rewind(ctx context.Context) (forgotten int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pgsql.LedgerRewind.In(l.schema), l.Grid().Floor(l.now())).Scan(&forgotten)

@@ -9,25 +9,25 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// JobStatus is how the checks of a job have gone for some time, but for the slots that a runner is at just now.
+// JobStatus sums up the checks of a job over some time. It leaves out slots that have a runner.
 type JobStatus struct {
 	JobExec string
 	SLA     time.Duration // see jobs.SLA; 0: none
-	// RegisteredAt is when a run last knew the job, to the hour; zero: none ever did.
+	// RegisteredAt is when a run last registered the job, to the hour; zero: never.
 	RegisteredAt time.Time
-	// Unregistered: rows of the job wait in slots of the next day or before, since a width ago at least, and no run of the last
-	// 7 days knew it.
+	// Unregistered reports that rows of the job have waited for at least a width, in slots up to the next day, and that
+	// no run of the last 7 days knew the job.
 	Unregistered bool
 
 	Checked int64
 	Failed  int64 // checks that ended in an error
 	Late    int64 // checks that began later than the SLA
 	GaveUp  int64 // rows that are in history as failed
-	// MaxChecks is how many rows are in history as max_checks: ended, since they asked for one check too many.
+	// MaxChecks counts the rows in history as max_checks: they ended because they asked for one check too many.
 	MaxChecks int64
 
-	// LastSlot is the one in which rows of the job were checked last, at LastAt, also by catch-up; the counts are those of that
-	// slot.
+	// LastSlot is the slot in which rows of the job were last checked, at LastAt, also by catch-up. The counts are those
+	// of that slot.
 	LastSlot    time.Time
 	LastAt      time.Time
 	LastChecked int64
@@ -36,16 +36,15 @@ type JobStatus struct {
 	LastGaveUp  int64  // rows that are in history as failed
 	Error       string // what it failed with last; empty: it did not
 
-	// How late checks began: half of them, and all but one in a hundred, no later than this. No more than a fifth too
-	// much.
+	// The median and the 99th percentile of lateness, at most a fifth too large.
 	LatenessP50, LatenessP99 time.Duration
 }
 
-// aheadFor is how far ahead jobs with rows are looked for that no run knows.
+// aheadFor is how far ahead Jobs looks for rows of jobs that no run knows.
 const aheadFor = 24 * time.Hour
 
-// Jobs returns how the jobs have done since an instant, in the order of their names: those that were checked, whose
-// rows were given up or ended by max_checks, or that are unregistered.
+// Jobs returns the status of jobs since an instant, in the order of their names: of those that were checked, whose rows
+// were given up or ended by max_checks, or that are unregistered.
 func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error) {
 	now := l.now()
 	args := []any{since, now, now.Add(aheadFor)}
@@ -90,9 +89,9 @@ func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]L
 	return slots, nil
 }
 
-// Took returns which slot took longest, and how long. It looks at the newest four slots since an instant that have the
-// present width and were run in their time. A slot that is done took until its last outcome, one that is being run
-// until now. Took returns the zero time if there is no such slot.
+// Took returns the slot that took longest, and how long. It looks at the newest four slots since an instant that have
+// the present width and were run in their time. A finished slot took until its last outcome, a running one until now.
+// Took returns the zero time if there is no such slot.
 func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
 	_, err = list(ctx, l, pgsql.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
 		var micros sql.NullInt64

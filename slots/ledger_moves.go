@@ -11,14 +11,15 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Leaving is rows that were given to another store, and do not wait there as far as is known here: a move goes on, or was left.
+// Leaving is rows that were released to another store and, as far as this store knows, do not wait there yet: a move is
+// running, or was interrupted.
 type Leaving struct {
-	From, To string // what the stores are called by who moves
+	From, To string // the mover's names for the stores
 	Rows     int64
 	Since    time.Time // UTC
 }
 
-// Leaving lists what is on its way to other stores, the oldest first.
+// Leaving lists the rows on their way to other stores, oldest first.
 func (l *Ledger) Leaving(ctx context.Context) ([]Leaving, error) {
 	all, err := list(ctx, l, pgsql.StoreNotes, nil, func(row *sql.Rows, v *Leaving) error {
 		var given pq.Int64Array

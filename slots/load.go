@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// maxDelay bounds what Config.ClaimDelay makes of it.
+// maxDelay bounds the delay of Config.ClaimDelay.
 const maxDelay = time.Second
 
-// hostLoad is the load average of the last minute for each core, as Linux has it; 0 on other systems.
+// hostLoad returns the load average of the last minute for each core, on Linux; 0 on other systems.
 func hostLoad() float64 {
 	text, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(text), " ")

@@ -6,29 +6,29 @@ import (
 	"github.com/prescient-go/prescient/internal/guard"
 )
 
-// Observer is told what runs have done, for metrics. It is called by several goroutines at once, and what it takes is
-// taken from the run. A panic in it is logged.
+// Observer receives what runs have done, for metrics. Several goroutines call it concurrently, and the run waits for
+// it. A panic in it is logged.
 type Observer interface {
-	// Recorded is called after every record, with what became of its rows: those, too, that their owner cancelled or
-	// moved while they were checked. The list is the observer's.
+	// Recorded is called after every record with the outcomes of its rows, also of rows that their owner cancelled or
+	// moved during their check. The observer may keep the list.
 	Recorded(list []Recorded)
-	// Ran is called after every run of a slot, those of catch-up, too, with what it returns.
+	// Ran is called after every run of a slot, also those of catch-up, with its result.
 	Ran(result Result, err error)
 }
 
-// Recorded is rows whose checks ended alike.
+// Recorded sums up rows whose checks ended alike.
 type Recorded struct {
 	Job  string
 	Rows int64
-	// Outcome is a jobs.Outcome, or Rescheduled, Retried or Deferred of rows that go on.
+	// Outcome is a jobs.Outcome, or for rows that go on Rescheduled, Retried or Deferred.
 	Outcome string
-	// Checked tells whether the job's function was called; else Duration means nothing.
+	// Checked reports whether the job's function was called. Otherwise Duration is meaningless.
 	Checked  bool
 	Lateness time.Duration // in steps of 100 ms
 	Duration time.Duration // of the check; of a batch the share of each row
 }
 
-// What becomes of a row that goes on.
+// The outcomes of rows that go on.
 const (
 	// Rescheduled: the check asked for another one.
 	Rescheduled = "rescheduled"

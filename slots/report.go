@@ -29,7 +29,7 @@ type report struct {
 	refusal error // of the first row that was refused
 }
 
-// opened takes note of the slot as the run found it.
+// opened records the slot as the run found it.
 func (r *report) opened(o session.Opened) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *report) takeOver() {
 	r.result.TakenOver++
 }
 
-// soFar returns the result, which does not change any more: checks that linger may go on counting.
+// soFar returns a copy of the result: abandoned checks may go on counting.
 func (r *report) soFar() Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,14 +53,14 @@ func (r *report) soFar() Result {
 	return result
 }
 
-// count adds what was recorded to the result.
+// count adds a record to the result.
 func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]slotJob) {
 	r.observe(recorded, known)
 	r.add(n, recorded, known)
 	if r.cfg.Progress == nil || n.Checked() == 0 {
 		return
 	}
-	r.telling.Lock() // and not mu, which the end of a stopped run needs, whatever Progress does
+	r.telling.Lock() // not mu: the end of a stopped run needs that even if Progress blocks
 	defer r.telling.Unlock()
 	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
 }
@@ -82,7 +82,7 @@ func (r *report) progress() Progress {
 	return Progress{Slot: r.result.Slot, Planned: r.result.Planned, Recorded: r.result.Checked}
 }
 
-// note remembers a job that is not registered here.
+// note records a job that is not registered here.
 func (r *report) note(unknown string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *report) note(unknown string) {
 	}
 }
 
-// observe tells the observer of outcomes that were recorded. Neighbours that are alike are one entry.
+// observe passes recorded outcomes to the observer. It merges neighbours that are alike.
 func (r *report) observe(outcomes []row.Outcome, known map[int64]slotJob) {
 	if r.cfg.Observer == nil || len(outcomes) == 0 {
 		return
@@ -114,7 +114,7 @@ func (r *report) observe(outcomes []row.Outcome, known map[int64]slotJob) {
 	r.tell("Observer.Recorded", func() { r.cfg.Observer.Recorded(list) })
 }
 
-// tell calls a function that is told something, and is not to end a run by a panic.
+// tell calls a function of the caller, and logs its panic instead of ending the run.
 func (r *report) tell(name string, function func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -129,9 +129,8 @@ func (r *report) logPanic(ctx context.Context, job *engine.Definition, rows stri
 	r.cfg.Logger.Log(ctx, r.panicLevel("check of "+job.Name), "check panicked", "check", rows, "panic", p, "stack", string(stack))
 }
 
-// panicLevel is how a panic of a job's function is logged: the first one of a run as an error, those after it for who
-// debugs. Thousands of rows may meet the same bug, what a run logs is mail where cron starts it, and each row keeps its
-// error.
+// panicLevel returns the level at which a panic of a job's function is logged: error for the first one of a run, debug
+// for the others. Thousands of rows may meet the same bug, cron mails what a run logs, and each row keeps its error.
 func (r *report) panicLevel(function string) slog.Level {
 	if _, told := r.panicked.LoadOrStore(function, true); told {
 		return slog.LevelDebug
@@ -139,7 +138,7 @@ func (r *report) panicLevel(function string) slog.Level {
 	return slog.LevelError
 }
 
-// abandon counts a check that was abandoned, and returns how many were.
+// abandon counts an abandoned check, and returns their number.
 func (r *report) abandon() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// ErrStopped is returned by a run that was stopped before its slot was done. What was checked is recorded; the rest
-// is left for another runner or for catch-up.
+// ErrStopped is returned by a run that was stopped before its slot was done. Finished checks are recorded; the other
+// rows are left for another runner or for catch-up.
 var ErrStopped = errors.New("stopped before the slot was done")
 
-// ErrAbandoned is returned by a run that left checks behind which went on after their timeout and the grace period.
-// They end with the process, which should exit soon, and with a failure.
+// ErrAbandoned is returned by a run that left checks behind that went on after their timeout and the grace period. They
+// end with the process, which should exit soon, with a failure.
 var ErrAbandoned = errors.New("checks ignored their timeout")
 
 // ErrRefused is returned by a run that left rows in their slot, because the database records neither their outcome nor an
@@ -30,7 +30,7 @@ var ErrRefused = errors.New("the database refuses to record rows, which are left
 // same check.
 var ErrLeaseLost = lease.ErrLost
 
-// Kind is why a slot was opened.
+// Kind says why a slot was opened.
 type Kind string
 
 // The kinds.
@@ -53,34 +53,34 @@ const (
 type Result struct {
 	Slot time.Time
 	Kind Kind
-	// State is StateOpen when others are at the slot, or rows were left in it: on purpose, or since this runner does not
-	// know their jobs.
+	// State is StateOpen if other runners are at the slot, or rows were left in it: on purpose, or because this runner
+	// does not know their jobs.
 	State State
-	// Planned is the number of rows when the slot was opened, by all runners; an estimate when there were many.
+	// Planned is the number of rows for all runners when the slot was opened; an estimate if there were many.
 	Planned int64
 	// Checked = Finished + Rescheduled + Failed: the rows whose outcome this runner recorded.
 	Checked     int64
 	Finished    int64
 	Rescheduled int64
 	Failed      int64
-	// Yielded rows were cancelled or moved by their owner while they were being checked, and are left at that.
+	// Yielded rows were cancelled or moved by their owner during their check, whose outcome was dropped.
 	Yielded int64
-	// TakenOver and Lost are claims taken over from, and lost to, other runners.
+	// TakenOver and Lost count claims taken over from other runners, and lost to them.
 	TakenOver int
 	Lost      int
 	// Refused rows were left in their slot; see ErrRefused.
 	Refused int64
 	// Abandoned checks went on after their timeout and the grace period.
 	Abandoned int
-	// Unknown are the jobs, in order, that have rows in the slot and are not registered here. The rows are left as they
-	// are, and the slot is left open, for a runner that knows them.
+	// Unknown lists the jobs, by name, that have rows in the slot and are not registered here. The rows stay, and the
+	// slot stays open, for a runner that knows the jobs.
 	Unknown []string
-	// Failures are the jobs, in order, of which checks ended in an error.
+	// Failures lists the jobs, by name, whose checks ended in an error.
 	Failures []Failure
 	Took     time.Duration
 }
 
-// Failure is what went wrong with the checks of one job in a run.
+// Failure sums up the errors of one job's checks in a run.
 type Failure struct {
 	Job    string `json:"job_exec"`
 	Failed int64  `json:"failed"`  // checks that ended in an error
@@ -88,7 +88,7 @@ type Failure struct {
 	Error  string `json:"error"`   // of the first of them
 }
 
-// LogValue is the result as the attributes of a log line.
+// LogValue returns the result as the attributes of a log line.
 func (r Result) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.Time("slot", r.Slot), slog.String("kind", string(r.Kind)), slog.String("state", string(r.State)),
@@ -106,7 +106,7 @@ func (r Result) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// add takes a tally into a result.
+// add adds a tally to the result.
 func (r *Result) add(t row.Tally) {
 	r.Finished += t.Finished
 	r.Rescheduled += t.Rescheduled
@@ -115,7 +115,7 @@ func (r *Result) add(t row.Tally) {
 	r.Checked += t.Checked()
 }
 
-// addFailure takes the outcome of a check that ended in an error into the result.
+// addFailure adds the outcome of a check that ended in an error.
 func (r *Result) addFailure(job string, o *row.Outcome) {
 	i, known := slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int { return strings.Compare(f.Job, job) })
 	if !known {
@@ -127,7 +127,7 @@ func (r *Result) addFailure(job string, o *row.Outcome) {
 	}
 }
 
-// logFailures has a line for each job whose checks failed, and another for what was given up.
+// logFailures logs a line for each job whose checks failed, and another for rows that were given up.
 func (r *Result) logFailures(ctx context.Context, log *slog.Logger) {
 	for _, f := range r.Failures {
 		log.WarnContext(ctx, "checks failed", "slot", r.Slot, "job", f.Job, "failed", f.Failed, "error", f.Error)

@@ -15,13 +15,13 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
-// Run runs a slot, together with any other runners that are at it. It waits for a boundary that is at most
-// Config.Early ahead. A slot that is done, or whose rows others hold for a whole lease, is nothing to do. Run refuses a
-// slot from before the ledger's beginning, unless it is the one that has begun last. It refuses a slot that is further ahead
-// than Config.Early, also when the clock is set back meanwhile.
+// Run runs a slot, together with other runners that are at it. It waits for a boundary that is at most Config.Early
+// ahead. It does nothing for a slot that is done, or whose rows other runners hold for a whole lease. Run refuses a slot
+// from before the ledger's beginning, except the slot that has begun last. It refuses a slot that is further ahead than
+// Config.Early, also if the clock is set back meanwhile.
 //
-// When ctx ends the run stops: it gives running checks Config.Grace, records what they return, hands its claims back
-// and returns ErrStopped, ten seconds after that at the latest. The result is valid beside any error.
+// When ctx ends the run stops. It gives running checks Config.Grace, records their outcomes, hands its claims back and
+// returns ErrStopped within another ten seconds. The result is valid beside any error.
 func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	slot = slot.UTC()
 	if err := r.refuse(slot); err != nil {
@@ -43,8 +43,8 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	}
 }
 
-// refuse returns an error for a slot from before the ledger's beginning. The slot that has begun last is run wherever the
-// ledger begins: its rows are due.
+// refuse returns an error for a slot from before the ledger's beginning. The slot that has begun last is always run,
+// because its rows are due.
 func (r *Runner) refuse(slot time.Time) error {
 	if slot.IsZero() || !r.Grid().Contains(slot) || !slot.Before(r.setting.Since) || !slot.Before(r.Grid().Floor(r.Now())) {
 		return nil
@@ -67,8 +67,8 @@ type selection struct {
 	judge judge
 }
 
-// judge decides about a row before its check: its verdict, which is recorded without one, or that it stays in its slot. Without
-// either the job's function is called.
+// judge decides about a row before its check. A verdict is recorded without a check; stays leaves the row in its slot.
+// Otherwise the job's function is called.
 type judge func(d *engine.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
 
 // check is the judge of a run: guards first, then the job's function.

@@ -9,11 +9,11 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// maxTraced is how much of an error goes into a trace: whole it is in the row, until the next.
+// maxTraced bounds an error in a trace. The row has the whole error, until the next one.
 const maxTraced = 200
 
-// trace returns the entry of a row's trace for an outcome, see prescient.journal_entry; empty where there is to be none:
-// what ends a row is in the columns of history.
+// trace returns the entry of a row's trace for an outcome, see prescient.journal_entry. It is empty for an outcome that
+// ends the row, because the columns of history have that.
 func (r *run) trace(o *row.Outcome) string {
 	if o.Verdict.Outcome != "" {
 		return ""

@@ -13,18 +13,17 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
-// Due returns the slot that a run started now is for. The function Due has the rules; the ledger gives its first slot.
+// Due returns the slot for a run that starts now, by the rules of the function Due. The ledger gives its first slot.
 func (r *Runner) Due(jobName string) time.Time {
 	return Due(r.Grid(), r.setting.Since, r.Now(), r.cfg.Early, jobName)
 }
 
-// Due returns the slot of a grid that a run started now is for.
+// Due returns the slot of a grid for a run that starts now.
 //
-// A Kubernetes CronJob names its Jobs <name>-<minutes since the Unix epoch> after the instant they were scheduled
-// for, so that a pod that starts late still runs its own slot. When jobName ends like that, and the slot lies between
-// since and now, that is the slot. A number that stands for another slot is a part of a name, such as a date.
-// Otherwise, and for an empty jobName, the slot is now rounded down. Up to early before a boundary it is that boundary,
-// for which Await waits.
+// A Kubernetes CronJob names its Jobs <name>-<minutes since the Unix epoch> after the scheduled instant, so that a pod
+// that starts late still runs its own slot. If jobName ends in such a number, and its slot lies between since and now,
+// Due returns that slot. A number of another slot is a part of the name, such as a date. Otherwise, and for an empty
+// jobName, the slot is now rounded down. Within early before a boundary it is that boundary, for which Await waits.
 func Due(g grid.Grid, since, now time.Time, early time.Duration, jobName string) time.Time {
 	if at, ok := scheduledAt(jobName); ok && !g.Floor(at).Before(since) && !at.After(now.Add(early)) {
 		return g.Floor(at)
@@ -32,8 +31,8 @@ func Due(g grid.Grid, since, now time.Time, early time.Duration, jobName string)
 	return g.Floor(now.Add(early))
 }
 
-// scheduledAt reads the suffix of a Job's name, as in CronJobs of Kubernetes 1.21 and later. Eight digits cover the
-// years 1989 to 2160; a Job made by hand, such as retry-2, does not look like that.
+// scheduledAt reads the suffix of a Job's name, as CronJobs of Kubernetes 1.21 and later write it. Eight digits cover
+// the years 1989 to 2160; a Job that was created by hand, such as retry-2, does not look like that.
 func scheduledAt(jobName string) (time.Time, bool) {
 	suffix := jobName[strings.LastIndexByte(jobName, '-')+1:]
 	if len(suffix) != 8 || len(suffix) == len(jobName) {
@@ -46,8 +45,8 @@ func scheduledAt(jobName string) (time.Time, bool) {
 	return time.Unix(int64(minutes)*60, 0).UTC(), true
 }
 
-// Await waits for a slot whose boundary is at most early ahead, so that no check starts before it, and refuses any
-// other that is no slot or lies ahead. It returns ErrStopped when ctx ends first.
+// Await waits for a slot whose boundary is at most early ahead, so that no check starts before it. It refuses an instant
+// that is no slot or lies further ahead. It returns ErrStopped if ctx ends first.
 func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
 	if slot.IsZero() {
 		return errors.New("the slot is not set")
