@@ -19,8 +19,9 @@ const (
 	windowSlots = 16
 )
 
-// leastLoaded is what would look for the least loaded slot of the window: by a count of the rows that wait, by a table of the
-// loads to which each enqueue adds, and by one that somebody else keeps: then all go to the same slot until he comes again.
+// leastLoaded has three ways to find the least loaded slot of the window. The first counts the waiting
+// rows. The second reads a table of loads to which each enqueue adds. In the third, another process
+// updates that table, so all rows go to the same slot until its next update.
 const leastLoaded = `
 	create table slot_load (slot timestamptz primary key, n bigint not null default 0);
 	insert into slot_load
