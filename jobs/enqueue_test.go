@@ -516,7 +516,7 @@ func TestWhoEnqueuesIsKeptNoLongerThanAKey(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			tx := w.db.MustBegin()
-			tx.MustExec(`select set_config('prescient.' || what, repeat('ä', 1000000), true) from (values ('actor'), ('traceparent')) as v (what)`)
+			tx.MustExec(`select set_config('prescient_caller.' || what, repeat('ä', 1000000), true) from (values ('actor'), ('traceparent')) as v (what)`)
 			if _, err := ask(w, tx, slot(2), jobs.Replace); err != nil {
 				t.Fatal(err)
 			}

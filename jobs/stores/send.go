@@ -24,7 +24,7 @@ var monotonic = time.Now //nolint:forbidigo // measures
 // timelines.
 func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
 	var m pgsql.Message
-	m.Add("select set_config('prescient.actor', $1, true)", []any{actor}, skip)
+	m.Add("select set_config('prescient_caller.actor', $1, true)", []any{actor}, skip)
 	m.Add(s.in(stmt), args, scan)
 	var err error
 	settings := s.in(pgsql.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"

@@ -36,8 +36,8 @@ declare
     begun          record;
     enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
     enqueued_app   text := nullif(current_setting('application_name'), '');
-    enqueued_actor text := left(nullif(current_setting('prescient.actor', true), ''), 500);
-    enqueued_traceparent text := left(nullif(current_setting('prescient.traceparent', true), ''), 500);
+    enqueued_actor text := left(nullif(current_setting('prescient_caller.actor', true), ''), 500);
+    enqueued_traceparent text := left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500);
     wrong          interval;
 begin
     if 'schedule' = any (job_execs) then

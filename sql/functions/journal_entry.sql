@@ -21,6 +21,6 @@ as $$
         -- The role of the caller, also in a function that runs with the owner's rights.
         'by', coalesce(nullif(current_setting('role'), 'none'), session_user),
         'app', nullif(current_setting('application_name'), ''),
-        'actor', left(nullif(current_setting('prescient.actor', true), ''), 200)
+        'actor', left(nullif(current_setting('prescient_caller.actor', true), ''), 200)
     ))::text
 $$;

@@ -15,7 +15,7 @@ as $$
         -- The role of the caller, also in a function that runs with the owner's rights.
         coalesce(nullif(current_setting('role'), 'none'), session_user),
         nullif(current_setting('application_name'), ''),
-        left(nullif(current_setting('prescient.actor', true), ''), 500),
-        left(nullif(current_setting('prescient.traceparent', true), ''), 500)
+        left(nullif(current_setting('prescient_caller.actor', true), ''), 500),
+        left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500)
     )::prescient.request
 $$;

@@ -139,8 +139,8 @@ create table prescient.future_job (
     -- The role of the caller: current_user is the owner in a function that runs with the owner's rights.
     enqueued_by    prescient.label       not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
     enqueued_app   prescient.label                default nullif(current_setting('application_name'), ''),
-    enqueued_actor prescient.label                default left(nullif(current_setting('prescient.actor', true), ''), 500),
-    enqueued_traceparent prescient.label                default left(nullif(current_setting('prescient.traceparent', true), ''), 500),
+    enqueued_actor prescient.label                default left(nullif(current_setting('prescient_caller.actor', true), ''), 500),
+    enqueued_traceparent prescient.label                default left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500),
     requested_for      timestamptz,
     requested_within   prescient.seconds_within,
     -- Null in nearly every row, and then it takes no byte.
@@ -163,8 +163,8 @@ comment on column prescient.future_job.group_key is 'a job that is registered fo
 comment on column prescient.future_job.first_check_at is 'the first slot of the row; never changes';
 comment on column prescient.future_job.check_count is 'checks that returned without an error';
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
-comment on column prescient.future_job.enqueued_app is 'the application_name of the caller that enqueued it; enqueued_actor: the setting prescient.actor, at most 500 characters';
-comment on column prescient.future_job.enqueued_traceparent is 'the W3C traceparent of the caller: the setting prescient.traceparent, at most 500 characters';
+comment on column prescient.future_job.enqueued_app is 'the application_name of the caller that enqueued it; enqueued_actor: the setting prescient_caller.actor, at most 500 characters';
+comment on column prescient.future_job.enqueued_traceparent is 'the W3C traceparent of the caller: the setting prescient_caller.traceparent, at most 500 characters';
 comment on column prescient.future_job.requested_for is 'the requested instant; null: first_check_at';
 comment on column prescient.future_job.requested_within is 'seconds after the requested instant in which any slot was right; null: no window';
 comment on column prescient.future_job.request is
