@@ -162,7 +162,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	config.Flags(root.PersistentFlags())
-	root.PersistentFlags().StringVar(&a.chosen, "store", "", "work on the store of this `NAME` alone, or on those of a pattern; see stores in the configuration file")
+	root.PersistentFlags().StringVar(&a.chosen, "store", "", "work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
 	versionFlag(root)
 	root.CompletionOptions.DisableDefaultCmd = true // see install completion
 	root.InitDefaultHelpFlag()                      // else what follows --help would be taken for its value
@@ -309,7 +309,7 @@ func (a *App) verboseFlag(c *cobra.Command) *cobra.Command {
 		c.Annotations = map[string]string{}
 	}
 	c.Annotations[quietInPipes] = "yes"
-	c.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "tell in one line what was done, also where stderr is no terminal")
+	c.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "log one line that sums up the work, even if stderr is no terminal")
 	return c
 }
 

@@ -34,19 +34,19 @@ func newCatchUp(a *App) *cobra.Command {
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
-their slot was closed. The oldest slot comes first, one at a time, and shared with other catch-ups as by any run. A
-slot that a live run is at is left to it, and a slot with rows of a job that this binary has not registered is left
-open for a binary that has it.
+their slot was closed. It takes one slot at a time, the oldest first. Concurrent catch-ups share the slot. It leaves a
+slot that is being run to its runners. It leaves a slot with rows of a job that this binary has not registered open, for
+a binary that has the job.
 
   --mode run     check each row now, or defer or skip it, as the misfire policy of its job says
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
-  --mode expire  archive the rows past the deadline of their job, and leave the others
+  --mode expire  archive the rows past the deadline of their job, and leave the other rows
 
 With --job, the call for a group gets only the rows of that job. With --limit, the groups of the last rows are checked
 whole, so more rows than the limit may be checked.
 
-The rows of a paused job wait until "jobs resume". Nothing to catch up on is success, and prints nothing. The exit code is
-3 where a job cannot run, as with "run".`,
+The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 3 if
+a job cannot run, as "run" does.`,
 		Example: `  prescient catch-up --dry-run
   prescient catch-up
   prescient catch-up --mode defer --spread 4
@@ -60,9 +60,9 @@ The rows of a paused job wait until "jobs resume". Nothing to catch up on is suc
 	})))
 	fs := c.Flags()
 	fs.Var(cli.Choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
-	cli.SinceVar(fs, &o.since, "since", "first slot to look at")
+	cli.SinceVar(fs, &o.since, "since", "first slot to repair")
 	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
-	fs.StringVar(&o.job, "job", "", "take the rows of this `JOB` alone")
+	fs.StringVar(&o.job, "job", "", "take only the rows of this `JOB`")
 	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
 	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
@@ -82,7 +82,7 @@ func addRunFlags(fs *pflag.FlagSet, names ...string) {
 
 func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 	if o.spread > 1 && o.mode != slots.ModeDefer {
-		return usagef("--spread is for --mode %s alone", slots.ModeDefer)
+		return usagef("--spread works only with --mode %s", slots.ModeDefer)
 	}
 	work := func(db *sqlx.DB, registry *jobs.Registry) error {
 		client, err := a.client(ctx, db)

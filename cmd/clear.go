@@ -53,8 +53,8 @@ func clearDatabases(cfg config.Config) (list []doctor.Finding) {
 		if host := pgsql.OptionalTLS(u.url.Reveal()); host != "" {
 			list = append(list, doctor.Finding{
 				Name: "encryption", Severity: doctor.Note,
-				What: fmt.Sprintf("%s connects to %s with sslmode=prefer, or allow: the connection may be unencrypted, and nobody checks who answers", u.key, host),
-				Do:   "add sslmode=verify-full to " + u.key + "; where the network is private, sslmode=disable or require says that it is meant",
+				What: fmt.Sprintf("%s connects to %s with sslmode=prefer, or allow: the connection may be unencrypted, and the server's certificate is not checked", u.key, host),
+				Do:   "add sslmode=verify-full to " + u.key + "; if the network is private, set sslmode=disable or require to accept this",
 			})
 		}
 	}

@@ -11,10 +11,10 @@ import (
 func newConfig(a *App) *cobra.Command {
 	return cli.Group("config", "Show the settings", a.withOutput(&cobra.Command{
 		Use:   "show",
-		Short: "Show every setting, its value and where that comes from",
-		Long: `Show every setting, its value and where that comes from: a flag, else the environment, else the
-configuration file, else the default. Secrets are masked, and so are the path and the query of http and https URLs,
-which may be one.`,
+		Short: "Show every setting, its value and its source",
+		Long: `Show every setting, its value and its source: a flag, else the environment, else the configuration
+file, else the default. It masks secrets. It also masks the path and the query of http and https URLs, which may be
+secrets.`,
 		Example: `  prescient config show
   prescient config show --config /etc/prescient/prescient.yaml --output json`,
 		Args: cli.Exactly(),

@@ -24,28 +24,28 @@ func newDaemon(a *App) *cobra.Command {
 		Use:   "daemon",
 		Short: "Run every slot as it begins, and catch up in between: no cron needed",
 		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons, on any machines, share
-each slot, with runs that cron starts, too: each claims the next rows, and whoever is idle claims more. One that dies is
-replaced by the others.
+each slot, also with runs that cron starts. Each claims the next rows, so an idle daemon claims more. The other daemons
+take over the rows of one that dies.
 
-A slot that takes longer than the width goes on beside the next one. Each of the two, and catch-up, has --workers and
---connections of its own, so the daemon needs up to 3 x (--connections + 5) connections. Where history.retention is set it
-also does once a day what "jobs prune" does.
+A slot that takes longer than the width runs beside the next one. Each of the two, and catch-up, has its own --workers
+and --connections, so the daemon needs up to 3 x (--connections + 5) connections. If history.retention is set, it also
+does once a day what "jobs prune" does.
 
-On SIGTERM it finishes what it is checking, within run.grace, records it and exits 0. It exits 1 when a check has ignored
-its timeout: only the end of the process ends that, so let it be started again. Without a database it does not
-start; later on it waits for one.
+On SIGTERM it finishes the running checks within run.grace, records them and exits 0. It exits 1 if a check has ignored
+its timeout: only the end of the process ends such a check. A supervisor must then restart the daemon. The daemon does
+not start without a database. If it loses the database later, it waits.
 
 With --listen it serves
   /healthz  for monitoring: 200, or 503 when "status --check" finds something or the database does not answer; with
             daemon.token or daemon.read_token its JSON has the problems in words
-  /readyz   200 when it runs slots: the database answers, and it is not being stopped
+  /readyz   200 if it runs slots: the database answers, and no stop is under way
   /livez    503 only when the daemon hangs, so that restarting it helps
-  /metrics  for Prometheus; one more connection reads them. Where a token is set they need one
+  /metrics  for Prometheus; reading them takes one more connection. If a token is set, they need one
   /schedules, /changes, /preview, /openapi.json  recurring schedules, for clients that know daemon.token or daemon.read_token
-It answers to localhost, addresses, the name of the machine, those of services on Kubernetes (NAME.NAMESPACE.svc) and
-daemon.hosts, and to no other name.
+It answers only to these host names: localhost, addresses, the name of the machine, names of Kubernetes services
+(NAME.NAMESPACE.svc) and daemon.hosts.
 
-Under systemd, with Type=notify, it tells when it is ready and how it is, and keeps the watchdog off.`,
+Under systemd, with Type=notify, it reports when it is ready and its state, and it feeds the watchdog.`,
 		Example: `  prescient daemon
   prescient daemon --listen localhost:8080 --log-format json
   curl -fsS localhost:8080/healthz`,

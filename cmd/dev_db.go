@@ -10,15 +10,16 @@ import (
 )
 
 func newDevDB(a *App) *cobra.Command {
-	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and tell a story on it",
+	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and run a demo on it",
 		a.withOutput(devDBCommand(a, "start", "Start the private PostgreSQL, making it at the first time", a.start)),
 		a.withOutput(devDBCommand(a, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
 			return s.Stop(ctx)
 		})),
-		a.withOutput(devDBCommand(a, "status", "Show whether the private PostgreSQL runs, and where it keeps its files", nil)),
+		a.withOutput(devDBCommand(a, "status", "Show whether the private PostgreSQL runs, and its directory", nil)),
 		newDevDBURL(a), newDemo(a))
-	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal those that have none. They
-start it themselves; it runs on until "dev-db stop" or a reboot. Only this user, and root, can reach it: it listens on a unix socket.`
+	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal commands without
+a database.url. They start it. It runs until "dev-db stop" or a reboot. Only this user and root can reach it: it listens
+on a unix socket.`
 	return c
 }
 

@@ -18,10 +18,10 @@ import (
 func newDemo(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Tell a story of two days: orders, alerts, an outage, catch-up",
-		Long: `Tell a story of two days, in some seconds: orders come in, alerts fire as slots pass, three slots are missed in
-an outage, and catch-up repairs it. It is the real engine in virtual time, in a schema of its own that is dropped at the
-end; nothing else in the database is touched. It always tells the same story.`,
+		Short: "Play two days in seconds: orders, alerts, an outage, catch-up",
+		Long: `Play two days in seconds. Orders come in, alerts fire as slots pass, an outage misses three slots, and catch-up
+repairs them. The real engine runs in virtual time, in a schema of its own. The command drops that schema at the end and
+touches nothing else in the database. Every demo is the same.`,
 		Example: "  prescient dev-db demo",
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a) },

@@ -27,17 +27,21 @@ import (
 func newDoctor(a *App) *cobra.Command {
 	return overAll(a.withOutput(&cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what will hurt before it does, and say what mends it",
-		Long: `Look for what will hurt before it does: settings that cron would not see, secrets that everybody can read, a configuration
-file that another user may have written, a slots.width that is not the database's, queries of sql_jobs that cannot run, a
-missing directory of events.destination, private addresses that events.allowed_networks lacks, a crontab that does not fit the slots, an engine that is no PostgreSQL, a role
-that lacks rights, a clock that is off, too few connections, transactions that hold back vacuum, tables full of dead rows,
-missing months of history, a schema of another version, jobs that this binary does not have, and whatever "status --check"
-finds. Each finding comes with the
-command that mends it. The exit code is 3 where one needs action. Nothing is changed, and no
-query of sql_jobs is run: the server only says whether it understands it, and which columns it has.
+		Short: "Find problems before they hurt, and print how to fix them",
+		Long: `Find problems before they hurt:
 
-This command, like every other, says who holds a lock that it has waited for, some seconds long.`,
+  settings   settings that cron would not see, secrets that every user can read, a configuration file that another user
+             may have written, a slots.width other than the database's, a missing directory of events.destination,
+             private addresses that events.allowed_networks lacks, a crontab that does not fit the slots
+  database   a server that is not PostgreSQL, missing rights, a wrong clock, too few connections, transactions that
+             hold back vacuum, tables full of dead rows, missing months of history, a schema of another version
+  jobs       queries of sql_jobs that cannot run, jobs that this binary does not have
+  slots      all that "status --check" finds
+
+Each finding comes with the command that fixes it. The command exits 3 if a finding needs action. It changes nothing and
+runs no query of sql_jobs: the server only parses each query and describes its columns.
+
+Like every other command, it names the session that holds a lock if it has waited for the lock for some seconds.`,
 		Example: `  prescient doctor
   prescient doctor --output json | jq -r '.findings[].do'`,
 		Args: cli.Exactly(),

@@ -33,7 +33,7 @@ func (a *App) eventsProblem() string {
 	}
 	dir := filepath.Dir(to.Path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Sprintf("events.destination (%s) is a file in %s, which is no directory: no event is published until there is one that this user may write to",
+		return fmt.Sprintf("events.destination (%s) is a file in %s, which is no directory: no event is published until this user can write to such a directory",
 			a.origin("events.destination"), dir)
 	}
 	return ""

@@ -21,7 +21,7 @@ import (
 )
 
 func newEvents(a *App) *cobra.Command {
-	return cli.Group("events", "Read the events in the outbox, and say how far they have been read",
+	return cli.Group("events", "Read the events in the outbox, and show how far each consumer has read",
 		newEventsTail(a), newEventsAck(a), newEventsForget(a), newEventsConsumers(a), newEventsPrune(a))
 }
 
@@ -63,16 +63,17 @@ func newEventsTail(a *App) *cobra.Command {
 	var o eventsTailOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "tail",
-		Short: "Print the newest events in the outbox, or those after a position, one a line",
+		Short: "Print the newest events in the outbox, or the events after a position, one a line",
 		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id and the data of each. With
 --output json each line is a CloudEvent with its position. Without --after and --consumer, these are the newest --limit
 events. Otherwise they begin after --after, or after the last event that --consumer has acknowledged; --after 0-0 begins
 with the oldest. With --follow the command then waits for more events until it is stopped. On a terminal, long lines are
 cut.
 
-A transaction that has written something and is not over, anywhere on the server, holds back the events after it.
+An open transaction that has written something, anywhere on the server, holds back the events after it.
 
-Where events were removed that --after or --consumer has not read yet, it fails and says which, and how to go on.`,
+The command fails if events were deleted that --after or --consumer has not read yet. The error names them and what to
+do next.`,
 		Example: `  prescient events tail --follow
   prescient events tail --consumer billing --limit 500 --output json
   prescient events tail --after 7311-42`,
@@ -90,7 +91,7 @@ Where events were removed that --after or --consumer has not read yet, it fails 
 	fs := c.Flags()
 	fs.Var(&o.after, "after", "begin after this one")
 	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
-	cli.CountVar(fs, &o.limit, "limit", 100, "print at most N events; with --follow no limit unless it is given")
+	cli.CountVar(fs, &o.limit, "limit", 100, "print at most N events; default with --follow: no limit")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.MarkFlagsMutuallyExclusive("after", "consumer")
 	return c

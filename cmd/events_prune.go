@@ -22,17 +22,17 @@ func newEventsPrune(a *App) *cobra.Command {
 	var o eventsPruneOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "prune",
-		Short: "Delete the events that nobody needs any more",
-		Long: `Delete the events that every consumer has acknowledged; with --keep only those that were written longer ago. What a
-consumer has not acknowledged is never deleted, unless --unread says so: then it is told when it reads on. Where there is
-no consumer, nobody has said what he needs, and --keep alone decides.`,
+		Short: "Delete the events that every consumer has acknowledged",
+		Long: `Delete the events that every consumer has acknowledged, with --keep only events written longer ago than that. An
+event that a consumer has not acknowledged stays, unless --unread is given. The consumer's next read then fails, and names
+the lost events. If no consumer exists, only --keep decides.`,
 		Example: `  prescient events prune
   prescient events prune --keep 7d
   prescient events prune --keep 90d --unread`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.unread && o.keep <= 0 {
-				return usagef("--unread deletes what nobody has read: say with --keep how long that is kept, such as --keep 90d")
+				return usagef("--unread deletes events that a consumer has not read: give --keep to keep the recent ones, such as --keep 90d")
 			}
 			return pruneEvents(c.Context(), a, o)
 		},

@@ -49,8 +49,8 @@ func newFlagsTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   flagsTopic,
 		Short: "Flags that every command has, and what flags take",
-		Long: `Every command has the flags below. Each is a setting, too, that can be in a configuration file or in the environment;
-"config show" tells where each comes from.
+		Long: `Every command has the flags below. Each is also a setting, for the configuration file or the environment. "config
+show" names the source of each.
 
 What flags take:
 
@@ -117,10 +117,10 @@ func usageOfFlags(b *strings.Builder, c *cobra.Command, width int) {
 	}
 	root := c.Root().CommandPath()
 	if c.HasAvailableSubCommands() {
-		b.WriteString(layout.Fill(fmt.Sprintf("%q tells about a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
+		b.WriteString(layout.Fill(fmt.Sprintf("%q describes a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
 	}
 	if c.Name() != flagsTopic {
-		b.WriteString(layout.Fill(fmt.Sprintf("%q tells about the flags that every command has.", root+" help "+flagsTopic), width) + "\n")
+		b.WriteString(layout.Fill(fmt.Sprintf("%q describes the flags that every command has.", root+" help "+flagsTopic), width) + "\n")
 	}
 }
 

@@ -44,7 +44,7 @@ func newJobsList(a *App) *cobra.Command {
 	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
 	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
-	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")
 	return c
 }
 

@@ -38,17 +38,17 @@ func newJobsAdd(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "add JOB ENTITY KEY",
 		Short: "Ask for a check",
-		Long: `Ask for a check of an entity, at the first slot at or after an instant; with --within at any slot from that one on that
-is before the end of the window, of which each key has its own. A key that waits already stays as it is,
-unless --on-conflict says otherwise:
+		Long: `Enqueue a check of an entity, at the first slot at or after an instant. With --within, any slot from that one on and
+before the end of the window will do, and the key chooses it. A key that waits already stays unchanged,
+unless --on-conflict is given:
 
   keep       leave the waiting check
   replace    end it as "replaced" and put this one in its place
   push-back  move it to this slot when that is later, but no later than --max-wait after its first check
   error      fail
 
-A check whose slot has begun stays where it is. What is asked for is then recorded on it, and done when its outcome is
-recorded.`,
+A check whose slot has begun is not moved. The command records the request on it, and the runner honours the request
+when it records the outcome.`,
 		Example: `  prescient jobs add order.unshipped order 42 --in 48h
   prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'
@@ -66,7 +66,7 @@ recorded.`,
 	c.MarkFlagsOneRequired("at", "in")
 	duration.Var(fs, &o.within, "within", 0, "how long after the instant any slot will do; 0: the first slot at or after it")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value for the check; - reads it from stdin")
-	fs.StringVar(&o.key.ItemKey, "item", "", "`KEY` that tells apart two checks of one job on one entity")
+	fs.StringVar(&o.key.ItemKey, "item", "", "`KEY` that distinguishes two checks of one job on one entity")
 	fs.StringVar(&o.group, "group", "", "`KEY` of the group; default: the entity is its own")
 	fs.BoolVar(&o.anonymous, "anonymous", false, "without a key: nothing can find, cancel or move it")
 	o.onConflict = "keep"
@@ -82,7 +82,7 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 		Anonymous: o.anonymous, GroupKey: o.group, Within: o.within,
 	}
 	if o.maxWait != 0 && o.onConflict != "push-back" {
-		return usagef("--max-wait is for --on-conflict push-back alone")
+		return usagef("--max-wait works only with --on-conflict push-back")
 	}
 	if job.JobExec == schedule.JobExec {
 		return fmt.Errorf("nothing was added: the checks of job %q belong to schedules; use: %s schedules create ID --crontab EXPR, "+

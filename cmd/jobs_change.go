@@ -34,9 +34,9 @@ func newJobsCancel(a *App) *cobra.Command {
 		Short: "End a waiting check as cancelled, or many of them",
 		Long: `End the waiting check of JOB ENTITY KEY as cancelled.
 
-Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key and --group find: anonymous
-ones too, but never those of schedules. It first says how many these are, and changes nothing until --yes is given. Each
-1,000 checks are a transaction. A check that another transaction has locked is left, and counted.`,
+Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key and --group select. It
+includes anonymous checks, but never the checks of schedules. Without --yes it only prints their number. It ends 1,000
+checks in each transaction. It skips and counts a check that another transaction has locked.`,
 		Example: `  prescient jobs cancel order.unshipped order 42
   prescient jobs cancel oder.unshiped        # counts them, of a misspelt job
   prescient jobs cancel oder.unshiped --yes  # cancels them
@@ -221,7 +221,7 @@ func rescheduleJob(ctx context.Context, a *App, o *jobsRescheduleOptions) error 
 			return err
 		}
 		if !found {
-			return fmt.Errorf("no check %s waits: it has ended or was never asked for; see what became of it with: %s why %s %s",
+			return fmt.Errorf("no check %s waits: it has ended or was never requested; see its history with: %s why %s %s",
 				o.key, a.self(), spoken.Word(o.key.EntityName), spoken.Word(o.key.EntityKey))
 		}
 		view := struct {
@@ -244,9 +244,9 @@ func newJobsRetry(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "retry",
 		Short: "Put failed checks back",
-		Long: `Put failed checks back from history, with a clean error count, into the next slot or the one that --at or --in
-names. A key that waits already stays as it is, and its failed check stays in history. So do the checks of job schedule:
-they belong to schedules, see schedules resume and schedules backfill.`,
+		Long: `Put failed checks back from history, with a clean error count, into the next slot or the slot of --at or --in. A
+key that waits already stays unchanged, and its failed check stays in history. The checks of job schedule also stay in
+history: they belong to schedules, see schedules resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity order --key 42
   prescient jobs retry --all --limit 100000 --in 1h`,
@@ -259,7 +259,7 @@ they belong to schedules, see schedules resume and schedules backfill.`,
 	fs.StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
 	cli.SinceVar(fs, &o.since, "since", "only what failed since")
 	fs.BoolVar(&o.all, "all", false, "whatever failed")
-	cli.CountVar(fs, &o.limit, "limit", 1000, "number of checks at the most")
+	cli.CountVar(fs, &o.limit, "limit", 1000, "maximum number of checks")
 	o.when.Flags(c)
 	c.MarkFlagsOneRequired("job", "entity", "key", "since", "all")
 	return c

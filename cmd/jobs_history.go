@@ -40,7 +40,7 @@ func newJobsHistory(a *App) *cobra.Command {
 	c.Flags().Var(cli.Choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+cli.OrList(jobs.Outcomes))
 	cli.SinceVar(c.Flags(), &o.since, "since", "only what ended since")
 	cli.SinceVar(c.Flags(), &o.until, "until", "only what ended before")
-	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "number of checks at the most")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")
 	return c
 }
 
@@ -97,8 +97,8 @@ func newJobsStats(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "stats",
 		Short: "Count ended checks by job and outcome, with their lateness and run time",
-		Long: `Count ended checks by job and outcome, with the lateness and the run time of their last check. LATE are those
-whose last check began later after its slot than the SLA of the job.`,
+		Long: `Count ended checks by job and outcome, with the lateness and the run time of their last check. LATE counts the
+checks that began later after their slot than the SLA of the job allows.`,
 		Example: `  prescient jobs stats --since 7d`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return jobsStats(c.Context(), a, &o) },

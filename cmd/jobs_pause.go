@@ -20,10 +20,10 @@ import (
 func newJobsPause(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
 		Use:   "pause JOB",
-		Short: "Let the checks of a job wait until it is resumed",
-		Long: `Let the checks of a job wait where they are until "jobs resume". Runs and catch-up leave them, and close slots
-without them. A run that is under way claims no more of them; what it has claimed is finished. Checks can still be added,
-moved and cancelled. "status" shows what is paused, and does not count it as trouble.`,
+		Short: "Hold back the checks of a job until it is resumed",
+		Long: `Hold back the checks of a job until "jobs resume". Runs and catch-up skip them, and close slots without them. A
+run that is under way finishes the checks that it has claimed, and claims no more. Checks can still be added, moved and
+cancelled. "status" shows paused jobs, and does not count them as trouble.`,
 		Example: `  prescient jobs pause order.unshipped`,
 		Args:    cli.Exactly("JOB"),
 		RunE:    func(c *cobra.Command, args []string) error { return pauseJob(c.Context(), a, args[0]) },
@@ -59,8 +59,8 @@ func newJobsResume(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
 		Use:   "resume JOB",
 		Short: "End the pause of a job",
-		Long: `End the pause of a job. Checks whose slots have passed meanwhile are overdue from now on: catch-up takes them, and
-the misfire policy of the job says how.`,
+		Long: `End the pause of a job. Checks whose slots have passed meanwhile are overdue from now on. Catch-up takes them, by
+the misfire policy of the job.`,
 		Example: `  prescient jobs resume order.unshipped && prescient catch-up`,
 		Args:    cli.Exactly("JOB"),
 		RunE:    func(c *cobra.Command, args []string) error { return resumeJob(c.Context(), a, args[0]) },

@@ -25,12 +25,13 @@ func newJobsPrune(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "prune",
 		Short: "Drop the months of history, and forget the slots, that are old",
-		Long: `Drop the months (UTC) of history that ended longer ago than --keep, and forget the slots from before, and what
-operators did (table action). Nothing that was missed is forgotten. The numbers of rows in months are those of the table statistics.
+		Long: `Drop the months (UTC) of history that ended longer ago than --keep. Also delete the ledger rows of slots before
+that, except those of missed slots, and the records of what operators did (table action). The numbers of rows in months
+come from the table statistics.
 
-It waits for nobody: while a dump or a long query reads history, it gives up after a few seconds, with nothing dropped.`,
+While a dump or a long query reads history, the command gives up after a few seconds and drops nothing.`,
 		Example: `  prescient jobs prune --keep 90d --dry-run
-  prescient jobs prune  # keeps what history.retention says`,
+  prescient jobs prune  # keeps history.retention`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("keep") {
@@ -40,7 +41,7 @@ It waits for nobody: while a dump or a long query reads history, it gives up aft
 		},
 	})
 	duration.Var(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.retention of the configuration")
-	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be dropped")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only print what would be dropped")
 	return c
 }
 

@@ -25,10 +25,10 @@ func newMigrate(a *App) *cobra.Command {
 func newMigrateUp(a *App) *cobra.Command {
 	return overAll(a.withOutput(&cobra.Command{
 		Use:   "up",
-		Short: "Bring the schema up to date, creating it where it is missing",
-		Long: `Bring the schema up to date, creating it where it is missing, and print the steps that were applied: migrations
-change tables, and "functions" replaces the functions by those of this binary. Any number of processes may do so at once. The role must be allowed to create tables. Connect to PostgreSQL itself,
-not through a pooler in transaction mode.`,
+		Short: "Bring the schema up to date, and create it if it is missing",
+		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were applied. Migrations change
+tables, and "functions" replaces the functions with those of this binary. Processes may do this concurrently. The role
+must be allowed to create tables. Connect to PostgreSQL itself, not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.over(c.Context(), migrateUp, pgsql.Patient()) },
@@ -68,8 +68,8 @@ func newMigrateStatus(a *App) *cobra.Command {
 	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "status",
 		Short: "List the migrations, and which of them the database has",
-		Long: `List the migrations, and which of them the database has, those of a newer binary, too. With --check the exit code is
-3 when the schema is not that of this binary: older, so that "migrate up" is due, or newer.`,
+		Long: `List the migrations, and which of them the database has, including migrations of a newer binary. With --check the
+exit code is 3 if this binary needs another schema. An older schema needs "migrate up". A newer one needs a newer binary.`,
 		Example: `  prescient migrate status
   prescient migrate status --check`,
 		Args: cli.Exactly(),
@@ -77,7 +77,7 @@ func newMigrateStatus(a *App) *cobra.Command {
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return migrateStatus(ctx, a, check) }, pgsql.Patient())
 		},
 	}))
-	c.Flags().BoolVar(&check, "check", false, "exit with 3 when the schema is not that of this binary")
+	c.Flags().BoolVar(&check, "check", false, "exit with 3 if this binary needs another schema")
 	return c
 }
 
@@ -116,11 +116,11 @@ func newMigrateDown(a *App) *cobra.Command {
 application in the same schema stay, and with them the schema. It fails, and drops nothing, if such an object depends on
 one of prescient's.
 
-The roles of "migrate roles" stay. With --roles it drops them, too, after the tables. A role that still has something, here
-or in another database of the server, stays with all the others, and an error names what it has.
+The roles of "migrate roles" stay. With --roles it drops them after the tables. If a role still owns objects or has
+rights, here or in another database of the server, all roles stay, and an error names them.
 
-Without --yes it only says what it would drop.`,
-		Example: `  prescient migrate down        # says what would be dropped
+Without --yes it only prints what it would drop.`,
+		Example: `  prescient migrate down        # prints what would be dropped
   prescient migrate down --yes  # drops it
   prescient migrate down --yes --roles`,
 		Args: cli.Exactly(),

@@ -108,7 +108,7 @@ func (a *App) private() bool {
 // manager runs without a database.url was meant for another.
 func (a *App) address(ctx context.Context) (string, error) {
 	if a.Config().Database.URL.Reveal() == "" && !isTerminal(os.Stdin) && !isTerminal(os.Stderr) {
-		return "", usagef("no database.url is set, and nobody sits at a terminal: set it in a configuration file "+
+		return "", usagef("no database.url is set, and the command has no terminal: set it in a configuration file "+
 			"(--config, ./prescient.yaml, /etc/prescient/prescient.yaml), or by PRESCIENT_DATABASE_URL or --database-url. "+
 			"%q is the private PostgreSQL", config.Embedded)
 	}

@@ -30,10 +30,10 @@ func newAdvise(a *App) *cobra.Command {
 	var o adviseOptions
 	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "advise",
-		Short: "Tell how many checks found nothing, and when to look instead",
-		Long: `Tell of each job how many checks found nothing, when its rows were really finished, and which first delay and
-which next ones would halve the checks. History is what it goes by: a row was finished at some time between the last check
-that found nothing and the one that ended it. DELAY is how long after that the check came, on average.
+		Short: "Show how many checks found nothing, and advise better intervals",
+		Long: `Show for each job how many checks found nothing, when its rows were really finished, and which first delay and
+which next delays would halve the checks. It reads history: a row was finished between the last check that found nothing
+and the check that ended it. DELAY is the average time from then to the check that ended it.
 
 The command changes nothing: return the interval that you choose from the job's function. docs/advise.md has an example.`,
 		Example: `  prescient plan advise
@@ -41,14 +41,14 @@ The command changes nothing: return the interval that you choose from the job's 
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.by != "" && o.job == "" {
-				return usagef("--by tells the rows of one job apart: give --job, too")
+				return usagef("--by divides the rows of one job: also give --job")
 			}
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return giveAdvice(ctx, a, o) })
 		},
 	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
-	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload by which its rows are told apart, such as carrier")
-	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows, "number of rows of history that are read at the most, the newest")
+	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload that divides its rows, such as carrier")
+	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows, "maximum number of rows of history to read, the newest first")
 	return c
 }
 

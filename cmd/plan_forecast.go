@@ -26,14 +26,13 @@ func newForecast(a *App) *cobra.Command {
 	var o forecastOptions
 	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "forecast",
-		Short: "Tell what the slots to come will bring, and which will not end in time",
-		Long: `Tell what each slot to come will bring: its rows, how long running them will take, and which slots will not end before
-the next one begins, or break an SLA or a deadline, with what would help and by how much.
+		Short: "Forecast the coming slots, and which of them will not end in time",
+		Long: `Forecast each coming slot: its rows, and how long it will run. Show which slots will not end before the next one
+begins, or will break an SLA or a deadline, with what would help and by how much.
 
-Rows that wait are counted in the index, above 1,000 of a job in a slot by an estimate. What is not there yet follows
-from the past: which part of a job's rows comes late, and how many rows slots of that time of day had. Recurring
-schedules count with every instant to come. Run times follow from what slots of the past took. It reads at the
-most 2,000 slots, and a sample of history.
+It counts waiting rows in the index, and estimates more than 1,000 of a job in a slot. The rest follows from the past:
+the share of a job's rows that comes late, and the rows of slots at that time of day. It adds every coming instant of
+recurring schedules. Run times follow from those of past slots. It reads at most 2,000 slots, and a sample of history.
 
 With --check, prints only problems. The exit code is 3 when a slot will not end in time, or will break an SLA or a
 deadline.`,

@@ -76,13 +76,13 @@ func newMigrateRoles(a *App) *cobra.Command {
 	var script bool
 	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "roles",
-		Short: "Make roles, so that nobody needs to be more than he is: app, reader, runner, operator, owner",
-		Long: `Make five roles that nobody can log in with, hand the schema over to one of them, and grant each what it needs.
-Logins become members: grant prescient_app to shop. Their names begin with that of the schema. Once more is nothing to do,
-and "migrate up" keeps them current. It needs CREATEROLE, and whoever made the schema: where these are two people, print the
-script for the one who may.`,
+		Short: "Make roles with only the rights that each user needs: app, reader, runner, operator, owner",
+		Long: `Make five roles without login, make one of them the owner of the schema, and grant each the rights that it needs.
+Logins become members: grant prescient_app to shop. The names of the roles begin with the name of the schema. The command
+is idempotent, and "migrate up" keeps the roles current. It needs CREATEROLE and the owner of the schema. If no login has
+both, print the script with --dry-run for an administrator.`,
 		Example: `  prescient migrate roles
-  prescient migrate roles --dry-run | psql shop   # needs no database of its own`,
+  prescient migrate roles --dry-run | psql shop   # needs no database.url`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if script && a.many {
@@ -94,7 +94,7 @@ script for the one who may.`,
 			return a.over(c.Context(), migrateRoles, pgsql.Patient())
 		},
 	}))
-	c.Flags().BoolVar(&script, "dry-run", false, "print the script for psql, and do nothing")
+	c.Flags().BoolVar(&script, "dry-run", false, "only print the script for psql")
 	return c
 }
 
@@ -109,10 +109,10 @@ func migrateRoles(ctx context.Context, a *App) error {
 	named := func(role pgsql.Role, may string) roleView { return roleView{role.In(a.schema()), may} }
 	list := []roleView{
 		named(pgsql.App, "ask for checks, cancel and move them"),
-		named(pgsql.Reader, "read everything: status, list, show, stats"),
-		named(pgsql.Runner, "run, catch-up, daemon, schedules; is an app and a reader, too"),
-		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move; is a runner, too"),
-		named(pgsql.Owner, "migrate; owns it all"),
+		named(pgsql.Reader, "read all tables: status, list, show, stats"),
+		named(pgsql.Runner, "run, catch-up, daemon, schedules; is also an app and a reader"),
+		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move; is also a runner"),
+		named(pgsql.Owner, "migrate; owns all objects"),
 	}
 	return printList(a, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row { return table.Row{v.Role, v.May} })
 }

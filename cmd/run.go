@@ -28,25 +28,25 @@ func newRun(a *App) *cobra.Command {
 	c := overAll(a.verboseFlag(a.withOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the checks of one slot",
-		Long: `Run the checks of one slot: the one that has begun last, or the one that --slot or the name of a
-Kubernetes Job stands for. Started up to run.start_tolerance before a boundary, it waits for the boundary.
+		Long: `Run the checks of one slot: the current one by default. --slot or the name of a Kubernetes Job selects
+another. A run that starts up to run.start_tolerance before a boundary waits for the boundary.
 
-Any number of runs may share a slot. Each claims the next rows of a job, up to --batch-size, and then the next ones, so that
-whoever is idle claims more; a claim stays with a run that falls silent for as long as run.lease. One that finds nothing
-to do exits 0.
+Any number of runs may share a slot. Each claims rows of a job, up to --batch-size, then more, so an idle run claims
+more rows. A claim belongs to its run until run.lease passes without a heartbeat. A run that finds nothing to do
+exits 0.
 
-The rows of a paused job wait until "jobs resume". Those of a job that this binary has not registered are left in the
-slot, and the slot is left open, for a binary that has it. Where there is none, since no run of the last 7 days has
-registered the job, and where a query of sql_jobs cannot run, the exit code is 3: all else is done. The log has an error with the names
-of such jobs when their rows first leave a slot open, and again in the first slot of each day (UTC), so that cron does not mail
-them in every slot. "status" and "doctor" name them at any time.
+The rows of a paused job wait until "jobs resume". This binary leaves the rows of a job that it has not registered in
+the slot, and the slot open, for a binary that has the job. The exit code is 3 if no run of the last 7 days has
+registered the job, or if a query of sql_jobs cannot run. All other rows are checked. The log has an error with the
+names of such jobs when their rows first leave a slot open. It repeats them only in the first slot of each day (UTC),
+so that cron does not mail them in every slot. "status" and "doctor" always name them.
 
-With --catch-up it then does what "catch-up" does, so that what was missed, or was committed after its slot was
-closed, waits for one slot more and not for somebody to look.
+With --catch-up it then does what "catch-up" does. So missed slots and stragglers wait for one more slot at most, and
+need no operator.
 
-It writes nothing to stdout, unless asked for JSON. The log has a line of what was done, where it goes to a terminal or
---verbose or --log-level asks for it; and in any case a warning for each job of which checks failed, with the first error,
-and an error where rows were given up.`,
+It writes nothing to stdout without --output json. The log has a line that sums up the run, if the log goes to a
+terminal or --verbose or --log-level requests it. The log always has a warning for each job with failed checks, with
+the first error. It always has an error if rows were given up.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient run --catch-up
 
@@ -59,8 +59,8 @@ and an error where rows were given up.`,
 			})
 		},
 	})))
-	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the one that has begun last")
-	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "catch up afterwards on what was missed, left open, or came late")
+	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the current slot")
+	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "then repair slots that were missed, left open, or have stragglers")
 	config.RunFlags(c.Flags())
 	eventFlags(c)
 	return c

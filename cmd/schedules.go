@@ -66,8 +66,8 @@ func newSchedulesList(a *App) *cobra.Command {
 	fs := c.Flags()
 	fs.StringVar(&o.filter.Prefix, "prefix", "", "only ids that begin with this `TEXT`")
 	fs.StringVar(&o.filter.After, "after", "", "only ids after this `ID`")
-	fs.Var(cli.Choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state", "only those that are active, paused or ended")
-	cli.CountVar(fs, &o.limit, "limit", 100, "number of schedules at the most")
+	fs.Var(cli.Choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state", "only schedules that are active, paused or ended")
+	cli.CountVar(fs, &o.limit, "limit", 100, "maximum number of schedules")
 	return c
 }
 
@@ -146,7 +146,7 @@ func (a *App) printPublishingPaused(v httpapi.View) error {
 }
 
 func deadlineFrom(from schedule.DeadlineFrom) string {
-	return cmp.Or(string(from), "instant, where slots are a minute wide or less, else slot")
+	return cmp.Or(string(from), "instant if slots are a minute wide or less, else slot")
 }
 
 func runs(s schedule.Schedule) string {

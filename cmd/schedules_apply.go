@@ -30,9 +30,9 @@ func newSchedulesApply(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "apply",
 		Short: "Create and update schedules from a file",
-		Long: `Create the schedules of a YAML or JSON file that are new and update those that differ, in one transaction. The same ones
-are not touched. What a schedule leaves out has its default, but its anchor, and whether it is paused, stay as they are.
-Others are left alone, unless --prune deletes what the file does not have.
+		Long: `Create the schedules of a YAML or JSON file that are new and update the ones that differ, in one transaction. Equal
+schedules are not touched. A field that a schedule leaves out gets its default, but anchor and paused stay unchanged.
+Schedules that the file does not have stay, unless --prune is given: then they are deleted.
 
   id: report-42
   crontab: "0 9 * * mon-fri"
@@ -50,7 +50,7 @@ Others are left alone, unless --prune deletes what the file does not have.
   end: 2027-01-01T00:00:00Z
   max_runs: 100
   exclude: [sat, sun, 2026-12-24..2026-12-31, "* 0-5 * * *"]
-  paused: false                  # left out: as it is
+  paused: false                  # left out: unchanged
 
 In place of a schedule, a document may have a list of them, as "schedules: [...]". The file may be of any length.`,
 		Example: `  prescient schedules apply -f schedules.yaml --dry-run
@@ -62,7 +62,7 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
 	})
 	fs := c.Flags()
 	fs.StringVarP(&o.file, "file", "f", "", "the `FILE`; - reads stdin")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "only say what would be done")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "only print what would be done")
 	fs.BoolVar(&o.prune, "prune", false, "delete the schedules that the file does not have")
 	cli.CountVar(fs, &o.maxDeletes, "max-deletes", 10, "with --prune, change nothing when more than N schedules would be deleted")
 	_ = c.MarkFlagRequired("file")
@@ -109,7 +109,7 @@ func applySchedules(ctx context.Context, a *App, o schedulesApplyOptions) error 
 			},
 		})
 		if e, ok := errors.AsType[*schedule.PruneError](err); ok {
-			return fmt.Errorf("%w: look at them with --dry-run, then say --max-deletes %d; nothing was changed", err, e.Deletes)
+			return fmt.Errorf("%w: check them with --dry-run, then give --max-deletes %d; nothing was changed", err, e.Deletes)
 		}
 		if err != nil {
 			return err

@@ -26,19 +26,19 @@ type specFlags struct {
 func (f *specFlags) flags(c *cobra.Command) {
 	f.c = c
 	fs := c.Flags()
-	fs.StringVar(&f.spec.Crontab, "crontab", "", "`EXPR` of five fields, or @daily and kin, \"@every 90m\" (or 1d12h, 2w), \"@at 1647067401\"")
+	fs.StringVar(&f.spec.Crontab, "crontab", "", "`EXPR` of five fields, or a name such as @daily, \"@every 90m\" (or 1d12h, 2w), \"@at 1647067401\"")
 	fs.StringVar(&f.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.StringVar(&f.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
-	duration.Var(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than that; 0: none")
+	duration.Var(fs, &f.spec.Deadline, "deadline", 0, "drop an event that would be later than this; 0: none")
 	fs.Var(cli.Choice(&f.spec.DeadlineFrom, schedule.FromInstant, schedule.FromSlot), "deadline-from",
-		"what the deadline counts from: instant or slot; default: the instant, where slots are a minute wide or less")
-	duration.Var(fs, &f.spec.Spread, "spread", 0, "put the schedule off by a fixed part of that, given by its id")
+		"what the deadline counts from: instant or slot; default: instant if slots are a minute wide or less, else slot")
+	duration.Var(fs, &f.spec.Spread, "spread", 0, "delay the schedule by a fixed part of this, chosen by its id")
 	f.spec.Misfire = schedule.All
 	fs.Var(cli.Choice(&f.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
-	fs.Var(&f.anchor, "anchor", "the first instant of @every; default: --start, or when it is created")
+	fs.Var(&f.anchor, "anchor", "the first instant of @every; default: --start, or the time of creation")
 	f.start.None, f.end.None = true, true
-	fs.Var(&f.start, "start", "no instant is before; none: no bound")
-	fs.Var(&f.end, "end", "no instant is at that or after it; none: no bound")
+	fs.Var(&f.start, "start", "no instant is before this; none: no bound")
+	fs.Var(&f.end, "end", "no instant is at or after this; none: no bound")
 	fs.IntVar(&f.spec.MaxRuns, "max-runs", 0, "end it after `N` events; 0: never")
 	fs.StringArrayVar(&f.spec.Exclude, "exclude", nil, "leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
 }
@@ -72,7 +72,7 @@ func newSchedulesCreate(a *App) *cobra.Command {
 	var paused bool
 	c := a.withOutput(&cobra.Command{
 		Use:   "create ID",
-		Short: "Create a schedule, whose first instant is the first one after now",
+		Short: "Create a schedule; its first instant is the first one after now",
 		Example: `  prescient schedules create report-42 --crontab '0 9 * * mon-fri' \
     --timezone Europe/Berlin --payload '{"report": 42}'
   prescient schedules create cleanup --crontab '@every 90m' --misfire latest
@@ -142,7 +142,7 @@ func updateSchedule(ctx context.Context, a *App, id string, f *specFlags, versio
 }
 
 func versionVar(c *cobra.Command, version *cli.Count) {
-	c.Flags().Var(version, "version", "only when this is its version; default: whatever it is")
+	c.Flags().Var(version, "version", "update only this version; default: any version")
 	c.Flags().Lookup("version").DefValue = ""
 }
 
@@ -150,7 +150,7 @@ func newSchedulesDelete(a *App) *cobra.Command {
 	var version cli.Count
 	c := a.withOutput(&cobra.Command{
 		Use:     "delete ID",
-		Short:   "Delete a schedule; nothing of it is published any more",
+		Short:   "Delete a schedule; its events are no longer published",
 		Example: `  prescient schedules delete report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -171,7 +171,7 @@ func newSchedulesDelete(a *App) *cobra.Command {
 }
 
 func newSchedulesPause(a *App) *cobra.Command {
-	return changeSchedule(a, "pause", "Let a schedule publish nothing until it is resumed", (*schedule.Store).Pause)
+	return changeSchedule(a, "pause", "Pause a schedule: it publishes nothing until it is resumed", (*schedule.Store).Pause)
 }
 
 func newSchedulesResume(a *App) *cobra.Command {

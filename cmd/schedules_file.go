@@ -134,10 +134,10 @@ func expect(dec *json.Decoder, tokens ...json.Token) error {
 	for _, want := range tokens {
 		got, err := dec.Token()
 		if err != nil {
-			return fmt.Errorf("it is no JSON, as what begins with { has to be: %w", err)
+			return fmt.Errorf("a text that begins with { must be JSON: %w", err)
 		}
 		if got != want {
-			return fmt.Errorf(`%v, where %v is wanted: there is no list "schedules", or more beside it`, got, want)
+			return fmt.Errorf(`found %v, want %v: there is no list "schedules", or more beside it`, got, want)
 		}
 	}
 	return nil

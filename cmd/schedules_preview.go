@@ -30,8 +30,9 @@ func newSchedulesPreview(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "preview",
 		Short: "Print the instants of a crontab, one a line, and the slots they fall into",
-		Long: `Print the instants of a crontab from --since up to but not including --until, one a line, in UTC, and after a tab the
-slot in which each is published; for a schedule with a time zone also the instant by its clocks, after another tab. It needs no database when --width or slots.width says how far apart slots are.`,
+		Long: `Print the instants of a crontab from --since up to but not including --until, one a line, in UTC. After a tab
+follows the slot in which each is published. For a schedule with a time zone, after another tab, follows the local time.
+The command needs no database if --width or slots.width is set.`,
 		Example: `  prescient schedules preview --crontab '30 2 * * *' --timezone Europe/Berlin \
     --since 2026-03-27 --until 2026-04-01
   prescient schedules preview --crontab '@every 90m' --anchor 2026-01-01 \
@@ -51,7 +52,7 @@ slot in which each is published; for a schedule with a time zone also the instan
 	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil, "leave out `WHAT`, as in create; may be repeated")
 	fs.Var(&o.since, "since", "first instant")
 	fs.Var(&o.until, "until", "instant to stop before")
-	duration.Var(fs, &o.width, "width", 0, "distance between two slots; default: that of the database")
+	duration.Var(fs, &o.width, "width", 0, "distance between two slots; default: the database's")
 	for _, name := range []string{"crontab", "since", "until"} {
 		_ = c.MarkFlagRequired(name)
 	}

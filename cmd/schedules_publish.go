@@ -36,9 +36,9 @@ type triggeredView struct {
 func newSchedulesTrigger(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
 		Use:   "trigger ID",
-		Short: "Publish an event of a schedule now, and leave its next instant as it is",
-		Long: `Publish an event of a schedule now, to events.destination, whatever its state is. Its next instant stays as it is. The id of the
-event ends in -trigger- and a number, so that nobody takes it for one of an instant.`,
+		Short: "Publish an event of a schedule now; its next instant is unchanged",
+		Long: `Publish an event of a schedule now, to events.destination, in any state of the schedule. Its next instant is
+unchanged. The id of the event ends in -trigger- and a number, which distinguishes it from the event of an instant.`,
 		Example: `  prescient schedules trigger report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -67,13 +67,14 @@ func newSchedulesBackfill(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "backfill ID...",
 		Short: "Publish the instants of schedules that have passed",
-		Long: `Publish the instants of schedules from --since up to but not including --until, to events.destination, oldest first, one schedule
-after another: instants from before it was created, that its misfire policy has dropped, or of another destination. It
-ends at now, or at the instant that a run publishes next. Events have the ids that a run gives them. @every has no instants
-before its anchor, which is when the schedule was created unless it says another.
+		Long: `Publish the instants of schedules from --since up to but not including --until, to events.destination. It takes one
+schedule after another, the oldest instant first. Use it for instants from before the schedule was created, for instants
+that its misfire policy has dropped, or for another destination. It ends at now, or at the instant that a run publishes
+next. Events have the ids that a run gives them. @every has no instants before its anchor, which defaults to the time of
+creation.
 
-The outbox has each instant once, beside runs and after a backfill that was killed: what it has is left out. Elsewhere,
-and where the outbox was pruned, events are published again, with the same ids.`,
+The outbox has each instant only once, even beside runs and after a backfill that was killed: instants that it has are
+left out. Other destinations, and a pruned outbox, get events again, with the same ids.`,
 		Example: `  prescient schedules backfill report-42 --since 2026-01-01 --until 2026-03-01`,
 		Args:    cli.AtLeast("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -117,9 +118,9 @@ func unfinished(ctx context.Context, id string, done schedule.BackfillResult, er
 	if ctx.Err() == nil {
 		return fmt.Errorf("%w; %d of its events were published", err, done.Published)
 	}
-	far := "before the first of its events was published; say the same again"
+	far := "before the first of its events was published; repeat the command"
 	if done.Published > 0 {
-		far = fmt.Sprintf("when %d of its events were published, up to that of %s; go on with --since %s",
+		far = fmt.Sprintf("after %d of its events were published, up to the one of %s; continue with --since %s",
 			done.Published, done.Last.Format(time.RFC3339), done.Last.Add(time.Second).Format(time.RFC3339))
 	}
 	return &ExitError{Code: Stopped, Err: fmt.Errorf("backfill schedule %q: stopped by a signal %s", id, far)}

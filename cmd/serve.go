@@ -27,28 +27,29 @@ import (
 func newServe(a *App) *cobra.Command {
 	c := overAll(&cobra.Command{
 		Use:   "serve",
-		Short: "Serve what is so, and what to do about it, over HTTP",
-		Long: `Serve what is so, and what to do about it, over HTTP, until SIGTERM: the slots of the last and the next day, what is
-overdue, missed, failing and given up, each slot, job, entity, schedule and event, the ledger as a heat map, and actions: cancel,
-reschedule, retry, pause, resume, catch-up, and trigger and backfill of schedules. An action is previewed in numbers
-first, and recorded with who has done it.
+		Short: "Serve pages and an API over HTTP, to read the state and to act on it",
+		Long: `Serve pages and an API over HTTP until SIGTERM. They show the slots of the last and the next day, overdue, missed,
+failing and given-up rows, each slot, job, entity, schedule and event, and the ledger as a heat map. They offer actions:
+cancel, reschedule, retry, pause, resume, catch-up, and trigger and backfill of schedules. The server previews an action
+in numbers first, and records who did it.
 
-  /         for people: pages that need no JavaScript, and keep themselves up to date where there is some
+  /         for people: pages that need no JavaScript, and update themselves if the browser has it
   /api/v1   for programs; /api/v1/openapi.json describes it
   /healthz  200 or 503; for readers with the names of the conditions that "status --check" finds
   /metrics  for Prometheus, and for readers: tokens that were wrong, and the process
 
-It listens on this machine alone, where everybody may read who reaches it. On another address, and behind a proxy, it wants
-a token: serve.read_token is what readers have, and serve.token what operators have, without whom nobody may act. A
-token may have a name before it, by which its actions are recorded: ops:0123456789abcdef.
+It listens on this machine only, and everyone who reaches it there may read. On another address, and behind a proxy, it
+wants a token. Readers have serve.read_token, and operators have serve.token. Without serve.token no action is possible.
+A token may have a name before it, by which its actions are recorded: ops:0123456789abcdef.
 
-The database is asked two statements a second on average, and at first 40 at once, however many look. It needs the role of a reader; actions
-need that of an operator, and are refused where the server has not got it. Catch-up runs the checks of the jobs that this binary
-has registered, and leaves those of others.
+The server sends the database two statements a second on average, and 40 at once at first, for any number of readers. It
+needs the role of a reader. Actions need the role of an operator, and are refused if the server lacks it. Catch-up runs
+the checks of the jobs that this binary has registered, and leaves the checks of other jobs.
 
-It runs no slots: that is the daemon's, or cron's, to do.
+It runs no slots: the daemon or cron does that.
 
-Of several stores / is a page of all, each has its own pages and its API below /stores/NAME, and /api/v1/stores lists them.`,
+With several stores, / is a page of all of them. Each has its own pages and its own API below /stores/NAME, and
+/api/v1/stores lists them.`,
 		Example: `  prescient serve
   prescient serve --listen :8088   # with serve.token or serve.read_token
   curl -fsS localhost:8088/api/v1/overview | jq .findings`,
@@ -90,9 +91,9 @@ func runServer(ctx context.Context, a *App) error {
 	}
 	private := web.IsLoopback(cfg.Listen) && cfg.Proxy == "off"
 	if !private && len(keys) == 0 {
-		why, or := fmt.Sprintf("serve.proxy is %s, so others than this machine may ask", cfg.Proxy), ""
+		why, or := fmt.Sprintf("serve.proxy is %s, so other machines may connect", cfg.Proxy), ""
 		if cfg.Proxy == "off" {
-			why, or = fmt.Sprintf("others than this machine may ask on %s", cfg.Listen), ", or listen on localhost"
+			why, or = fmt.Sprintf("other machines may connect to %s", cfg.Listen), ", or listen on localhost"
 		}
 		return usagef("%s: set serve.token or serve.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
 	}

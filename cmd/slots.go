@@ -40,7 +40,7 @@ func newSlotsList(a *App) *cobra.Command {
 	})
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
 	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
-	cli.CountVar(c.Flags(), &o.limit, "limit", 50, "number of slots at the most")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 50, "maximum number of slots")
 	return c
 }
 
@@ -75,10 +75,10 @@ func newSlotsShow(a *App) *cobra.Command {
 		Use:   "show SLOT",
 		Short: "Show one slot: its ledger row, its claims, and what waits in it",
 		Long: `Show one slot: its ledger row, its claims, and what waits in it by job, counted up to 100,000 rows.
-A claim is the rows that a runner works on, under a lease. One without jobs: the runner is at the slot, and may claim
-more. A job that is not registered in this binary is marked.
-The state of a slot without a ledger row is "missed" when the next slot has begun, and "not opened" before that or
-where the ledger had not begun.`,
+A claim is the rows that a runner works on, under a lease. A claim without jobs belongs to a runner that may claim more.
+A job that is not registered in this binary is marked.
+The state of a slot without a ledger row is "missed" if the next slot has begun. Before that, and before the ledger
+began, it is "not opened".`,
 		Example: `  prescient slots show 2026-03-01T13:15:00Z`,
 		Args:    cli.Exactly("SLOT"),
 		RunE: func(c *cobra.Command, args []string) error {

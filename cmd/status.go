@@ -33,7 +33,7 @@ func newStatus(a *App) *cobra.Command {
 	var o statusOptions
 	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "status",
-		Short: "Show the current slot, what was missed, fails or was given up, and paused jobs",
+		Short: "Show the current slot, missed slots, failing and given-up checks, and paused jobs",
 		Long: `Show the current slot, and every past slot that is in trouble, with the jobs whose rows wait in it:
 
   missed      no run has opened it
@@ -49,7 +49,7 @@ claim more.
 With --check, prints only problems. Exits 3 if there are any. These are the conditions and their limits:
 
 ` + conditionsHelp() + `
---limit changes a limit, or leaves a condition out. Conditions of jobs look at the slots of the last day that are done.`,
+--limit changes a limit, or leaves a condition out. Conditions of jobs cover the slots of the last day that are done.`,
 		Example: `  prescient status
   prescient status --since 24h --check
   prescient status --check --limit gave-up=10 --limit slow=off
@@ -59,7 +59,7 @@ With --check, prints only problems. Exits 3 if there are any. These are the cond
 			return a.over(c.Context(), func(ctx context.Context, a *App) error { return status(ctx, a, &o) })
 		},
 	}))
-	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to look at; default: the ledger's first")
+	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
 	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")
 	_ = c.RegisterFlagCompletionFunc("limit", cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))

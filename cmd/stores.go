@@ -27,8 +27,8 @@ func newStores(a *App) *cobra.Command {
 	for _, sub := range c.Commands() {
 		sub.Annotations = map[string]string{ofStores: "yes"}
 	}
-	c.Long = `List stores, add and drain them, and move rows between them. They are those that the settings list: a schema of a database each.
-Other commands work on that of --store; those that say so in their help work on all of them without it.`
+	c.Long = `List stores, add and drain them, and move rows between them. The settings list the stores. Each is a schema of a
+database. Other commands work on the store of --store. Without it, a command whose help says so works on all stores.`
 	return c
 }
 
@@ -99,9 +99,9 @@ func newStoresList(a *App) *cobra.Command {
 	return a.withOutput(&cobra.Command{
 		Use:   "list",
 		Short: "List the stores, with their state and what waits in them",
-		Long: `List the stores of the settings: whether a store is active, is being drained, or is empty and may be taken away; the rows and recurring
-schedules in it, counted up to 10,000; the rows on their way from it to other stores, or to it, which a move has left where none goes on; and
-its last slot. The exit code is 1 where one does not answer.`,
+		Long: `List the stores of the settings. A store that is being drained may be removed when its state is empty. The rows and
+recurring schedules in a store are counted up to 10,000. So are the rows that move between it and other stores: some stay
+on their way if a move has died. The list also has the last slot. The exit code is 1 if a store does not answer.`,
 		Example: `  prescient stores list`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -194,8 +194,8 @@ func newStoresDrain(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "drain NAME",
 		Short: "Let new rows go to other stores, so that a store can be taken away",
-		Long: `Mark a store, so that applications which let a key choose the store choose others, as soon as they have looked, and "stores move" takes
-everything out of it. Runs go on over it until it is empty; "stores list" says when.`,
+		Long: `Mark a store for removal. Applications that let a key choose the store choose another one, once they have read the
+mark. "stores move" moves all rows out of it. Runs go on over the store until it is empty, which "stores list" shows.`,
 		Example: `  prescient stores drain shop && prescient stores move shop
   prescient stores drain shop --undo`,
 		Args: cli.Exactly("NAME"),
@@ -203,7 +203,7 @@ everything out of it. Runs go on over it until it is empty; "stores list" says w
 			return a.withStores(c.Context(), func(set *stores.Set) error { return drainStore(c.Context(), a, set, args[0], undo) })
 		},
 	})
-	c.Flags().BoolVar(&undo, "undo", false, "let it have new rows again; what was moved stays where it is")
+	c.Flags().BoolVar(&undo, "undo", false, "let it have new rows again; moved rows stay where they are")
 	return c
 }
 
@@ -227,7 +227,7 @@ func drainStore(ctx context.Context, a *App, set *stores.Set, name string, undo 
 	return a.print(view, func() error {
 		switch {
 		case undo && view.Changed:
-			return a.lines(name + " is not drained any more")
+			return a.lines(name + " is no longer drained")
 		case undo:
 			return a.lines(name + " was not being drained: nothing is changed")
 		case !view.Changed:

@@ -21,9 +21,9 @@ func newStoresAdd(a *App) *cobra.Command {
 	c := a.withOutput(&cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a store ready that the settings list",
-		Long: `Make a store ready that the settings list, or that one of their patterns stands for: bring its schema up to date, creating it where it is
-missing, and give it slots of the width that the others have. Where applications choose stores by keys, move rows to it that it gets
-by that, with "stores move". Once more is nothing to do.`,
+		Long: `Prepare a store that the settings list or that one of their patterns covers. Bring its schema up to date, create it if
+it is missing, and set the width of its slots to that of the other stores. If applications choose stores by keys, then move
+the rows that now belong to it with "stores move". The command is idempotent.`,
 		Example: `  prescient stores add north
   prescient stores add tenants/tenant_42 --roles`,
 		Args: cli.Exactly("NAME"),
@@ -83,7 +83,7 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 	return a.print(v, func() error {
 		return errors.Join(
 			a.table(nil, table.Row{"store", v.Store}, table.Row{"schema version", v.Version}, table.Row{"width", v.Width.String()}),
-			a.sentence(fmt.Sprintf("Where keys choose the store, have every application know %s, and then take to it what is its now, from each other store: %s stores move STORE", v.Store, a.self())),
+			a.sentence(fmt.Sprintf("If keys choose the store, let every application know %s, and then move the rows that now belong to it, from each other store: %s stores move STORE", v.Store, a.self())),
 		)
 	})
 }
@@ -115,7 +115,7 @@ func (a *App) widthOfOthers(ctx context.Context, f *fleet, but string) (width ti
 		switch {
 		case errors.Is(err, pgsql.ErrNotMigrated):
 		case err != nil:
-			a.log.WarnContext(ctx, "a store does not tell its width, which may be another one", "store", s.name, "error", err)
+			a.log.WarnContext(ctx, "cannot read the width of a store; it may differ", "store", s.name, "error", err)
 		case width != 0 && width != setting.Grid.Width():
 			a.log.WarnContext(ctx, "the other stores have different widths: this one keeps its own")
 			return 0

@@ -25,13 +25,15 @@ func newStoresMove(a *App) *cobra.Command {
 	var o storesMoveOptions
 	c := a.withOutput(&cobra.Command{
 		Use:   "move STORE [TO...]",
-		Short: "Move what waits in a store to others, while runs and applications go on",
-		Long: `Move rows and recurring schedules of a store to others: each to the one that its key chooses, as applications do with Route. Of a store that is
-being drained all go; of another one those do that belong to a store which was added. If stores are named after the first one, they go to these.
+		Short: "Move waiting rows of a store to other stores, while runs and applications go on",
+		Long: `Move rows and recurring schedules of a store to other stores. The key of each chooses its store, as applications do
+with Route. From a store that is being drained, all of them go. From another store, the ones go that now belong to a
+store that was added. Stores that are named after the first one are the only targets.
 
-Runs and applications go on. A row keeps its slot and its history of changes, and is never run twice. Rows whose slots have begun or do so
-within a minute are left to the runs of their store: repeat the command when these are through. What an earlier move has left, which died, is
-finished first. A key that waits in the other store already stays as it is there, and the row that comes ends as replaced.`,
+Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice. Rows whose slots have
+begun or begin within a minute are left to the runs of their store: repeat the command after those runs. The command first
+finishes an earlier move that has died. If a key already waits in the other store, that row stays unchanged, and the row
+that arrives ends as replaced.`,
 		Example: `  prescient stores move shop
   prescient stores move shop north south --key payload:tenant`,
 		Args: cli.AtLeast("STORE"),
@@ -40,7 +42,7 @@ finished first. A key that waits in the other store already stays as it is there
 			return a.withStores(c.Context(), func(set *stores.Set) error { return moveRows(c.Context(), a, set, o) })
 		},
 	})
-	c.Flags().StringVar(&o.key, "key", "entity", "`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, where applications go by that; a schedule goes by its id")
+	c.Flags().StringVar(&o.key, "key", "entity", "`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, as in the applications; a schedule goes by its id")
 	return c
 }
 
@@ -77,7 +79,7 @@ func moveRows(ctx context.Context, a *App, set *stores.Set, o storesMoveOptions)
 	for _, s := range a.Config().Stores {
 		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
 			_, err := set.Get(s.Name)
-			return fmt.Errorf("nobody can tell which stores %s stands for, and so where rows belong: %w; or name the stores that they go to", s.Name, err)
+			return fmt.Errorf("cannot find which stores %s stands for, and so where rows belong: %w; or name the target stores", s.Name, err)
 		}
 	}
 	what := stores.Move{From: o.from, To: o.to, By: actor()}

@@ -22,14 +22,14 @@ func newWhy(a *App) *cobra.Command {
 	var key jobs.Key
 	c := overAll(a.withOutput(&cobra.Command{
 		Use:   "why ENTITY KEY",
-		Short: "Tell the whole story of the checks of an entity",
-		Long: `Tell the whole story of the checks of an entity, in order: who asked for them, when and for when; who moved, replaced
-or cancelled them; each check with its runner, how late it was, how long it took and its error; how they ended; and of what waits
-when it is due, and what stands in its way. All instants are in UTC.
+		Short: "Show the history of the checks of an entity",
+		Long: `Show the history of the checks of an entity, in order: who requested them, when and for when, who moved, replaced or
+cancelled them, and how they ended. Each check has its runner, lateness, run time and error. A waiting row has when it is
+due, and what blocks it. All instants are in UTC.
 
-Of an entity with more rows the newest 1,000 of those that wait, and of those that have ended, are told of.
-Who is the role, the application_name and, where the application has set one, the actor. Of a row the newest 20 entries
-between its beginning and its end are kept.`,
+The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role, the application_name
+and, if the application has set one, the actor. The newest 20 entries between the beginning and the end of a row are
+kept.`,
 		Example: `  prescient why order 42
   prescient why order 42 --job order.unshipped --output json`,
 		Args: cli.Exactly("ENTITY", "KEY"),
@@ -48,7 +48,7 @@ between its beginning and its end are kept.`,
 		},
 	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
-	c.Flags().StringVar(&key.ItemKey, "item", "", "only this `KEY` of those that tell apart two checks of one job on one entity")
+	c.Flags().StringVar(&key.ItemKey, "item", "", "only this `KEY`, which distinguishes two checks of one job on one entity")
 	return c
 }
 
@@ -69,7 +69,7 @@ func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 			rows[e.ID] = true
 		}
 		if len(rows) >= admin.MaxRows {
-			a.log.WarnContext(ctx, "only the newest rows are told of, and there may be more: narrow them with --job and --item", "rows", len(rows))
+			a.log.WarnContext(ctx, "only the newest rows are shown, and there may be more: narrow them with --job and --item", "rows", len(rows))
 		}
 		return a.print(views, func() error {
 			if len(views) == 0 {
