@@ -123,7 +123,7 @@ func (a *App) lookAtURL() string {
 	if own := "stores[" + of + "].url"; a.origin(own) != "default" {
 		key = own
 	}
-	return fmt.Sprintf("look at %s (%s)", key, a.origin(key))
+	return fmt.Sprintf("check %s (%s)", key, a.origin(key))
 }
 
 // examineHealth finds what status --check does, and a width that commands would refuse.

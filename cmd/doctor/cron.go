@@ -103,10 +103,10 @@ func Width(list []Crontab, width time.Duration, binary string) []Finding {
 		found[0].What = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width))
 		found[0].Do = binary + " daemon"
 	case n < want:
-		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the others are missed until somebody catches up", where, n, want)
+		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other slots are missed until a catch-up", where, n, want)
 	case n > want:
 		found[0].Severity = Note
-		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the others find nothing to do", where, n, want)
+		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other runs find nothing to do", where, n, want)
 	default:
 		return nil
 	}
@@ -153,7 +153,7 @@ func Blind(err error) []Finding {
 		return nil
 	}
 	f := note("what cron would see cannot be read: "+strings.TrimSpace(string(exit.Stderr)),
-		"set the file right, or say in the crontab which one it is: PRESCIENT_CONFIG=/path/to/prescient.yaml")
+		"correct the file, or name it in the crontab: PRESCIENT_CONFIG=/path/to/prescient.yaml")
 	f.Name = "environment"
 	return []Finding{f}
 }
@@ -178,7 +178,7 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	if files := named(crontabs); len(files) > 0 { // a command reads one file alone
 		mends = "put it into " + strings.Join(files, " and ") + ", which the crontab names"
 	}
-	f := note("no crontab here runs slots. One that did would not see these settings: "+strings.Join(differ, ", "), "if cron is to run slots, %s", mends)
+	f := note("no crontab here runs slots. Such a crontab would not see these settings: "+strings.Join(differ, ", "), "if cron is to run slots, %s", mends)
 	if len(crontabs) > 0 {
 		f = action("cron runs slots here without these settings of this shell: "+strings.Join(differ, ", "), "%s", mends)
 	}

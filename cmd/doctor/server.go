@@ -86,14 +86,14 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 	}
 	if is.WalCompression == "off" {
 		found = append(found, note("wal_compression is off: with it a run writes about half as much",
-			"alter system set wal_compression = lz4; select pg_reload_conf()  -- or on, where the server has no lz4"))
+			"alter system set wal_compression = lz4; select pg_reload_conf()  -- or on, if the server has no lz4"))
 	}
 	if !is.Autovacuum {
 		found = append(found, action("autovacuum is off: each slot leaves as many dead rows as it has had rows",
 			"alter system set autovacuum = on; select pg_reload_conf()"))
 	}
 	if is.Isolation != "read committed" {
-		found = append(found, action("transactions begin at "+is.Isolation+", where runs and those who enqueue beside them fail: could not serialize access",
+		found = append(found, action("transactions begin at "+is.Isolation+", so concurrent runs and enqueues fail: could not serialize access",
 			"alter role %s set default_transaction_isolation = 'read committed'", pq.QuoteIdentifier(is.Name)))
 	}
 	return found, nil
@@ -104,7 +104,7 @@ func sessions(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	if err != nil || sees {
 		return nil, err
 	}
-	return []Finding{note("this role does not see what other roles' sessions do, so old transactions of theirs are not found",
+	return []Finding{note("this role does not see what other roles' sessions do, so it cannot find their old transactions",
 		"grant pg_read_all_stats to it, or run doctor as another")}, nil
 }
 

@@ -48,7 +48,7 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	}
 	for _, schema := range may.Open {
 		schema = pq.QuoteIdentifier(schema)
-		found = append(found, action("everybody may create functions in schema "+schema+", which is in the search_path of "+may.Name+": its commands could call them, with its rights",
+		found = append(found, action("every role may create functions in schema "+schema+", which is in the search_path of "+may.Name+": its commands could call them, with its rights",
 			"revoke create on schema %s from public", schema))
 	}
 	switch {
@@ -57,7 +57,7 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 			"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema)))
 	case !may.Runs:
 		found = append(found, action(may.Name+" may not run slots: run, catch-up and daemon will fail",
-			"grant %s to %s  -- where it is missing: %s migrate roles", pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
+			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
 	}
 	return found, nil
 }
@@ -127,7 +127,7 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	}
 	if is.Rest.Valid {
 		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",
-			"select %s.make_history_month('%s')  -- and look again: there may be others", c.Schema, is.Rest.Time.UTC().Format(time.RFC3339)))
+			"select %s.make_history_month('%s')  -- then repeat this command: more may be missing", c.Schema, is.Rest.Time.UTC().Format(time.RFC3339)))
 	}
 	return found, nil
 }
