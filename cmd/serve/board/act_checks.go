@@ -134,7 +134,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 		return plan, err
 	}
 	if w.Rows == 0 {
-		return plan, &RefusedError{"no such check waits: it has ended, or was never asked for"}
+		return plan, &RefusedError{"no such check waits: it has ended, or was never requested"}
 	}
 	to := grid.Later(p.grid().Ceil(m.At), p.grid().Next(p.now()))
 	plan.Rows, plan.Nothing = 1, to.Equal(w.First)
@@ -149,7 +149,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 func (m Reschedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 	slot, found, err := t.client.Reschedule(ctx, tx, m.key(), m.At)
 	if err == nil && !found {
-		err = &RefusedError{"no such check waits any more"}
+		err = &RefusedError{"such a check no longer waits"}
 	}
 	return "it waits for slot " + clock(slot), err
 }

@@ -120,9 +120,9 @@ func (c CatchUp) config(dryRun bool) slots.CatchUp {
 
 // modes say what each does with rows.
 var modes = map[slots.Mode]string{
-	slots.ModeRun:    "checks each row, or defers or skips it, as the misfire policy of its job says",
+	slots.ModeRun:    "checks each row, or defers or skips it, by the misfire policy of its job",
 	slots.ModeDefer:  "moves every row to the next slots, unchecked",
-	slots.ModeExpire: "archives the rows past the deadline of their job, and leaves the others",
+	slots.ModeExpire: "archives the rows past the deadline of their job, and leaves the other rows",
 }
 
 func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
@@ -206,7 +206,7 @@ func (w left) warnings(c CatchUp) (list []string) {
 		list = append(list, spoken.Count(w.live, "slot is", "slots are")+" left to the run that is at it.")
 	}
 	if c.Mode == slots.ModeExpire && w.rows > 0 {
-		list = append(list, "The number of rows is an upper bound: it is of all that are late, and only those past their deadline are archived.")
+		list = append(list, "The number of rows is an upper bound: it counts all late rows, but only rows past their deadline are archived.")
 	}
 	if c.Mode == slots.ModeRun && w.rows > 0 {
 		list = append(list, "The checks run in this server.")

@@ -18,7 +18,7 @@ func (a TriggerSchedule) target() string { return a.ID }
 func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	s, err := p.store.Get(ctx, p, a.ID)
 	plan.Schedules, plan.Events = 1, 1
-	plan.Text = fmt.Sprintf("It publishes an event of schedule %s now; its next instant stays as it is", a.ID)
+	plan.Text = fmt.Sprintf("It publishes an event of schedule %s now; its next instant is unchanged", a.ID)
 	plan.bound = s.Version
 	return plan, err
 }
@@ -60,7 +60,7 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	}
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
 	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
-	plan.Warnings = []string{"Those that the outbox has are left out. Elsewhere, and where it was pruned, they are published again, with the same ids."}
+	plan.Warnings = []string{"Instants that the outbox has are left out. Other destinations, and a pruned outbox, get events again, with the same ids."}
 	plan.bound = s.Version
 	return plan, nil
 }
@@ -80,7 +80,7 @@ func (a PauseSchedule) target() string { return a.ID }
 func (a PauseSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	s, err := p.store.Get(ctx, p, a.ID)
 	plan.Schedules, plan.Nothing = 1, s.Paused
-	plan.Text = fmt.Sprintf("It lets schedule %s publish nothing until it is resumed", a.ID)
+	plan.Text = fmt.Sprintf("It pauses schedule %s, which publishes nothing until it is resumed", a.ID)
 	switch {
 	case s.Paused:
 		plan.Text = "schedule " + a.ID + " is paused already"

@@ -67,7 +67,7 @@ type Board struct {
 }
 
 // ErrBusy is returned where a read would cost more than all reads together may; in a moment it may be had.
-var ErrBusy = errors.New("more different things are asked for than the database is to be asked: try again in a moment")
+var ErrBusy = errors.New("too many different requests to the database: try again in a moment")
 
 // ErrNotFound is returned for what there is not.
 var ErrNotFound = errors.New("there is no such thing")
@@ -183,7 +183,7 @@ func (r *reader) since(ctx context.Context) (time.Time, error) {
 	err := pgsql.One(ctx, r, pgsql.ReadSettings.In(r.schema), nil,
 		&ignored, &began, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read where the ledger begins: %w", err)
+		return time.Time{}, fmt.Errorf("read the beginning of the ledger: %w", err)
 	}
 	return time.UnixMicro(began).UTC(), nil
 }

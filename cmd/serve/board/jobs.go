@@ -168,7 +168,7 @@ func readAhead(ctx context.Context, r *reader, job string, from time.Time) ([]Ah
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read where rows of job %s wait: %w", job, err)
+		return nil, fmt.Errorf("read the slots with waiting rows of job %s: %w", job, err)
 	}
 	return list, nil
 }

@@ -65,7 +65,7 @@ var deeds = []deed{
 		},
 	},
 	{
-		Path: "retry", Title: "Put failed checks back", Verb: "Put back", Lead: "Checks that were given up come back from history with a clean error count. A key that waits already stays as it is.",
+		Path: "retry", Title: "Put failed checks back", Verb: "Put back", Lead: "Checks that were given up come back from history with a clean error count. A key that waits already stays unchanged.",
 		Fields: []field{
 			{Name: "job", Label: "Job", Hint: "Empty: every job."},
 			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
@@ -79,12 +79,12 @@ var deeds = []deed{
 		},
 	},
 	{
-		Path: "pause-job", Title: "Pause a job", Verb: "Pause", Lead: "Its rows wait until it is resumed; what is being checked is finished.",
+		Path: "pause-job", Title: "Pause a job", Verb: "Pause", Lead: "Its rows wait until it is resumed; running checks finish.",
 		Fields: []field{jobField},
 		make:   func(in *input) board.Action { return board.PauseJob{JobExec: in.text("job")} },
 	},
 	{
-		Path: "resume-job", Title: "Resume a job", Verb: "Resume", Lead: "Its rows are run in their slots again; catch-up takes those whose slots have passed.",
+		Path: "resume-job", Title: "Resume a job", Verb: "Resume", Lead: "Its rows are run in their slots again; catch-up takes the rows whose slots have passed.",
 		Fields: []field{jobField},
 		make:   func(in *input) board.Action { return board.ResumeJob{JobExec: in.text("job")} },
 	},
@@ -92,14 +92,14 @@ var deeds = []deed{
 		Path: "catch-up", Title: "Catch up", Verb: "Catch up", Lead: "Repairs slots that were missed, left open, or have rows that came late: the oldest first, for the jobs that are registered with the binary that serves this page.",
 		Fields: []field{
 			{Name: "mode", Label: "What to do with the rows", Options: []option{
-				{string(slots.ModeRun), "run: check each now, or what its job says of misfires"},
+				{string(slots.ModeRun), "run: check each now, or apply the misfire policy of its job"},
 				{string(slots.ModeDefer), "defer: move them to coming slots, unchecked"},
-				{string(slots.ModeExpire), "expire: end those past the deadline of their job"},
+				{string(slots.ModeExpire), "expire: end rows past the deadline of their job"},
 			}},
 			{Name: "job", Label: "Job", Hint: "Empty: every job."},
 			{Name: "since", Label: "From slot", Hint: pastHint},
 			{Name: "until", Label: "Up to slot", Hint: pastHint},
-			{Name: "limit", Label: "Rows at the most", Hint: "Empty: all."},
+			{Name: "limit", Label: "Maximum number of rows", Hint: "Empty: all."},
 			{Name: "spread", Label: "Slots over which defer spreads", Hint: "Empty: the next one."},
 		},
 		make: func(in *input) board.Action {

@@ -64,7 +64,7 @@ func (p *Pages) do(d deed) http.HandlerFunc {
 func (p *Pages) act(w http.ResponseWriter, r *http.Request, d deed, in *input, action board.Action) {
 	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
 	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
-		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan, "Things have changed since the preview, and nothing was done. This is what it would do now.")
+		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan, "The data has changed since the preview, and nothing was done. This is the new preview.")
 		return
 	}
 	if err != nil {

@@ -113,7 +113,7 @@ func TestWhatHasChangedSinceThePreviewIsNotDone(t *testing.T) {
 	order.JobExec = "review.ask"
 	s.Enqueue(order, s.Now().Add(2*time.Hour))
 	again := b.submit(plan, nil, http.StatusConflict)
-	s.has(again, "Things have changed since the preview, and nothing was done.", "2")
+	s.has(again, "The data has changed since the preview, and nothing was done.", "2")
 	s.has(b.get("/entity?name=order&key=1", http.StatusOK), "2 checks wait.")
 	b.submit(again, nil, http.StatusOK)
 	s.has(b.get("/entity?name=order&key=1&acted=1", http.StatusOK), "cancelled")

@@ -223,11 +223,11 @@ func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
 		p.fail(w, r, http.StatusNotFound, "There is no such thing, or no more.")
 	case errors.Is(err, board.ErrBusy):
 		w.Header().Set("Retry-After", "2")
-		p.fail(w, r, http.StatusServiceUnavailable, "So much is asked for at once that the database is spared. Load the page again in a moment.")
+		p.fail(w, r, http.StatusServiceUnavailable, "Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		p.fail(w, r, http.StatusForbidden, board.NoRights)
 	default:
 		p.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
-		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or what was asked for cannot be read. The log of "+p.cfg.Binary+" serve has the error.")
+		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or the page cannot be read. The log of "+p.cfg.Binary+" serve has the error.")
 	}
 }

@@ -118,7 +118,7 @@ func (v storesPage) judge() verdict {
 	case unread == 0:
 		return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, "Each store has the button or the command that mends it on its own page."}
 	}
-	return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, plural(int64(unread), "store", "stores") + " cannot be read. The others are shown as they are."}
+	return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, plural(int64(unread), "store", "stores") + " cannot be read. The other stores are shown."}
 }
 
 // storeFragments are the parts of the page of all stores that change.

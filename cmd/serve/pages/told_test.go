@@ -88,7 +88,7 @@ func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 	s.must(err)
 	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: "new"}, s.Now().Add(2*time.Hour))
 	plan = b.submit(plan, nil, http.StatusConflict)
-	s.has(plan, "Things have changed since the preview", "It ends 3007 waiting checks")
+	s.has(plan, "The data has changed since the preview", "It ends 3007 waiting checks")
 	s.has(b.submit(plan, nil, http.StatusOK), "3007 checks were cancelled")
 }
 
