@@ -116,11 +116,11 @@ func readFile(path string) (map[string]*dto.MetricFamily, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("the file does not hold metrics, so it is left alone: name another file, or remove this one: %w", err)
+		return nil, fmt.Errorf("the file does not hold metrics, so it was not replaced: name another file, or remove this one: %w", err)
 	}
 	for name := range families {
 		if !strings.HasPrefix(name, "prescient_") {
-			return nil, fmt.Errorf("it holds %s, which prescient did not write, so it is left alone: name a file of its own", name)
+			return nil, fmt.Errorf("it holds %s, which prescient did not write, so it was not replaced: name another file", name)
 		}
 	}
 	return families, nil
