@@ -92,7 +92,7 @@ func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 		return EnqueueCounts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
 	if all == nil {
-		return EnqueueCounts{}, errors.New("enqueue jobs: there are none: all is nil")
+		return EnqueueCounts{}, errors.New("enqueue jobs: the sequence is nil")
 	}
 	var total EnqueueCounts
 	err := tx.In(ctx, db, func(db tx.DB) error {

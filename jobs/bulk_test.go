@@ -170,7 +170,7 @@ func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 func TestAStreamThatIsNilIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil); err == nil || err.Error() != "enqueue jobs: there are none: all is nil" {
+	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil); err == nil || err.Error() != "enqueue jobs: the sequence is nil" {
 		t.Error(err)
 	}
 }

@@ -92,7 +92,7 @@ func (c *Client) warnUnregistered(job string) {
 		return
 	}
 	if _, before := c.warned.LoadOrStore(job, true); !before {
-		c.cfg.Logger.Warn("a check was asked for whose job is not registered: it waits until a run knows the job", "job", job)
+		c.cfg.Logger.Warn("enqueued a check of a job that is not registered: it waits until a run knows the job", "job", job)
 	}
 }
 

@@ -96,7 +96,7 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 		err = errors.New("there is no COPY")
 	}
 	if err == nil && written < int64(len(rows)) {
-		err = fmt.Errorf("COPY wrote %d of %d rows: a trigger suppresses the others", written, len(rows))
+		err = fmt.Errorf("COPY wrote %d of %d rows: a trigger suppresses the other rows", written, len(rows))
 	}
 	if err != nil {
 		return err

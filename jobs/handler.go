@@ -48,7 +48,7 @@ func (r *Result) validate() error {
 	err := validatePayload(r.Payload, math.MaxInt)
 	for i, job := range r.Enqueue {
 		if bad := job.validate(DefaultMaxPayload); bad != nil {
-			err = errors.Join(err, fmt.Errorf("check %d that it asks for: %w", i+1, bad))
+			err = errors.Join(err, fmt.Errorf("check %d that it enqueues: %w", i+1, bad))
 		}
 	}
 	return err

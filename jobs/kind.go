@@ -72,7 +72,7 @@ func (k Kind[T]) Payload(job FutureJob) (payload T, err error) {
 	own := cmp.Or(k.Version, 1)
 	switch version := versionOf(job.Payload); {
 	case version > own:
-		err = fmt.Errorf("it is of version %d and this binary knows version %d: run a newer one", version, own)
+		err = fmt.Errorf("its version is %d and this binary knows version %d: run a newer binary", version, own)
 	case version < own && k.Upgrade != nil:
 		payload, err = k.Upgrade(version, job.Payload)
 	default:

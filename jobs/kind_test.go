@@ -85,7 +85,7 @@ func TestAPayloadGoesInAndWhatTheCheckChangesComesOut(t *testing.T) {
 			do:  func(c *cart) (*time.Time, error) { c.Cents = 9; return new(slot(2)), nil },
 			out: `{"cents":9,"customer":"Ada","payload_version":3}`,
 		},
-		{name: "of a later version", in: `{"payload_version": 4}`, kind: cents, err: "it is of version 4 and this binary knows version 3"},
+		{name: "of a later version", in: `{"payload_version": 4}`, kind: cents, err: "its version is 4 and this binary knows version 3"},
 		{name: "of a later version than the first", in: `{"payload_version": 2}`, kind: carts, err: "run a newer one"},
 	} {
 		if test.do == nil {

@@ -18,7 +18,7 @@ func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob
 	args := []any{job.EntityName, job.EntityKey, nullable(job.GroupKey)}
 	related, err := list(ctx, c, db, pgsql.JobRelated, args, scanJob)
 	if err != nil {
-		return nil, fmt.Errorf("list what is related to %s: %w", job.Key(), err)
+		return nil, fmt.Errorf("list checks related to %s: %w", job.Key(), err)
 	}
 	return related, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrHistoryInUse is returned by Prune if a long read of history blocks it.
-var ErrHistoryInUse = errors.New("somebody is reading history, such as a dump or a long query: try again when that is done")
+var ErrHistoryInUse = errors.New("a session is reading history, such as a dump or a long query: try again when it has ended")
 
 const (
 	// pruneTries is how often Prune tries in all, with pauses of prunePause: short statements are out of the way by then.

@@ -76,7 +76,7 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("tell the story of %s %s: %w", key.EntityName, key.EntityKey, err)
+		return nil, fmt.Errorf("read the timeline of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
 	setTargets(events)
 	return events, nil

@@ -67,7 +67,7 @@ func (e *PruneError) Error() string {
 // the input only once.
 func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o ApplyOptions) (ApplyResult, error) {
 	if all == nil { // nothing to take for an empty file: Prune would delete all there is
-		return ApplyResult{}, errors.New("apply schedules: there are none: all is nil")
+		return ApplyResult{}, errors.New("apply schedules: the sequence is nil")
 	}
 	if o.Changed == nil {
 		o.Changed = func(string, Action) {}

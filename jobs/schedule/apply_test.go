@@ -117,7 +117,7 @@ func TestSchedulesThatAreNilAreRefused(t *testing.T) {
 	w := setup(t)
 	_, apply := w.store.Apply(t.Context(), w.db, nil, schedule.ApplyOptions{Prune: true})
 	_, create := w.store.CreateAll(t.Context(), w.db, nil)
-	for want, err := range map[string]error{"apply schedules: there are none: all is nil": apply, "create schedules: there are none: all is nil": create} {
+	for want, err := range map[string]error{"apply schedules: the sequence is nil": apply, "create schedules: the sequence is nil": create} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}

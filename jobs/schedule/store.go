@@ -79,7 +79,7 @@ func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Sche
 // as an error, with nothing created.
 func (s *Store) CreateAll(ctx context.Context, db jobs.DB, all iter.Seq[Spec]) (int64, error) {
 	if all == nil {
-		return 0, errors.New("create schedules: there are none: all is nil")
+		return 0, errors.New("create schedules: the sequence is nil")
 	}
 	var n int64
 	err := once(ctx, db, func(tx jobs.DB) error {
