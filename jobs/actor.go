@@ -7,10 +7,11 @@ import (
 	"github.com/prescient-go/prescient/internal/tx"
 )
 
-// SetActor records, for the rest of a transaction, which user of the application enqueues, moves and cancels. The
-// database knows the application only as a role. Why shows the actor beside the role and the application_name. An actor
-// has at most 500 bytes; a longer one is a FieldError, and the transaction goes on without it. A pool is an error,
-// because it would forget the actor at once.
+// SetActor records, for the rest of a transaction, which user of the application enqueues, moves
+// and cancels. The database knows the application only as a role. Command why shows the actor
+// beside the role and the application_name. An actor has at most 500 bytes. A longer one is a
+// FieldError, and the transaction goes on without it. A pool is an error, because it would forget
+// the actor at once.
 func SetActor(ctx context.Context, tx DB, actor string) error {
 	return setLocal(ctx, tx, "actor", actor)
 }

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// chunk is how many rows one statement writes at most. Between two statements the server waits.
+	// chunk bounds the rows of one statement. Between two statements the server waits.
 	chunk = 10_000
-	// chunkBytes is how many bytes of text these rows have at most, unless it is one row. A statement needs some ten
-	// times as much.
+	// chunkBytes bounds the bytes of text of these rows, unless it is one row. A statement needs
+	// about ten times as much memory.
 	chunkBytes = 4 << 20
-	// maxBadRows bounds what EnqueueAll keeps of a stream that is all wrong.
+	// maxBadRows bounds the bad rows of a stream that EnqueueAll keeps.
 	maxBadRows = 1000
 )
 
-// EnqueueMany asks for many checks in one transaction. When any is bad nothing is written, and a *BulkError lists every
-// bad one. A key given twice counts as two calls, in order. One statement writes up to 10,000 jobs with up to 4 MiB of
-// text. Two calls that need several statements may deadlock as two of EnqueueAll do. on is as with Enqueue.
+// EnqueueMany enqueues many checks in one transaction. If a row is bad, it writes nothing, and a
+// *BulkError lists every bad row. A key given twice counts as two calls, in order. One statement
+// writes up to 10,000 jobs with up to 4 MiB of text. Concurrent calls that need several statements
+// may deadlock as EnqueueAll may. on is as with Enqueue.
 func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on ...OnConflict) (EnqueueCounts, error) {
 	return c.enqueueMany(ctx, db, list, lastOf(on))
 }
@@ -58,7 +59,7 @@ func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on On
 	return total, nil
 }
 
-// parts cuts a list into what one statement writes. An empty list is one part.
+// parts divides a list into the rows of one statement each. An empty list is one part.
 func parts(list []FutureJob) iter.Seq[[]FutureJob] {
 	return func(yield func([]FutureJob) bool) {
 		first, size := 0, 0
@@ -75,14 +76,15 @@ func parts(list []FutureJob) iter.Seq[[]FutureJob] {
 	}
 }
 
-// size is how many bytes of text a job has.
+// size returns the bytes of text of a job.
 func (j FutureJob) size() int {
 	return len(j.JobExec) + len(j.EntityName) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.Payload)
 }
 
-// EnqueueAll asks for any number of checks, as they come, in bounded memory and in one transaction: with the same
-// rules as EnqueueMany, except that a *BulkError lists the first 1,000 bad rows at the most. Two streams with the
-// same keys in another order may deadlock, which ends one of them with nothing written. on is as with Enqueue.
+// EnqueueAll enqueues a stream of checks, in bounded memory and in one transaction. The rules are
+// those of EnqueueMany, but a *BulkError lists at most the first 1,000 bad rows. Two concurrent
+// streams with the same keys in another order may deadlock: then one of them fails, with nothing
+// written. on is as with Enqueue.
 func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on ...OnConflict) (EnqueueCounts, error) {
 	return c.enqueueAll(ctx, db, all, lastOf(on))
 }
@@ -107,11 +109,12 @@ func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 	return total, nil
 }
 
-// stream validates the rows, while a goroutine of its own writes the chunk before; once a row is bad it only validates.
+// stream validates rows while another goroutine writes the previous chunk. After a bad row it only
+// validates.
 func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on OnConflict) (EnqueueCounts, error) {
 	w := writer{chunks: make(chan []FutureJob), failed: make(chan struct{}), done: make(chan struct{})}
 	policy, _ := on.args()
-	fresh := policy == Keep.policy // until a row of the stream is found waiting
+	fresh := policy == Keep.policy // until a row of the stream is found to wait
 	copier := copier{client: c, numbers: map[string]int64{}}
 	go w.run(func(chunk []FutureJob) (n EnqueueCounts, err error) {
 		if fresh {
@@ -157,7 +160,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 	return total, nil
 }
 
-// writer writes chunks on a goroutine of its own, until one fails.
+// writer writes chunks on its own goroutine, until one fails.
 type writer struct {
 	chunks chan []FutureJob
 	failed chan struct{} // closed at the first error
@@ -205,8 +208,8 @@ func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on OnC
 	return n, on.explain(err)
 }
 
-// atomically undoes what fn wrote in the caller's transaction when it fails. After an error of the database itself
-// the whole transaction is aborted, as always.
+// atomically undoes what fn wrote in the caller's transaction if fn fails. After an error of the
+// database itself the whole transaction is aborted, as always.
 func atomically(ctx context.Context, tx DB, fn func() error) error {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_bulk"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)

@@ -11,9 +11,10 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Cancel ends the waiting check of a key as Cancelled, with the request that an enqueue may have recorded on it, and
-// tells whether there was one. A check that is running at that moment, or that begins within seconds, runs on, but
-// nothing of what it returns is recorded. One with a transaction does not begin.
+// Cancel ends the waiting check of a key as Cancelled, with the request that an enqueue may have
+// recorded on it. It returns whether such a check waited. A check that runs at that moment, or
+// begins within seconds, runs on, but its result is not recorded. A check with a transaction does
+// not begin.
 func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
 	var found bool
 	if err := key.validate(); err != nil {
@@ -26,7 +27,7 @@ func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
 	return found, nil
 }
 
-// CancelEntity ends every keyed check of an entity as Cancelled and returns how many there were.
+// CancelEntity ends every keyed check of an entity as Cancelled and returns their number.
 func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey string) (int64, error) {
 	var n int64
 	if err := errors.Join(checkEntityName(entityName), checkEntityKey(entityKey)); err != nil {
@@ -38,9 +39,10 @@ func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey 
 	return n, nil
 }
 
-// Reschedule moves the waiting check of a key to the first slot at or after at, earlier or later. It returns the slot
-// (UTC), and whether there was such a check. What Cancel says of checks that run holds here, too. It moves a row that
-// is due, too. A request that an enqueue has recorded on the row is then for this instant; see OnConflict.
+// Reschedule moves the waiting check of a key to the first slot at or after at, earlier or later.
+// It returns the slot (UTC), and whether such a check waits. It also moves a row that is due. A
+// request that an enqueue has recorded on the row is then for this instant; see OnConflict. A check
+// that runs is treated as with Cancel.
 func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (slot time.Time, found bool, err error) {
 	if err := c.validateChange(key, at); err != nil {
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
@@ -49,10 +51,11 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 	return c.slot(ctx, db, "reschedule", key, pgsql.Reschedule, args)
 }
 
-// PushBack moves the waiting check of a key later, never earlier: "it happened again, look an hour from now, but no
-// later than a day after the first". maxWait counts from the slot of the first check; 0 is no limit. It returns the
-// slot (UTC) the check waits for, and whether there was such a check. One that lands in the same slot writes nothing.
-// On a row whose slot has begun the call is recorded as a request with the row's own payload; see OnConflict.
+// PushBack moves the waiting check of a key later, never earlier. For example: "it happened again,
+// look an hour from now, but no later than a day after the first". maxWait counts from the slot of
+// the first check; 0 is no limit. It returns the slot (UTC) that the check waits for, and whether
+// such a check waits. A move within the same slot writes nothing. On a row whose slot has begun the
+// call is recorded as a request with the row's own payload; see OnConflict.
 func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxWait time.Duration) (slot time.Time, found bool, err error) {
 	on := PushBack(maxWait)
 	if err := errors.Join(c.validateChange(key, at), on.validate()); err != nil {
@@ -70,7 +73,8 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 	return c.validateDue(at)
 }
 
-// validateDue returns a FieldError for an instant that no check can be moved to: the zero time, and one beyond the horizon.
+// validateDue returns a FieldError for an instant that no check can be moved to: the zero time, and
+// an instant beyond the horizon.
 func (c *Client) validateDue(at time.Time) error {
 	if !at.IsZero() {
 		at = c.Grid().Ceil(at)

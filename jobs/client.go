@@ -19,44 +19,47 @@ import (
 type Config struct {
 	// Schema holds the tables. Default "prescient".
 	Schema string
-	// Horizon is how far ahead a check may be asked for; beyond it a date is taken for a mistake. Default 5 years.
+	// Horizon limits how far ahead a check may be enqueued, because a later date is probably a
+	// mistake. Default 5 years.
 	Horizon time.Duration
-	// MaxPayload limits a payload, in bytes. The database takes at most 1048576 of its text. Defaults to 65536.
+	// MaxPayload limits a payload, in bytes. The database takes at most 1048576 of its text.
+	// Default 65536.
 	MaxPayload int
-	// Registry are the jobs that runs know, where the application has them at hand: a check of another is enqueued, and
-	// Logger is warned, once for each job. Default: nobody looks.
+	// Registry has the jobs that runs know, if the application can name them. A check of any other
+	// job is enqueued, and Logger gets one warning for each job. Optional.
 	Registry *Registry
-	// Logger is warned. Default slog.Default().
+	// Logger receives warnings. Default slog.Default().
 	Logger *slog.Logger
-	// Now is what instants are compared with, for a replay of the past or the future. Default: the database's clock.
+	// Now is the clock that instants are compared with, for a replay of the past or the future.
+	// Default: the database's.
 	Now func() time.Time
 }
 
-// DefaultMaxPayload is the payload limit in bytes where Config sets none.
+// DefaultMaxPayload is the default of Config.MaxPayload, in bytes.
 const DefaultMaxPayload = 64 << 10
 
-// Client asks for checks, cancels and moves them, and reads what waits and what ended.
-// It holds no connection and is safe for concurrent use.
+// Client enqueues, cancels and moves checks, and reads waiting and ended ones. It holds no
+// connection and is safe for concurrent use.
 //
-// If the schema has roles (see pgsql.MakeRoles), the role of an app may enqueue, cancel and move. EnqueueAll is faster as a
-// runner. Package admin has what operators do.
+// If the schema has roles (see pgsql.MakeRoles), the role of an app may enqueue, cancel and move.
+// EnqueueAll is faster as a runner. Package admin has the methods for operators.
 type Client struct {
 	cfg     Config
-	warned  *sync.Map // the names of jobs that Registry has not
+	warned  *sync.Map // the jobs that Registry lacks and Logger was warned about
 	schema  pgsql.Schema
 	setting pgsql.Setting
 }
 
-// DB is where a call goes. In a *sql.Tx or *sqlx.Tx it is part of that transaction; a *sql.DB or *sqlx.DB gets a
-// transaction of its own.
+// DB runs the statements of a call. With a *sql.Tx or *sqlx.Tx the call is part of that
+// transaction. With a *sql.DB or *sqlx.DB it runs in a new transaction.
 type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// NewClient reads the grid and the clock from the database, through any driver for PostgreSQL. It returns
-// pgsql.ErrNotMigrated where the schema is missing. After a change of the width, a client made before rounds to the old
-// grid and the database to the new one.
+// NewClient returns a client. It reads the grid and the clock from the database, through any driver
+// for PostgreSQL. It returns pgsql.ErrNotMigrated if the schema is missing. After a change of the
+// width, an older client rounds to the old grid and the database rounds to the new one.
 func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) {
 	schema, err := pgsql.ParseSchema(cfg.Schema)
 	if err != nil {
@@ -83,7 +86,7 @@ func init() {
 	bridge.Scan = func(row *sql.Rows, job any, more ...any) error { return job.(*FutureJob).scan(row, more...) }
 }
 
-// warnUnregistered warns of a job that runs do not know, as far as the application can tell.
+// warnUnregistered logs a warning, once for each job, about a job that Registry lacks.
 func (c *Client) warnUnregistered(job string) {
 	if c.cfg.Registry == nil {
 		return
@@ -96,7 +99,8 @@ func (c *Client) warnUnregistered(job string) {
 	}
 }
 
-// FromNow returns the instant so long after now, by the clock that slots are compared with: a FutureJob's CheckAt.
+// FromNow returns the instant d after now, for FutureJob.CheckAt. It uses the clock that slots are
+// compared with.
 func (c *Client) FromNow(wait time.Duration) time.Time { return c.now().Add(wait) }
 
 // Grid returns the grid of the database.
@@ -109,7 +113,7 @@ func (c *Client) now() time.Time {
 	return c.setting.Now()
 }
 
-// clock is the parameter by which statements learn of a replayed clock: nil asks the database.
+// clock returns the parameter that gives statements a replayed clock. Nil asks the database.
 func (c *Client) clock() any {
 	if c.cfg.Now != nil {
 		return c.cfg.Now()
@@ -117,14 +121,14 @@ func (c *Client) clock() any {
 	return nil
 }
 
-// row runs a statement that returns one row, in the caller's transaction or in one of its own.
+// row runs a statement that returns one row, in the caller's transaction or in a new one.
 func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []any, dest ...any) error {
 	return tx.In(ctx, db, func(db tx.DB) error {
 		return pgsql.One(ctx, db, stmt.In(c.schema), args, dest...)
 	})
 }
 
-// list runs a statement that only reads and returns its rows, each as scan fills it in.
+// list runs a statement that only reads. It returns the rows, each as scan fills it in.
 func list[T any](ctx context.Context, c *Client, db DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
 	err = tx.Read(ctx, db, func(db tx.DB) error {
 		rows, err = pgsql.Collect(ctx, db, stmt.In(c.schema), args, scan)

@@ -15,25 +15,27 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// copier writes rows of which none waits, by COPY, in one transaction.
+// copier writes rows by COPY, in one transaction, if none of their keys waits.
 type copier struct {
 	client  *Client
-	numbers map[string]int64 // of jobs, as this transaction has found or made them
+	numbers map[string]int64 // of jobs, found or made by this transaction
 	first   time.Time        // of the slots of the rows
 }
 
-// copying is a DB with a COPY of its own, as package pgxjobs makes them.
+// copying is a DB with its own COPY, such as one of package pgxjobs.
 type copying interface {
 	CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) (written int64, err error)
 }
 
-// preparing is a DB with prepared statements, through which lib/pq does COPY, as *sql.Tx and *sqlx.Tx are.
+// preparing is a DB with prepared statements, such as *sql.Tx and *sqlx.Tx. lib/pq does COPY
+// through them.
 type preparing interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// write writes rows. Where one of them waits, where the grid is being changed, where a slot has begun meanwhile, where the role may
-// execute functions alone, and where the driver has another COPY, it writes nothing, and ok is false.
+// write writes rows. It writes nothing, and ok is false, in these cases: a row waits already, the
+// grid is being changed, a slot has begun meanwhile, the role may only execute functions, or the
+// driver has another COPY.
 func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n EnqueueCounts, ok bool, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
@@ -45,7 +47,7 @@ func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n EnqueueC
 	switch {
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
-	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege, pqerror.InternalError): // the last is what Citus makes of the others
+	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege, pqerror.InternalError): // Citus turns the other three into InternalError
 		then = "rollback to savepoint prescient_copy"
 	default:
 		return n, false, err
@@ -61,7 +63,7 @@ func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
 	var names array
 	for _, j := range rows {
 		if _, known := w.numbers[j.JobExec]; !known {
-			w.numbers[j.JobExec] = 0 // asked for once
+			w.numbers[j.JobExec] = 0 // looked up only once
 			names.add(j.JobExec)
 		}
 	}
@@ -108,7 +110,8 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 	return err
 }
 
-// enqueuing is who asks for rows: once, since as defaults of the columns it would be found out for each.
+// enqueuing reads who enqueues, once for all rows. As defaults of the columns, these values would
+// be computed for each row.
 type enqueuing struct {
 	by                string
 	app, actor, trace sql.NullString
@@ -120,8 +123,9 @@ func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enque
 	return next, who, err
 }
 
-// values are the columns of rows. It asks for the next slot first, by which the transaction gets its number: a run that
-// begins meanwhile knows from it that rows may still come. The grid may be the client's no more, and stays as it is then.
+// values returns the columns of rows. It reads the next slot first, which gives the transaction its
+// number. From that number, a run that begins meanwhile knows that rows may still come. If the grid
+// has changed, the client keeps its old one.
 func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[[]any], error) {
 	c := w.client
 	var width int64
@@ -154,7 +158,7 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 	}, nil
 }
 
-// copyIn does a COPY as lib/pq has it, and returns how many rows the server wrote.
+// copyIn runs a COPY the way lib/pq does it, and returns how many rows the server wrote.
 func copyIn(ctx context.Context, tx preparing, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	stmt, err := tx.PrepareContext(ctx, query)
 	if err != nil {

@@ -1,7 +1,8 @@
-// Package jobs is what an application imports: to ask for checks, and to register the functions that do them.
+// Package jobs is imported by applications, to enqueue checks, and to register the functions that
+// do them.
 //
-// A check is a row that says "look at order 42 not before 13:05". It is written in the transaction that gives rise to
-// it, so it exists if and only if that transaction commits:
+// A check is a row that says "look at order 42 not before 13:05". The application writes it in the
+// transaction that makes it necessary, so the check exists if and only if that transaction commits:
 //
 //	client, err := jobs.NewClient(ctx, db, jobs.Config{})
 //	if err != nil {
@@ -12,8 +13,9 @@
 //		return err
 //	}
 //
-// The instant is rounded up to a slot. When that slot is run, the function registered under job_exec is called; it
-// looks whether what should have happened has happened, acts if not, and returns when to look again, or nil:
+// The instant is rounded up to a slot. When that slot is run, the runner calls the function
+// registered under job_exec. The function checks whether the expected event has happened, and acts
+// if not. It returns when to look again, or nil:
 //
 //	registry.Register("order.unshipped", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 //		// ...
@@ -24,6 +26,7 @@
 //
 // A row is in exactly one place, pending or history, and leaves only with a named [Outcome].
 //
-// Package admin, below this one, has what operators do: lists, history, pause and retry. The package links neither the
-// command line nor the configuration. Package slots runs what is registered here.
+// Package admin, below this one, has the methods for operators: lists, history, pause and retry.
+// Package jobs links neither the command line nor the configuration. Package slots runs the
+// registered jobs.
 package jobs

@@ -13,29 +13,32 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// DefaultEachSize is how many rows RegisterEach puts into one transaction, unless BatchSize says otherwise. A session
-// of PostgreSQL caches 64 subtransactions; with more, every snapshot of the server costs more.
+// DefaultEachSize is the number of rows that RegisterEach puts into one transaction by default; see
+// BatchSize. A session of PostgreSQL caches 64 subtransactions. With more, every snapshot of the
+// server costs more.
 const DefaultEachSize = 50
 
-// ErrDivide is for the error of a BatchFunc or a TxBatchFunc. An error that wraps it says that the call failed as a
-// whole: the runner rolls back its transaction, and calls the function again with each half of its rows, down to the
-// single row, which then owns the error. Any other error that the function returns belongs to every row of the call.
+// ErrDivide marks an error of a BatchFunc or a TxBatchFunc as a failure of the whole call. The
+// runner then rolls back the transaction, and calls the function again with each half of the rows,
+// down to the single row, which then owns the error. Any other error that the function returns
+// belongs to every row of the call.
 var ErrDivide = errors.New("the call failed as a whole")
 
-// RegisterEach adds a job like RegisterTx, and lets up to 50 rows share a transaction, or as many as BatchSize says: fn
-// is called for one row after the other, with a savepoint around each. That is several times the rate of RegisterTx for
-// short functions that only speak to the database. It gains nothing for a function that takes 20 milliseconds.
+// RegisterEach adds a job like RegisterTx, and lets up to 50 rows share a transaction, or as many
+// as BatchSize allows. It calls fn for one row after the other, with a savepoint around each. That
+// is several times the rate of RegisterTx for short functions that only use the database. It gains
+// nothing for a function that takes 20 milliseconds.
 //
-// An error, a panic and an SQL error belong to their row: what it wrote is rolled back, and the others go on. If the
-// call fails as a whole, it is divided into halves, see ErrDivide. Causes are a timeout, a connection that breaks, a
-// deadlock, and a deferred constraint at the commit.
+// An error, a panic and an SQL error belong to their row: its writes are rolled back, and the other
+// rows go on. If the call fails as a whole, the runner divides it into halves; see ErrDivide.
+// Causes are a timeout, a broken connection, a deadlock, and a deferred constraint at the commit.
 //
-// What differs from RegisterTx, because the rows share a transaction:
-//   - Locks are held until the last row of the call is done. A check that waits for something outside its transaction, which
-//     itself waits for such a lock, waits until its timeout.
-//   - set local, set role, temporary tables and cursors of one row are there for the next one.
+// Because the rows share a transaction, it differs from RegisterTx:
+//   - Locks are held until the last row of the call is done. A check may wait for something outside
+//     its transaction that itself waits for such a lock. Then it waits until its timeout.
+//   - set local, set role, temporary tables and cursors of one row remain for the next one.
 //   - What a check did outside the database may be repeated because of another row.
-//   - now() is the same for all rows of the call, and the timeout is that of the call.
+//   - All rows of the call see the same now(), and share the timeout.
 //
 // It panics like Register.
 func (r *Registry) RegisterEach(name string, fn TxCheckFunc, opts ...Option) {
@@ -46,7 +49,7 @@ func (r *Registry) RegisterEach(name string, fn TxCheckFunc, opts ...Option) {
 	r.add(&definition{Name: name, BatchSize: DefaultEachSize}, h, opts)
 }
 
-// each calls a function of one row for each row of a batch.
+// each calls a single-row function for each row of a batch.
 func each(fn TxCheckFunc) TxBatchFunc {
 	return func(ctx context.Context, tx *sqlx.Tx, batch []FutureJob) ([]Result, error) {
 		results := make([]Result, len(batch))

@@ -12,11 +12,11 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// ErrExists is returned under Reject for a key that waits already. Like every unique violation it has
-// aborted the transaction.
+// ErrExists is returned under Reject for a key that waits already. Like every unique violation it
+// has aborted the transaction.
 var ErrExists = errors.New("a check with this key is waiting already")
 
-// EnqueueAction is what Enqueue did.
+// EnqueueAction says what Enqueue did.
 type EnqueueAction string
 
 // The actions.
@@ -29,14 +29,15 @@ const (
 	ActionRecorded EnqueueAction = "recorded"
 )
 
-// EnqueueResult is the row that now waits. With ActionRecorded it is the row that is due, in the slot that has begun.
+// EnqueueResult is the row that now waits. With ActionRecorded it is the row that is due, in its
+// begun slot.
 type EnqueueResult struct {
 	ID     int64
 	Slot   time.Time // UTC
 	Action EnqueueAction
 }
 
-// EnqueueCounts is what EnqueueMany did.
+// EnqueueCounts counts what EnqueueMany did.
 type EnqueueCounts struct {
 	Inserted   int64
 	Kept       int64
@@ -45,20 +46,22 @@ type EnqueueCounts struct {
 	Recorded   int64
 }
 
-// OnConflict is an option of Enqueue, EnqueueMany and EnqueueAll. It says what happens to a key that waits already. Defaults
-// to Keep. If a call is given several, the last one counts. Anonymous rows never conflict.
+// OnConflict is an option of Enqueue, EnqueueMany and EnqueueAll. It chooses what happens to a key
+// that waits already. Defaults to Keep. If a call is given several, the last one counts. Anonymous
+// rows never conflict.
 //
-// A row whose slot has begun is due, and no enqueue moves it, so a key is checked however often it is asked for. But
-// its check may have begun already, and may see nothing of this transaction. So Keep, Replace and PushBack record a
-// request on the row, and return ActionRecorded. The transaction that records the outcome of the check honours the request:
+// A row whose slot has begun is due, and no enqueue moves it, so that frequent requests never delay
+// its check. But the check may have begun already, and may see nothing of this transaction. So
+// Keep, Replace and PushBack record a request on the row, and return ActionRecorded. The
+// transaction that records the outcome of the check honours the request:
 //
-//   - If the row has ended, a new row waits for the instant that was asked for, with the payload that was given.
-//   - If the row waits for a later slot, Keep drops the request, Replace puts the new row in its place, and PushBack
-//     moves the row.
+//   - If the row has ended, a new row waits for the requested instant, with the given payload.
+//   - If the row waits for a later slot, Keep drops the request, Replace puts the new row in its
+//     place, and PushBack moves the row.
 //
-// A row has at most one request. A further request treats it as an enqueue treats a waiting row: Keep leaves it,
-// Replace takes its place, and PushBack moves its instant later. Cancel ends the row and its request. Reject
-// records nothing and returns ErrExists.
+// A row has at most one request. A further request treats it as an enqueue treats a waiting row:
+// Keep leaves it, Replace takes its place, and PushBack moves its instant later. Cancel ends the
+// row and its request. Reject records nothing and returns ErrExists.
 //
 // The call decides whether the slot has begun, so a long transaction should enqueue late.
 type OnConflict struct {
@@ -67,7 +70,7 @@ type OnConflict struct {
 }
 
 var (
-	// Keep leaves the waiting row as it is. It is the default, and the zero OnConflict.
+	// Keep leaves the waiting row unchanged. It is the default, and the zero OnConflict.
 	Keep = OnConflict{policy: "keep"}
 	// Replace ends the waiting row as Replaced and puts the new one in its place.
 	Replace = OnConflict{policy: "replace"}
@@ -75,13 +78,14 @@ var (
 	Reject = OnConflict{policy: "error"}
 )
 
-// PushBack moves the waiting row to the new row's slot when that is later, but no later than maxWait after the slot
-// of its first check, where it is checked; 0 is no limit. One that lands in the same slot writes nothing.
+// PushBack moves the waiting row to the new row's slot if that is later. It moves it at most to
+// maxWait after the slot of the first check, and the row is then checked there. 0 is no limit. A
+// move within the same slot writes nothing.
 func PushBack(maxWait time.Duration) OnConflict {
 	return OnConflict{policy: "push_back", maxWait: maxWait}
 }
 
-// lastOf returns the policy of a call: the last one that it was given.
+// lastOf returns the policy of a call, which is the last one given.
 func lastOf(on []OnConflict) OnConflict {
 	if len(on) == 0 {
 		return Keep
@@ -106,9 +110,10 @@ func (c OnConflict) args() (policy string, maxMicros any) {
 	return c.policy, nil
 }
 
-// Enqueue asks for one check. A check of the same key that waits already stays as it is, unless on says otherwise; see
-// OnConflict. A bad job is refused with a FieldError for each field, and nothing is written. A trigger on future_job that
-// suppresses the row or changes its key is an error of SQLSTATE 27000.
+// Enqueue enqueues one check. If a check of the same key waits already, it stays unchanged, unless
+// on chooses otherwise; see OnConflict. A bad job returns a FieldError for each field, and nothing
+// is written. A trigger on future_job that suppresses the row or changes its key is an error of
+// SQLSTATE 27000.
 func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on ...OnConflict) (EnqueueResult, error) {
 	return c.enqueue(ctx, db, job, lastOf(on))
 }
@@ -135,7 +140,7 @@ func nullable(s string) sql.NullString {
 	return sql.NullString{String: s, Valid: s != ""}
 }
 
-// explain tells that the key of a row that is to be the only one waits already.
+// explain turns the unique violation under Reject into ErrExists.
 func (c OnConflict) explain(err error) error {
 	if c.policy == Reject.policy && pgsql.HasState(err, pqerror.UniqueViolation) {
 		return fmt.Errorf("%w (%w)", ErrExists, err)

@@ -16,56 +16,66 @@ import (
 type FutureJob struct {
 	// JobExec is the registered name of the function that does the check: 1 to 200 bytes.
 	JobExec string
-	// EntityName and EntityKey say what is checked, such as "order" and "42": 1 to 200 and 1 to 500 bytes.
+	// EntityName and EntityKey name the checked entity, such as "order" and "42". They have 1 to
+	// 200 and 1 to 500 bytes.
 	EntityName string
 	EntityKey  string
-	// CheckAt is when a job that is to be enqueued is to be checked: at the first slot at or after it, or the next one where
-	// it has passed. See Client.FromNow. It is zero in a row that was read.
+	// CheckAt is the requested instant of the first check, which runs in the first slot at or after
+	// it. An instant in the past means the next slot. See Client.FromNow. Zero in a row that was
+	// read.
 	CheckAt time.Time
-	// Within spreads checks: any slot from the first one at or after CheckAt, and before CheckAt + Within, will do. Enqueue
-	// chooses one by the key, so it is the same each time for a key, and many keys are spread evenly. Whole seconds, up to
-	// 366 days. If the window has no slot, and for 0, it is the first slot at or after CheckAt. Zero in a row that was read.
+	// Within spreads checks over a window: any slot from the first one at or after CheckAt, and
+	// before CheckAt + Within, will do. Enqueue chooses the slot by the key, so a key always gets
+	// the same one, and many keys are spread evenly. Whole seconds, up to 366 days. If the window
+	// has no slot, and for 0, it is the first slot at or after CheckAt. Zero in a row that was
+	// read.
 	Within time.Duration
-	// ItemKey tells apart two checks of one job on one entity: up to 500 bytes, usually empty.
+	// ItemKey distinguishes several checks of one job on one entity. Up to 500 bytes, usually
+	// empty.
 	ItemKey string
-	// Anonymous rows have no natural key: nothing finds, cancels or keeps them single, their job finds out by
-	// itself. They are about twice as fast to write. ItemKey must be empty. A group job gets one without a GroupKey in a
-	// call of its own, since nothing tells which others are of its entity.
+	// Anonymous rows have no natural key. They cannot be found or cancelled by key, and are not
+	// unique, so their job must find out by itself what to do. They are about twice as fast to
+	// write. ItemKey must be empty. A group job gets an anonymous row without a GroupKey in a call
+	// with that row only.
 	Anonymous bool
-	// GroupKey says which rows a group job gets in one call: up to 500 bytes. Empty: those of the entity.
+	// GroupKey names the rows that a group job gets in one call. Up to 500 bytes. Empty: the rows
+	// of the entity.
 	GroupKey string
 	// Payload is any JSON value, nested up to 5,000 levels deep, or nil. See SetPayload and Payload.
 	Payload json.RawMessage
 
-	// ID is given by the database and stays the same until the row is in history. Zero: not stored yet.
+	// ID is assigned by the database and stays the same until the row is in history. Zero: not
+	// stored yet.
 	ID int64
-	// CheckCount is the number of checks before this one that returned without an error: 0 at the first.
+	// CheckCount is the number of earlier checks that returned without an error: 0 at the first.
 	CheckCount int
-	// ErrorCount is the number of errors in a row since then.
+	// ErrorCount is the number of consecutive errors since the last check without one.
 	ErrorCount int
 	// LastError is the last error's text, or empty.
 	LastError string
-	// TotalRuntime is the run time of all checks so far, each counted as Ended.Duration is.
+	// TotalRuntime is the run time of all checks so far, counted like admin.HistoryRow.Duration.
 	TotalRuntime time.Duration
-	// FirstCheckAt is the slot of the first check, and NextCheckAt the slot that the row waits for, in UTC. Both are zero in
-	// a job that is to be enqueued.
+	// FirstCheckAt is the slot of the first check, and NextCheckAt the slot that the row waits for,
+	// in UTC. Both are zero in a job that is not stored yet.
 	FirstCheckAt time.Time
 	NextCheckAt  time.Time
 	// EnqueuedAt and EnqueuedBy are the instant (UTC) and the database role that wrote the row.
 	EnqueuedAt time.Time
 	EnqueuedBy string
-	// TraceParent is the trace that it was enqueued in, for the function that is called; see SetTraceParent. Usually empty.
+	// TraceParent is the W3C traceparent of the enqueue, for the job's function; see
+	// SetTraceParent. Usually empty.
 	TraceParent string
 
-	// Slot is the slot being run (UTC), for the function that is called; never "now".
+	// Slot is the slot being run (UTC), for the job's function. It is never "now".
 	Slot time.Time
 	// Lateness is the start of this check minus its slot: at least 0.
 	Lateness time.Duration
-	// CaughtUp tells that the slot was missed and is being run by catch-up.
+	// CaughtUp is true if the slot was missed and catch-up runs it.
 	CaughtUp bool
 }
 
-// checkAt is the instant that was asked for, as the database keeps it; of a row that was read, its slot.
+// checkAt returns the requested instant, as the database keeps it. For a row that was read it
+// returns its slot.
 func (j FutureJob) checkAt() time.Time {
 	if j.CheckAt.IsZero() {
 		return j.NextCheckAt
@@ -91,7 +101,8 @@ func (j *FutureJob) SetPayload(v any) error {
 // ErrNoPayload is returned by Payload for a row that has none.
 var ErrNoPayload = errors.New("the job has no payload")
 
-// Payload decodes a job's payload into a T; unknown fields are ignored. It returns ErrNoPayload when there is none.
+// Payload decodes a job's payload into a T. It ignores unknown fields. It returns ErrNoPayload if
+// the job has no payload.
 func Payload[T any](j FutureJob) (T, error) {
 	var v T
 	if len(j.Payload) == 0 {
@@ -121,7 +132,7 @@ func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 	return nil
 }
 
-// place returns the slot of a job that is to be enqueued, at or after earliest.
+// place returns the slot of a job to enqueue, at or after earliest.
 func (j FutureJob) place(g grid.Grid, earliest time.Time) time.Time {
 	return spread.Key(j.Key()).Place(g, j.checkAt(), j.Within, earliest)
 }

@@ -14,36 +14,38 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
-// CheckFunc does one check. It returns when to look again, rounded up to a slot, or nil when the row is finished.
-// An error, a panic, a call of runtime.Goexit and a timeout are tried again in later slots; see Retry.
+// CheckFunc does one check. It returns when to look again, rounded up to a slot, or nil if the row
+// is finished. The runner retries an error, a panic, a call of runtime.Goexit and a timeout in
+// later slots; see Retry.
 //
-// ctx ends at the job's timeout, when the run is stopped, and when the runner loses its lease. A check may run again
-// after a crash, so its effects must bear being repeated.
+// ctx ends at the job's timeout, when the run is stopped, and when the runner loses its lease. A
+// check may run again after a crash, so its effects must be idempotent.
 type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err error)
 
-// TxCheckFunc is a CheckFunc that writes through a transaction: what it writes and the check's outcome commit
-// together, once. To commit or roll back itself, by a statement too, is an error; with an error everything it wrote is rolled back.
+// TxCheckFunc is a CheckFunc that writes through a transaction. Its writes and the check's outcome
+// commit together, once. It must not commit or roll back, also not by a statement: that is an
+// error. An error rolls back all of its writes.
 type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
 
 // ResultFunc is a CheckFunc that returns a Result, so it can change the row's payload and enqueue further checks. Both
 // are written together with the outcome of the check. An error has the same effect in Result.Err.
 type ResultFunc func(ctx context.Context, job FutureJob) (Result, error)
 
-// Result is what a check returns about one row: when to look again, or nil if the row is finished, or an error. In a
-// batch the error belongs to that row alone.
+// Result is a check's answer about one row: when to look again, or nil if the row is finished, or
+// an error. In a batch the error belongs only to that row.
 type Result struct {
 	Next *time.Time
 	Err  error
-	// Payload, unless it is nil, replaces the row's payload where the row goes on, to its next check or after an
-	// error: what the next check has to know. It is any JSON value.
+	// Payload replaces the row's payload for the next check, also after an error. It is any JSON
+	// value. Nil keeps the payload.
 	Payload json.RawMessage
-	// Enqueue are checks that are asked for with the outcome: both are written in one transaction, or neither, and neither
-	// where the row's owner has cancelled or moved it meanwhile. A key that waits already is kept; see Keep. Where Err is
-	// not nil nothing is asked for.
+	// Enqueue has checks to enqueue with the outcome, in one transaction. Nothing is enqueued if
+	// Err is not nil, or if the row's owner has cancelled or moved it meanwhile. A key that waits
+	// already is kept; see Keep.
 	Enqueue []FutureJob
 }
 
-// validate returns what is wrong with what a result wants to be written.
+// validate returns the errors in what a result would write.
 func (r *Result) validate() error {
 	err := validatePayload(r.Payload, math.MaxInt)
 	for i, job := range r.Enqueue {
@@ -54,18 +56,21 @@ func (r *Result) validate() error {
 	return err
 }
 
-// BatchFunc does the checks of up to a page of rows of its job at once, so that a thousand orders are looked up by one
-// query. It returns a result for each row, in their order. With an error, and for any other number of results, every
-// row has failed. After a panic, a timeout, runtime.Goexit, or an error that wraps ErrDivide, the runner calls it again
-// with each half of the rows. The rules of CheckFunc hold for the batch as a whole; of lost leases, only rows are
-// dropped whose lease it was, and ctx ends when none is left.
+// BatchFunc does the checks of up to a page of rows of its job in one call, so that one query can
+// look up a thousand orders. It returns a result for each row, in their order. If it returns an
+// error, or any other number of results, every row has failed. After a panic, a timeout,
+// runtime.Goexit, or an error that wraps ErrDivide, the runner calls it again with each half of the
+// rows. The rules of CheckFunc hold for the batch as a whole. If some leases are lost, only their
+// rows are dropped. ctx ends when no lease is left.
 type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 
-// TxBatchFunc is a BatchFunc that writes through a transaction: what it writes and the outcomes of all its rows
-// commit together, once. The error of one row does not undo what was written for it; an error of the whole does.
+// TxBatchFunc is a BatchFunc that writes through a transaction. Its writes and the outcomes of all
+// its rows commit together, once. The error of one row does not undo the writes for it; an error of
+// the whole call does.
 type TxBatchFunc func(ctx context.Context, tx *sqlx.Tx, batch []FutureJob) ([]Result, error)
 
-// handler is how a job's function is called: for one row, or for many. One of both is set. tx is nil unless inTx.
+// handler calls a job's function, for one row or for many. Exactly one of both is set. tx is nil
+// unless inTx.
 type handler struct {
 	one  func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error)
 	many TxBatchFunc
@@ -111,7 +116,8 @@ func (fn BatchFunc) handler() (h handler) {
 
 func (fn TxBatchFunc) handler() handler { return handler{many: fn, inTx: true} }
 
-// call calls the job's function inside its middleware, and validates what it returns; see engine.Definition.
+// call calls the job's function inside its middleware, and validates its results; see
+// engine.Definition.
 func (job registered) call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
 	results, err := job.within(ctx, job.around, tx, rows)
 	if err == nil && len(results) != len(rows) {
@@ -144,7 +150,7 @@ func sound(err error) (safe error) {
 // errNone is an error that no function returns. errors.Is with it calls the methods of the whole chain of an error.
 var errNone = errors.New("no error")
 
-// within calls the function inside what is left of its middleware.
+// within calls the function inside the remaining middleware.
 func (job registered) within(ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
 	switch {
 	case len(around) > 0:

@@ -11,8 +11,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Kind is a job whose payload is a T. Those who ask for its checks and those who do them share one value, and the compiler
-// sees that they mean the same:
+// Kind is a job whose payload is a T. The code that enqueues its checks and the code that does them
+// share one value, so the compiler checks that both use the same type:
 //
 //	var Unshipped = jobs.Kind[Order]{Name: "order.unshipped"}
 //
@@ -20,14 +20,15 @@ import (
 type Kind[T any] struct {
 	// Name is the job_exec.
 	Name string
-	// Version is that of T. From 2 on payloads have it beside their own fields, as "payload_version", and must be JSON
-	// objects; one without it is of version 1. Default 1.
+	// Version is the version of T. From 2 on, payloads must be JSON objects and have the version as
+	// "payload_version" beside their own fields. A payload without it has version 1. Default 1.
 	Version int
-	// Upgrade makes a T of a payload of an earlier version. Default: it is decoded as it is.
+	// Upgrade converts a payload of an earlier version to a T. Default: it is decoded unchanged.
 	Upgrade func(version int, payload json.RawMessage) (T, error)
 }
 
-// Enqueue asks for one check of the kind, as Client.Enqueue does. job says what is checked and when.
+// Enqueue enqueues one check of the kind, as Client.Enqueue does. job names the entity and the
+// instant.
 func (k Kind[T]) Enqueue(ctx context.Context, c *Client, db DB, job FutureJob, payload T, on ...OnConflict) (EnqueueResult, error) {
 	job, err := k.Job(job, payload)
 	if err != nil {
@@ -44,7 +45,7 @@ func (k Kind[T]) Job(job FutureJob, payload T) (FutureJob, error) {
 	return job, err
 }
 
-// Encode returns a payload as it is stored, for Result.Payload.
+// Encode returns a payload in its stored form, for Result.Payload.
 func (k Kind[T]) Encode(payload T) (json.RawMessage, error) {
 	text, err := json.Marshal(payload)
 	if err == nil && k.Version > 1 {
@@ -63,8 +64,8 @@ func (k Kind[T]) Encode(payload T) (json.RawMessage, error) {
 
 const versionField = "payload_version"
 
-// Payload decodes the payload of a job, of this version or an earlier one; of a later one it is an error. A job that has none
-// gets a zero T.
+// Payload decodes the payload of a job, of this version or an earlier one. A later version is an
+// error. A job without a payload returns a zero T.
 func (k Kind[T]) Payload(job FutureJob) (payload T, err error) {
 	if len(job.Payload) == 0 {
 		return payload, nil
@@ -88,12 +89,13 @@ func versionOf(payload json.RawMessage) int {
 	var stamp struct {
 		Version int `json:"payload_version"`
 	}
-	_ = json.Unmarshal(payload, &stamp) // one that is no object has none
+	_ = json.Unmarshal(payload, &stamp) // anything but an object has none
 	return cmp.Or(stamp.Version, 1)
 }
 
-// Register adds the job to a registry, as Registry.Register does. What fn changes in the payload is there for the next check,
-// when it asks for one; with an error it is not kept.
+// Register adds the job to a registry, as Registry.Register does. If fn returns a next time, the
+// next check gets the payload as fn has changed it. If fn returns an error, its changes are
+// dropped.
 func (k Kind[T]) Register(r *Registry, fn func(ctx context.Context, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
 	var h handler
 	if fn != nil {
@@ -113,7 +115,7 @@ func (k Kind[T]) RegisterTx(r *Registry, fn func(ctx context.Context, tx *sqlx.T
 	r.add(&definition{Name: k.Name}, h, opts)
 }
 
-// call gives a function its payload, and takes note of what it changes in it.
+// call gives a function its payload, and records its changes to it.
 func (k Kind[T]) call(fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error)) func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
 	return func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
 		payload, err := k.Payload(job)

@@ -13,11 +13,11 @@ const (
 	Replaced Outcome = "replaced"
 	// Failed: more errors in a row than Retry allows. `prescient jobs retry` puts it back.
 	Failed Outcome = "failed"
-	// TooManyChecks: it asked for more checks than MaxChecks allows.
+	// TooManyChecks: it needed more checks than MaxChecks allows.
 	TooManyChecks Outcome = "max_checks"
-	// BeyondHorizon: it asked for a check further ahead than Horizon allows.
+	// BeyondHorizon: its check returned a next time further ahead than Horizon allows.
 	BeyondHorizon Outcome = "horizon"
-	// InThePast: it asked for a check at or before the slot being run.
+	// InThePast: its check returned a next time at or before the slot being run.
 	InThePast Outcome = "past"
 	// DeadlinePassed: the check could not start within Deadline after its slot, and did not run.
 	DeadlinePassed Outcome = "deadline"

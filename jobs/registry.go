@@ -44,38 +44,39 @@ const (
 	MisfireSkip Misfire = "skip"
 )
 
-// must panics for a job that makes no sense.
+// must panics for a job with bad options.
 func must(d *definition, ok bool, rule string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf("register job %q: ", d.Name) + fmt.Sprintf(rule, args...))
 	}
 }
 
-// Option changes a job from the defaults. A value that makes no sense panics in Register.
+// Option changes a default of a job. A bad value panics in Register.
 type Option func(*definition)
 
-// MaxChecks limits how many checks a row gets; when the last one asks for another the row ends as TooManyChecks.
-// Errors do not count. Default 5.
+// MaxChecks limits the checks of a row. If the last one returns a next time, the row ends as
+// TooManyChecks. Errors do not count. Default 5.
 func MaxChecks(n int) Option { return func(d *definition) { d.MaxChecks = n } }
 
-// Timeout ends a check's context, so long after the function was called: what was waited for a connection or a lock before that is not
-// in it. A check that goes on is abandoned after the runner's grace period. Default 1 minute.
+// Timeout ends a check's context, this long after the call of the function. Waiting for a
+// connection or a lock before the call does not count. A check that goes on is abandoned after the
+// runner's grace period. Default 1 minute.
 func Timeout(limit time.Duration) Option { return func(d *definition) { d.Timeout = limit } }
 
-// Horizon limits how far ahead of now a check may ask for the next. Default 5 years.
+// Horizon limits how far ahead of now a check may set the next. Default 5 years.
 func Horizon(limit time.Duration) Option { return func(d *definition) { d.Horizon = limit } }
 
-// Retry says how many errors in a row are tried again, 1, 2, 4 ... slots later (see MaxBackOff), before the row ends
-// as Failed. 0: the first error ends it. Default 5.
+// Retry limits the consecutive errors of a row that are retried, 1, 2, 4 ... slots later (see
+// MaxBackOff). One more error ends the row as Failed. 0: the first error ends it. Default 5.
 func Retry(n int) Option { return func(d *definition) { d.Retry = n } }
 
-// MaxBackOff limits the pause after an error, in slots, for a job whose rows must not fall far behind once the cause is
-// mended: with 1 a row is tried again in every slot, as the job that publishes schedules does it. No pause leads beyond
-// the year 9999. Default 64.
+// MaxBackOff limits the pause after an error, in slots, for a job whose rows must not fall far
+// behind once the cause is fixed. With 1, a row is retried in every slot, like the job that
+// publishes schedules. No pause leads beyond the year 9999. Default 64.
 func MaxBackOff(slots int) Option { return func(d *definition) { d.MaxBackOff = slots } }
 
-// Deadline archives a row as DeadlinePassed, unchecked, when its check cannot start within that long after its slot.
-// Default: none.
+// Deadline archives a row as DeadlinePassed, unchecked, if its check cannot start within this time
+// after its slot. Default: none.
 func Deadline(limit time.Duration) Option {
 	return func(d *definition) {
 		must(d, limit > 0, "Deadline(%s): must be positive", limit)
@@ -83,9 +84,9 @@ func Deadline(limit time.Duration) Option {
 	}
 }
 
-// Within says that for the next check that a check asks for any slot will do from the first one at or after the instant it
-// returns that is before that instant + window; see FutureJob.Within, which says it of the first check. It is whole seconds, up to
-// 366 days. Default: the first slot.
+// Within spreads the next check over a window. Any slot will do from the first one at or after the
+// instant that the check returns, and before that instant + window. FutureJob.Within does so for
+// the first check. Whole seconds, up to 366 days. Default: the first slot.
 func Within(window time.Duration) Option {
 	return func(d *definition) {
 		err := checkWithin(window)
@@ -94,7 +95,8 @@ func Within(window time.Duration) Option {
 	}
 }
 
-// Concurrency limits how many checks of the job one runner does at once. Default: bounded by the runner alone.
+// Concurrency limits the concurrent checks of the job in one runner. Default: only the runner's own
+// bounds.
 func Concurrency(n int) Option {
 	return func(d *definition) {
 		must(d, n >= 1, "Concurrency(%d): must be at least 1", n)
@@ -102,9 +104,9 @@ func Concurrency(n int) Option {
 	}
 }
 
-// BatchSize limits how many rows one call of a batch function gets, and with RegisterEach how many rows share a
-// transaction. Smaller calls hold locks for less time. The default is as many rows as the runner reads at once, or 50
-// with RegisterEach.
+// BatchSize limits the rows of one call of a batch function and, with RegisterEach, the rows that
+// share a transaction. Smaller calls hold locks for less time. Defaults to the page that the runner
+// reads, or to 50 with RegisterEach.
 func BatchSize(n int) Option {
 	return func(d *definition) {
 		must(d, n >= 1, "BatchSize(%d): must be at least 1", n)
@@ -112,10 +114,11 @@ func BatchSize(n int) Option {
 	}
 }
 
-// AtMost limits how many checks of the job all runners together do at once. Runners share what is allowed out among themselves, a
-// place for as long as its lease; one that finds none waits. A check that ignores the end of its context may go on when
-// its place is somebody else's, as it may when its row is. Calls of a job that takes many rows count, not rows. It is not
-// for RegisterGroup. Default: no limit.
+// AtMost limits the concurrent checks of the job over all runners. Runners share the permits. A
+// permit belongs to a runner until its lease expires; a runner without a permit waits. A check that
+// ignores the end of its context may go on when its permit belongs to another runner, as it may
+// when its row does. For a job that takes many rows, calls count, not rows. It is not for
+// RegisterGroup. Default: no limit.
 func AtMost(n int) Option {
 	return func(d *definition) {
 		must(d, n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)
@@ -123,8 +126,8 @@ func AtMost(n int) Option {
 	}
 }
 
-// PerSecond limits how many checks of the job all runners together begin within any second. What counts is as with AtMost.
-// Default: no limit.
+// PerSecond limits the checks of the job that all runners together begin within any second. It
+// counts like AtMost. Default: no limit.
 func PerSecond(n int) Option {
 	return func(d *definition) {
 		must(d, n >= 1, "PerSecond(%d): must be at least 1", n)
@@ -132,8 +135,8 @@ func PerSecond(n int) Option {
 	}
 }
 
-// LimitBy has AtMost and PerSecond hold for each key of their own, such as that of a tenant, which is found in the payload or
-// the entity of a row. It is called by several goroutines at once.
+// LimitBy applies AtMost and PerSecond to each key separately, such as a tenant. The given function
+// finds the key in the payload or the entity of a row. It is called concurrently.
 func LimitBy(key func(job FutureJob) string) Option {
 	return func(d *definition) {
 		must(d, key != nil, "LimitBy: the function is nil")
@@ -144,8 +147,9 @@ func LimitBy(key func(job FutureJob) string) Option {
 // OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
 func OnMisfire(policy Misfire) Option { return func(d *definition) { d.Misfire = policy } }
 
-// SLA says how long after its slot a check is to begin at the latest; one begins never before. Nothing is done to a late
-// one (see Deadline), but it is counted: status tells how many kept it. Lateness is measured in steps of 100 ms. Default: none.
+// SLA sets the longest time from a slot to the start of a check. A check never begins before its
+// slot. A late check is only counted (see Deadline for more), and status shows how many checks kept
+// the SLA. Lateness is measured in steps of 100 ms. Default: none.
 func SLA(limit time.Duration) Option {
 	return func(d *definition) {
 		must(d, limit > 0, "SLA(%s): must be positive", limit)
@@ -153,14 +157,15 @@ func SLA(limit time.Duration) Option {
 	}
 }
 
-// Priority has runs claim the rows of a job of higher priority before those of lower, in each slot; rows that are
-// claimed already are not waited for. A job that waits for connections lets jobs without a transaction pass, unless a
-// run has as few workers. A job that is at a limit of its own lets all others pass. Default 0.
+// Priority lets runs claim the rows of a job before the rows of jobs with a lower priority, in each
+// slot. Runs do not wait for rows that are claimed already. A job that waits for connections lets
+// jobs without a transaction pass, unless a run has as few workers. A job at its own limit lets all
+// other jobs pass. Default 0.
 func Priority(n int) Option { return func(d *definition) { d.Priority = n } }
 
-// WithPool has the transactions of the job's checks come from a pool of its own: one of another role, or of another driver
-// (see package pgxjobs). It is of the database that the runner works on, and its role has the rights of a runner. Default: the
-// runner's pool.
+// WithPool takes the transactions of the job's checks from another pool, of another role or driver
+// (see package pgxjobs). The pool must be for the database of the runner, and its role needs the
+// rights of a runner. Default: the runner's pool.
 func WithPool(db pgsql.Pool) Option {
 	return func(d *definition) {
 		d.DB = pgsql.Sqlx(db)
@@ -168,8 +173,8 @@ func WithPool(db pgsql.Pool) Option {
 	}
 }
 
-// Registry holds the jobs of a binary; its zero value holds none. Register all before the first run; it is not safe to
-// register while a run reads it.
+// Registry holds the jobs of a binary. The zero value is empty. Register all jobs before the first
+// run: it is not safe to register while a run reads it.
 type Registry struct {
 	set        bridge.Set[FutureJob, Result, Misfire]
 	registered map[string]registered
@@ -194,8 +199,8 @@ func (r *Registry) clone() *Registry {
 	return &clone
 }
 
-// Register adds a job. It panics when the name is empty, too long or taken, or fn is nil: a binary with such a
-// mistake must not start.
+// Register adds a job. It panics if the name is empty, too long or taken, or fn is nil: a binary
+// with such a mistake must not start.
 func (r *Registry) Register(name string, fn CheckFunc, opts ...Option) {
 	r.add(&definition{Name: name}, fn.handler(), opts)
 }
@@ -222,14 +227,17 @@ func (r *Registry) RegisterBatchTx(name string, fn TxBatchFunc, opts ...Option) 
 	r.add(&definition{Name: name}, fn.handler(), opts)
 }
 
-// RegisterGroup adds a family of jobs that are checked by group: fn gets all due rows of one group_key, of any of the
-// jobs, in one call, in a transaction that holds the group's advisory lock (prescient.lock_group takes the same one).
-// A row without a group_key is in the group of its entity. opts hold for each of the jobs.
+// RegisterGroup adds a family of jobs that are checked by group. One call of fn gets all due rows
+// of one group_key, of any of the jobs. It runs in a transaction that holds the group's advisory
+// lock, which prescient.lock_group also takes. A row without a group_key is in the group of its
+// entity. opts hold for each of the jobs.
 //
-// A call gets at most 16 MiB of rows, which is 33,000 rows without payloads. The other rows of a larger group come in
-// further calls, one after the other. An error that fn returns, a panic and a timeout belong to all rows of the call.
+// A call gets at most 16 MiB of rows, which is 33,000 rows without payloads. The other rows of a
+// larger group come in further calls, one after the other. An error that fn returns, a panic and a
+// timeout belong to all rows of the call.
 //
-// It panics like Register, and when the family is registered already: one function has to check all of its jobs.
+// It panics like Register, and if the family is registered already: one function has to check all
+// of its jobs.
 func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, opts ...Option) {
 	if family == "" || len(names) == 0 {
 		panic(fmt.Sprintf("register group %q: it needs a name, and jobs", family))

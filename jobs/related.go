@@ -10,10 +10,10 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Related returns what else waits for the entity of a check, and in its group where it has a GroupKey: due or not, of any
-// job, in the order of their slots, job itself among them. So the function that checks a group, in its transaction,
-// considers all that is to come: it ends what it has done with End, and moves or cancels by key what it wants later or not
-// at all. Of anonymous rows only those of the group are found.
+// Related returns the waiting checks of the entity of a check, and of its group if it has a
+// GroupKey. They are of any job, due or not, ordered by slot, and include job itself. So a group
+// function can consider all of them in its transaction. It ends finished ones with End, and moves
+// or cancels others by key. Related finds only the anonymous rows of the group.
 func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob, error) {
 	args := []any{job.EntityName, job.EntityKey, nullable(job.GroupKey)}
 	related, err := list(ctx, c, db, pgsql.JobRelated, args, scanJob)
@@ -23,8 +23,9 @@ func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob
 	return related, nil
 }
 
-// End ends waiting checks that were read, as Done (what they were to look after has happened) or Cancelled, and returns
-// how many there were: one that has moved or ended since is left alone. It takes the rights of a runner.
+// End ends waiting checks that were read, as Done (the awaited event has happened) or Cancelled. It
+// returns the number of ended rows, and skips a row that has moved or ended since. It needs the
+// rights of a runner.
 func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...FutureJob) (int64, error) {
 	if outcome != Done && outcome != Cancelled {
 		return 0, fmt.Errorf("end %s: outcome is %q; it must be %s or %s", spoken.Count(len(rows), "job", "jobs"), outcome, Done, Cancelled)

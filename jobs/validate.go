@@ -19,9 +19,9 @@ const (
 	maxKey  = 500
 )
 
-// FieldError says which field of a job is wrong and what the rule is. Find it with errors.As.
+// FieldError is a bad field of a job, with the rule. Find it with errors.As.
 type FieldError struct {
-	Field   string // as in the database, such as "entity_key"
+	Field   string // the name in the database, such as "entity_key"
 	Message string // such as "must not be empty"
 }
 
@@ -33,7 +33,7 @@ type BulkError struct {
 	Rows []RowError
 }
 
-// RowError is what is wrong with one row of a bulk call.
+// RowError is the error of one row of a bulk call.
 type RowError struct {
 	Index int // in the slice given
 	Err   error
@@ -77,7 +77,8 @@ func (c *Client) validate(j FutureJob) error {
 	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt(), min(j.Within, maxWithin)))
 }
 
-// validate returns what the database would refuse of a job that is to be enqueued, and a payload of more than maxPayload bytes.
+// validate returns the errors that the database would return for a job to enqueue, and an error for
+// a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
 	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within))
 }
@@ -99,7 +100,8 @@ func checkWithin(within time.Duration) error {
 	return nil
 }
 
-// validateTime takes the end of the window for what the database would refuse, as a run does: which slot of it is chosen nobody can tell.
+// validateTime checks the end of the window, as a run does, because the slot in it is not chosen
+// yet.
 func validateTime(at time.Time, within time.Duration) error {
 	switch {
 	case at.IsZero():

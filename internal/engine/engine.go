@@ -39,7 +39,8 @@ func Lookup(r *jobs.Registry, name string) (*Definition, bool) {
 	return d, ok
 }
 
-// Clone returns a registry with the same jobs, middleware and spans, to which others can be added.
+// Clone returns a registry with the same jobs, middleware and spans. Jobs that are added to the
+// clone do not change the original.
 func Clone(r *jobs.Registry) *jobs.Registry { return bridge.Clone(r).(*jobs.Registry) }
 
 // Span begins a span of a trace: work of a run that is not a call of a job's function, which

@@ -10,8 +10,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// CancelFilter names waiting checks to cancel together. Zero fields do not narrow. Anonymous checks count, and those of
-// schedules never do.
+// CancelFilter selects waiting checks to cancel together. Zero fields do not narrow. It selects
+// anonymous checks, but never the checks of schedules.
 type CancelFilter struct {
 	JobExec    string
 	EntityName string
@@ -34,9 +34,10 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (i
 	return n, nil
 }
 
-// CancelMany ends up to limit waiting checks as Cancelled, those of the first slots first, and returns how many. It leaves a
-// row that another transaction has locked. A caller that wants all of them repeats it, each time in a transaction of its
-// own, until it returns fewer than limit. It takes the rights of a runner.
+// CancelMany ends up to limit waiting checks as Cancelled, the first slots first, and returns their
+// number. It skips a row that another transaction has locked. To cancel all of them, the caller
+// repeats it, each time in a new transaction, until it returns fewer than limit. It needs the
+// rights of a runner.
 func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, limit int) (int64, error) {
 	if f == (CancelFilter{}) || limit < 1 {
 		return 0, errors.New("cancel many: the filter must name something, and the limit be at least 1")

@@ -13,10 +13,10 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Client reads what waits and what ended, and does what operators do. It is safe for concurrent use.
+// Client reads waiting and ended checks, and does what operators do. It is safe for concurrent use.
 //
-// If the schema has roles (see pgsql.MakeRoles), List, Show and what reads history need a reader's rights. Pause, Resume,
-// Retry and Prune need an operator's.
+// If the schema has roles (see pgsql.MakeRoles), List, Show and the methods that read history need
+// a reader's rights. Pause, Resume, Retry and Prune need an operator's.
 type Client struct {
 	jobs bridge.Client
 }
@@ -24,12 +24,12 @@ type Client struct {
 // New returns a Client for the schema and the clock of an application's client.
 func New(client *jobs.Client) *Client { return &Client{bridge.ClientOf(client)} }
 
-// ValidateDue returns a jobs.FieldError for an instant that no check can be moved to, or put back into: the zero time, and
-// one beyond the horizon.
+// ValidateDue returns a jobs.FieldError for an instant that no check can be moved to or put back
+// into: the zero time, and an instant beyond the horizon.
 func (c *Client) ValidateDue(at time.Time) error { return c.jobs.ValidateDue(at) }
 
-// RegisteredAt returns when a run last knew a job, in UTC and to the hour; the zero time: none ever did, and its checks wait
-// until one does.
+// RegisteredAt returns when a run last knew a job, in UTC and to the hour. The zero time: no run
+// ever did, and the job's checks wait until a run does.
 func (c *Client) RegisteredAt(ctx context.Context, db jobs.DB, jobExec string) (time.Time, error) {
 	var at time.Time
 	err := c.row(ctx, db, pgsql.JobKnown, []any{jobExec}, &at)
@@ -39,14 +39,14 @@ func (c *Client) RegisteredAt(ctx context.Context, db jobs.DB, jobExec string) (
 	return at.UTC(), nil
 }
 
-// row runs a statement that returns one row, in the caller's transaction or in one of its own.
+// row runs a statement that returns one row, in the caller's transaction or in a new one.
 func (c *Client) row(ctx context.Context, db jobs.DB, stmt pgsql.Statement, args []any, dest ...any) error {
 	return tx.In(ctx, db, func(db tx.DB) error {
 		return pgsql.One(ctx, db, stmt.In(c.jobs.Schema), args, dest...)
 	})
 }
 
-// list runs a statement that only reads and returns its rows, each as scan fills it in.
+// list runs a statement that only reads. It returns the rows, each as scan fills it in.
 func list[T any](ctx context.Context, c *Client, db jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
 	err = tx.Read(ctx, db, func(db tx.DB) error {
 		rows, err = pgsql.Collect(ctx, db, stmt.In(c.jobs.Schema), args, scan)

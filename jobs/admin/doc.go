@@ -1,7 +1,8 @@
-// Package admin is what operators do with checks: list what waits, read history and timelines, pause and resume jobs, retry
-// failed checks, and prune history.
+// Package admin has the methods for operators: list waiting checks, read history and timelines,
+// pause and resume jobs, retry failed checks, and prune history.
 //
-// It takes the client of an application, and its calls take a transaction or a pool, as those of package jobs do:
+// It takes the client of an application. Its calls take a transaction or a pool, like the calls of
+// package jobs:
 //
 //	operator := admin.New(client)
 //	retried, waiting, err := operator.Retry(ctx, db, admin.RetryFilter{JobExec: "order.unshipped"}, time.Time{})

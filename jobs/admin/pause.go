@@ -18,15 +18,15 @@ type PausedJob struct {
 	PausedBy string    // the database role
 }
 
-// Pause lets the rows of a job wait where they are: runs and catch-up claim none of them, and close slots without them.
-// A run that is under way finishes what it has claimed. It tells whether the job was not paused yet; one that was never
-// enqueued may be paused, too.
+// Pause holds back the rows of a job: runs and catch-up claim none of them, and close slots without
+// them. A run that is under way finishes the rows that it has claimed. Pause returns false if the
+// job was already paused. A job that was never enqueued may be paused.
 func (c *Client) Pause(ctx context.Context, db jobs.DB, jobExec string) (bool, error) {
 	return c.setPaused(ctx, db, "pause", pgsql.JobPause, jobExec)
 }
 
-// Resume ends a pause. Rows whose slots have passed meanwhile are stragglers, and catch-up takes them. It tells
-// whether the job was paused.
+// Resume ends a pause. Rows whose slots have passed meanwhile are stragglers, and catch-up takes
+// them. It returns whether the job was paused.
 func (c *Client) Resume(ctx context.Context, db jobs.DB, jobExec string) (bool, error) {
 	return c.setPaused(ctx, db, "resume", pgsql.JobResume, jobExec)
 }
@@ -43,8 +43,8 @@ func (c *Client) setPaused(ctx context.Context, db jobs.DB, verb string, stmt pg
 	return err == nil, nil
 }
 
-// JobNames lists the jobs that checks were ever asked for, or that are paused, in the order of their names; limit is how many
-// at the most.
+// JobNames returns at most limit names of jobs, sorted: jobs that have ever been enqueued, and
+// paused jobs.
 func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string, error) {
 	names, err := list(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error { return row.Scan(name) })
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string,
 	return names, nil
 }
 
-// Paused lists the paused jobs in the order of their names.
+// Paused returns the paused jobs, sorted by name.
 func (c *Client) Paused(ctx context.Context, db jobs.DB) ([]PausedJob, error) {
 	paused, err := list(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *PausedJob) error {
 		var at int64

@@ -16,22 +16,25 @@ import (
 var ErrHistoryInUse = errors.New("a session is reading history, such as a dump or a long query: try again when it has ended")
 
 const (
-	// pruneTries is how often Prune tries in all, with pauses of prunePause: short statements are out of the way by then.
+	// pruneTries bounds the tries of Prune, with pauses of prunePause, which short statements do
+	// not outlast.
 	pruneTries = 5
 	prunePause = 700 * time.Millisecond
 )
 
-// PrunedPartition is a part of history that was dropped, or the rows of table action that were deleted.
+// PrunedPartition is a part of history that was dropped, or the deleted rows of table action.
 type PrunedPartition struct {
 	Partition string
-	Rows      int64 // of months by the table statistics
+	Rows      int64 // for months: by the table statistics
 }
 
-// Prune drops the months (UTC) of history that ended before an instant, and deletes what operators did, as table action has it,
-// that ended before it; with dryRun it only tells which.
+// Prune drops the months (UTC) of history that ended before an instant. It also deletes the older
+// rows of table action, the record of what operators did. With dryRun it changes nothing and only
+// returns them.
 //
-// It never waits for those who read history, since whoever ends a check would wait behind it: a pool is tried for a few
-// seconds, a transaction once. After that it returns ErrHistoryInUse, and has dropped nothing.
+// It never waits for sessions that read history, because every transaction that ends a check would
+// wait behind it. It tries a pool for a few seconds, and a transaction once. Then it returns
+// ErrHistoryInUse, and has dropped nothing.
 func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) ([]PrunedPartition, error) {
 	pruned, err := c.prune(ctx, db, before, dryRun)
 	for try := 1; try < pruneTries && !tx.Is(db) && pgsql.IsLockTimeout(err); try++ {

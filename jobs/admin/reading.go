@@ -20,10 +20,10 @@ type Filter struct {
 	EntityKey  string
 	From, To   time.Time // slots from From up to but not including To
 	Limit      int       // default 100
-	Skip       int       // so many of them are left out first: a page may end within a slot
+	Skip       int       // rows to leave out first: a page may end within a slot
 }
 
-// List returns waiting checks in the order of their slots.
+// List returns waiting checks, ordered by slot.
 func (c *Client) List(ctx context.Context, db jobs.DB, f Filter) ([]jobs.FutureJob, error) {
 	from, to := span(f.From, f.To)
 	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100), f.Skip, nullable(f.EntityKey)}
@@ -34,7 +34,8 @@ func (c *Client) List(ctx context.Context, db jobs.DB, f Filter) ([]jobs.FutureJ
 	return waiting, nil
 }
 
-// Show returns the waiting checks of one entity, but not the anonymous ones: the first MaxRows.
+// Show returns the waiting checks of one entity, at most the first MaxRows. It leaves out anonymous
+// checks.
 func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]jobs.FutureJob, error) {
 	waiting, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
 	if err != nil {
@@ -43,17 +44,17 @@ func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey str
 	return waiting, nil
 }
 
-// HistoryRow is a row of history. It keeps Lateness in steps of 100 ms, and Duration in whole milliseconds where the row was
-// checked alone: rows whose end is alike are recorded together, at two thirds of the cost. A row of a batch has its
-// share of the time of the batch.
+// HistoryRow is a row of history. It keeps Lateness in steps of 100 ms, and Duration in whole
+// milliseconds if the row was checked alone. With these steps, rows with the same end are recorded
+// together, at two thirds of the cost. A row of a batch has its share of the time of the batch.
 type HistoryRow struct {
-	jobs.FutureJob               // Slot is the one it was in when it ended
+	jobs.FutureJob               // Slot is its slot at the end
 	Outcome        jobs.Outcome  //
 	EndedAt        time.Time     // UTC, by the database's clock
-	Duration       time.Duration // run time of the last check; 0 when none ran
-	Runner         string        // who ran it; empty when its owner ended it
-	// Attempts are the checks that failed and were tried again, the oldest first, as far as its trace has them: see Timeline. An
-	// error that ended it is its LastError.
+	Duration       time.Duration // run time of the last check; 0: no check ran
+	Runner         string        // that ran the last check; empty: its owner ended it
+	// Attempts are the checks that failed and were retried, the oldest first, as far as the row's
+	// trace has them; see Timeline. If an error ended the row, LastError has it.
 	Attempts []FailedAttempt
 }
 
@@ -85,7 +86,7 @@ func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) ([]Hi
 	return ended, nil
 }
 
-// EntityHistory returns what ended for one entity, the oldest first: the last MaxRows.
+// EntityHistory returns the ended checks of one entity, the oldest first, at most the last MaxRows.
 func (c *Client) EntityHistory(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]HistoryRow, error) {
 	ended, err := list(ctx, c, db, pgsql.HistoryShow, []any{entityName, entityKey, MaxRows}, scanEnded)
 	if err != nil {
@@ -117,20 +118,21 @@ func micros(n *int64) time.Duration {
 	return time.Duration(*n) * time.Microsecond
 }
 
-// Stats is what became of one job's checks.
+// Stats sums up the ended checks of one job with one outcome.
 type Stats struct {
 	JobExec     string
 	Outcome     jobs.Outcome
 	Count       int64
 	SLA         time.Duration // of the job, see SLA; 0: none
-	Late        int64         // whose last check began later than that
+	Late        int64         // checks whose last check began later than that
 	LatenessP50 time.Duration
 	LatenessP99 time.Duration
 	DurationP50 time.Duration
 	DurationP99 time.Duration
 }
 
-// Stats counts what ended from one instant up to but not including another, by job and outcome.
+// Stats counts the checks that ended from one instant up to but not including another, by job and
+// outcome.
 func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)
 	stats, err := list(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
@@ -146,7 +148,7 @@ func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]S
 	return stats, nil
 }
 
-// RetryFilter chooses failed checks. Zero fields do not narrow.
+// RetryFilter selects failed checks. Zero fields do not narrow.
 type RetryFilter struct {
 	JobExec    string
 	EntityName string
@@ -155,9 +157,11 @@ type RetryFilter struct {
 	Limit      int       // default 1000
 }
 
-// Retry puts failed checks back, with a clean error count, into the first slot at or after at; the zero time is the
-// next slot. It is a FieldError where at is beyond the horizon. They leave history. A key that waits already stays as it is, and so does its failed row: waiting counts
-// those. Rows of job "schedule" are never put back; Store.Resume of package schedule gives a schedule a new one.
+// Retry moves failed checks from history, with a clean error count, into the first slot at or after
+// at. The zero time is the next slot. An instant beyond the horizon is a FieldError. A key that
+// waits already stays unchanged, and its failed row stays in history: waiting counts such rows.
+// Retry never moves rows of job "schedule". Store.Resume of package schedule gives a schedule a new
+// row.
 func (c *Client) Retry(ctx context.Context, db jobs.DB, f RetryFilter, at time.Time) (retried, waiting int64, err error) {
 	if at.IsZero() {
 		at = c.jobs.Now()
@@ -171,7 +175,8 @@ func (c *Client) Retry(ctx context.Context, db jobs.DB, f RetryFilter, at time.T
 	return retried, waiting, nil
 }
 
-// PreviewRetry tells how many checks Retry would find, and how many of these would stay, since their key waits already.
+// PreviewRetry returns how many checks Retry would find, and how many of them would stay because
+// their key waits already.
 func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found, waiting int64, err error) {
 	if err := c.row(ctx, db, pgsql.BoardRetry, f.args(), &found, &waiting); err != nil {
 		return 0, 0, fmt.Errorf("count failed jobs: %w", err)
@@ -179,13 +184,13 @@ func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (f
 	return found, waiting, nil
 }
 
-// args are the parameters of statements that choose failed checks.
+// args returns the parameters of statements that select failed checks.
 func (f RetryFilter) args() []any {
 	since, _ := span(f.Since, time.Time{})
 	return []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, cmp.Or(f.Limit, 1000)}
 }
 
-// span replaces zero instants by ones that narrow nothing.
+// span replaces zero instants by bounds that do not narrow.
 func span(from, to time.Time) (time.Time, time.Time) {
 	if from.IsZero() {
 		from = time.Unix(0, 0)

@@ -10,30 +10,36 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// TimelineEntry is one thing that happened to a check. Instants are in UTC.
+// TimelineEntry is one event in the life of a check. Instants are in UTC.
 type TimelineEntry struct {
-	ID        int64 // of the row: a key has a new one each time it is enqueued when nothing waits
+	ID        int64 // of the row: a key gets a new ID each time it is enqueued while it does not wait
 	JobExec   string
 	ItemKey   string
 	Anonymous bool
 
-	// What: "enqueued"; "next" and "retry" (a check that asked for another, or failed), "deferred" (by catch-up,
-	// unchecked); "rescheduled", "pushed_back", "recorded" (an enqueue came when its slot had begun; see OnConflict),
-	// "honoured" (the row came of such a request, on a row of this slot), "width" (the grid was changed), "retried"
-	// (put back from history), "moved" (from another store); an Outcome; "waiting"; or "arriving" (on its way here from
-	// another store).
+	// What is one of these, or an Outcome:
+	//
+	//   - "enqueued"; "waiting"; "moved" (from another store); "arriving" (on its way here from
+	//     another store)
+	//   - "next" (a check returned a next time), "retry" (a check failed), "deferred" (by catch-up,
+	//     unchecked)
+	//   - "rescheduled", "pushed_back", "width" (the grid was changed), "retried" (put back from
+	//     history)
+	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
+	//     request made this row)
 	What        string
-	At          time.Time // when; zero: it waits, or began before times were kept
-	Slot        time.Time // the slot the row was in; of enqueued, its first
-	RequestedAt time.Time // of enqueued and recorded: the instant that was asked for; zero: one before the year 1, which SQL may ask for
-	// Of enqueued: the window after For in which any slot would have done; see FutureJob.Within.
+	At          time.Time // zero: it waits, or began before times were kept
+	Slot        time.Time // the slot of the row; for enqueued, the first
+	RequestedAt time.Time // for enqueued and recorded; zero: before the year 1, which only SQL can request
+	// For enqueued: FutureJob.Within.
 	Within time.Duration
 
-	// Who did it, where it was no run: role, application_name, and the actor of SetActor.
+	// The role, application_name and actor (see SetActor) that did it. Empty for a run.
 	By, App, Actor string
 
-	// Of a check: who ran it, how long after its slot, for how long, and its error. Of one that asked for another the four first digits
-	// of its times are kept, and Runner is empty once the ledger has no longer the slot.
+	// For a check: its runner, lateness, run time and error. If it returned a next time, only the
+	// first four digits of its times are kept, and Runner is empty once the ledger has lost the
+	// slot.
 	Ran                bool
 	Runner             string
 	Lateness, Duration time.Duration
@@ -41,26 +47,30 @@ type TimelineEntry struct {
 
 	// To is the slot that a rescheduled, pushed_back, deferred or width event moved the row to, in UTC. Zero: unknown.
 	To time.Time
-	// Of moved: the stores, by the names of who moved it.
+	// For moved: the names of the stores, given by the operator who moved the row.
 	MovedFrom, MovedTo string
 
-	// Of the slot, by the ledger: why it was opened ("run", "catch_up"; empty: it was not, or that is no part of the
-	// story), when, and when it was done.
+	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was
+	// done. Empty: it was not opened, or this entry has no slot.
 	Run                string
 	OpenedAt, ClosedAt time.Time
 
-	// Hindrance is what stands in the way of a row that waits: "paused", "unregistered" (no run of the last 7 days knows its job),
-	// "missed" (no run has opened its slot), "open" (its slot is being run, or was left), "straggler" (it was committed
-	// after its slot was closed). Empty: nothing.
+	// Hindrance is what blocks a waiting row. Empty: nothing.
+	//
+	//   - "paused"; "unregistered": no run of the last 7 days knows its job
+	//   - "missed": no run has opened its slot; "open": its slot is being run, or was left open
+	//   - "straggler": it was committed after its slot was closed
 	Hindrance string
 }
 
-// MaxRows is how many rows of one entity Timeline, Show and EntityHistory return of those that wait, and as many of those that have ended.
+// MaxRows bounds the rows of one entity that Timeline, Show and EntityHistory return: so many
+// waiting rows, and so many ended rows.
 const MaxRows = 1000
 
-// Timeline returns all that is known of the checks of an entity, row by row, in order: the newest 20 entries between the
-// beginning of a row and its end are kept, and the newest MaxRows rows are told of. Empty JobExec and ItemKey of the key take every job and item. Anonymous rows
-// are found once they have ended.
+// Timeline returns the history of the checks of an entity, row by row, in order. The newest 20
+// entries between the beginning and the end of a row are kept. It returns the newest MaxRows rows.
+// An empty JobExec or ItemKey of the key selects every job or item. It finds anonymous rows only
+// once they have ended.
 func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}
 	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
@@ -82,7 +92,7 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 	return events, nil
 }
 
-// setTargets fills in where moves have led: what comes next of a row tells its slot.
+// setTargets sets the target slots of moves: the next entry of a row has the slot.
 func setTargets(events []TimelineEntry) {
 	for i := range events[:max(len(events)-1, 0)] {
 		e, next := &events[i], events[i+1]
