@@ -9,13 +9,13 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// stint is how long a place for checks is held for one after another: others wait for it, too.
+// stint bounds how long one chain of checks may hold a place, because other checks wait for it.
 const stint = 200 * time.Millisecond
 
-// commitTx commits the transaction of a check, and in the same message begins that of the next row, if there is one to be checked in
-// its place.
+// commitTx commits the transaction of a check. If another row follows in its place, the same message begins the
+// transaction of that row.
 func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgsql.Message) error {
-	ctx = context.WithoutCancel(ctx) // whether the lease is lost the fence knows
+	ctx = context.WithoutCancel(ctx) // the fence finds out whether the lease is lost
 	if tx.Chains() && !u.queue.door.IsLimited() && !u.def.Batched() && time.Since(u.since) < stint {
 		u.next = rd.begin(u.queue, time.Time{}, u)
 	}
@@ -27,7 +27,7 @@ func (rd *round) commitTx(ctx context.Context, tx *pgsql.LazyTx, u *unit, m *pgs
 	return err
 }
 
-// restart lets the time of a check begin that has waited: for another to be recorded, for a connection, or for a lock.
+// restart begins the time of a check anew after a wait: for the record of another check, a connection, or a lock.
 func (rd *round) restart(u *unit) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
@@ -35,12 +35,12 @@ func (rd *round) restart(u *unit) {
 	rd.run.brief(u)
 }
 
-// follows tells whether a check may begin with the commit of another: both of one row, and in the same database.
+// follows reports whether a check may begin with the commit of another: both have one row, in the same database.
 func (u *unit) follows(before *unit) bool {
 	return u.verdict == nil && !u.waited && u.def.InTx() && !u.def.Batched() && u.def.DB == before.def.DB
 }
 
-// beginTx returns the transaction of a check, which may have begun with the commit of another.
+// beginTx returns the transaction of a check. The commit of another check may have begun it.
 func (rd *round) beginTx(ctx context.Context, u *unit) (*pgsql.LazyTx, error) {
 	if u.begun != nil {
 		return u.begun(ctx)

@@ -20,35 +20,35 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// linger is how long an outcome may wait for others to be recorded with.
+// linger is how long an outcome may wait to be recorded together with others.
 const linger = 50 * time.Millisecond
 
-// unit is rows that are checked by one call: a row, the rows of a batch, or those of a group.
+// unit is the rows of one call: a row, the rows of a batch, or those of a group.
 type unit struct {
 	def     *engine.Definition
-	number  int64 // of the job; of a group that of its first row
+	number  int64 // of the job; for a group the job of its first row
 	rows    []jobs.FutureJob
-	numbers []int64 // of the job of each row, where they differ
+	numbers []int64 // the job of each row, if they differ
 	one     [1]jobs.FutureJob
 	group   groupKey
 	members []int64        // of a group: its rows that are in the claim
-	rest    []int64        // those of members that are not in this call, which has no room for more rows
-	verdict *guard.Verdict // decided without a call
+	rest    []int64        // members that are not in this call, because it has no room for them
+	verdict *guard.Verdict // set if no call is needed
 
 	queue    *queue
-	at       time.Time // the instant of its limit at which it may begin; zero: any
-	since    time.Time // when its goroutine came to the place that it has
-	next     *unit     // the check that comes after it in its place
-	waited   bool      // for somebody else's lock
-	split    bool      // its call failed as a whole: it is to be divided
-	division *division // of the call that it is a part of; nil: it is no part, and did not time out
-	own      bool      // the error that it ended with was returned by the function, for each of its rows
+	at       time.Time // the instant at which its rate lets it begin; zero: any
+	since    time.Time // when its goroutine began with the checks of its place
+	next     *unit     // the next check in its place
+	waited   bool      // for a lock of another transaction
+	split    bool      // its call failed as a whole and is to be divided
+	division *division // of the call that it is a part of; nil: it is no part of a call that timed out
+	own      bool      // the function itself returned the error, for each of its rows
 
 	attempt
 
-	stale bool      // its rows were read long ago, and are to be looked for
+	stale bool      // its rows were read long ago and may be gone
 	began time.Time // local monotonic instant; guarded by round.mu, as is the next
-	safe  bool      // it is in statements of the run, and not to be abandoned
+	safe  bool      // it runs statements of the run and must not be abandoned
 }
 
 // String names the rows in the log.
@@ -59,7 +59,7 @@ func (u *unit) String() string {
 	return fmt.Sprintf("%d rows of %s", len(u.rows), u.def.Name)
 }
 
-// size returns how many rows of the claim the unit stands for.
+// size returns the number of rows of the claim in the unit.
 func (u *unit) size() int64 {
 	if u.isGroup() {
 		return int64(len(u.members))
@@ -67,7 +67,7 @@ func (u *unit) size() int64 {
 	return int64(len(u.rows))
 }
 
-// bytes is about how many bytes the unit takes while it waits.
+// bytes returns about how many bytes the unit takes while it waits.
 func (u *unit) bytes() int64 {
 	bytes := int64(unitSize + 8*len(u.members))
 	for i := range u.rows {
@@ -79,10 +79,10 @@ func (u *unit) bytes() int64 {
 // unitSize is about how many bytes a unit takes without its rows.
 const unitSize = 1000
 
-// isGroup tells whether the unit is a group that is to be checked.
+// isGroup reports whether the unit is a group to check.
 func (u *unit) isGroup() bool { return u.group != groupKey{} }
 
-// ids are those of the rows, in order.
+// ids returns the sorted ids of the rows.
 func (u *unit) ids() []int64 {
 	ids := make([]int64, len(u.rows))
 	for i := range u.rows {
@@ -92,23 +92,23 @@ func (u *unit) ids() []int64 {
 	return ids
 }
 
-// round is the checks of units of one claim, each done once.
+// round does the checks of units of one claim, each once.
 type round struct {
 	run   *run
 	claim *claim
 	begun time.Time
 	read  time.Time     // when the rows were
-	ready chan struct{} // there is something to take
+	ready chan struct{} // signals that take has something to return
 
 	mu      sync.Mutex
 	waiting int            // units that are not started
-	running map[*unit]bool // neither settled nor given up
-	done    []row.Outcome  // to be recorded
-	again   []*unit        // to be checked again, since somebody else has a lock
-	settled int64          // rows that are not to be recorded, or not by this round
-	oldest  time.Time      // when the first of done came
-	over    bool           // nothing is taken any more
-	cut     bool           // not all units were settled
+	running map[*unit]bool // neither settled nor abandoned
+	done    []row.Outcome  // outcomes to record
+	again   []*unit        // units to check again, because another transaction has a lock
+	settled int64          // rows that need no record, or none by this round
+	oldest  time.Time      // when the first of done was added
+	over    bool           // no more outcomes are taken
+	cut     bool           // some units were not settled
 }
 
 func newRound(r *run, c *claim, queues []*queue) *round {
@@ -131,7 +131,7 @@ func (rd *round) start(queues []*queue) {
 	}
 }
 
-// checkMany does checks on a goroutine of its own, until none is left. One that never returns keeps the goroutine.
+// checkMany does checks on its goroutine until none is left. A check that never returns keeps the goroutine.
 func (rd *round) checkMany(q *queue) {
 	for rd.isNeeded(q) {
 		at, ok := q.door.Enter(rd.claim.ctx)
@@ -152,8 +152,8 @@ func (rd *round) checkMany(q *queue) {
 	}
 }
 
-// begin returns the next unit of a queue; nil when there is none, or the run is stopped, or it is none that may follow another in the
-// place of that.
+// begin returns the next unit of a queue. It returns nil if there is none, if the run is stopped, or if the unit may not
+// follow the check before it in the same place.
 func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
@@ -172,7 +172,7 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	rd.running[u] = true
 	u.began, u.at = elapsed.Now(), at
 	u.stale = !u.def.InTx() && u.verdict == nil && time.Since(rd.read) >= fresh
-	u.safe = u.def.InTx() || u.stale // until its transaction has begun, or its rows were looked for
+	u.safe = u.def.InTx() || u.stale // until its transaction has begun, or its rows were found
 	u.since, u.next, u.begun = u.began, nil, nil
 	if before != nil {
 		u.since = before.since
@@ -182,8 +182,7 @@ func (rd *round) begin(q *queue, at time.Time, before *unit) *unit {
 	return u
 }
 
-// check does one check. It returns false when its goroutine has nothing more to do: the check was abandoned meanwhile, or
-// has ended the goroutine.
+// check does one check. It returns false if its goroutine must end: the check was abandoned, or has ended the goroutine.
 func (rd *round) check(u *unit) (goOn bool) {
 	switch {
 	case u.verdict != nil:
@@ -217,7 +216,7 @@ func (rd *round) check(u *unit) (goOn bool) {
 	case u.def.InTx():
 		results, err = rd.checkTx(ctx, u)
 	case u.def.Batched():
-		results, err = u.def.Call(ctx, nil, slices.Clone(u.rows)) // a clone, since the function may change it
+		results, err = u.def.Call(ctx, nil, slices.Clone(u.rows)) // a clone, because the function may change it
 		u.own = err != nil && ctx.Err() == nil
 	default:
 		results, err = u.def.Call(ctx, nil, u.rows)
@@ -225,10 +224,10 @@ func (rd *round) check(u *unit) (goOn bool) {
 	return true
 }
 
-// isTooLate tells whether the deadline of a unit has passed since its rows were read.
+// isTooLate reports whether the deadline of a unit has passed since its rows were read.
 func (rd *round) isTooLate(u *unit) bool { return guard.PastDeadline(u.def, rd.run.moment()) }
 
-// brief tells the rows where they stand.
+// brief fills in what the rows tell the function about their check.
 func (r *run) brief(u *unit) {
 	moment := r.moment()
 	for i := range u.rows {
@@ -237,14 +236,14 @@ func (r *run) brief(u *unit) {
 	}
 }
 
-// conclude takes note of what a check has returned.
+// conclude processes the return of a check.
 func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, err error, took time.Duration) bool {
 	switch {
 	case errors.Is(err, errRecorded):
 		return rd.settle(u, nil)
 	case errors.Is(err, errAgain):
 		return rd.yield(u)
-	case rd.claim.ctx.Err() != nil: // cut short, or somebody else's by now
+	case rd.claim.ctx.Err() != nil: // the check was cut short, or its claim belongs to another runner
 		return rd.forget(u)
 	case u.failedAsAWhole(err) && (!errors.Is(context.Cause(ctx), call.ErrTimeout) || !u.hangs()):
 		rd.run.cfg.Logger.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)
@@ -254,7 +253,7 @@ func (rd *round) conclude(ctx context.Context, u *unit, results []jobs.Result, e
 	return rd.settle(u, rd.outcomes(u, rd.verdicts(ctx, u, results, err), true, took))
 }
 
-// verdicts judges what a check returned, row by row; err is everyone's.
+// verdicts returns the verdict of each row from the results of a check; err is the error of every row.
 func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, err error) []guard.Verdict {
 	moment := rd.run.moment()
 	list := make([]guard.Verdict, len(u.rows))
@@ -278,7 +277,7 @@ func (rd *round) verdicts(ctx context.Context, u *unit, results []jobs.Result, e
 	return list
 }
 
-// settle takes the outcomes of a unit, unless it was abandoned.
+// settle adds the outcomes of a unit, unless it was abandoned.
 func (rd *round) settle(u *unit, outcomes []row.Outcome) bool {
 	return rd.end(u, func() {
 		if len(outcomes) == 0 {
@@ -293,7 +292,7 @@ func (rd *round) settle(u *unit, outcomes []row.Outcome) bool {
 	})
 }
 
-// yield lets a unit wait for somebody else's lock.
+// yield makes a unit wait for a lock of another transaction.
 func (rd *round) yield(u *unit) bool {
 	return rd.end(u, func() {
 		u.waited = true
@@ -302,27 +301,27 @@ func (rd *round) yield(u *unit) bool {
 	})
 }
 
-// divisible tells whether the function may be called with each half of the rows instead.
+// divisible reports whether the function may be called with each half of the rows instead.
 func (u *unit) divisible() bool { return u.def.Batched() && !u.def.Grouped() && len(u.rows) > 1 }
 
-// failedAsAWhole tells whether a call of several rows failed for a reason that one of its rows may have brought about:
-// a timeout, a panic, the commit. An error that the function returned for all rows is not divided: a service that is
-// down would be called once for each row.
+// failedAsAWhole reports whether a call of several rows failed for a reason that one row may have caused: a timeout, a
+// panic, the commit. An error that the function returned for all rows is not divided, because a service that is down
+// would be called once for each row.
 func (u *unit) failedAsAWhole(err error) bool {
 	return err != nil && u.divisible() && (!u.own || errors.Is(err, jobs.ErrDivide))
 }
 
-// division counts what became of the parts of one call.
+// division counts the timeouts of the parts of one call.
 type division struct {
 	timeouts atomic.Int64
-	most     int64 // timeouts after which a call that times out is not divided any more
+	most     int64 // timeouts after which a call that times out is not divided
 }
 
-// slowRows is how many rows that time out a division finds among the rows of a call. If more rows time out, the service
-// itself hangs, and dividing each call would wait for it once for each row.
+// slowRows is how many rows that time out a division can find in a call. If more rows time out, the service itself
+// hangs, and dividing would wait for it once for each row.
 const slowRows = 3
 
-// hangs counts a timeout of a call, and tells whether there were too many to divide it.
+// hangs counts a timeout of a call, and reports whether there were too many to divide it.
 func (u *unit) hangs() bool {
 	if u.division == nil {
 		u.division = &division{most: slowRows * int64(bits.Len(uint(len(u.rows))))}
@@ -330,8 +329,8 @@ func (u *unit) hangs() bool {
 	return u.division.timeouts.Add(1) > u.division.most
 }
 
-// parts divides a batch whose call failed as a whole, or that was not recorded for want of a lock: a key that one of
-// its rows asks for may belong to a transaction that has not committed, and the other rows need not wait for it.
+// parts divides a batch whose call failed as a whole, or that could not be recorded because of a lock. A key that one of
+// its rows enqueues may belong to an open transaction, and the other rows need not wait for it.
 func (u *unit) parts() []*unit {
 	if u.isGroup() { // without the rows that its call read
 		u.rows, u.numbers, u.rest = u.one[:], nil, nil
@@ -346,10 +345,10 @@ func (u *unit) parts() []*unit {
 	return list
 }
 
-// forget lets a unit go without an outcome: it is to be checked again, by whoever has the claim then.
+// forget drops a unit without an outcome. The runner that has the claim then checks it again.
 func (rd *round) forget(u *unit) bool { return rd.end(u, func() { rd.cut = true }) }
 
-// end counts a unit as no longer running, and takes note of what became of it; false: it was abandoned before.
+// end counts a unit as no longer running, and adds its outcomes. It returns false if the unit was abandoned before.
 func (rd *round) end(u *unit, note func()) bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
@@ -362,14 +361,14 @@ func (rd *round) end(u *unit, note func()) bool {
 	return true
 }
 
-// later adds a unit that waits for somebody else's lock: rows of one that goes on without them.
+// later adds a unit that waits for a lock of another transaction: rows of a unit that goes on without them.
 func (rd *round) later(u *unit) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	rd.again = append(rd.again, u)
 }
 
-// isRunning claims the outcome of a unit for the check itself: it is not abandoned any more.
+// isRunning reserves the outcome of a unit for its check: the unit is not abandoned any more.
 func (rd *round) isRunning(u *unit) bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
@@ -377,7 +376,7 @@ func (rd *round) isRunning(u *unit) bool {
 	return u.safe
 }
 
-// poke tells take that something has changed, when there is reason for it to look. Call it with mu held.
+// poke wakes take if it has something to return. The caller holds mu.
 func (rd *round) poke() {
 	if rd.isOver() || len(rd.done) == 1 || len(rd.done) == rd.run.cfg.Page {
 		select {
@@ -387,12 +386,12 @@ func (rd *round) poke() {
 	}
 }
 
-// isOver tells whether nothing runs and nothing more will be started. Call it with mu held.
+// isOver reports whether no check runs and none will start. The caller holds mu.
 func (rd *round) isOver() bool {
 	return len(rd.running) == 0 && (rd.waiting == 0 || rd.run.stop.Err() != nil || rd.claim.ctx.Err() != nil)
 }
 
-// take waits for outcomes: all of them, or those that have waited for long enough. It also returns how many rows need no
+// take waits for outcomes: all of them, or those that have waited long enough. It also returns how many rows need no
 // record, and whether these were the last.
 func (rd *round) take() (batch []row.Outcome, settled int64, last bool) {
 	var timer <-chan time.Time
@@ -426,14 +425,14 @@ func (rd *round) take() (batch []row.Outcome, settled int64, last bool) {
 	}
 }
 
-// wasCut tells whether not all units were settled. A check that goes on without its claim may say so at any time.
+// wasCut reports whether some units were not settled. A check that goes on without its claim may set this at any time.
 func (rd *round) wasCut() bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	return rd.cut
 }
 
-// yielded returns the units that wait for somebody else's lock, once.
+// yielded returns the units that wait for a lock of another transaction, and removes them.
 func (rd *round) yielded() []*unit {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
@@ -442,17 +441,17 @@ func (rd *round) yielded() []*unit {
 	return list
 }
 
-// mostOf is how long a check of a job may take before it is abandoned. Its timeout may be the longest of all.
+// mostOf returns how long a check of a job may take before it is abandoned. Its timeout may be the longest duration.
 func (r *run) mostOf(d *engine.Definition) time.Duration {
 	return d.Timeout + min(r.cfg.Grace, math.MaxInt64-d.Timeout)
 }
 
-// abandonOverdue gives up on checks that ignored their timeout and the grace period: their places go to others, and
-// their rows count as failed. When as many are abandoned as there are workers, the run ends.
+// abandonOverdue abandons checks that ignored their timeout and the grace period. Other checks get their places, and
+// their rows count as failed. The run ends once as many checks are abandoned as there are workers.
 func (rd *round) abandonOverdue() {
 	r := rd.run
 	rd.mu.Lock()
-	overdue := map[*unit]*unit{} // each as it is now: a check that goes on may change its rows
+	overdue := map[*unit]*unit{} // copies, because an abandoned check may still change its rows
 	for u := range rd.running {
 		if !u.safe && u.verdict == nil && time.Since(u.began) > r.mostOf(u.def) {
 			overdue[u] = &unit{def: u.def, number: u.number, rows: u.rows, numbers: u.numbers}

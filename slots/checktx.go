@@ -25,48 +25,48 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// What a check with a transaction returns besides an error of its own.
+// Errors by which a check with a transaction ends without an error of its rows.
 var (
 	errRecorded = errors.New("the outcome is recorded with the transaction, or is nobody's to record any more")
 	errAgain    = errors.New("somebody else has a lock, or the database cannot do it now: to be repeated")
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
 )
 
-// forget and unlock undo what a check has left in the session, on the runner's own pool: it is not for others, and the record is not to
-// meet it. So temporary tables are dropped, which others would take for those of the same names, and locks that nobody would release.
+// forget and unlock clean up what a check has left in a session of the runner's own pool, before the record and before
+// the next check. Temporary tables would hide tables of the same names, and nothing else would release the locks.
 const (
 	forget = "reset session authorization; reset role; reset all; close all; discard temp; unlisten *"
 	unlock = "select pg_catalog.pg_advisory_unlock_all()"
 )
 
-// attempt is what a run knows of the transactions of a check: of the one that is under way, and of those before it. Only
-// the goroutine of the check uses it.
+// attempt is the state of a check's transactions: of the open one, and of those before it. Only the goroutine of the
+// check uses it.
 type attempt struct {
-	state       string // what begin_check says of the row
+	state       string // the answer of begin_check
 	transaction string // its number
-	role        string // that its connection had, if that is of a pool of the job's
+	role        string // the role of its connection, if the job has a pool of its own
 
-	// begun returns the transaction if it has begun with the commit of the check before. Nil: it has not.
+	// begun returns the transaction if the commit of the check before has begun it. Nil: it has not.
 	begun func(ctx context.Context) (*pgsql.LazyTx, error)
 
-	crowded    bool      // it was not recorded, because another transaction has a lock
+	crowded    bool      // not recorded, because another transaction has a lock
 	canceled   bool      // a statement of the function was cancelled
-	breaks     int       // of the connection, after the function was called
-	conflicted time.Time // when the server first ended a transaction for that of another
+	breaks     int       // broken connections after a call of the function
+	conflicted time.Time // when the server first ended its transaction in favour of another
 	lost       *lost     // a record without a reply; nil: there was none
 }
 
-// canceledOnce tells whether a statement of the check was cancelled, for the first time: the server says so of a lock
-// timeout too, if it gives the lock just then and another lock is to be waited for. What was cancelled for a reason will
-// be cancelled again.
+// canceledOnce reports whether a statement of the check was cancelled, for the first time. The server reports a lock
+// timeout as a cancellation if it grants the lock just then and the statement waits for another lock. A statement that
+// was cancelled for a reason will be cancelled again.
 func (a *attempt) canceledOnce(err error) bool {
 	first := !a.canceled && pgsql.HasState(err, pqerror.QueryCanceled)
 	a.canceled = a.canceled || first
 	return first
 }
 
-// conflictsFor tells whether the server has ended the transactions of a check for others for longer than a lease: then
-// it will not pass.
+// conflictsFor reports whether the server has ended the transactions of a check in favour of others for longer than a
+// lease: then repeating does not help.
 func (a *attempt) conflictsFor(lease time.Duration) bool {
 	if a.conflicted.IsZero() {
 		a.conflicted = elapsed.Now()
@@ -74,10 +74,10 @@ func (a *attempt) conflictsFor(lease time.Duration) bool {
 	return time.Since(a.conflicted) > lease
 }
 
-// checkTx does a check and records its outcome in one transaction, or finds that it is to be repeated. Only what the
-// function did is an error of its rows.
+// checkTx does a check and records its outcome in one transaction, or reports that the check has to be repeated. Only
+// what the function did is an error of its rows.
 func (rd *round) checkTx(ctx *call.Context, u *unit) ([]jobs.Result, error) {
-	open, end := context.WithCancel(rd.claim.ctx) // while its transaction is
+	open, end := context.WithCancel(rd.claim.ctx) // until its transaction ends
 	defer end()
 	waits := time.AfterFunc(u.def.Timeout, end)
 	tx, err := rd.beginTx(open, u)
@@ -89,19 +89,19 @@ func (rd *round) checkTx(ctx *call.Context, u *unit) ([]jobs.Result, error) {
 		if errors.Is(err, errRecorded) && u.def.DB != nil {
 			err = rd.sameDatabase(open, tx.Tx)
 		}
-		tx.End() // nobody holds a connection and waits for another
+		tx.End() // so that no goroutine holds a connection while it waits for another
 		u.queue.door.Spare(u.at)
 		if errors.Is(err, errRecorded) {
 			rd.countLost(u)
 		}
 		return nil, rd.postpone(open, u, err)
 	}
-	if permit.Late(u.at) { // since the connection, or a lock, was waited for
+	if permit.Late(u.at) { // because it waited for the connection or a lock
 		if !u.queue.door.Await(open) {
 			return nil, rd.postpone(open, u, errAgain)
 		}
 	}
-	if !waits.Stop() || rd.run.stop.Err() != nil { // meanwhile, or while the commit took long with which it has begun
+	if !waits.Stop() || rd.run.stop.Err() != nil { // meanwhile, or during the long commit that began it
 		return nil, rd.postpone(open, u, errAgain)
 	}
 	rd.restart(u)
@@ -117,10 +117,10 @@ func (rd *round) checkTx(ctx *call.Context, u *unit) ([]jobs.Result, error) {
 	if err != nil {
 		switch lost := tx.Rollback(); {
 		case ctx.Err() != nil:
-		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function makes of a connection that broke
+		case pgsql.IsTransient(lost) && !isCut(err): // whatever the function returns for a broken connection
 			return nil, u.broke(err)
 		case u.divisible() && (pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err)):
-			u.split = true // so that the other rows do not wait, too
+			u.split = true // so that the other rows do not wait
 			return nil, rd.postpone(ctx, u, err)
 		case pgsql.IsRetryable(err) && !u.conflictsFor(rd.run.cfg.Lease) || pgsql.IsLockTimeout(err) || u.canceledOnce(err):
 			return nil, rd.postpone(ctx, u, err)
@@ -138,26 +138,26 @@ func (rd *round) checkTx(ctx *call.Context, u *unit) ([]jobs.Result, error) {
 	return nil, rd.commit(ctx, tx, u, rd.outcomes(u, rd.verdicts(ctx, u, results, nil), true, time.Since(u.began)))
 }
 
-// isCut tells whether an error is of a statement that was cut short: by a context that ended, which ends the connection with the driver, or
-// by somebody else.
+// isCut reports whether an error is of a statement that was cut short: by a context that ended, which makes the driver
+// close the connection, or by another session.
 func isCut(err error) bool {
 	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// maxBreaks is how often a check is repeated whose connection broke, which it may have done itself: by a statement that the driver does
-// not know, say.
+// maxBreaks is how often a check is repeated after its connection broke. The check may break it itself, for example by
+// a statement that the driver does not know.
 const maxBreaks = 10
 
-// broke is what a check has returned whose connection was good when it was called.
+// broke returns the error of a check whose connection was good when its function was called.
 func (u *unit) broke(err error) error {
 	if u.breaks++; u.breaks <= maxBreaks {
-		u.split = u.breaks > 1 // the first time it may be the network
+		u.split = u.breaks > 1 // the first break may be the network's
 		return errAgain
 	}
 	return fmt.Errorf("the connection of the check broke each of %d times: %w", u.breaks, err)
 }
 
-// sameDatabase tells rows that are gone, by errRecorded, from those of another database, where the claim is not either.
+// sameDatabase returns errRecorded for rows that are gone, and another error if this is a database without the claim.
 func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	r := rd.run
 	const none = 0 // no record has this part
@@ -173,17 +173,17 @@ func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	return errors.New("it is a pool of another database than the runner's: the rows are not there")
 }
 
-// postpone has a check repeated whose transaction did not come to its end for no fault of its own.
+// postpone repeats a check whose transaction failed through no fault of the check.
 func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 	switch {
 	case errors.Is(err, errRecorded) || rd.claim.ctx.Err() != nil:
 		return err
 	case errors.Is(err, errAgain):
 		return errAgain
-	case ctx.Err() != nil: // the timeout of the check has passed in a statement of the run
+	case ctx.Err() != nil: // the check timed out in a statement of the run
 		return errAgain
 	case u.isGroup() && rd.run.refuses(err) && !u.conflictsFor(rd.run.cfg.Lease):
-		return errAgain // a row of the group cannot be read: the claim that has it gives it an error
+		return errAgain // a row of the group cannot be read; the claim that holds it gives it an error
 	case server.Passes(err) || pgsql.IsStale(err):
 		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
 			rd.run.halt(u.named(err))
@@ -195,7 +195,7 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 	return errAgain
 }
 
-// named says of an error of a pool other than the runner's which job has brought it.
+// named adds the name of the job to an error of a pool other than the runner's.
 func (u *unit) named(err error) error {
 	if u.def.DB == nil {
 		return err
@@ -203,9 +203,8 @@ func (u *unit) named(err error) error {
 	return fmt.Errorf("the pool that job %s is registered with, by jobs.WithPool: %w", u.def.Name, err)
 }
 
-// impatient tells whether checks of a claim have met errors of the database for longer than a lease, without one that
-// was recorded in between. A check that came to its place before the first of them may learn of that one late. Locks are
-// waited for without end.
+// impatient reports whether checks of a claim have met errors of the database for longer than a lease, without a record
+// in between. A check that came to its place before the first error may learn of it late. Waits for locks do not count.
 func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 	if !pgsql.IsTransient(err) {
 		return false
@@ -218,7 +217,7 @@ func (c *claim) impatient(err error, came time.Time, lease time.Duration) bool {
 	return time.Since(*since) > lease && came.After(*since)
 }
 
-// commit records the outcomes of a check in its own transaction, which it commits.
+// commit records the outcomes of a check in its own transaction, and commits it.
 func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes []row.Outcome) error {
 	if !rd.isRunning(u) {
 		return call.ErrIgnored
@@ -230,7 +229,7 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 	if ours {
 		m.Do(forget)
 	} else {
-		m.Do("set role " + pq.QuoteLiteral(u.role)) // which is the application's to choose, and stays
+		m.Do("set role " + pq.QuoteLiteral(u.role)) // the role is the application's choice, and stays
 	}
 	part := r.messageTx(&m, rd.claim, outcomes, u.transaction, ours, &n)
 	if err := rd.commitTx(ctx, tx, u, &m); err != nil {
@@ -247,8 +246,8 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 	return errRecorded
 }
 
-// wasCommitted tells whether a record was committed all the same: its reply was lost, or the server said that it stops
-// instead of it, or it is the check after it that could not begin.
+// wasCommitted reports whether a record was committed in spite of an error: its reply was lost, the server reported its
+// shutdown instead, or the next check could not begin in the same message.
 func (rd *round) wasCommitted(u *unit, err error, part int64) bool {
 	if u.next == nil && pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
@@ -257,7 +256,7 @@ func (rd *round) wasCommitted(u *unit, err error, part int64) bool {
 	return found == nil && done
 }
 
-// countLost counts what was recorded after all, where the rows of a check are gone by that.
+// countLost counts a record that was committed in spite of an error, if the rows of a check are gone because of it.
 func (rd *round) countLost(u *unit) {
 	if u.lost == nil {
 		return
@@ -267,13 +266,13 @@ func (rd *round) countLost(u *unit) {
 	}
 }
 
-// recordFailed tells whose fault it is that an outcome was not recorded: the lease is lost, the check has ended its
-// transaction or spoilt it, or else the database cannot do it.
+// recordFailed returns why an outcome was not recorded: the lease is lost, the check has ended or broken its transaction,
+// or the database cannot record it now.
 func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch state := pgsql.State(err); {
 	case commit && state != "" && (!server.Passes(err) || pgsql.IsRetryable(err) && u.conflictsFor(rd.run.cfg.Lease)):
-		return failed // a constraint that was deferred
+		return failed // a deferred constraint
 	case lease.IsLost(err):
 		rd.run.leases.Lose(rd.claim.Lease)
 		return err
@@ -283,7 +282,7 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return errEndedTx
 	case state == pqerror.InFailedSQLTransaction:
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
-	case state == pqerror.ObjectInUse: // by what forget drops
+	case state == pqerror.ObjectInUse: // what forget drops is in use
 		return fmt.Errorf(`the check has left constraints of a temporary table for the commit, which "set constraints all immediate" checks: %w`, err)
 	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
@@ -295,14 +294,14 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 	return rd.postpone(ctx, u, err)
 }
 
-// nameSession gives the session a name by which prescient.terminate_sessions finds it when the lease is over.
+// nameSession names the session, so that prescient.terminate_sessions finds it once the lease has ended.
 func nameSession(c *claim) string {
 	return "set local application_name = " + pq.QuoteLiteral(sessionOf(c))
 }
 
 func sessionOf(c *claim) string { return "prescient claim " + strconv.FormatInt(c.Token, 10) }
 
-// ofRow are the settings that begin_check and record_row make themselves.
+// ofRow lists the settings that begin_check and record_row make themselves.
 func ofRow(c *claim, lock, idle time.Duration) []any {
 	return []any{sessionOf(c), server.Millis(lock), server.Millis(idle)}
 }

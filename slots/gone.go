@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// fresh is how long rows are taken to be as they were read: longer than the checks of a claim take that has the right size.
+	// fresh is how long rows are taken to be as they were read. The checks of a claim of the right size take less.
 	fresh = 3 * time.Second
-	// lookTimeout bounds what it takes to look again. A check whose rows cannot be looked for is done.
+	// lookTimeout bounds the time to look again. If the look fails, the check is done.
 	lookTimeout = time.Second
 )
 
-// isGone tells whether the owners of all rows of a unit have cancelled or moved them since they were read, and drops those that are.
-// Where checks are slow, or limited, rows wait for minutes. A check with a transaction finds it out when it locks its rows.
+// isGone drops the rows of a unit that their owners have cancelled or moved since they were read, and reports whether
+// none is left. Rows wait for minutes if checks are slow or limited. A check with a transaction finds out when it locks
+// its rows.
 func (rd *round) isGone(u *unit) bool {
 	r := rd.run
 	ids, left := u.ids(), map[int64]bool{}
@@ -31,7 +32,7 @@ func (rd *round) isGone(u *unit) bool {
 	m.Add(pgsql.RowsLeft.In(r.schema), args, server.Into(left))
 	ctx, cancel := context.WithTimeout(rd.claim.ctx, lookTimeout)
 	defer cancel()
-	if !r.readers.Enter(r.stop, ctx) { // however many checks wait, the run has the connections that it has
+	if !r.readers.Enter(r.stop, ctx) { // however many checks wait, the run has a fixed number of connections
 		return false
 	}
 	err := r.server.Commit(ctx, &m)
@@ -43,7 +44,7 @@ func (rd *round) isGone(u *unit) bool {
 	return !rd.keepRows(u, left)
 }
 
-// keepRows drops the other rows of a unit, and tells whether any of these is left.
+// keepRows drops all other rows of a unit, and reports whether any is left.
 func (rd *round) keepRows(u *unit, ids map[int64]bool) bool {
 	rows := slices.DeleteFunc(slices.Clone(u.rows), func(row jobs.FutureJob) bool { return !ids[row.ID] })
 	if len(rows) > 0 {
@@ -52,7 +53,7 @@ func (rd *round) keepRows(u *unit, ids map[int64]bool) bool {
 	return len(rows) > 0
 }
 
-// mayBegin has a check begin anew whose rows were looked for: where that took long its instant has passed, and it takes another.
+// mayBegin begins a check anew after the look for its rows. If that took long, the check takes another instant of its rate.
 func (rd *round) mayBegin(u *unit) bool {
 	if permit.Late(u.at) {
 		if !u.queue.door.Await(rd.claim.ctx) {

@@ -18,8 +18,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// lock begins the transaction: it locks the rows, so that their owners wait for the outcome. Rows that somebody else has
-// locked are left for another time, those that are gone are nobody's.
+// lock begins the transaction and locks the rows, so that their owners wait for the outcome. Rows that another
+// transaction has locked are left for later, and rows that are gone are dropped.
 func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 	if u.def.Batched() {
 		if u.def.Grouped() {
@@ -51,7 +51,7 @@ func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 	return rd.beginningRow(u, wait, patient).Send(ctx, tx)
 }
 
-// beginning is the message by which the transaction of a check of many rows begins.
+// beginning returns the message that begins the transaction of a check of many rows.
 func (rd *round) beginning(u *unit) *pgsql.Message {
 	r := rd.run
 	var m pgsql.Message
@@ -62,7 +62,7 @@ func (rd *round) beginning(u *unit) *pgsql.Message {
 	return &m
 }
 
-// beginningRow is beginning for a check of one row: it locks the row, and reads what state it is in.
+// beginningRow returns the message that begins the check of one row: it locks the row and reads its state.
 func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) *pgsql.Message {
 	r := rd.run
 	var m pgsql.Message
@@ -73,14 +73,14 @@ func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) *pgsql.
 	return &m
 }
 
-// askRole asks for the role of a connection that is of a pool of the job's.
+// askRole reads the role of a connection of the job's own pool.
 func (rd *round) askRole(m *pgsql.Message, u *unit) {
 	if u.def.DB != nil {
 		m.Add(pgsql.CheckRole.In(rd.run.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.role) })
 	}
 }
 
-// lockBatch splits off the rows that somebody else has locked.
+// lockBatch splits off the rows that another transaction has locked.
 func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 	free, busy, err := rd.run.lockRows(ctx, tx, rd.beginning(u), pq.Int64Array{u.number}, u.ids())
 	if err != nil {
@@ -102,7 +102,7 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 	return nil
 }
 
-// lockRows locks the rows that nobody else has locked.
+// lockRows locks the rows that no other transaction has locked.
 func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool, err error) {
 	free, busy = map[int64]bool{}, map[int64]bool{}
 	args := []any{r.slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
@@ -120,7 +120,7 @@ func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbe
 	return free, busy, m.Send(ctx, tx)
 }
 
-// lockGroup takes the lock of the group, and makes its due rows those of the unit.
+// lockGroup takes the lock of the group, and makes its due rows the rows of the unit.
 func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 	group, got := groupOf(&u.one[0]), false
 	lock := "prescient.group " + group
@@ -177,7 +177,7 @@ func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit) (rows []jo
 	return rows, numbers, more, err
 }
 
-// groupKey tells groups apart: by what group_read finds their rows.
+// groupKey identifies a group by what group_read needs to find its rows.
 type groupKey struct {
 	family, key, entityName, entityKey string
 	id                                 int64 // of a row that is a group of its own
@@ -186,7 +186,7 @@ type groupKey struct {
 func groupKeyOf(d *engine.Definition, row *jobs.FutureJob) groupKey {
 	switch {
 	case row.GroupKey != "":
-		name, key, _ := strings.Cut(row.GroupKey, "\x1f") // as that of an entity is
+		name, key, _ := strings.Cut(row.GroupKey, "\x1f") // the form of an entity's group
 		return groupKey{d.Group, row.GroupKey, name, key, 0}
 	case row.Anonymous:
 		return groupKey{family: d.Group, id: row.ID}
@@ -194,14 +194,14 @@ func groupKeyOf(d *engine.Definition, row *jobs.FutureJob) groupKey {
 	return groupKey{d.Group, groupOf(row), row.EntityName, row.EntityKey, 0}
 }
 
-// restOf returns the unit for the rows of the claim that are not in the call of a group.
+// restOf returns the unit of the claim's rows that are not in the call of a group.
 func restOf(u *unit) *unit {
 	rest := &unit{def: u.def, number: u.number, one: u.one, group: u.group, members: u.rest, waited: true}
 	rest.rows = rest.one[:]
 	return rest
 }
 
-// setRows makes these the rows of a unit.
+// setRows sets the rows of a unit.
 func (rd *round) setRows(u *unit, rows []jobs.FutureJob, numbers []int64) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
