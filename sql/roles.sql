@@ -1,13 +1,13 @@
--- Least privilege: five roles without a login. Give them to logins: grant prescient_app to shop;
+-- Five roles without a login, each with the least privileges. Grant them to logins: grant prescient_app to shop;
 --
 --   owner     owns the tables and functions, and may migrate
---   app       may call the functions that ask for checks, cancel and move them; no table at all
+--   app       may call the functions that enqueue, cancel and move checks; it has no right on any table
 --   reader    may read everything
---   runner    runs slots, catches up, publishes events and changes schedules; is an app and a reader, too
---   operator  pauses, retries, prunes, acknowledges events, changes the width and moves rows to other stores; is a runner, too
+--   runner    runs slots, catches up, publishes events and changes schedules; it is also an app and a reader
+--   operator  pauses, retries, prunes, acknowledges events, changes the width and moves rows to other stores; it is also a runner
 --
--- It may be run again, and says what is allowed anew. It needs CREATEROLE where a role is missing, and a member of the
--- owner, or whoever made the schema and may create in the database. The roles are those of the whole server.
+-- The script is idempotent. It needs CREATEROLE if a role is missing, and must run as a member of the owner, or as the
+-- creator of the schema who may create in the database. Roles belong to the whole server.
 
 select pg_advisory_xact_lock(hashtextextended('prescient.roles', 0));
 
@@ -17,7 +17,7 @@ declare
 begin
     foreach part in array array['owner', 'app', 'reader', 'runner', 'operator'] loop
         if to_regrole('prescient_' || part) is null then
-            -- For another database of the server, where the lock above does not hold, somebody may be making it.
+            -- A session in another database of the server, where the lock above does not hold, may be creating it.
             begin
                 execute format('create role %I nologin', 'prescient_' || part);
             exception
@@ -26,7 +26,7 @@ begin
             end;
         end if;
     end loop;
-    -- Only a member of the owner may hand over to it.
+    -- Only a member of the owner may transfer ownership to it.
     if not pg_has_role(current_user, 'prescient_owner', 'usage') then
         execute format('grant prescient_owner to %I', current_user);
     end if;
@@ -42,7 +42,7 @@ begin
 end
 $$;
 
--- What belongs to prescient, which is all that is handed over and granted: an application may have objects of its own in the schema.
+-- Ownership and grants concern only prescient's own objects, because an application may have objects in the same schema.
 -- {tables}, {types} and {routines} are the lists of sql/objects.go. Months of history belong to their table.
 do $$
 declare
@@ -74,7 +74,7 @@ begin
                 and not y.oid = any (own_types)
         );
     if shared then
-        -- The schema stays with its owner. New months and migrations need to create tables in it.
+        -- The schema keeps its owner. New months and migrations create tables in it.
         grant usage, create on schema prescient to prescient_owner;
     end if;
     for command in
