@@ -27,11 +27,13 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// App is the command line of one binary, and what its commands share. It runs one command line at a time.
+// App is the command line of one binary, with what its commands share. It runs one command line at
+// a time.
 type App struct {
 	// Name of the binary in help and messages. Default: the last element of os.Args[0].
 	Name string
-	// In is read where a flag says so; Err gets the log and progress. Default: those of the process.
+	// In is read if a flag has the value "-". Err receives the log and progress. Default: those of
+	// the process.
 	In  io.Reader
 	Err io.Writer
 	printer
@@ -60,7 +62,8 @@ type App struct {
 	repeats  bool                  // for such a one that is not the first of them
 }
 
-// New returns the command line of a binary with the jobs of registry. extra adds commands of the binary's own.
+// New returns the command line of a binary with the jobs of registry. extra adds the binary's own
+// commands.
 func New(registry *jobs.Registry, extra ...func(*App) *cobra.Command) *App {
 	return &App{
 		Name: filepath.Base(os.Args[0]), In: os.Stdin, Err: os.Stderr, printer: printer{Out: os.Stdout},
@@ -71,13 +74,14 @@ func New(registry *jobs.Registry, extra ...func(*App) *cobra.Command) *App {
 // Config returns the settings. They are loaded when a command's RunE or Run is called, not before.
 func (a *App) Config() config.Config { return a.config.Config }
 
-// Log returns the log, on Err, in the format and from the level on that the settings name.
+// Log returns the log, which writes to Err, in the format and with the level of the settings.
 func (a *App) Log() *slog.Logger { return a.log }
 
 // Registry returns the jobs of the binary.
 func (a *App) Registry() *jobs.Registry { return a.registry }
 
-// Run runs the command that args, without the binary's name, stand for. Errors are on Err when it returns.
+// Run runs the command line args, which lacks the binary's name. It prints errors to Err before it
+// returns.
 func (a *App) Run(ctx context.Context, args []string) Code {
 	a.quiet, a.verbose, a.broken, a.unhelped, a.where, a.tail = false, false, false, nil, "", new(tail)
 	a.setLog(config.Default().Log)
@@ -99,9 +103,9 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	return code
 }
 
-// explainUsage has in our words what the library says of a command line.
+// explainUsage rewrites the library's message about a command line in plain words.
 func explainUsage(c *cobra.Command, text string) string {
-	// An unknown command is told what it may have been meant for, over several lines.
+	// The library suggests commands over several lines.
 	suggestions := regexp.MustCompile(`\n\nDid you mean this\?\n(\t\S+\n)+`)
 	unknown := regexp.MustCompile(`^unknown command "([a-z-]+)" for ".*"`)
 	required := regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
@@ -110,7 +114,7 @@ func explainUsage(c *cobra.Command, text string) string {
 	truth := regexp.MustCompile(`strconv\.ParseBool: parsing "[^"]*": invalid syntax`)
 	exclusive := regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
 
-	if !c.HasSubCommands() { // it is an argument of a team's own command, which takes none
+	if !c.HasSubCommands() { // an argument of a team's own command, which takes none
 		argument := regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for ".*"$`)
 		text = argument.ReplaceAllString(text, "unexpected argument $1: want nothing more")
 	}
@@ -129,7 +133,8 @@ func explainUsage(c *cobra.Command, text string) string {
 	return exclusive.ReplaceAllString(text, "--$1 and --$2 exclude each other")
 }
 
-// namedBelow returns the commands with this name below those of the root, as they are typed: "install crontab" for crontab.
+// namedBelow returns the subcommands with this name, as a user types them: "install crontab" for
+// crontab.
 func namedBelow(root *cobra.Command, name string) (list []string) {
 	for _, group := range root.Commands() {
 		for _, c := range group.Commands() {
@@ -141,7 +146,7 @@ func namedBelow(root *cobra.Command, name string) (list []string) {
 	return list
 }
 
-// oneOf is flags with commas between, and "or" before the last one.
+// oneOf joins flags with commas, and with "or" before the last one.
 func oneOf(flags []string) string {
 	last := len(flags) - 1
 	if last == 0 {
@@ -165,7 +170,7 @@ func (a *App) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.chosen, "store", "", "work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
 	versionFlag(root)
 	root.CompletionOptions.DisableDefaultCmd = true // see install completion
-	root.InitDefaultHelpFlag()                      // else what follows --help would be taken for its value
+	root.InitDefaultHelpFlag()                      // otherwise the word after --help would be its value
 	addGroup(root, "Run", newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newSpool(a))
 	addGroup(root, "Look", newStatus(a), newWhy(a), newPlan(a), newDoctor(a))
 	addGroup(root, "Read and change", newJobs(a), newSchedules(a), newSlots(a), newEvents(a), newStores(a))
@@ -184,7 +189,7 @@ func (a *App) root() *cobra.Command {
 	return root
 }
 
-// mentions finds where a text tells people to run a command of the stock binary.
+// mentions returns a pattern for commands of the stock binary that a text mentions.
 func mentions(root *cobra.Command) *regexp.Regexp {
 	var names []string
 	for _, c := range root.Commands() {
@@ -201,11 +206,11 @@ func (a *App) named(text string) string {
 	return a.mentions().ReplaceAllString(text, strings.ReplaceAll(a.self(), "$", "$$")+" $1")
 }
 
-// self is how to call the binary again, for the same schema.
+// self returns the words that call the binary again, for the same schema.
 func (a *App) self() string { return a.Name + a.where }
 
-// whereFlags are the flags of a command that say which schema it works on, as a shell reads them. A URL would be longer than
-// the advice.
+// whereFlags returns the flags of a command that choose the schema, quoted for a shell. It leaves
+// out a URL, which would be longer than the advice.
 func whereFlags(fs *pflag.FlagSet) (text string) {
 	for _, name := range []string{"config", "schema"} {
 		if f := fs.Lookup(name); f != nil && f.Changed {
@@ -215,8 +220,9 @@ func whereFlags(fs *pflag.FlagSet) (text string) {
 	return text
 }
 
-// unseenFile is the flag for a configuration file that only the environment names, where nobody sits at a terminal: what cron mails is read,
-// and its advice is followed, in a shell that does not have the crontab's environment.
+// unseenFile returns the --config flag for a file that only the environment names, if the command
+// has no terminal. People read cron's mail and follow its advice in a shell without the crontab's
+// environment.
 func (a *App) unseenFile(fs *pflag.FlagSet) string {
 	file := a.config.File
 	if f := fs.Lookup("config"); f != nil && f.Changed || os.Getenv("PRESCIENT_CONFIG") == "" || file == usualConfig || a.errIsTerminal() {
@@ -225,10 +231,11 @@ func (a *App) unseenFile(fs *pflag.FlagSet) string {
 	return " --config " + spoken.Word(file)
 }
 
-// needsNoConfig annotates a command that works with a broken configuration, too.
+// needsNoConfig annotates a command that also works with a broken configuration.
 const needsNoConfig = "needs-no-config"
 
-// prepare lets a command and those below it load the settings first, and puts the binary's name into their help.
+// prepare makes a command and its subcommands load the settings first, and puts the binary's name
+// into their help.
 func (a *App) prepare(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.prepare(sub)
@@ -284,7 +291,7 @@ func (a *App) setLog(cfg config.Log) {
 	}
 }
 
-// logger logs to Err from a level on. The end of it all is kept, for who is told of a failure.
+// logger returns a log to Err from a level on. It keeps the end of the log for a failed ping.
 func (a *App) logger(format string, level slog.Level) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	var handler slog.Handler = slog.NewTextHandler(a.Err, opts)
@@ -299,8 +306,8 @@ func (a *App) logger(format string, level slog.Level) *slog.Logger {
 	return log
 }
 
-// quietInPipes annotates a command that cron starts: where nobody asks for a level of the log and stderr is no terminal, it
-// says nothing of success, which cron would mail.
+// quietInPipes annotates a command that cron starts. If no log level is set and stderr is no
+// terminal, it does not log success, which cron would mail.
 const quietInPipes = "quiet-in-pipes"
 
 // verboseFlag adds --verbose to such a command.
@@ -313,7 +320,8 @@ func (a *App) verboseFlag(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// done is the log for what was done. A quiet command logs that with --verbose only, and if something was done.
+// done returns the log for the results of a command. A quiet command logs them only with --verbose,
+// and only if it did something.
 func (a *App) done(something bool) *slog.Logger {
 	if a.quiet && a.verbose && something {
 		return a.logger(a.Config().Log.Format, slog.LevelInfo)
@@ -337,14 +345,14 @@ func readable(_ []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// complain tells why a command did not succeed: in plain text, or as a line of a log that programs read.
+// complain reports why a command did not succeed, as plain text or as a line of a JSON log.
 func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, code Code, err error) {
 	if exit, ok := errors.AsType[*ExitError](err); err == nil || ok && exit.Err == nil {
 		return
 	}
-	lines := slices.Compact(strings.Split(err.Error(), "\n")) // a full disk says so to each
+	lines := slices.Compact(strings.Split(err.Error(), "\n")) // a full disk repeats its error for each file
 	text := strings.Join(lines, "\n")
-	if ctx.Err() != nil { // by Ctrl-C, or who stops a service
+	if ctx.Err() != nil { // by Ctrl-C, or by a service manager
 		text = interrupted.ReplaceAllString(text, "interrupted")
 	}
 	text = driverPrefix.ReplaceAllString(text, "")
@@ -356,17 +364,17 @@ func (a *App) complain(ctx context.Context, c *cobra.Command, args []string, cod
 	_, _ = fmt.Fprintf(a.Err, "%s: %s\n", c.CommandPath(), plain.Text(text))
 }
 
-// driverPrefix is what the driver puts before the server's words.
+// driverPrefix matches what the driver puts before the server's message.
 var driverPrefix = regexp.MustCompile(`\bpq: `)
 
-// interrupted is how a statement ends whose command was told to stop.
+// interrupted matches the end of an error of a statement that was cancelled.
 var interrupted = regexp.MustCompile(`pq: canceling statement due to user request \(57014\)$|context canceled$`)
 
-// hint is what the database says to do about an error, or what it does not know to say.
+// hint returns the database's hint about an error, or advice that the database lacks.
 func hint(err error) string {
 	answer, ok := errors.AsType[*pq.Error](err)
 	switch {
-	case !ok || answer.Code == pqerror.UndefinedFunction: // whose hint is on types, and it is the schema that is missing
+	case !ok || answer.Code == pqerror.UndefinedFunction: // its hint is about types, but the schema is missing
 		return ""
 	case answer.Code == pqerror.UndefinedFile && strings.HasPrefix(answer.Message, "could not load library"):
 		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: prescient dev-db stop"
@@ -376,10 +384,12 @@ func hint(err error) string {
 	return ""
 }
 
-// secretive finds the part of an argument that may hold a password: from a scheme, or the name of a password, on.
+// secretive matches the part of an argument that may hold a password: from a scheme on, or from the
+// name of a password on.
 var secretive = regexp.MustCompile(`(?is)[a-z]+://.*@.*|(passw\w*|pwd)\s*=.*`)
 
-// redact masks in a message the passwords that the command line's arguments hold: messages quote arguments.
+// redact masks in a message the passwords of the command line's arguments, because messages quote
+// arguments.
 func redact(text string, args []string) string {
 	for _, arg := range args {
 		secret := secretive.FindString(arg)

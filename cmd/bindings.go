@@ -18,9 +18,10 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// bind adds to registry the jobs that the settings bind to a service or a query; what the queries find goes to
-// publisher. The caller calls release when the registry is not used any more. A name that registry has already is an
-// error of usage. A query that cannot run is logged, and harms the rows of its own job alone.
+// bind adds to registry the jobs that the settings bind to a service or a query. publisher receives
+// the events of queries. The caller calls release when it no longer uses the registry. A name that
+// registry has already is an error of usage. A query that cannot run is logged, and fails only the
+// rows of its own job.
 func (a *App) bind(ctx context.Context, registry *jobs.Registry, publisher event.Publisher) (release func(), err error) {
 	queries, release := a.queries()
 	if err := a.register(registry, queries, publisher); err != nil {
@@ -36,7 +37,7 @@ func (a *App) bind(ctx context.Context, registry *jobs.Registry, publisher event
 	return release, nil
 }
 
-// register is bind without a look at whether the queries can run.
+// register is bind without the check whether the queries can run.
 func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publisher event.Publisher) error {
 	if err := a.checkNames(registry); err != nil {
 		return err
@@ -55,8 +56,8 @@ func (a *App) register(registry *jobs.Registry, queries []sqljob.Config, publish
 	return nil
 }
 
-// definitions returns a registry with every job of the binary and of the settings, to be looked at and not to be run. The caller
-// calls release when it is not used any more.
+// definitions returns a registry with every job of the binary and of the settings, to read and not
+// to run. The caller calls release when it no longer uses the registry.
 func (a *App) definitions(ctx context.Context) (registry *jobs.Registry, release func(), err error) {
 	registry = engine.Clone(a.registry)
 	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
@@ -71,7 +72,7 @@ func (a *App) definitions(ctx context.Context) (registry *jobs.Registry, release
 	return registry, release, nil
 }
 
-// checkNames refuses to bind a name that is a Go job of the binary.
+// checkNames returns an error if the settings bind the name of a Go job of the binary.
 func (a *App) checkNames(registry *jobs.Registry) error {
 	taken := map[string]bool{}
 	for d := range engine.All(registry) {
@@ -107,7 +108,7 @@ func (a *App) bindHTTP(registry *jobs.Registry, job config.HTTPJob) error {
 	}, options(job.Options)...)
 }
 
-// options is what a job of the settings is registered with.
+// options returns the options of a job of the settings.
 func options(o config.Options) []jobs.Option {
 	list := []jobs.Option{jobs.MaxChecks(o.MaxChecks), jobs.Retry(o.Retry), jobs.Within(o.Within)}
 	if o.Deadline > 0 {
@@ -119,7 +120,8 @@ func options(o config.Options) []jobs.Option {
 	return list
 }
 
-// queries returns the jobs that the settings bind to a query, without a publisher. Those on one database share a pool.
+// queries returns the jobs that the settings bind to a query, without a publisher. Jobs on one
+// database share a pool.
 func (a *App) queries() (list []sqljob.Config, release func()) {
 	pools := map[config.URL]*pool{}
 	for _, job := range a.Config().SQLJobs {
@@ -144,7 +146,8 @@ func (a *App) queries() (list []sqljob.Config, release func()) {
 	}
 }
 
-// pool is opened when it is first asked for: a database that is down when a daemon starts is there later.
+// pool opens a pool on its first use, because a database that is down when a daemon starts may come
+// up later.
 type pool struct {
 	address func(ctx context.Context) (string, error)
 	size    int
@@ -163,7 +166,7 @@ func (p *pool) open(ctx context.Context) (pgsql.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Patient, since each query has a timeout of its own.
+	// Patient, because each query has its own timeout.
 	db, err := openURL(ctx, url, pgsql.Patient())
 	if err != nil {
 		return nil, err
@@ -181,10 +184,10 @@ func (p *pool) close() {
 	}
 }
 
-// checkTime is how long a run waits at its start to learn whether queries can run.
+// checkTime bounds the wait of a run, at its start, for the check whether queries can run.
 const checkTime = 5 * time.Second
 
-// checkQueries returns what is wrong with each query, or nil.
+// checkQueries returns the problem of each query, or nil.
 func checkQueries(ctx context.Context, queries []sqljob.Config) []error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

@@ -71,7 +71,7 @@ a job cannot run, as "run" does.`,
 	return c
 }
 
-// addRunFlags adds those of the run flags that mean something for a command.
+// addRunFlags adds the run flags that a command uses.
 func addRunFlags(fs *pflag.FlagSet, names ...string) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.RunFlags(all)
@@ -109,7 +109,7 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 	return a.measured(ctx, slots.KindCatchUp, work)
 }
 
-// catchUp catches up, and tells what it did.
+// catchUp runs a catch-up and logs its results.
 func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, bars *bars, o *catchUpOptions) (caughtView, error) {
 	now := runner.Now()
 	caught, err := runner.CatchUp(ctx, slots.CatchUp{
@@ -127,7 +127,7 @@ func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, ba
 	return view, err
 }
 
-// printCaught prints a table of the slots, and nothing where there are none.
+// printCaught prints a table of the slots, or nothing if there are none.
 func printCaught(a *App, view caughtView) error {
 	return a.print(view, func() error {
 		if view.DryRun {
@@ -147,7 +147,7 @@ func printCaught(a *App, view caughtView) error {
 	})
 }
 
-// stateWord is what the state of a slot in trouble is called.
+// stateWord names the state of a slot in trouble.
 func stateWord(state slots.State) string {
 	switch state {
 	case slots.StateOpen:
@@ -175,7 +175,7 @@ type caughtSlot struct {
 	leftView
 }
 
-// results are what was done in the slots.
+// results returns the results of the slots.
 func (v caughtView) results() (list []resultView) {
 	for _, s := range v.Slots {
 		if s.Result != nil {

@@ -15,14 +15,15 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// leftView is what is left in a slot that catch-up has not finished, or in a dry run would work on.
+// leftView is the remaining work in a slot that catch-up has not finished, or would work on in a
+// dry run.
 type leftView struct {
 	Waiting *int64   `json:"waiting"` // rows, counted as status does; null: nothing is left
 	Jobs    []string `json:"jobs"`    // whose rows these are
 	Live    bool     `json:"live"`    // a run is at it: it is left to that
 }
 
-// lookAtLeft adds to a view what is left in its slots.
+// lookAtLeft adds to a view the remaining work of its slots.
 func (a *App) lookAtLeft(ctx context.Context, db *sqlx.DB, view *caughtView, o *catchUpOptions) error {
 	left := map[time.Time]*leftView{}
 	for i := range view.Slots {
@@ -57,7 +58,7 @@ func (a *App) lookAtLeft(ctx context.Context, db *sqlx.DB, view *caughtView, o *
 	return err
 }
 
-// was is what a slot was found as.
+// was returns the state in which catch-up found a slot.
 func (s caughtSlot) was() string {
 	if s.Live {
 		return "being run"
@@ -65,8 +66,8 @@ func (s caughtSlot) was() string {
 	return stateWord(s.Was)
 }
 
-// printDryRun prints what catch-up would work on, and how many slots it would only record. It prints nothing if there
-// are none.
+// printDryRun prints the slots that catch-up would work on, and how many it would only record. It
+// prints nothing for none.
 func printDryRun(a *App, view caughtView) error {
 	var err error
 	if len(view.Slots) > 0 {

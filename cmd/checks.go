@@ -14,22 +14,23 @@ import (
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
-	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary; those of brokers are not
+	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary, unlike brokers
 	_ "github.com/prescient-go/prescient/jobs/event/outbox"
 	_ "github.com/prescient-go/prescient/jobs/event/webhook"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// withChecks is withDB for commands that run checks. The registry has the jobs of the binary, those that the settings
-// bind to a service or a query, and the one of schedules; events go to where events.destination says.
+// withChecks is withDB for commands that run checks. The registry has the jobs of the binary, the
+// jobs that the settings bind to a service or a query, and the job of schedules. Events go to
+// events.destination.
 func (a *App) withChecks(ctx context.Context, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
 	return a.withPublished(ctx, func(db *sqlx.DB, registry *jobs.Registry, _ event.Publisher, _ pgsql.Setting) error {
 		return fn(db, registry)
 	})
 }
 
-// withPublished is withChecks for a command that publishes events itself, too.
+// withPublished is withChecks for a command that also publishes events itself.
 func (a *App) withPublished(ctx context.Context, fn func(db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, s pgsql.Setting) error) error {
 	return a.withDB(ctx, func(db *sqlx.DB, setting pgsql.Setting) (err error) {
 		database, err := a.newDatabaseView(setting)
@@ -91,7 +92,8 @@ func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
 	})
 }
 
-// registerSchedules adds the job of schedules, unless the binary has one of its own, with a publisher of its own.
+// registerSchedules adds the job of schedules, unless the binary has its own, with its own
+// publisher.
 func (a *App) registerSchedules(registry *jobs.Registry, publisher event.Publisher) {
 	for d := range engine.All(registry) {
 		if d.Name == schedule.JobExec {

@@ -61,7 +61,7 @@ func clearDatabases(cfg config.Config) (list []doctor.Finding) {
 	return list
 }
 
-// warnOfClear logs once what examineClear finds that concerns a server.
+// warnOfClear logs once the findings of examineClear that concern a server.
 func (a *App) warnOfClear(ctx context.Context) {
 	for _, f := range a.examineClear() {
 		a.log.WarnContext(ctx, "a secret may travel unencrypted", "what", f.What, "remedy", f.Do)

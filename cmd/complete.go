@@ -21,24 +21,25 @@ import (
 )
 
 const (
-	// completeTime is how long somebody who presses tab waits for the database.
+	// completeTime bounds the wait for the database of a user who presses tab.
 	completeTime = time.Second
-	// completed is how many values of a kind are offered at the most.
+	// completed bounds the values of a kind that are offered.
 	completed = 1000
-	// completedSlots is how many of the newest slots are.
+	// completedSlots bounds the newest slots that are offered.
 	completedSlots = 20
 )
 
-// offer is the values of one kind, as far as they are known. It is asked with the settings loaded.
+// offer returns the known values of one kind. It is called after the settings are loaded.
 type offer func(ctx context.Context, a *App) []string
 
-// offers has what a shell completes, by what help calls it: an argument, or what a flag takes.
+// offers has the kinds that a shell completes, by their name in help: an argument, or the value of
+// a flag.
 var offers = map[string]offer{
 	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
 	"SHELL": offerWords(shells...), "LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
 }
 
-// complete lets a shell complete the arguments and flags of a command and those below it.
+// complete lets a shell complete the arguments and flags of a command and its subcommands.
 func (a *App) complete(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.complete(sub)
@@ -59,13 +60,13 @@ func (a *App) complete(c *cobra.Command) {
 		if words != nil {
 			known = offerWords(words.Words()...)
 		}
-		_ = c.RegisterFlagCompletionFunc(f.Name, a.completion(kind, known)) // one that a command has already stays
+		_ = c.RegisterFlagCompletionFunc(f.Name, a.completion(kind, known)) // an earlier completion stays
 	}
 	c.PersistentFlags().VisitAll(complete)
 	c.LocalNonPersistentFlags().VisitAll(complete)
 }
 
-// completion offers what is known of a kind, without a word about what is not.
+// completion offers the known values of a kind, and reports no errors.
 func (a *App) completion(kind string, known offer) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -90,7 +91,7 @@ func (a *App) completion(kind string, known offer) cobra.CompletionFunc {
 
 func offerWords(words ...string) offer { return func(context.Context, *App) []string { return words } }
 
-// offerJobs is the jobs of the binary and of the settings, and those that the database has seen.
+// offerJobs offers the jobs of the binary, of the settings and of the database.
 func offerJobs(ctx context.Context, a *App) []string {
 	names := append(a.jobNames(), schedule.JobExec)
 	names = append(names, a.look(ctx, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
@@ -142,8 +143,8 @@ func offerConsumers(ctx context.Context, a *App) []string {
 	})
 }
 
-// look returns what fn finds in the database, or nothing where that cannot be had in time. Unlike Open it starts and
-// migrates nothing.
+// look returns what fn finds in the database, or nothing if the database does not answer in time.
+// Unlike Open it does not start or migrate the private PostgreSQL.
 func (a *App) look(ctx context.Context, fn func(ctx context.Context, db *sqlx.DB) ([]string, error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
@@ -166,7 +167,7 @@ func (a *App) look(ctx context.Context, fn func(ctx context.Context, db *sqlx.DB
 	}
 }
 
-// running connects to the database where it runs.
+// running connects to the database if it runs.
 func (a *App) running(ctx context.Context) (*sqlx.DB, error) {
 	if !a.private() {
 		return openURL(ctx, a.Config().Database.URL.Reveal())

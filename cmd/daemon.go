@@ -82,7 +82,7 @@ func runDaemon(ctx context.Context, a *App) error {
 	})
 }
 
-// gate tells who may ask a daemon.
+// gate decides who may send requests to a daemon.
 type gate struct {
 	access *web.Access
 	tokens bool // there are some
@@ -97,8 +97,9 @@ func (a *App) gate() (gate, error) {
 	return gate{web.NewAccess(keys, nil, a.log), len(keys) > 0}, nil
 }
 
-// daemonHosts are the names that a daemon answers to, beside those that package daemon adds. In a cluster those of its
-// services are among them, of which a site on the internet can have none.
+// daemonHosts returns the names that a daemon answers to, besides the names that package daemon
+// adds. In a cluster they include the names of its services, which no site on the internet can
+// have.
 func (a *App) daemonHosts() []string {
 	names := web.Names(a.Config().Daemon.Hosts)
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
@@ -107,7 +108,8 @@ func (a *App) daemonHosts() []string {
 	return names
 }
 
-// withMetrics serves the metrics of a group, where there are tokens to those who have one, and every other path through next.
+// withMetrics serves the metrics of a group, and every other path through next. If tokens are set,
+// only a request with a token gets the metrics.
 func (g gate) withMetrics(group *metrics.Group, next http.Handler) http.Handler {
 	group.CountFailures(g.access.Failed)
 	handler := group.Handler()
@@ -117,7 +119,8 @@ func (g gate) withMetrics(group *metrics.Group, next http.Handler) http.Handler 
 	return withMetrics(handler, next)
 }
 
-// daemon calls run with the configuration of a daemon for the database of the settings. Its handler is that of schedules.
+// daemon calls run with the configuration of a daemon for the database of the settings. Its handler
+// serves the schedules.
 func (a *App) daemon(ctx context.Context, gate gate, ping *pinger, run func(cfg daemon.Config) error) error {
 	return a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		api, err := a.schedulesAPI(ctx, gate, db)
@@ -136,7 +139,7 @@ func (a *App) daemon(ctx context.Context, gate gate, ping *pinger, run func(cfg 
 	})
 }
 
-// schedulesAPI returns the handler of the schedules; nil where no token is set.
+// schedulesAPI returns the handler of the schedules, or nil if no token is set.
 func (a *App) schedulesAPI(ctx context.Context, gate gate, db *sqlx.DB) (http.Handler, error) {
 	if !gate.tokens {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// runDaemons runs a daemon for each store, until ctx ends. One that cannot be used is tried again.
+// runDaemons runs a daemon for each store, until ctx ends. It retries a store that cannot be used.
 func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -31,7 +31,7 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	defer group.Close()
 	k := keeper{App: a, fleet: f}
 	var mu sync.Mutex
-	var failed error // what could not be recorded when all were stopped
+	var failed error // the error of recording, after all were stopped
 	k.run = func(own context.Context, a *App) error {
 		a.metrics = metrics.NewStore(a.store)
 		return a.daemon(own, gate, ping, func(cfg daemon.Config) error {

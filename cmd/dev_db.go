@@ -61,7 +61,7 @@ func newDevDBURL(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := server.CheckSocket(); err != nil { // what the URL is given to cannot
+			if err := server.CheckSocket(); err != nil { // a client of the URL cannot check it
 				return err
 			}
 			a.warnUnused(c.Context())

@@ -49,7 +49,8 @@ func tellDemo(ctx context.Context, a *App) (err error) {
 	return err
 }
 
-// typed is how to call the binary from here: by its name where the shell finds it, else as this time.
+// typed returns the words that call the binary from here: its name if the shell finds it, else
+// os.Args[0].
 func (a *App) typed() string {
 	if _, err := exec.LookPath(a.Name); err != nil {
 		return os.Args[0]

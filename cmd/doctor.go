@@ -54,7 +54,7 @@ Like every other command, it names the session that holds a lock if it has waite
 	}))
 }
 
-// doctorView is what doctor has found.
+// doctorView has the findings of doctor, as JSON.
 type doctorView struct {
 	OK       bool             `json:"ok"` // nothing needs action
 	Settings []settingView    `json:"settings"`
@@ -71,7 +71,7 @@ type settingView struct {
 func examine(ctx context.Context, a *App) error {
 	var view doctorView
 	crontabs := doctor.Crontabs(ctx, a.Name)
-	if !a.repeats { // what is found of this machine
+	if !a.repeats { // findings about this machine
 		view.Findings = append(a.examineSettings(ctx, &view, crontabs), doctor.Skipped(a.config.Skipped)...)
 		view.Findings = append(view.Findings, a.examineFile()...)
 		view.Findings = append(view.Findings, a.examineClear()...)
@@ -85,7 +85,7 @@ func examine(ctx context.Context, a *App) error {
 		if found := printDoctor(a, view); codeOf(found) == Failure {
 			return found
 		}
-		return err // which no finding can repeat: without a database the rest is not known
+		return err // not a finding: without a database the rest is unknown
 	}
 	if err != nil {
 		view.Findings = append(view.Findings, doctor.Finding{
@@ -94,7 +94,7 @@ func examine(ctx context.Context, a *App) error {
 		return printDoctor(a, view)
 	}
 	defer func() { _ = a.closeDB(db) }()
-	setting, unread := a.setting(ctx, db) // which migrates the private one, as with every command
+	setting, unread := a.setting(ctx, db) // migrates the private one, as every command does
 	found, err := doctor.Look(ctx, doctor.Config{
 		DB: db, Schema: a.schema(), Name: a.self(), Connections: a.Config().Run.Connections + slots.OwnConnections,
 		Early: a.Config().Run.StartTolerance, Knows: a.has,
@@ -116,7 +116,7 @@ func examine(ctx context.Context, a *App) error {
 	return printDoctor(a, view)
 }
 
-// lookAtURL says where the URL of the database comes from.
+// lookAtURL returns a finding that names the source of the database's URL.
 func (a *App) lookAtURL() string {
 	key := "database.url"
 	of, _, _ := strings.Cut(a.store, "/")
@@ -126,7 +126,7 @@ func (a *App) lookAtURL() string {
 	return fmt.Sprintf("check %s (%s)", key, a.origin(key))
 }
 
-// examineHealth finds what status --check does, and a width that commands would refuse.
+// examineHealth returns the findings of status --check, and a width that commands would refuse.
 func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Setting) (list []doctor.Finding, err error) {
 	if err := a.checkWidth(setting); err != nil {
 		list = append(list, doctor.Finding{Name: "width", Severity: doctor.Action, What: err.Error(), Do: "until then every command that uses the schema ends with exit code 2"})
@@ -137,7 +137,7 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 	}
 	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, a.has)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
-		return list, nil // which the rights tell of
+		return list, nil // the check of rights reports this
 	}
 	for _, f := range view.NewFindings(report.Findings, a.self()) {
 		list = append(list, doctor.Finding{Name: f.Condition, Severity: doctor.Action, What: f.Text, Do: f.Remedy})
@@ -145,16 +145,17 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 	return list, err
 }
 
-// examineCrontabs finds out whether cron runs the slots as often as there are any. Of several stores it may run those more often that have
-// wider slots than others, and the lines that it should have are those for all of them.
+// examineCrontabs checks whether cron runs slots as often as they begin. With several stores, cron
+// may run those with wider slots more often. The lines that the crontab should have are the lines
+// for all stores.
 func (a *App) examineCrontabs(crontabs []doctor.Crontab, setting pgsql.Setting) []doctor.Finding {
 	self := strings.TrimSuffix(a.self(), " --store "+a.store)
 	found := doctor.Width(crontabs, setting.Grid.Width(), self)
 	return slices.DeleteFunc(found, func(f doctor.Finding) bool { return a.store != "" && f.Severity == doctor.Note })
 }
 
-// examineSettings finds out what cron would see. systemd and Kubernetes give a process its environment, so there the
-// question is none.
+// examineSettings compares the settings with those that cron would see. systemd and Kubernetes give
+// a process its environment, so it does nothing there.
 func (a *App) examineSettings(ctx context.Context, view *doctorView, crontabs []doctor.Crontab) []doctor.Finding {
 	var env []string
 	for _, c := range crontabs {
@@ -182,7 +183,8 @@ func (a *App) examineSettings(ctx context.Context, view *doctorView, crontabs []
 	return doctor.Environment(a.config.Entries, seen, crontabs)
 }
 
-// examineFile finds secrets that everybody on this machine can read. What Kubernetes mounts nobody else sees.
+// examineFile finds secrets that every user of this machine can read. No other user sees the files
+// that Kubernetes mounts.
 func (a *App) examineFile() []doctor.Finding {
 	file, err := os.Stat(a.config.File)
 	if err != nil || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {

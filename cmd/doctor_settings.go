@@ -39,7 +39,8 @@ func (a *App) eventsProblem() string {
 	return ""
 }
 
-// forbidden says that events.allowed_networks forbids the address of a URL; empty: it does not, or the host is a name.
+// forbidden returns an error text if events.allowed_networks forbids the address of a URL. Empty:
+// it does not, or the host is a name.
 func (a *App) forbidden(what string, to *url.URL) string {
 	if egress.CheckHost(to, a.Config().Events.AllowedNetworks) == nil {
 		return ""
@@ -48,13 +49,14 @@ func (a *App) forbidden(what string, to *url.URL) string {
 		what, to.Hostname())
 }
 
-// forbiddenServices has a text for each URL of http_jobs whose address events.allowed_networks forbids.
+// forbiddenServices returns a text for each URL of http_jobs whose address events.allowed_networks
+// forbids.
 func (a *App) forbiddenServices() []string {
 	texts := []string{}
 	for _, job := range a.Config().HTTPJobs {
 		to, err := url.Parse(job.URL.Reveal())
 		if err != nil {
-			continue // which the settings are refused for
+			continue // loading the settings reports this
 		}
 		if text := a.forbidden("the service of job "+job.Name, to); text != "" {
 			texts = append(texts, text)
@@ -78,7 +80,7 @@ func (a *App) examineEvents() (list []doctor.Finding) {
 	return list
 }
 
-// triedQueries tells of each query of sql_jobs whether it can run.
+// triedQueries checks for each query of sql_jobs whether it can run.
 func (a *App) triedQueries(ctx context.Context) []queryView {
 	queries, release := a.queries()
 	defer release()

@@ -98,9 +98,9 @@ do next.`,
 }
 
 const (
-	// tailPage is how many events are read at once.
+	// tailPage is the number of events in one read.
 	tailPage = 1000
-	// tailPause is how long --follow waits when there is nothing more.
+	// tailPause is the pause of --follow when it has read all events.
 	tailPause = time.Second
 )
 
@@ -158,7 +158,8 @@ func tailEvents(ctx context.Context, a *App, o eventsTailOptions) error {
 	})
 }
 
-// tailStart is the position to begin after. A consumer that has acknowledged nothing begins with the oldest event.
+// tailStart returns the position to begin after. A consumer that has acknowledged nothing begins
+// with the oldest event.
 func tailStart(ctx context.Context, box *outbox.Outbox, o eventsTailOptions) (outbox.Position, error) {
 	if o.consumer == "" {
 		return o.after.Position, nil

@@ -10,21 +10,22 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// Code is how a command ended: the exit code of the process.
+// Code is the exit code of the process.
 type Code int
 
 // The codes.
 const (
-	// Done: it did its work, or there was nothing to do.
+	// Done: the command succeeded, or had nothing to do.
 	Done Code = iota
-	// Failure: it could not do its work.
+	// Failure: the command failed.
 	Failure
 	// Usage: an unknown command, a bad flag, argument or configuration. Nothing was done.
 	Usage
-	// Found: a command that checks has found something wrong; a run did what it could, and found a job that cannot run.
+	// Found: a command that checks has found a problem. A run did its work, and found a job that
+	// cannot run.
 	Found
-	// Stopped: a run was stopped by a signal before its slot was done, or a backfill. The rest of a slot is left for another runner
-	// or catch-up.
+	// Stopped: a signal stopped a run before its slot was done, or a backfill. The rest of a slot
+	// is left to another runner or catch-up.
 	Stopped
 )
 
@@ -35,8 +36,8 @@ const codesHelp = `Exit codes:
   3  a check (--check, doctor) found something wrong, or a run a job that cannot run
   4  stopped by a signal before it was done; the rest of a slot is left to another runner, or to catch-up`
 
-// ExitError gives a command's error another code than Failure. One without Err prints nothing: the command has said
-// what there is to say.
+// ExitError gives a command's error another code than Failure. If Err is nil, nothing is printed:
+// the command has printed its output already.
 type ExitError struct {
 	Code Code
 	Err  error
@@ -53,7 +54,7 @@ func (e *ExitError) Error() string {
 // Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// usagef is the error of a bad argument.
+// usagef returns the error of a bad argument.
 func usagef(format string, args ...any) error {
 	return &ExitError{Code: Usage, Err: fmt.Errorf(format, args...)}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 )
 
-// readableWidth is how wide text may be that is read line by line.
+// readableWidth bounds the width of text that is read line by line.
 const readableWidth = 100
 
 // flagsTopic is the page about the flags that every command has.
@@ -44,7 +44,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// newFlagsTopic is a page of help, and no command.
+// newFlagsTopic returns a page of help that is not a command.
 func newFlagsTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   flagsTopic,
@@ -73,8 +73,8 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// help prints the page of a command, as wide as the terminal: how it is used, examples, and then what it does. Exit codes
-// come last.
+// help prints the page of a command, as wide as the terminal: usage, examples, and the description.
+// Exit codes come last.
 func (a *App) help(c *cobra.Command, _ []string) {
 	width := min(cmp.Or(a.width(), layout.Narrow), readableWidth)
 	long, codes := strings.CutSuffix(c.Long, codesHelp)
@@ -92,7 +92,7 @@ func (a *App) help(c *cobra.Command, _ []string) {
 	_, a.unhelped = io.WriteString(a.Out, b.String())
 }
 
-// usage writes how a command is used, with examples, and the commands below it.
+// usage writes the usage of a command, with examples and subcommands.
 func usage(b *strings.Builder, c *cobra.Command, width int) {
 	switch {
 	case c.HasAvailableSubCommands():
@@ -110,7 +110,7 @@ func usage(b *strings.Builder, c *cobra.Command, width int) {
 	list(b, "Topics", c.Commands(), (*cobra.Command).IsAdditionalHelpTopicCommand, width)
 }
 
-// usageOfFlags writes the flags of a command, and where there is more help.
+// usageOfFlags writes the flags of a command, and where to find more help.
 func usageOfFlags(b *strings.Builder, c *cobra.Command, width int) {
 	if flags := own(c); flags.HasAvailableFlags() {
 		fmt.Fprintf(b, "Flags:\n%s\n", flags.FlagUsagesWrapped(width))
@@ -124,7 +124,7 @@ func usageOfFlags(b *strings.Builder, c *cobra.Command, width int) {
 	}
 }
 
-// list writes the commands that are chosen, with what they do, below a title.
+// list writes the chosen commands, with their descriptions, below a title.
 func list(b *strings.Builder, title string, commands []*cobra.Command, chosen func(*cobra.Command) bool, width int) {
 	begun := false
 	for _, c := range commands {
@@ -142,7 +142,8 @@ func list(b *strings.Builder, title string, commands []*cobra.Command, chosen fu
 	}
 }
 
-// own is the flags of a command and of its group; on the page of flags, those that every command has.
+// own returns the flags of a command and of its group. For the page of flags it returns the flags
+// of every command.
 func own(c *cobra.Command) *pflag.FlagSet {
 	everywhere := c.Root().PersistentFlags()
 	if c.Name() == flagsTopic {

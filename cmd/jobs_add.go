@@ -117,14 +117,15 @@ func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	})
 }
 
-// warnUnknown warns of a job that neither this binary nor a run knows: perhaps its name is wrong.
+// warnUnknown warns of a job that neither this binary nor a run knows, because its name may be
+// wrong.
 func (a *App) warnUnknown(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string) error {
 	if a.has(job) {
 		return nil
 	}
 	at, err := admin.New(c).RegisteredAt(ctx, db, job)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
-		return nil // who may only ask for checks does not get to know
+		return nil // an app's role may not read this
 	}
 	if err != nil || !at.IsZero() {
 		return err
@@ -164,7 +165,8 @@ func readPayload(a *App, text string) (json.RawMessage, error) {
 		}
 		text = string(payload)
 	}
-	// A text that is no JSON is refused with all else that is wrong. Keys that differ in case are the application's own.
+	// A text that is not JSON is reported with all other errors. Keys that differ only in case
+	// belong to the application.
 	if err := strictjson.Check([]byte(text)); err != nil && json.Valid([]byte(text)) {
 		return nil, usagef("payload: %w", err)
 	}

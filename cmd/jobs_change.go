@@ -68,13 +68,15 @@ checks in each transaction. It skips and counts a check that another transaction
 	return c
 }
 
-// errOfSchedule refuses to change the check of a schedule, which would end or move the schedule unseen.
+// errOfSchedule is the refusal to change the check of a schedule, which would silently end or move
+// the schedule.
 func (a *App) errOfSchedule(key jobs.Key) error {
 	return fmt.Errorf("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: %[2]s schedules delete %[3]s",
 		schedule.JobExec, a.self(), spoken.Word(key.EntityKey))
 }
 
-// errOfFailedSchedule refuses to put failed checks of schedules back. They could publish an event a second time.
+// errOfFailedSchedule is the refusal to put failed checks of schedules back. They could publish an
+// event a second time.
 func (a *App) errOfFailedSchedule(id string) error {
 	word := "ID"
 	if id != "" {
@@ -84,7 +86,7 @@ func (a *App) errOfFailedSchedule(id string) error {
 		"and publish what it has missed with: %[2]s schedules backfill %[3]s", schedule.JobExec, a.self(), word)
 }
 
-// cancelledView is what was cancelled, as JSON.
+// cancelledView counts the cancelled checks, as JSON.
 type cancelledView struct {
 	Cancelled int64 `json:"cancelled"`
 	Left      int64 `json:"left"` // found, and locked by other transactions
@@ -124,7 +126,7 @@ func printCancelled(a *App, view cancelledView) error {
 	return a.print(view, func() error { return a.table(nil, rows...) })
 }
 
-// cancelledAtOnce is how many checks a transaction cancels.
+// cancelledAtOnce bounds the checks that one transaction cancels.
 const cancelledAtOnce = 1000
 
 func cancelMany(ctx context.Context, a *App, o jobsCancelOptions) error {
@@ -163,7 +165,7 @@ func cancelMany(ctx context.Context, a *App, o jobsCancelOptions) error {
 		return errors.Join(err, printCancelled(a, view))
 	})
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
-		err = &roleError{err, pgsql.Runner} // to cancel one check takes less
+		err = &roleError{err, pgsql.Runner} // cancelling one check needs fewer rights
 	}
 	return err
 }

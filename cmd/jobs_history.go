@@ -79,7 +79,8 @@ func endedTable(a *App, list []view.Ended) error {
 	})
 }
 
-// ofCheck is a time of the check that ended a row with an outcome, and nothing where it ended without one: 0s would be a check in time.
+// ofCheck returns a time of the check that ended a row, or nothing if no check did: 0s would mean a
+// check in time.
 func ofCheck(o jobs.Outcome, d duration.Text) any {
 	switch o {
 	case jobs.Cancelled, jobs.Replaced, jobs.DeadlinePassed, jobs.Skipped:

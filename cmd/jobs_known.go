@@ -20,10 +20,11 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// mostNames is how many jobs of the database are looked at to find one by its name.
+// mostNames bounds the jobs of the database that are read to find one by its name.
 const mostNames = 100_000
 
-// jobNames is the jobs that are linked into the binary or bound by the settings: the stock one may have none.
+// jobNames returns the jobs that are linked into the binary or bound by the settings. The stock
+// binary may have none.
 func (a *App) jobNames() (names []string) {
 	for d := range engine.All(a.registry) {
 		names = append(names, d.Name)
@@ -37,20 +38,20 @@ func (a *App) jobNames() (names []string) {
 	return names
 }
 
-// has tells whether the commands of this binary that run slots have a job.
+// has reports whether the commands of this binary that run slots have a job.
 func (a *App) has(job string) bool {
 	return job == schedule.JobExec || slices.Contains(a.jobNames(), job)
 }
 
-// known is an error of usage for the name of a job that neither this binary nor the database has, which names those it may
-// have been meant for. An empty name stands for any job.
+// known returns an error of usage for a job that neither this binary nor the database has. The
+// error names similar jobs. An empty name matches any job.
 func (a *App) known(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string) error {
 	if job == "" || a.has(job) {
 		return nil
 	}
 	names, err := admin.New(c).JobNames(ctx, db, mostNames)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
-		return nil // who may only ask for checks does not get to know
+		return nil // an app's role may not read this
 	}
 	if err != nil || slices.Contains(names, job) {
 		return err
@@ -59,7 +60,8 @@ func (a *App) known(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string
 		job, a.meant(job, names))
 }
 
-// meant asks whether another job was meant: one of this binary, or of these names. It is empty if no name is near.
+// meant returns a question that names similar jobs, of this binary or of names. It is empty if no
+// name is similar.
 func (a *App) meant(job string, names []string) string {
 	others := append(slices.Clone(names), a.jobNames()...)
 	others = slices.DeleteFunc(others, func(name string) bool { return name == job })
@@ -70,7 +72,8 @@ func (a *App) meant(job string, names []string) string {
 	return ""
 }
 
-// warnNoSuchJob is known for commands that only read, whose result is empty as it is for a job that has nothing.
+// warnNoSuchJob is known for commands that only read. For them an unknown job has the same empty
+// result as a job without rows.
 func (a *App) warnNoSuchJob(ctx context.Context, db *sqlx.DB, c *jobs.Client, job string) {
 	if err := a.known(ctx, db, c, job); err != nil {
 		a.log.WarnContext(ctx, "is the name right?", "error", err)
@@ -83,9 +86,9 @@ const knownFor = 7 * 24 * time.Hour
 // isNews reports whether the rows of a job that a run has left are news to the reader of its log.
 type isNews func(c *jobs.Client, job string) (bool, error)
 
-// cannotRun names the jobs whose rows have left slots open. It returns an error without words and with the code Found
-// if no run has registered one of these jobs, or if a query cannot run. Jobs that are no news are logged as successes
-// are.
+// cannotRun names the jobs whose rows have left slots open. It returns an error without text and
+// with the code Found if no run has registered one of these jobs, or if a query cannot run. Jobs
+// that are no news are logged like successes.
 func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results []resultView, news isNews) error {
 	var names []string
 	slotsOf := map[time.Time]bool{}

@@ -99,8 +99,8 @@ func resumeJob(ctx context.Context, a *App, job string) error {
 	})
 }
 
-// overdueSince is the first slot with rows of a job that is left to catch-up, or nil. The current slot is left to its
-// run until that has opened it.
+// overdueSince returns the first slot with rows of a job that is left to catch-up, or nil. The
+// current slot is left to its run until a run has opened it.
 func overdueSince(ctx context.Context, a *App, db *sqlx.DB, c *jobs.Client, job string, now time.Time) (*time.Time, error) {
 	ledger, err := a.ledger(ctx, db)
 	if err != nil {

@@ -45,7 +45,7 @@ While a dump or a long query reads history, the command gives up after a few sec
 	return c
 }
 
-// prunedView is what was dropped, as JSON.
+// prunedView counts what was dropped, as JSON.
 type prunedView struct {
 	DryRun     bool            `json:"dry_run"`
 	Before     *time.Time      `json:"before"` // null: nothing is to be pruned

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	lockLook     = 5 * time.Second // between two looks at who holds what this process waits for
-	lockPatience = 3 * time.Second // a wait that is shorter is not worth a word
+	lockLook     = 5 * time.Second // between two checks who holds what this process waits for
+	lockPatience = 3 * time.Second // a shorter wait is not logged
 )
 
 // holder is a session that holds a lock which this process waits for.
@@ -20,8 +20,9 @@ type holder struct {
 	Since               *time.Time // null: this role may not know
 }
 
-// watchLocks says who keeps the sessions of db waiting, so that no command hangs without a word: an ALTER TABLE that was forgotten
-// in a terminal stops even status and doctor. It ends with ctx, or after db was closed.
+// watchLocks logs which sessions block the sessions of db, so that no command hangs silently: a
+// forgotten ALTER TABLE in a terminal even blocks status and doctor. It ends with ctx, or after db
+// was closed.
 func (a *App) watchLocks(ctx context.Context, db *sqlx.DB) {
 	told := map[holder]bool{} // without Since, which is a pointer
 	for tick := time.NewTicker(lockLook); ; {

@@ -13,8 +13,8 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// measured is withChecks for a command that cron starts: where metrics.file is set it leaves its metrics there when it
-// ends, however that is.
+// measured is withChecks for a command that cron starts. If metrics.file is set, it writes the
+// metrics there when the command ends, also after a failure.
 func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB, registry *jobs.Registry) error) error {
 	path := a.Config().Metrics.File
 	if path == "" {
@@ -35,12 +35,12 @@ func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB
 	return cmp.Or(errors.Join(err, a.fleet.write(func() error { return a.metrics.WriteFile(path) })), found)
 }
 
-// watch lets the metrics read from a database.
+// watch makes the metrics read from a database.
 func (a *App) watch(db *sqlx.DB, registry *jobs.Registry) {
 	a.metrics.Watch(metrics.Source{DB: db, Schema: a.Config().Database.Schema, Registry: registry, Logger: a.log})
 }
 
-// readersOnly refuses requests of those who may not read.
+// readersOnly refuses requests without the right to read.
 func readersOnly(mayRead func(*http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !mayRead(r) {
@@ -52,7 +52,8 @@ func readersOnly(mayRead func(*http.Request) bool, next http.Handler) http.Handl
 	})
 }
 
-// withMetrics is a handler that serves /metrics by one, and every other path through next, which may be nil.
+// withMetrics returns a handler that serves /metrics with metrics, and every other path with next,
+// which may be nil.
 func withMetrics(metrics, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

@@ -157,7 +157,7 @@ func migrateDown(ctx context.Context, a *App, yes, roles bool) error {
 	})
 }
 
-// databaseName is the database for messages, without a password.
+// databaseName returns the database for messages, without a password.
 func (a *App) databaseName() string {
 	if a.private() {
 		return "the private PostgreSQL"
@@ -197,7 +197,7 @@ func printSchema(a *App) error {
 	})
 }
 
-// withSchema calls fn with a database that may lack the schema, and with the migrations as they are.
+// withSchema calls fn with a database that may lack the schema, and with its current migrations.
 func (a *App) withSchema(ctx context.Context, fn func(db *sqlx.DB, list []pgsql.Migration) error) error {
 	db, err := a.connect(ctx, pgsql.Patient())
 	if err != nil {

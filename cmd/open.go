@@ -20,16 +20,21 @@ import (
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-// Open connects to the database of the settings; the caller closes it. Where database.url is config.Embedded, or is not
-// set and somebody sits at a terminal, that is the private PostgreSQL, which it starts where it does not run and whose
-// schema it migrates. It is an error where nothing is set and nobody sits there. A database given by its URL is never changed: where it lacks the schema the error is pgsql.ErrNotMigrated. It is an error, too, when the settings
-// expect another width than the database has.
+// Open connects to the database of the settings; the caller closes it.
+//
+// If database.url is config.Embedded, or is not set and the command has a terminal, that is the
+// private PostgreSQL. Open starts it if it does not run, and migrates its schema. Without
+// database.url and a terminal Open returns an error.
+//
+// A database given by its URL is never changed. If it lacks the schema, the error is
+// pgsql.ErrNotMigrated. Open also returns an error if the settings expect another width than the
+// database has.
 func (a *App) Open(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, error) {
 	db, _, err := a.open(ctx, opts...)
 	return db, err
 }
 
-// open is Open, and returns the settings of the database and its clock, too.
+// open is Open, and also returns the settings of the database and its clock.
 func (a *App) open(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, pgsql.Setting, error) {
 	db, err := a.connect(ctx, opts...)
 	if err != nil {
@@ -81,16 +86,16 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if err != nil {
 		return nil, err
 	}
-	connections := a.Config().Run.Connections + slots.OwnConnections // what a run needs; no other command needs more
+	connections := a.Config().Run.Connections + slots.OwnConnections // a run needs these; no other command needs more
 	db.SetMaxOpenConns(connections)
 	go a.watchLocks(ctx, db)
 	return db, nil
 }
 
-// closeDB closes what connect has opened.
+// closeDB closes a database that connect has opened.
 func (a *App) closeDB(db *sqlx.DB) error {
 	if a.fleet != nil {
-		return nil // others may use it
+		return nil // other commands may use it
 	}
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("close the database: %w", err)
@@ -98,14 +103,15 @@ func (a *App) closeDB(db *sqlx.DB) error {
 	return nil
 }
 
-// private tells whether the database is the private PostgreSQL.
+// private reports whether the database is the private PostgreSQL.
 func (a *App) private() bool {
 	url := a.Config().Database.URL.Reveal()
 	return url == "" || url == config.Embedded
 }
 
-// address returns the URL of the database, and starts the private one. That is for people: what cron or a service
-// manager runs without a database.url was meant for another.
+// address returns the URL of the database, and starts the private one. Only a command with a
+// terminal does so: a command that cron or a service manager runs without a database.url was meant
+// for another database.
 func (a *App) address(ctx context.Context) (string, error) {
 	if a.Config().Database.URL.Reveal() == "" && !isTerminal(os.Stdin) && !isTerminal(os.Stderr) {
 		return "", usagef("no database.url is set, and the command has no terminal: set it in a configuration file "+
@@ -117,8 +123,8 @@ func (a *App) address(ctx context.Context) (string, error) {
 
 func isTerminal(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }
 
-// ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in it: where no
-// database.url is set it is always the private PostgreSQL.
+// ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
+// it. If no database.url is set, it is always the private PostgreSQL.
 func (a *App) ReplayURL(ctx context.Context) (string, error) {
 	if !a.private() {
 		return a.Config().Database.URL.Reveal(), nil
@@ -143,7 +149,7 @@ func (a *App) start(ctx context.Context, server *embedded.Server) error {
 
 func (a *App) schema() pgsql.Schema { return pgsql.Schema(a.Config().Database.Schema) }
 
-// setting reads the settings of the database, and migrates the private one where they are missing.
+// setting reads the settings of the database, and migrates the private one if they are missing.
 func (a *App) setting(ctx context.Context, db *sqlx.DB) (pgsql.Setting, error) {
 	setting, err := pgsql.ReadSetting(ctx, db, a.schema())
 	if !errors.Is(err, pgsql.ErrNotMigrated) || !a.private() {
@@ -176,7 +182,7 @@ func (a *App) newDatabaseView(s pgsql.Setting) (view.Database, error) {
 	return v, err
 }
 
-// origin is where the value of a setting comes from.
+// origin returns the source of a setting's value.
 func (a *App) origin(key string) string {
 	for _, entry := range a.config.Entries {
 		if entry.Key == key {
@@ -218,10 +224,10 @@ func (a *App) client(ctx context.Context, db *sqlx.DB) (*jobs.Client, error) {
 	})
 }
 
-// actor is who is logged in.
+// actor returns the user who is logged in.
 func actor() string { return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("LOGNAME"), os.Getenv("USER")) }
 
-// change does something in a transaction whose actor is who is logged in.
+// change calls fn in a transaction whose actor is the user who is logged in.
 func change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		if err := jobs.SetActor(ctx, tx, actor()); err != nil {

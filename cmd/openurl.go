@@ -13,9 +13,10 @@ import (
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-// openURL is pgsql.Open, unless another user may have chosen the server. It refuses a URL or PGSERVICE that names a service
-// whose file another user may have written: that file names the server that gets the password. lib/pq checks the mode of a
-// password file itself, as libpq does. Before each connection to the private PostgreSQL it checks the socket's directory.
+// openURL is pgsql.Open, unless another user may have chosen the server. It refuses a URL or
+// PGSERVICE that names a service whose file another user may have written, because that file names
+// the server that gets the password. lib/pq checks the mode of a password file itself, as libpq
+// does. Before each connection to the private PostgreSQL it checks the socket's directory.
 func openURL(ctx context.Context, url string, opts ...pgsql.Option) (*sqlx.DB, error) {
 	if cfg, err := pq.NewConfig(url); err == nil && cfg.Service != "" {
 		err := trust.File(cfg.ServiceFile)

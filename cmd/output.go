@@ -22,7 +22,7 @@ const (
 
 // printer prints the data of a command.
 type printer struct {
-	// Out gets data. Default: that of the process.
+	// Out receives data. Default: the stdout of the process.
 	Out io.Writer
 
 	output  string      // what --output says
@@ -30,14 +30,14 @@ type printer struct {
 	printed func(v any) // sees what is printed as JSON: a test holds docs/json.md against it
 }
 
-// withOutput gives a command that prints data its --output.
+// withOutput adds --output to a command that prints data.
 func (p *printer) withOutput(c *cobra.Command) *cobra.Command {
 	p.output = outputTable
 	c.Flags().VarP(cli.Choice(&p.output, outputTable, outputJSON), "output", "o", "`FORMAT` on stdout: table or json")
 	return c
 }
 
-// print prints v as JSON, or calls asTable where people read.
+// print prints v as JSON, or calls asTable for output that people read.
 func (p *printer) print(v any, asTable func() error) error {
 	if p.output != outputJSON {
 		return asTable()
@@ -71,13 +71,13 @@ func printTable[T any](a *App, list []T, header table.Row, row func(T) table.Row
 	return a.table(header, rows...)
 }
 
-// lines prints text as lines, without anything that a terminal acts on.
+// lines prints text as lines, without control characters.
 func (p *printer) lines(text ...string) error {
 	_, err := p.Out.Write([]byte(plain.Text(strings.Join(text, "\n")) + "\n"))
 	return err
 }
 
-// sentence prints a text, on a terminal in lines as wide as that.
+// sentence prints a text, wrapped at the width of a terminal.
 func (p *printer) sentence(text string) error {
 	text = strings.Map(plain.Printable, text)
 	if width := p.width(); width > 0 {
@@ -86,8 +86,8 @@ func (p *printer) sentence(text string) error {
 	return p.lines(text)
 }
 
-// width is how many columns the terminal has that shows stdout. It is 0 for a pipe or a file: whatever reads it gets
-// every column, and all of a text.
+// width returns the columns of the terminal that shows stdout. It is 0 for a pipe or a file, which
+// get every column and the whole text.
 func (p *printer) width() int {
 	file, ok := p.Out.(*os.File)
 	if !ok || !isTerminal(file) {
@@ -105,7 +105,8 @@ func (p *printer) table(header table.Row, rows ...table.Row) error {
 	return p.lines(layout.Table(p.width(), header, rows...))
 }
 
-// colour tells whether Out is a terminal whose owner has not asked for less (see no-color.org).
+// colour reports whether Out is a terminal and the user has not turned colours off (see
+// no-color.org).
 func (p *printer) colour() bool {
 	file, ok := p.Out.(*os.File)
 	return ok && isTerminal(file) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -16,14 +16,17 @@ import (
 )
 
 const (
-	// startTimeout and endTimeout bound a ping with its repetitions: a service that is away does not hold a run up for long.
+	// startTimeout and endTimeout bound a ping with its retries, so that a service that is down
+	// does not delay a run for long.
 	startTimeout, endTimeout = 3 * time.Second, 10 * time.Second
-	// pingTail is how much of the end of the log goes with a failure.
+	// pingTail bounds the end of the log that a failure sends.
 	pingTail = 10 << 10
 )
 
-// pinger tells a service that watches for silence how commands went, by the conventions of healthchecks.io: a POST to the URL
-// below /start when one begins, to the URL itself when it ended well, and below /fail, with the end of the log, when not.
+// pinger reports commands to a service that watches for silence, by the conventions of
+// healthchecks.io. It sends a POST to the URL below /start when a command begins, and to the URL
+// itself when it ended well. It sends one below /fail, with the end of the log, when the command
+// failed.
 type pinger struct {
 	app  *App
 	to   *url.URL
@@ -35,7 +38,8 @@ type pinger struct {
 	failing  map[string]bool // stores whose last slot has failed
 }
 
-// pinged calls fn, between two pings where run.ping_url is set. A ping that does not arrive is a warning.
+// pinged calls fn, between two pings if run.ping_url is set. A ping that does not arrive is a
+// warning.
 func (a *App) pinged(ctx context.Context, fn func() error) error {
 	p, err := a.pinger()
 	if err != nil {
@@ -47,7 +51,7 @@ func (a *App) pinged(ctx context.Context, fn func() error) error {
 	return err
 }
 
-// pinger returns nil where no run.ping_url is set.
+// pinger returns nil if run.ping_url is not set.
 func (a *App) pinger() (*pinger, error) {
 	text := a.Config().Run.PingURL.Reveal()
 	if text == "" {
@@ -57,7 +61,7 @@ func (a *App) pinger() (*pinger, error) {
 	if err != nil {
 		return nil, errors.New("run.ping_url is no URL")
 	}
-	// The operator's own choice, like the database: it may be anywhere.
+	// The operator chose it, like the database, so any address is allowed.
 	anywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	client, err := egress.New(egress.Config{Allow: anywhere, Timeout: startTimeout, MaxAttempts: 3})
 	if err != nil {
@@ -68,7 +72,7 @@ func (a *App) pinger() (*pinger, error) {
 	return p, nil
 }
 
-// end says how a command, or a slot of the daemon, ended.
+// end reports the end of a command, or of a slot of the daemon.
 func (p *pinger) end(ctx context.Context, err error) {
 	if err == nil {
 		p.send(ctx, "", "")
@@ -91,7 +95,7 @@ func (p *pinger) begins(ctx context.Context, slot time.Time) {
 		return
 	}
 	if !slot.After(p.begun) {
-		return // it is tried again
+		return // a retry follows
 	}
 	started := make(chan struct{})
 	p.begun, p.starting = slot, started
@@ -122,7 +126,7 @@ func (p *pinger) ran(ctx context.Context, store string, result slots.Result, err
 	p.end(ctx, err)
 }
 
-// gone forgets a store.
+// gone removes a store.
 func (p *pinger) gone(store string) {
 	if p == nil {
 		return
@@ -155,7 +159,7 @@ func (p *pinger) send(ctx context.Context, what, body string) {
 	}
 }
 
-// tail keeps the end of what is written.
+// tail keeps the end of all writes.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -81,7 +81,7 @@ type pointView struct {
 	Open float64       `json:"open"`
 }
 
-// advisedView is what was advised, and what that is from.
+// advisedView has the advice and the number of rows that it follows from.
 type advisedView struct {
 	Read int64        `json:"read"` // rows of history
 	Jobs []adviceView `json:"jobs"`
@@ -184,8 +184,8 @@ const (
 	plotWidth = 40
 )
 
-// plot is a bar for what is still open, at ages from 0 to that at which hardly anything is. None where no
-// check found nothing, or too little is known.
+// plot returns a bar of the open rows, from age 0 to the age at which hardly any row is open. It is
+// empty if no check found nothing, or too little is known.
 func plot(a *advise.Advice) (lines []string) {
 	if len(a.Points) == 0 || a.FoundNothing == 0 {
 		return nil

@@ -92,7 +92,7 @@ func (a *App) printForecast(f forecast.Forecast, onlyFindings bool) error {
 	})
 }
 
-// longest is how wide the longest bar is.
+// longest is the width of the longest bar.
 const longest = 30
 
 // printBars prints the slots that have rows, with a bar for each.
@@ -120,7 +120,7 @@ func (a *App) printBars(f forecast.Forecast) error {
 		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.", len(rows), len(f.Slots), f.Runners, f.Workers, spoken.Count(f.Learned, "slot", "slots"))))
 }
 
-// bar is a bar of rows, dark as far as they wait already.
+// bar returns a bar of rows. The rows that wait already are dark.
 func bar(waiting, rows, most int64) string {
 	long := (rows*longest + most - 1) / most
 	full := int64(0)
@@ -130,7 +130,7 @@ func bar(waiting, rows, most int64) string {
 	return strings.Repeat("█", int(full)) + strings.Repeat("░", int(long-full))
 }
 
-// jobsText is the jobs of a slot in one line.
+// jobsText returns the jobs of a slot as one line.
 func jobsText(s forecast.Slot) string {
 	var list []string
 	for _, j := range s.Jobs {

@@ -10,16 +10,16 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// bars shows on a terminal how far runs have come, a bar for each slot. In a pipe it shows nothing.
+// bars shows the progress of runs on a terminal, a bar for each slot. In a pipe it shows nothing.
 type bars struct {
 	writer  progress.Writer
 	slot    time.Time
 	tracker *progress.Tracker
-	known   bool // how many rows there are
+	known   bool // the number of rows is known
 	drawing sync.WaitGroup
 }
 
-// bars returns nil where the log is not read on a terminal, and for one store among several.
+// bars returns nil if the log does not go to a terminal, and for one store among several.
 func (a *App) bars() *bars {
 	if !a.errIsTerminal() || a.fleet != nil {
 		return nil
@@ -35,7 +35,7 @@ func newBars(out io.Writer) *bars {
 	return &bars{writer: w}
 }
 
-// show is for slots.Config.Progress.
+// show implements slots.Config.Progress.
 func (b *bars) show(p slots.Progress) {
 	if b == nil {
 		return
@@ -53,7 +53,8 @@ func (b *bars) show(p slots.Progress) {
 	b.tracker.SetValue(p.Recorded)
 }
 
-// start begins the bar of a slot. Stragglers came after the slot was planned: nobody knows how many there are.
+// start begins the bar of a slot. The number of stragglers is unknown: they came after the slot was
+// planned.
 func (b *bars) start(p slots.Progress) {
 	b.slot, b.known = p.Slot, p.Planned > p.Recorded
 	b.tracker = &progress.Tracker{Message: "slot " + p.Slot.Format(time.RFC3339), AutoStopDisabled: true}
@@ -69,7 +70,7 @@ func (b *bars) finish() {
 	}
 }
 
-// close draws the bars for the last time, before anything else is written.
+// close draws the bars for the last time, before any other output.
 func (b *bars) close() {
 	if b == nil || b.tracker == nil {
 		return

@@ -17,8 +17,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// roleOf is what each command that goes to the database needs. Whoever is an operator is a runner, too, and whoever is
-// a runner an app and a reader.
+// roleOf has the role that each command with a database needs. An operator is also a runner, and a
+// runner is also an app and a reader.
 var roleOf = map[string]pgsql.Role{
 	"run": pgsql.Runner, "catch-up": pgsql.Runner, "daemon": pgsql.Runner,
 	"serve": pgsql.Reader, "status": pgsql.Reader, "plan forecast": pgsql.Reader, "why": pgsql.Reader, "plan advise": pgsql.Reader, "doctor": pgsql.Reader,
@@ -36,7 +36,7 @@ var roleOf = map[string]pgsql.Role{
 	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
 }
 
-// roleError is the error of a command that needed more than roleOf says.
+// roleError is the error of a command that needed more rights than roleOf has.
 type roleError struct {
 	error
 	role pgsql.Role
@@ -44,7 +44,7 @@ type roleError struct {
 
 func (e *roleError) Unwrap() error { return e.error }
 
-// refusal says what to do about an error of the server that the role may not do what the command does.
+// refusal returns advice for an error of the server about missing rights.
 func (a *App) refusal(err error) string {
 	role, known := roleOf[strings.TrimPrefix(a.command, a.Name+" ")]
 	if more, ok := errors.AsType[*roleError](err); ok {
@@ -53,7 +53,7 @@ func (a *App) refusal(err error) string {
 	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) || errors.Is(err, pgsql.ErrDropRole) {
 		return ""
 	}
-	if of, ok := errors.AsType[*stores.Error](err); ok { // whose login, roles and schema are its own
+	if of, ok := errors.AsType[*stores.Error](err); ok { // a store has its own login, roles and schema
 		if s, all, err := a.findStore(of.Store); err == nil && !all {
 			a = a.of(s, a.fleet)
 		}

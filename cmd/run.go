@@ -105,10 +105,11 @@ type runView struct {
 	CatchUp *caughtView `json:"catch_up"` // null: without --catch-up
 }
 
-// none turns the 0 of a setting, which means none, into what means that where 0 is the default.
+// none converts the 0 of a setting, which means none, for a field whose default is 0 and whose none
+// is -1.
 func none(d time.Duration) time.Duration { return cmp.Or(d, -1) }
 
-// runnerConfig is the configuration of a runner.
+// runnerConfig returns the configuration of a runner.
 func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slots.Config {
 	cfg := a.Config()
 	var observer slots.Observer
@@ -123,7 +124,8 @@ func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slo
 	}
 }
 
-// stoppedBy is the error of a command that ended because ctx did, also while it connected or waited for its boundary.
+// stoppedBy returns the error of a command that ended because ctx did, also while it connected or
+// waited for its boundary.
 func stoppedBy(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && !errors.Is(err, slots.ErrStopped) && !errors.Is(err, slots.ErrAbandoned) {
 		return fmt.Errorf("%w: %w", slots.ErrStopped, err)

@@ -108,7 +108,7 @@ func newSchedulesShow(a *App) *cobra.Command {
 	})
 }
 
-// printSchedule prints what a call has returned.
+// printSchedule prints the schedule that a call has returned.
 func printSchedule(a *App, s schedule.Schedule, err error) error {
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func printSchedule(a *App, s schedule.Schedule, err error) error {
 	})
 }
 
-// stateText is the state of a schedule, and whether it publishes, for a person.
+// stateText returns the state of a schedule, and whether it publishes, for a person.
 func stateText(v httpapi.View) string {
 	if v.State == schedule.Active && v.PublishingPausedAt != nil {
 		return "active, publishing paused"
@@ -136,7 +136,7 @@ func stateText(v httpapi.View) string {
 	return string(v.State)
 }
 
-// printPublishingPaused says if no schedule publishes, and how to change that.
+// printPublishingPaused prints whether no schedule publishes, and how to change that.
 func (a *App) printPublishingPaused(v httpapi.View) error {
 	if v.PublishingPausedAt == nil {
 		return nil

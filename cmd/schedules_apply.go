@@ -69,7 +69,7 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
 	return c
 }
 
-// appliedView is what apply did, as JSON.
+// appliedView counts and lists the changes of apply, as JSON.
 type appliedView struct {
 	DryRun    bool          `json:"dry_run"`
 	Created   int           `json:"created"`
@@ -85,7 +85,7 @@ type appliedItem struct {
 	Action schedule.Action `json:"action"`
 }
 
-// maxApplied is how many changes are listed, so that memory is bounded.
+// maxApplied bounds the listed changes, and so memory.
 const maxApplied = 10_000
 
 func applySchedules(ctx context.Context, a *App, o schedulesApplyOptions) error {
@@ -94,7 +94,8 @@ func applySchedules(ctx context.Context, a *App, o schedulesApplyOptions) error 
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	// What is read and written is garbage at once, and there may be much of it: memory is worth more here than time.
+	// Everything read and written becomes garbage at once, and there may be much of it. Memory
+	// matters more here than time.
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) error {
 		view := appliedView{DryRun: o.dryRun, Changes: []appliedItem{}}
@@ -130,7 +131,7 @@ func openFile(a *App, name string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// namingFile makes errors of a file name it.
+// namingFile adds the name of a file to its errors.
 func namingFile(name string, all iter.Seq2[schedule.Spec, error]) iter.Seq2[schedule.Spec, error] {
 	return func(yield func(schedule.Spec, error) bool) {
 		for spec, err := range all {

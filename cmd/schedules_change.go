@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// specFlags are the flags that say what a schedule is.
+// specFlags are the flags that describe a schedule.
 type specFlags struct {
 	spec               schedule.Spec
 	anchor, start, end cli.Instant
@@ -43,7 +43,7 @@ func (f *specFlags) flags(c *cobra.Command) {
 	fs.StringArrayVar(&f.spec.Exclude, "exclude", nil, "leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
 }
 
-// apply changes a spec by the flags that were given.
+// apply changes a spec by the given flags.
 func (f *specFlags) apply(a *App, spec *schedule.Spec) (err error) {
 	set := map[string]func(){
 		"crontab":       func() { spec.Crontab = f.spec.Crontab },
@@ -122,7 +122,7 @@ exclude starts with the first instant after now; any other change leaves the ins
 	return c
 }
 
-// updateSchedule changes the version that it has read, so that nothing is lost that somebody else changes meanwhile.
+// updateSchedule changes the version that it has read, so that a concurrent change is not lost.
 func updateSchedule(ctx context.Context, a *App, id string, f *specFlags, version int) error {
 	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) error {
 		was, err := s.Get(ctx, db, id)

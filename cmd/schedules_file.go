@@ -48,11 +48,11 @@ func (e scheduleEntry) spec() schedule.Spec {
 // fileCount is a number in a file.
 type fileCount int
 
-// errEnough says that nobody wants more schedules.
+// errEnough ends the reading of a file early.
 var errEnough = errors.New("enough")
 
-// readSchedules reads a file in bounded memory. It is a stream of documents, in YAML or in JSON, of which each is a schedule
-// or has a list of them. Errors name the line, or in JSON the schedule.
+// readSchedules reads a file in bounded memory. The file is a stream of documents, in YAML or JSON.
+// Each document is a schedule or has a list of them. Errors name the line, or in JSON the schedule.
 func readSchedules(r io.Reader) iter.Seq2[schedule.Spec, error] {
 	return func(yield func(schedule.Spec, error) bool) {
 		in, n := bufio.NewReader(r), 0
@@ -85,12 +85,12 @@ func readEntries(in *bufio.Reader, each func(scheduleEntry) error) error {
 	return readYAML(in, each)
 }
 
-// listOfSchedules is how a file in JSON begins that has them in a list.
+// listOfSchedules matches the beginning of a JSON file that has a list of schedules.
 var listOfSchedules = regexp.MustCompile(`^\{\s*"schedules"\s*:`)
 
 // readJSON reads an object with a list of schedules, or one schedule after another.
 func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
-	var text bytes.Buffer // that was read and is not decoded
+	var text bytes.Buffer // read, but not decoded
 	dec := json.NewDecoder(io.TeeReader(in, &text))
 	dec.DisallowUnknownFields()
 	if list {
@@ -107,7 +107,7 @@ func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 		if errors.Is(err, io.EOF) && !list {
 			return nil
 		}
-		if err == nil { // a comma before it is of the list
+		if err == nil { // a comma before it belongs to the list
 			err = strictjson.Verify(bytes.TrimLeft(text.Bytes()[:dec.InputOffset()-begin], ", \t\r\n"), &e)
 		}
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -143,7 +143,7 @@ func expect(dec *json.Decoder, tokens ...json.Token) error {
 	return nil
 }
 
-// jsonKind is what a Go type is called in JSON.
+// jsonKind returns the JSON name of a Go type.
 func jsonKind(t reflect.Type) string {
 	if t == reflect.TypeFor[fileTime]() {
 		return "a string"
@@ -161,7 +161,7 @@ func jsonKind(t reflect.Type) string {
 	return "a string"
 }
 
-// fileDuration is a duration as flags take it, such as 90m or 7d.
+// fileDuration is a duration in the form of flags, such as 90m or 7d.
 type fileDuration duration.Text
 
 // UnmarshalText parses a duration.
@@ -169,7 +169,7 @@ func (d *fileDuration) UnmarshalText(text []byte) error {
 	return (*duration.Text)(d).UnmarshalText(text)
 }
 
-// fileTime is an instant or a date, as flags take it.
+// fileTime is an instant or a date, in the form of flags.
 type fileTime time.Time
 
 // UnmarshalText parses an instant.

@@ -96,7 +96,7 @@ type previewView struct {
 	Local   time.Time `json:"local"` // the instant by the clocks of the schedule's time zone
 }
 
-// printInstants prints as it goes: there may be any number.
+// printInstants prints each instant at once, because their number is unbounded.
 func printInstants(ctx context.Context, a *App, instants iter.Seq2[time.Time, time.Time], zone *time.Location) error {
 	w := bufio.NewWriter(a.Out)
 	for at, slot := range instants {
@@ -114,7 +114,7 @@ func printInstants(ctx context.Context, a *App, instants iter.Seq2[time.Time, ti
 	return w.Flush()
 }
 
-// previewGrid is that of a width, of the settings, or of the database.
+// previewGrid returns the grid of a width, of the settings, or of the database.
 func (a *App) previewGrid(ctx context.Context, width time.Duration) (g grid.Grid, err error) {
 	if width = cmp.Or(width, a.Config().Slots.Width); width != 0 {
 		if g, err = grid.New(width); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// withPublishing is withSchedules for what publishes their events.
+// withPublishing is withSchedules for commands that publish their events.
 func (a *App) withPublishing(ctx context.Context, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error) error {
 	return a.withSchedules(ctx, func(db *sqlx.DB, s *schedule.Store) (err error) {
 		publisher, err := a.publisher(ctx, db)
@@ -54,7 +54,7 @@ unchanged. The id of the event ends in -trigger- and a number, which distinguish
 	})
 }
 
-// backfilledView is what a backfill did with one schedule, as JSON.
+// backfilledView is the result of a backfill for one schedule, as JSON.
 type backfilledView struct {
 	ID        string    `json:"id"`
 	Published int64     `json:"published"`
@@ -113,7 +113,7 @@ func backfillSchedules(ctx context.Context, a *App, ids []string, from, until ti
 	})
 }
 
-// unfinished says how far a backfill came.
+// unfinished returns an error that says how far a backfill came.
 func unfinished(ctx context.Context, id string, done schedule.BackfillResult, err error) error {
 	if ctx.Err() == nil {
 		return fmt.Errorf("%w; %d of its events were published", err, done.Published)

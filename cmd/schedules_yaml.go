@@ -18,7 +18,7 @@ import (
 	"github.com/prescient-go/prescient/internal/plainyaml"
 )
 
-// document is one of YAML: a schedule, or a list of them.
+// document is a YAML document: a schedule, or a list of them.
 type document struct {
 	Schedules     *[]scheduleEntry `yaml:"schedules"`
 	scheduleEntry `yaml:",inline"`
@@ -33,7 +33,7 @@ func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
 		}
 		documents, err := decodeYAML(p.text)
 		if err != nil {
-			// Once more, below as many lines as there were before, so that the error has the right ones.
+			// Again, with the earlier lines empty, so that the error has the right line numbers.
 			if _, again := decodeYAML(append(bytes.Repeat([]byte("\n"), p.before), p.text...)); again != nil {
 				err = again
 			}
@@ -58,7 +58,7 @@ func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
 	return nil
 }
 
-// needsQuotes finds a value that begins with a sign of YAML's own, as a crontab may.
+// needsQuotes matches a value that begins with a special character of YAML, as a crontab may.
 var needsQuotes = regexp.MustCompile(`^\s*(?:-\s+)?([a-z_]+):\s+(\[?\s*(?:\*[\s/,\d]|[@%]).*?)\s*$`)
 
 // unquoted returns an error for the first line of a piece whose value must be in quotes. It returns nil if there is none.
@@ -73,14 +73,15 @@ func unquoted(p piece) error {
 	return nil
 }
 
-// goTypes and unfit are in the errors of the decoder, and mean nothing to who wrote the file.
+// goTypes and unfit match the parts of the decoder's errors that mean nothing to the author of the
+// file.
 var (
 	goTypes = regexp.MustCompile(` in type [\w.*\[\]]+`)
 	unfit   = regexp.MustCompile("cannot unmarshal (!!\\w+)( `.*`)? into (\\W*)([\\w.]+)")
 	kinds   = map[string]string{"!!seq": "a list", "!!map": "an object", "[]": "a list", "int": "a number", "bool": "true or false", "string": "a string"}
 )
 
-// plainly is what the decoder says of a file, in words.
+// plainly rewrites the decoder's error in plain words.
 func plainly(text string) string {
 	if m := unfit.FindStringSubmatch(text); m != nil {
 		want, got := cmp.Or(kinds[m[3]], kinds[m[4]], "an object"), cmp.Or(strings.TrimSpace(m[2]), kinds[m[1]])
@@ -89,7 +90,7 @@ func plainly(text string) string {
 	return goTypes.ReplaceAllString(text, "")
 }
 
-// decodeYAML reads all documents of a text but for empty ones.
+// decodeYAML reads all documents of a text except empty ones.
 func decodeYAML(text []byte) (list []*document, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
@@ -119,13 +120,14 @@ func decodeYAML(text []byte) (list []*document, err error) {
 	}
 }
 
-// piece is a part of a file that is YAML of its own.
+// piece is a part of a file that is valid YAML by itself.
 type piece struct {
 	text   []byte
 	before int // lines before it
 }
 
-// pieceSize is how long a piece is at the least, but for the last one. Decoded it takes 25 times as much.
+// pieceSize is the minimum length of a piece, except for the last one. A decoded piece takes 25
+// times as much memory.
 const pieceSize = 256 << 10
 
 var (
@@ -134,9 +136,9 @@ var (
 	blank      = regexp.MustCompile(`^\s*(#.*)?\s*$`)
 )
 
-// pieces splits a file where a document begins, or an item of its list "schedules" when that is written as a block. Nothing
-// else of YAML can stand at these places, but for text in quotes that is not indented, which YAML forbids; and an alias
-// reaches no further than its piece.
+// pieces splits a file where a document begins, or an item of its list "schedules" if the list is
+// written as a block. Nothing else of YAML can stand at these places except quoted text that is not
+// indented, which YAML forbids. An alias must be in the same piece as its anchor.
 func pieces(in *bufio.Reader) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		var p piece
@@ -188,7 +190,7 @@ func unmarshalText(node *yaml.Node, into encoding.TextUnmarshaler) error {
 	return nil
 }
 
-// UnmarshalYAML turns YAML into JSON, and refuses what JSON cannot say.
+// UnmarshalYAML converts YAML to JSON, and refuses what JSON cannot represent.
 func (p *filePayload) UnmarshalYAML(node *yaml.Node) error {
 	var v any
 	if err := node.Decode(&v); err != nil { // first: it refuses aliases that grow without bounds
@@ -205,7 +207,7 @@ func (p *filePayload) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// notJSON returns what is wrong with the first value of a payload that would be another one in JSON.
+// notJSON returns an error for the first value of a payload that JSON would change.
 func notJSON(node *yaml.Node, depth int) error {
 	const deepest = 1000
 	switch {
@@ -227,7 +229,7 @@ func notJSON(node *yaml.Node, depth int) error {
 	return nil
 }
 
-// sameNumber refuses a number that YAML reads as another one.
+// sameNumber refuses a number that YAML would change.
 func sameNumber(node *yaml.Node) error {
 	if value, changed := plainyaml.Changed(node); changed {
 		return fmt.Errorf("line %d: the number %s would become %s: write it in decimal digits, or in quotes if it is a text", node.Line, node.Value, value)
@@ -235,7 +237,7 @@ func sameNumber(node *yaml.Node) error {
 	return nil
 }
 
-// UnmarshalYAML decodes an int, and refuses one that YAML reads as another.
+// UnmarshalYAML decodes an int, and refuses one that YAML would change.
 func (n *fileCount) UnmarshalYAML(node *yaml.Node) error {
 	if err := sameNumber(node); err != nil {
 		return err

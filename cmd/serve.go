@@ -62,23 +62,23 @@ With several stores, / is a page of all of them. Each has its own pages and its 
 	return c
 }
 
-// door tells who may come in.
+// door decides who may read and who may act.
 type door struct {
 	access *web.Access
-	open   bool // everybody may read
+	open   bool // everyone may read
 }
 
-// mayRead tells whether who sends a request may read.
+// mayRead reports whether the sender of a request may read.
 func (d door) mayRead(r *http.Request) bool {
 	return d.open && r.Header.Get("Authorization") == "" || d.access.Allows(r)
 }
 
-// api is the configuration of an API but for what it shows.
+// api returns the configuration of an API without its data.
 func (d door) api(a *App) api.Config {
 	return api.Config{Access: d.access, OpenReading: d.open, Logger: a.log}
 }
 
-// pages is the configuration of pages but for what they show.
+// pages returns the configuration of pages without their data.
 func (d door) pages(a *App) pages.Config {
 	return pages.Config{Binary: a.Name, Access: d.access, OpenReading: d.open, Secure: a.Config().Serve.Proxy == "https", Logger: a.log}
 }
@@ -142,7 +142,7 @@ func serveBoard(ctx context.Context, a *App, door door) error {
 	})
 }
 
-// newBoard returns what is served of a store; plans is for boards that share a pool.
+// newBoard returns the board of a store. Boards that share a pool share plans.
 func (a *App) newBoard(ctx context.Context, db *sqlx.DB, registry *jobs.Registry, publisher event.Publisher, setting pgsql.Setting, plans slots.Bound) (*board.Board, error) {
 	database, err := a.newDatabaseView(setting)
 	if err != nil {
@@ -155,7 +155,7 @@ func (a *App) newBoard(ctx context.Context, db *sqlx.DB, registry *jobs.Registry
 	})
 }
 
-// guarded serves /metrics to readers, and refuses requests by a name that is not the server's.
+// guarded serves /metrics to readers, and refuses requests for another host name than the server's.
 func (a *App) guarded(door door, next http.Handler) http.Handler {
 	group := metrics.NewGroup()
 	group.CountFailures(door.access.Failed)
@@ -163,10 +163,10 @@ func (a *App) guarded(door door, next http.Handler) http.Handler {
 	return web.Guard(web.Names(a.Config().Serve.Hosts), "serve.hosts", mux)
 }
 
-// healthTimeout is how long who asks for the health waits.
+// healthTimeout bounds the wait of a request for the health.
 const healthTimeout = 5 * time.Second
 
-// serveHandler is all that is served.
+// serveHandler returns the handler of all paths.
 func serveHandler(b *board.Board, door door, api, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
@@ -187,7 +187,7 @@ func serveHandler(b *board.Board, door door, api, pages http.Handler) http.Handl
 	return mux
 }
 
-// writeProblems answers whether all is well; to a reader with the names of what is not.
+// writeProblems answers whether all is well. A reader also gets the names of the problems.
 func writeProblems(w http.ResponseWriter, problems []string, reader bool) {
 	health := map[string]any{"ok": len(problems) == 0}
 	if reader {

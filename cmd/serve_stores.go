@@ -19,7 +19,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// boards are the stores that are served.
+// boards are the served stores.
 type boards struct {
 	stores board.Stores
 	plans  slots.Bound
@@ -30,13 +30,13 @@ type boards struct {
 	serving map[string]serving // by store
 }
 
-// serving is what serves a store.
+// serving has the handlers of a store.
 type serving struct {
 	http.Handler
 	pages *pages.Pages
 }
 
-// serveBoards serves every store, until ctx ends. One that cannot be read is tried again.
+// serveBoards serves every store, until ctx ends. It retries a store that cannot be read.
 func serveBoards(ctx context.Context, a *App, door door) (err error) {
 	f := newFleet(a)
 	defer func() { err = errors.Join(err, f.close()) }()
@@ -71,12 +71,12 @@ func serveBoards(ctx context.Context, a *App, door door) (err error) {
 	a.log.InfoContext(ctx, "server is stopping")
 	b.close()
 	end()
-	stop() // nobody asks any more
+	stop() // no request is left
 	work.Wait()
 	return nil
 }
 
-// close ends the streams of those who watch.
+// close ends the streams of all watchers.
 func (b *boards) close() {
 	b.pages.Close()
 	b.mu.Lock()
@@ -120,7 +120,7 @@ func (b *boards) run(ctx context.Context, a *App) error {
 	})
 }
 
-// handler is all that is served.
+// handler returns the handler of all paths.
 func (b *boards) handler(door door, list http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", b.pages)

@@ -124,18 +124,18 @@ func showSlot(ctx context.Context, a *App, slot time.Time) error {
 	})
 }
 
-// notSlot is the error of an instant that is off the grid.
+// notSlot returns the error of an instant that is off the grid.
 func notSlot(g grid.Grid, at time.Time) error {
 	return usagef("%s is not a slot: the width is %s; the slots around it are %s and %s", at.Format(time.RFC3339Nano),
 		duration.Text(g.Width()), g.Floor(at).Format(time.RFC3339), g.Next(at).Format(time.RFC3339))
 }
 
-// claimRow is a claim without its slot as a line of a table.
+// claimRow returns a claim without its slot as a row of a table.
 func claimRow(c view.Claim) table.Row {
 	return table.Row{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
 }
 
-// mostCounted is how many rows of a job are counted when a slot is opened; more are estimated.
+// mostCounted bounds the rows of a job that are counted when a slot is opened; more are estimated.
 const mostCounted = 1000
 
 // gone returns how many rows left a slot that is done before their check. It returns 0 if their number is not known.

@@ -37,7 +37,7 @@ func rewind(ctx context.Context, a *App) error {
 			Slots     int64 `json:"slots"`
 			Schedules int   `json:"schedules"`
 		}
-		// The schedules first: what tells of them is the ledger.
+		// The schedules first, because the ledger shows which to rewind.
 		if view.Schedules, err = s.Rewind(ctx, db); err == nil {
 			view.Slots, err = ledger.Rewind(ctx)
 		}

@@ -20,7 +20,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// shown is how many lines of a list status prints for people.
+// shown is the number of lines of a list that status prints for people.
 const shown = 20
 
 type statusOptions struct {
@@ -81,7 +81,7 @@ func withSuffix(list []string, suffix string) []string {
 	return list
 }
 
-// conditionsHelp is a line for each condition.
+// conditionsHelp returns a line for each condition.
 func conditionsHelp() string {
 	var text strings.Builder
 	for _, c := range health.Conditions {
@@ -152,7 +152,7 @@ func printStatus(a *App, v view.Status) error {
 	return err
 }
 
-// overdue is the number of overdue rows, each job of a slot counted so far alone.
+// overdue returns the number of overdue rows. Each job of a slot is counted only up to a limit.
 func overdue(v view.Status) string {
 	for _, t := range v.Trouble {
 		for _, job := range t.Jobs {
@@ -164,12 +164,12 @@ func overdue(v view.Status) string {
 	return fmt.Sprint(v.Overdue)
 }
 
-// printFew is printTable for people, who do not want to read all of a long list.
+// printFew is printTable for people, who do not read all of a long list.
 func printFew[T any](a *App, list []T, header table.Row, row func(T) table.Row) error {
 	return printFewOf(a, len(list), list, header, row)
 }
 
-// printFewOf is printFew for a list that is the beginning of one of n elements.
+// printFewOf is printFew for a list that is the beginning of a list of n elements.
 func printFewOf[T any](a *App, n int, list []T, header table.Row, row func(T) table.Row) error {
 	err := printTable(a, list[:min(len(list), shown)], header, row)
 	if n -= shown; n > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// printJobs prints the jobs that have failed or given rows up in the last day, whose rows were ended by their limit of checks, and
-// how those with an SLA have kept it.
+// printJobs prints the jobs with failed or given-up rows in the last day, and the jobs whose rows
+// reached their limit of checks. It also prints how jobs with an SLA have kept it.
 func printJobs(a *App, v view.Status) error {
 	var failed, promised, limited []view.JobStatus
 	for _, j := range v.Jobs {
@@ -55,7 +55,7 @@ func printJobs(a *App, v view.Status) error {
 	return err
 }
 
-// printFindings prints what is wrong, and nothing where nothing is.
+// printFindings prints the problems, and nothing if there are none.
 func printFindings(a *App, v view.Status) error {
 	if v.OK {
 		return nil
@@ -73,8 +73,8 @@ func printFindings(a *App, v view.Status) error {
 	return err
 }
 
-// printTrouble prints a line for each job in each slot, and then one for each slot without rows: of many lines, those
-// with rows matter most.
+// printTrouble prints a line for each job in each slot, and then one for each slot without rows: of
+// many lines, the ones with rows matter most.
 func printTrouble(a *App, v view.Status) error {
 	var lines, empty []table.Row
 	for _, t := range v.Trouble {

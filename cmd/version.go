@@ -20,7 +20,7 @@ func versionFlag(root *cobra.Command) {
 	root.Flags().Bool("version", false, "show the version of prescient, of the schema and of Go, and the revision of the binary") // cobra's own would take -v
 }
 
-// version is what a binary was built from.
+// version describes the build of a binary.
 type version struct {
 	prescient, golang string
 	revision          string // of the binary's own source; empty when it is not known

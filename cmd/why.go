@@ -52,7 +52,7 @@ kept.`,
 	return c
 }
 
-// why tells the story, if there is one.
+// why prints the story, if there is one.
 func why(ctx context.Context, a *App, key jobs.Key, told *atomic.Bool) error {
 	return a.withClient(ctx, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		events, err := admin.New(c).Timeline(ctx, db, key)

@@ -47,7 +47,8 @@ func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n EnqueueC
 	switch {
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
-	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege, pqerror.InternalError): // Citus turns the other three into InternalError
+	// Citus turns the other three into InternalError.
+	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege, pqerror.InternalError):
 		then = "rollback to savepoint prescient_copy"
 	default:
 		return n, false, err
