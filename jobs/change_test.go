@@ -1,6 +1,8 @@
 package jobs_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,6 +120,47 @@ func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	}
 	if n, err := admin.New(w.client).CountCancel(t.Context(), w.db, all); err != nil || n != 1 {
 		t.Errorf("%d left, %v", n, err)
+	}
+}
+
+// A transaction moves a row between the snapshot of CancelMany and its lock on the row.
+func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	const rows, limit = 2000, 100
+	w := setup(t)
+	var list []jobs.FutureJob
+	for n := range rows {
+		list = append(list, check(fmt.Sprint(n), slot(4)))
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+		t.Fatal(err)
+	}
+	var movers sync.WaitGroup
+	over := make(chan struct{})
+	for at := range 4 {
+		movers.Go(func() {
+			for n := at; ; n += 4 {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf(fmt.Sprint(n%limit)), slot(4+n%3)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for n := int64(limit); n == limit; {
+		var err error
+		if n, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityName: "order"}, limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(over)
+	movers.Wait()
+	if left := len(w.waiting()); left > 4 {
+		t.Errorf("%d rows are left", left)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -42,9 +43,24 @@ func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, lim
 	if f == (CancelFilter{}) || limit < 1 {
 		return 0, errors.New("cancel many: the filter must name something, and the limit be at least 1")
 	}
-	var n int64
-	if err := c.row(ctx, db, pgsql.CancelMany, append(f.args(), limit), &n); err != nil {
+	n := 0
+	err := tx.In(ctx, db, func(db tx.DB) error {
+		for again := false; n < limit; again = true {
+			var cancelled, locked int
+			args := append(f.args(), limit-n)
+			if err := pgsql.One(ctx, db, pgsql.CancelMany.In(c.jobs.Schema), args, &cancelled, &locked); err != nil {
+				return err
+			}
+			n += cancelled
+			// A row that was moved meanwhile is locked now, and the next statement finds it.
+			if cancelled == locked || again && cancelled == 0 {
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return 0, fmt.Errorf("cancel many: %w", err)
 	}
-	return n, nil
+	return int64(n), nil
 }

@@ -1,7 +1,9 @@
 -- Cancels up to $5 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
 -- ($3) and a group ($4). Nulls do not narrow, and checks of schedules stay. It leaves a row that
 -- another transaction has locked: waiting could deadlock with a transaction that writes the same
--- rows in another order. It returns how many rows it cancelled.
+-- rows in another order. It returns how many rows it cancelled, and how many it locked. A row that
+-- another transaction moved after the snapshot is locked but not cancelled: its version in the
+-- snapshot has another key.
 -- Called by jobs/admin.Client.CancelMany.
 with picked as materialized (
     select f.next_check_at, f.job, f.id
@@ -31,4 +33,4 @@ with picked as materialized (
         prescient.traced(g.trace, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
     from gone g
 )
-select count(*) from gone
+select (select count(*) from gone), (select count(*) from picked)
