@@ -11,22 +11,24 @@ const (
 	endMark   = "# END prescient: "
 )
 
-// mark tells the block of this setup from those of other binaries, configurations and stores.
+// mark distinguishes the block of this setup from the blocks of other binaries, configurations and
+// stores.
 func (s Setup) mark() string { return s.Binary + s.flags() }
 
-// flags are those that name the configuration file and the store.
+// flags returns the flags that name the configuration file and the store.
 func (s Setup) flags() string { return " --config " + s.Config + s.Only() }
 
-// Merged is a user's crontab with the block of a setup put in or taken out.
+// Merged is a user's crontab after the block of a setup was put in or taken out.
 type Merged struct {
 	Text   string   // the whole crontab
-	Old    string   // the block that it had; empty: it had none
+	Old    string   // the earlier block; empty: none
 	Others []string // the marks of prescient's other blocks, which stay
 }
 
-// Merge puts a block that Crontab has returned into a user's crontab. It replaces the block that this setup has there, or
-// goes to the end. An empty block removes the old one. All other lines stay, byte by byte; a last line without an end gets
-// one. Returns an error if the marks in the crontab do not pair, or if two blocks have the mark of the setup.
+// Merge puts a block that Crontab has returned into a user's crontab. It replaces the earlier block
+// of this setup, or appends the block. An empty block removes the earlier one. All other lines
+// stay, byte by byte; a last line without an end gets one. Returns an error if the marks in the
+// crontab do not pair, or if two blocks have the mark of the setup.
 func (s Setup) Merge(crontab, block string) (Merged, error) {
 	if err := s.check(); err != nil {
 		return Merged{}, err
@@ -74,7 +76,7 @@ func (s Setup) Merge(crontab, block string) (Merged, error) {
 	return Merged{text + block + after.String(), old.String(), others}, nil
 }
 
-// unpaired is an error about the block whose mark is in a line.
+// unpaired returns an error about the block with a mark in a line.
 func unpaired(line int, what string, args ...any) error {
 	return fmt.Errorf("line %d: the block of this mark %s. Mend or remove its marks with: crontab -e",
 		line, fmt.Sprintf(what, args...))

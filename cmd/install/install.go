@@ -1,5 +1,6 @@
-// Package install writes what a machine or a cluster needs to run a binary at every slot: a crontab, systemd's units,
-// the manifests of Kubernetes and a Helm chart. It is pure: the caller says what the setup is, and gets text.
+// Package install writes the files that run a binary at every slot on a machine or a cluster: a
+// crontab, systemd's units, the manifests of Kubernetes and a Helm chart. It is pure: the caller
+// describes the setup, and gets text.
 package install
 
 import (
@@ -15,52 +16,60 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-// Setup is what is to be run, and how.
+// Setup describes what to run, and how.
 type Setup struct {
-	// Name of what is installed: for systemd and Kubernetes, lower-case letters, digits and -, at most 40.
+	// Name of the installed objects. For systemd and Kubernetes: lower-case letters, digits and -,
+	// at most 40.
 	Name string
 
-	// Program is the command that prints it, for the reader. Empty: Name.
+	// Program is the command that prints the text, for the reader. Empty: Name.
 	Program string
 
-	// Binary and Config are paths from the root: of the binary, and of the configuration file. In Kubernetes, whose
-	// binary is that of Image, Config is the name of a key of Secret, and may be empty: its key database-url is enough.
+	// Binary and Config are absolute paths of the binary and of the configuration file. In
+	// Kubernetes, the binary is in Image, and Config is the name of a key of Secret. It may be
+	// empty: then the key database-url is enough.
 	Binary, Config string
 
-	// Store is the store, or the pattern of the settings, that is worked on; empty: all there are. In Kubernetes it is always all.
+	// Store is the store to work on, or a pattern of the settings. Empty, and always in Kubernetes:
+	// all stores.
 	Store string
 
-	// Width is the distance between two slots, and WidthFrom says who knows it, for the reader.
+	// Width is the distance between two slots. WidthFrom names its source, for the reader.
 	Width     time.Duration
 	WidthFrom string
 
-	// Zone is that of cron's clock; what it does at Now and in the two years after it counts. Nil: UTC.
+	// Zone is the time zone of cron's clock. Its rules at Now and in the two years after it count.
+	// Nil: UTC.
 	Zone *time.Location
 	Now  time.Time
 
-	// User runs the lines of a crontab in /etc/cron.d; empty: it is a crontab that names none. MailTo gets what they print.
+	// User runs the lines of a crontab in /etc/cron.d. Empty: a user's crontab, which names no
+	// user. MailTo gets the output.
 	User, MailTo string
 
-	// Image is that of the pods, Secret the Secret that holds their configuration, Replicas how many of them share a
-	// slot, Shards how many shards the stores are divided into (0: one), each with so many pods, and Ports the TCP ports that they connect to.
+	// Image is the image of the pods, Secret the Secret with their configuration, and Replicas the
+	// number of pods that share a slot. Shards is the number of shards of the stores (0: one), each
+	// with so many pods. Ports are the TCP ports that pods connect to.
 	Image, Secret    string
 	Replicas, Shards int
 	Ports            []int
 
-	// Writes are the directories on the machine that the binary writes to, and that its user may write to.
+	// Writes are the directories on the machine that the binary writes to, and that its user may
+	// write to.
 	Writes []string
 
-	// Daemon asks for the daemon, instead of commands that are started at each slot.
+	// Daemon chooses the daemon, instead of commands that are started at each slot.
 	Daemon bool
 }
 
-// File is one file of what is to be installed.
+// File is one of the files to install.
 type File struct {
 	Path string `json:"path"` // relative to where such files are
 	Text string `json:"text"`
 }
 
-// ErrWidth is returned for slots that do not begin with a minute: neither cron nor a CronJob starts a run then.
+// ErrWidth is returned for slots that do not all begin at a full minute: neither cron nor a CronJob
+// starts a run then.
 var ErrWidth = errors.New("only a daemon runs slots that do not all begin with a minute")
 
 var (
@@ -70,7 +79,8 @@ var (
 
 const maxLabel = 40
 
-// checkName refuses what is no name of an object of Kubernetes, with room for the part that tells them apart.
+// checkName refuses a bad name of a Kubernetes object. It leaves room for the suffix of each
+// object.
 func (s Setup) checkName() error {
 	if !label.MatchString(s.Name) || len(s.Name) > maxLabel {
 		return fmt.Errorf("the name %q: want lower-case letters, digits and -, at most %d of them: give it by --name", s.Name, maxLabel)
@@ -78,7 +88,7 @@ func (s Setup) checkName() error {
 	return s.check()
 }
 
-// check refuses what would have to be quoted, which is done differently in each kind of file.
+// check refuses text that needs quotes, which differ in each kind of file.
 func (s Setup) check() error {
 	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.Store, s.User, s.MailTo, s.Image, s.Secret}, s.Writes...) {
 		if !plain.MatchString(text) {
@@ -88,10 +98,10 @@ func (s Setup) check() error {
 	return nil
 }
 
-// Slots is the width as people write it.
+// Slots returns the width as people write it.
 func (s Setup) Slots() string { return duration.Format(s.Width) }
 
-// Only is the flag that names Store.
+// Only returns the flag that names Store.
 func (s Setup) Only() string {
 	if s.Store == "" {
 		return ""
@@ -99,7 +109,7 @@ func (s Setup) Only() string {
 	return " --store " + s.Store
 }
 
-// ConfigName is the name of the configuration file.
+// ConfigName returns the name of the configuration file.
 func (s Setup) ConfigName() string { return path.Base(s.Config) }
 
 //go:embed *.tmpl all:chart

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// manifests are the templates of the chart, in the order in which they are printed.
+// manifests are the templates of the chart, in printing order.
 var manifests = []string{"account.yaml", "network.yaml", "migrate.yaml", "run.yaml", "daemon.yaml"}
 
 // Chart returns the files of a Helm chart, whose values are those of the setup.
@@ -39,8 +39,8 @@ func Chart(s Setup) ([]File, error) {
 	return files, err
 }
 
-// KubernetesName returns the name that the objects of a release have, and with which their names begin: NAME-prescient. An
-// application that is called NAME has objects and pods of its own.
+// KubernetesName returns the name of a release's objects, or its beginning: NAME-prescient. An
+// application that is called NAME has its own objects and pods.
 func KubernetesName(release string) string {
 	if strings.Contains(release, suffix) {
 		return release
@@ -50,8 +50,8 @@ func KubernetesName(release string) string {
 
 const suffix = "prescient"
 
-// Kubernetes returns the manifests that Helm would make of the chart for a release of the setup's name. CronJobs for
-// slots that do not all begin with a minute are ErrWidth.
+// Kubernetes returns the manifests that Helm would make of the chart for a release with the setup's
+// name. It returns ErrWidth for CronJobs if slots do not all begin at a full minute.
 func Kubernetes(s Setup) (File, error) {
 	text, err := s.values()
 	if err != nil {
@@ -83,7 +83,7 @@ func Kubernetes(s Setup) (File, error) {
 	return File{name + ".yaml", strings.Join(parts, "---\n")}, nil
 }
 
-// values is the values.yaml of the chart.
+// values returns the values.yaml of the chart.
 func (s Setup) values() ([]byte, error) {
 	if err := s.checkName(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s Setup) values() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// likeHelm parses the templates of the chart with those of Helm's functions that they use.
+// likeHelm parses the templates of the chart with the functions of Helm that they use.
 func likeHelm() (*template.Template, error) {
 	t := template.New("")
 	t.Funcs(template.FuncMap{

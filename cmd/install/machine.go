@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// crontab is the data of crontab.tmpl.
+// crontab has the data of crontab.tmpl.
 type crontab struct {
 	Setup
 	Clock, Path, Schedule, Command, Flags string
 	Begin, End                            string // the marks of a block in a user's crontab
-	Often                                 string // why a run is started between slots, too; empty: it is not
+	Often                                 string // why runs also start between slots; empty: they do not
 }
 
-// Crontab returns the lines of a crontab, which run the binary at each slot by cron's clock, whatever summer time does
-// to it. With a User they are a whole file of /etc/cron.d. Without one they are a block for a user's crontab, which sets
-// no variable: cron would apply that to the lines below, too. Slots that do not all begin with a minute are ErrWidth.
+// Crontab returns the lines of a crontab that run the binary at each slot by cron's clock, also
+// across summer time. With a User they are a whole file of /etc/cron.d. Without one they are a
+// block for a user's crontab. The block sets no variable, because cron would apply that to the
+// lines below, too. It returns ErrWidth if slots do not all begin at a full minute.
 func Crontab(s Setup) (File, error) {
 	if err := s.check(); err != nil {
 		return File{}, err
@@ -50,8 +51,8 @@ func Crontab(s Setup) (File, error) {
 	return File{s.Name, text}, err
 }
 
-// Systemd returns a timer with the services that it starts, or the service of the daemon. Slots that do not all begin
-// with a minute are ErrWidth, but for the daemon.
+// Systemd returns a timer with the services that it starts, or the service of the daemon. Without
+// the daemon it returns ErrWidth if slots do not all begin at a full minute.
 func Systemd(s Setup) ([]File, error) {
 	if err := s.checkName(); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func Systemd(s Setup) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A daemon has a part in its name, too: NAME.service may be the application's own.
+		// A daemon's name has a suffix, because NAME.service may be the application's.
 		files = append(files, File{s.Name + "-" + name, text})
 	}
 	return files, nil

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// span is how far ahead the offsets of a zone are looked at: every one that its summer time has comes up in it.
+// span is how far ahead the offsets of a zone are read, so that every offset of its summer time
+// occurs.
 const span = 2 * 366 * 24 * time.Hour
 
-// offsets are those from UTC that a zone has from an instant on, each once.
+// offsets returns the offsets from UTC that a zone has from an instant on, without duplicates.
 func offsets(zone *time.Location, from time.Time) []time.Duration {
 	var found []time.Duration
 	for at := from.In(zone); ; {
@@ -27,15 +28,15 @@ func offsets(zone *time.Location, from time.Time) []time.Duration {
 	}
 }
 
-// schedule is when a clock on local time shows that a slot begins: at each of the minutes, of each of the hours.
+// schedule is the local times at which a slot begins: at each of the minutes, of each of the hours.
 type schedule struct {
 	minutes, hours []int
 	starts         int // a day
 }
 
-// newSchedule returns the minutes at which slots begin in some hour, at some of the offsets. Hours are told apart only
-// where slots are whole hours and there is one offset: an hour that summer time repeats or skips is then no matter, and
-// a run that finds its slot done does nothing.
+// newSchedule returns the minutes at which slots begin in any hour, at any of the offsets. It names
+// hours only if slots are whole hours and there is one offset. So an hour that summer time repeats
+// or skips does not matter, and a run that finds its slot done does nothing.
 func newSchedule(width time.Duration, offsets []time.Duration) (schedule, error) {
 	if width < time.Minute || width%time.Minute != 0 {
 		return schedule{}, fmt.Errorf("slots of %s: %w", width, ErrWidth)
@@ -67,12 +68,12 @@ func which(set []bool) (numbers []int) {
 	return numbers
 }
 
-// crontab is the schedule as the five fields of cron.
+// crontab returns the schedule as the five fields of cron.
 func (s schedule) crontab() string {
 	return field(s.minutes, 60, "*") + " " + field(s.hours, 24, "*") + " * * *"
 }
 
-// calendar is the schedule as systemd writes it, in UTC.
+// calendar returns the schedule as systemd writes it, in UTC.
 func (s schedule) calendar() string {
 	return "*-*-* " + field(s.hours, 24, "00") + ":" + field(s.minutes, 60, "00") + ":00 UTC"
 }

@@ -1,4 +1,4 @@
-{{- /* When a slot begins, as a CronJob has it: every width minutes, or, where an hour or a day is no whole number of
+{{- /* When a slot begins, as a CronJob has it: every width minutes, or, if an hour or a day is no whole number of
        them, at every minute at which one can begin. A run that finds its slot done does nothing. */ -}}
 {{- define "prescient.schedule" -}}
 {{- $width := int .Values.width -}}
@@ -17,7 +17,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* The name of every object: not that of the application, which has objects and pods of its own. */ -}}
+{{- /* The name of every object. It differs from the application's name, which has its own objects and pods. */ -}}
 {{- define "prescient.name" -}}
 {{- if contains "prescient" .Release.Name -}}
 {{- .Release.Name -}}
@@ -26,12 +26,12 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Pods have a component, too: a selector that names none would take in whatever else has the name. */ -}}
+{{- /* Pods also have a component: a selector without one would select every pod with the name. */ -}}
 {{- define "prescient.labels" -}}
 app.kubernetes.io/name: {{ include "prescient.name" . }}
 {{- end -}}
 
-{{- /* What all pods have in common. */ -}}
+{{- /* The common part of all pods. */ -}}
 {{- define "prescient.pod" -}}
 serviceAccountName: {{ include "prescient.name" . }}
 {{ include "prescient.bare" . }}
@@ -58,7 +58,7 @@ volumes:
 {{- end }}
 {{- end -}}
 
-{{- /* And their containers; variables come last, so that there may be more. */ -}}
+{{- /* The common part of their containers. Variables come last, so that more can follow. */ -}}
 {{- define "prescient.container" -}}
 image: {{ quote .Values.image }}
 securityContext:
