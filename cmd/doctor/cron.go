@@ -19,24 +19,25 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
-// Crontab is a file of cron's that runs slots.
+// Crontab is a crontab file that runs slots.
 type Crontab struct {
 	Path string
-	// Env are the variables that it sets, as NAME=value; PRESCIENT_CONFIG, too, where a line has --config instead.
+	// Env are the variables that it sets, as NAME=value. If a line has --config, PRESCIENT_CONFIG
+	// is its value.
 	Env []string
-	// Runs are the times of the lines that run slots: five fields, or @hourly and its kin.
+	// Runs are the times of the lines that run slots: five fields, or a name such as @hourly.
 	Runs []string
 }
 
-// Crontabs returns those of the system and of the user that have a line which calls the binary's run, as far as they can
-// be read.
+// Crontabs returns the crontabs of the system and of the user with a line that calls the binary's
+// run. It skips files that it cannot read.
 func Crontabs(ctx context.Context, binary string) (list []Crontab) {
 	add := func(path string, text []byte, users bool) {
 		if c := readCrontab(path, string(text), binary, users); len(c.Runs) > 0 {
 			list = append(list, c)
 		}
 	}
-	files, _ := filepath.Glob("/etc/cron.d/*") // the pattern is a good one
+	files, _ := filepath.Glob("/etc/cron.d/*") // the pattern is valid
 	for _, path := range append([]string{"/etc/crontab"}, files...) {
 		if text, err := os.ReadFile(path); err == nil {
 			add(path, text, true)
@@ -48,7 +49,8 @@ func Crontabs(ctx context.Context, binary string) (list []Crontab) {
 	return list
 }
 
-// readCrontab reads what matters of a crontab. users: a line names its user before its command.
+// readCrontab reads the variables and times of a crontab. users: a line names its user before its
+// command.
 func readCrontab(path, text, binary string, users bool) Crontab {
 	c := Crontab{Path: path}
 	assignment := regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*$`)
@@ -80,12 +82,12 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 	return c
 }
 
-// Width compares how often crontabs run slots with the distance between two of them.
+// Width compares how often crontabs run slots with the width.
 func Width(list []Crontab, width time.Duration, binary string) []Finding {
 	if len(list) == 0 {
 		return nil
 	}
-	day := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC) // any
+	day := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC) // any day
 	ran := map[time.Time]bool{}
 	var paths []string
 	for _, c := range list {
@@ -113,7 +115,8 @@ func Width(list []Crontab, width time.Duration, binary string) []Finding {
 	return found
 }
 
-// instants are those of a line of a crontab in a day and UTC. What the package cannot read has none.
+// instants returns the times of a crontab line in one day, in UTC. A line that the package cannot
+// read has none.
 func instants(line string, day time.Time) iter.Seq[time.Time] {
 	c, err := crontab.Parse(line, "UTC", time.Time{})
 	if err != nil {
@@ -122,8 +125,8 @@ func instants(line string, day time.Time) iter.Seq[time.Time] {
 	return c.Between(day.Add(-time.Second), day.Add(24*time.Hour-time.Second))
 }
 
-// CronSees returns the settings that the binary has where cron starts it: in the home directory, with nothing of this
-// shell but what a crontab says.
+// CronSees returns the settings that the binary has if cron starts it: in the home directory, with
+// the crontab's variables and none of this shell's.
 func CronSees(ctx context.Context, env []string) (list []config.Entry, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -146,7 +149,8 @@ func CronSees(ctx context.Context, env []string) (list []config.Entry, err error
 	return list, nil
 }
 
-// Blind is what is found where CronSees has failed since the binary did. It is a note: cron may be somebody else, who can.
+// Blind returns the finding for a CronSees that failed because the binary failed. It is a note:
+// cron may run as another user, for whom it works.
 func Blind(err error) []Finding {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -158,8 +162,8 @@ func Blind(err error) []Finding {
 	return []Finding{f}
 }
 
-// Environment compares the settings of this shell with those that cron has. Where no crontab runs slots they may be
-// meant for somebody else.
+// Environment compares the settings of this shell with those that cron has. If no crontab runs
+// slots, the settings may have another purpose.
 func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	there := map[string]string{}
 	for _, e := range cron {
@@ -167,7 +171,7 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	}
 	var differ []string
 	for _, e := range here {
-		if value, known := there[e.Key]; value != e.Value && (known || e.Origin != "default") { // of a job of the settings, that is said of its section
+		if value, known := there[e.Key]; value != e.Value && (known || e.Origin != "default") { // its section covers a job
 			differ = append(differ, fmt.Sprintf("%s (%s)", e.Key, e.Origin))
 		}
 	}
@@ -175,7 +179,7 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 		return nil
 	}
 	mends := "put it into /etc/prescient/prescient.yaml, or name another file in the crontab: PRESCIENT_CONFIG=/path/to/prescient.yaml"
-	if files := named(crontabs); len(files) > 0 { // a command reads one file alone
+	if files := named(crontabs); len(files) > 0 { // a command reads only one file
 		mends = "put it into " + strings.Join(files, " and ") + ", which the crontab names"
 	}
 	f := note("no crontab here runs slots. Such a crontab would not see these settings: "+strings.Join(differ, ", "), "if cron is to run slots, %s", mends)
@@ -186,7 +190,7 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	return []Finding{f}
 }
 
-// named returns the configuration files that crontabs name, each once.
+// named returns the configuration files that crontabs name, without duplicates.
 func named(crontabs []Crontab) (files []string) {
 	for _, c := range crontabs {
 		for _, variable := range c.Env {

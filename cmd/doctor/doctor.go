@@ -12,18 +12,18 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Severity is how bad a finding is.
+// Severity says how bad a finding is.
 type Severity string
 
 // The severities.
 const (
-	// Note is worth knowing, and may well be meant.
+	// Note is worth knowing, and may be intended.
 	Note Severity = "note"
-	// Action needs somebody who does something.
+	// Action needs an operator.
 	Action Severity = "action"
 )
 
-// Finding is one thing that is not as it should be.
+// Finding is one problem.
 type Finding struct {
 	Name     string   `json:"name"` // of the check
 	Severity Severity `json:"severity"`
@@ -31,32 +31,32 @@ type Finding struct {
 	Do       string   `json:"do"`   // the command that mends it, or what to do
 }
 
-// Config says what to look at. DB, Name and Knows must be set; every other zero field means its default.
+// Config configures Look. DB, Name and Knows must be set; every other zero field means its default.
 type Config struct {
 	DB     *sqlx.DB
 	Schema pgsql.Schema
-	// Name is how to call the binary, in what is to be done.
+	// Name calls the binary in the commands of findings.
 	Name string
-	// Connections is how many a run needs.
+	// Connections is the number that a run needs.
 	Connections int
 	// Early is how far ahead of the database a run may start.
 	Early time.Duration
-	// Knows tells whether the binary has a job.
+	// Knows reports whether the binary has a job.
 	Knows func(job string) bool
 
-	// Limits of what is well. Default: 10 minutes, 100,000 rows, 256 MB.
+	// Limits above which there is a finding. Default: 10 minutes, 100,000 rows, 256 MB.
 	Old   time.Duration // of a transaction that holds back vacuum and readers
 	Dead  int64         // rows of a table
 	Bytes int64         // of a table
 }
 
-// check looks for one kind of trouble.
+// check finds one kind of problem.
 type check struct {
 	name string
 	look func(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error)
 }
 
-// server are the checks that need no schema, and store those that need it.
+// server has the checks that need no schema, and store the ones that need it.
 var (
 	server = []check{
 		{"standby", standby},
@@ -71,8 +71,8 @@ var (
 	}
 )
 
-// Look makes every check, in order. An engine that is refused is the one finding: it need not know what the others ask.
-// The error is that of a database that cannot be asked.
+// Look makes every check, in order. If the engine is refused, that is the only finding, because it
+// may lack what the other checks query. It returns an error if the database cannot be queried.
 func Look(ctx context.Context, c Config) ([]Finding, error) {
 	c = c.withDefaults()
 	list, err := engine(ctx, c)

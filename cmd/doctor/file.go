@@ -9,8 +9,8 @@ import (
 	"github.com/prescient-go/prescient/config"
 )
 
-// File finds a configuration file that has secrets and that everybody on the machine may read. The path of a URL may be a
-// secret, as that of a webhook is, or not: it is a note.
+// File finds a configuration file with secrets that every user of the machine can read. The path of
+// a URL may be a secret, such as a webhook's, or not: that is a note.
 func File(path string, mode fs.FileMode, entries []config.Entry) []Finding {
 	if mode&0o004 == 0 {
 		return nil
@@ -35,7 +35,8 @@ func File(path string, mode fs.FileMode, entries []config.Entry) []Finding {
 	return nil
 }
 
-// Skipped finds the configuration files in default places that another user may have written, and that no command reads.
+// Skipped finds the configuration files in default places that another user may have written, and
+// that no command reads.
 func Skipped(list []config.Skipped) (found []Finding) {
 	for _, s := range list {
 		f := action(fmt.Sprintf("configuration file %s is not read, since another user may have written it: %s", s.File, s.Why),
@@ -46,12 +47,12 @@ func Skipped(list []config.Skipped) (found []Finding) {
 	return found
 }
 
-// hiddenPath is how the value of a config.Endpoint ends whose path and query are masked.
+// hiddenPath is the end of the value of a config.Endpoint whose path and query are masked.
 const hiddenPath = "/" + config.Mask
 
 func hasPath(value string) bool { return strings.HasSuffix(value, hiddenPath) }
 
-// hasSecret tells whether more of a value is masked than the path of a URL.
+// hasSecret reports whether more of a value is masked than the path of a URL.
 func hasSecret(value string) bool {
 	return strings.Contains(strings.TrimSuffix(value, hiddenPath), config.Mask)
 }

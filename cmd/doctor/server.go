@@ -14,7 +14,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// engine finds a server of an engine that is known not to keep the promises.
+// engine finds a server of an engine that is known to break the promises.
 func engine(ctx context.Context, c Config) ([]Finding, error) {
 	err := pgsql.RefuseEngine(ctx, c.DB)
 	if refused, ok := errors.AsType[*pgsql.EngineError](err); ok {
@@ -33,9 +33,9 @@ func standby(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	return []Finding{action("the server is a hot standby, which can be read and not written", "point database.url at the primary")}, nil
 }
 
-// clock asks for the database's clock between two looks at that of this machine.
+// clock reads the database's clock between two readings of this machine's.
 func clock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
-	before := time.Now() //nolint:forbidigo // what this machine's clock says is the question
+	before := time.Now() //nolint:forbidigo // this machine's clock is compared
 	there, err := get[time.Time](ctx, tx, c, pgsql.DoctorClock)
 	after := time.Now() //nolint:forbidigo // as above
 	if err != nil {
@@ -44,10 +44,10 @@ func clock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	return offset(there.Sub(before), there.Sub(after), c.Early), nil
 }
 
-// offset judges by how much the database is ahead of this machine, at the most and at the least. A run that is started
-// by a clock ahead of the database's by more than early takes the slot before.
+// offset judges how far the database is ahead of this machine, given the bounds of it. If the
+// machine's clock is ahead of the database's by more than early, a run takes the slot before.
 func offset(most, least, early time.Duration) []Finding {
-	ahead := max(least, 0) + min(most, 0) // 0 where it may be none
+	ahead := max(least, 0) + min(most, 0) // 0: it may be none
 	if ahead.Abs() < time.Second {
 		return nil
 	}

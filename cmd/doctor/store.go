@@ -20,7 +20,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// migrations tells, too, whether the schema can be looked at.
+// migrations also returns whether the schema can be read.
 func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, err error) {
 	_, err = pgsql.ReadSetting(ctx, c.DB, c.Schema)
 	switch {
@@ -73,7 +73,7 @@ func signatures(names ...string) (list []string) {
 	return list
 }
 
-// beyondClock looks for what was written while the clock was ahead.
+// beyondClock finds rows that were written while the clock was ahead.
 func beyondClock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	l, err := slots.NewLedger(ctx, c.DB, c.Schema.String(), nil)
 	if err != nil {
@@ -132,10 +132,10 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	return found, nil
 }
 
-// jumps is how many slots and jobs are looked at: a second or two.
+// jumps bounds the slots and jobs that are read, which takes a second or two.
 const jumps = 20_000
 
-// mostJobs is how many jobs have a finding of their own.
+// mostJobs bounds the jobs with a finding each.
 const mostJobs = 20
 
 func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
