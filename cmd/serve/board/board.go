@@ -32,19 +32,21 @@ type Config struct {
 	Horizon time.Duration
 	// Publishing is where trigger and backfill publish.
 	Publishing *schedule.PublishConfig
-	// Self is how to call the binary, in what findings advise.
+	// Self calls the binary in the advice of findings.
 	Self string
-	// Private is where the private PostgreSQL lives; empty: the database is another.
+	// Private is the directory of the private PostgreSQL. Empty: the database is another.
 	Private string
 	// MaxPayload limits the payload of a schedule. Default jobs.DefaultMaxPayload.
 	MaxPayload int
-	// Plans has room for the actions that are planned at once; boards that share a pool share it. Default: for those that one board may.
+	// Plans bounds the actions that are planned concurrently. Boards that share a pool share it.
+	// Default: the bound of one board.
 	Plans slots.Bound
-	// Statements is how many all reads together ask of the database in a second. Default 2.
+	// Statements bounds the statements a second that all reads together send to the database.
+	// Default 2.
 	Statements int
-	// Logger is told of every action. Default: slog.Default().
+	// Logger receives every action. Default: slog.Default().
 	Logger *slog.Logger
-	// Now is what slots are compared with. Default: the database's clock.
+	// Now is the clock that slots are compared with. Default: the database's.
 	Now func() time.Time
 }
 
@@ -66,13 +68,15 @@ type Board struct {
 	tried  time.Time // when
 }
 
-// ErrBusy is returned where a read would cost more than all reads together may; in a moment it may be had.
+// ErrBusy is returned if a read would exceed the budget of all reads together. A later read may
+// succeed.
 var ErrBusy = errors.New("too many different requests to the database: try again in a moment")
 
-// ErrNotFound is returned for what there is not.
+// ErrNotFound is returned if the requested object does not exist.
 var ErrNotFound = errors.New("there is no such thing")
 
-// New returns pgsql.ErrNotMigrated where the schema is missing. Close the Board at the end.
+// New returns a Board, or pgsql.ErrNotMigrated if the schema is missing. Close the Board at the
+// end.
 func New(ctx context.Context, cfg Config) (*Board, error) {
 	schema, err := pgsql.ParseSchema(cfg.Schema)
 	if err != nil {
@@ -96,14 +100,14 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	return b, err
 }
 
-// Close stops what goes on, such as a catch-up, and waits until it has recorded what was done.
+// Close stops running actions, such as a catch-up, and waits until their results are recorded.
 func (b *Board) Close() {
 	b.stop()
 	b.work.Wait()
 	b.shelf.work.Wait()
 }
 
-// has tells whether a job is registered with the binary.
+// has reports whether a job is registered with the binary.
 func (b *Board) has(job string) bool {
 	_, is := engine.Lookup(b.cfg.Runner.Registry, job)
 	return is
@@ -138,7 +142,7 @@ func (b *Board) current(ctx context.Context) (*tools, error) {
 	}
 	t, err := b.newTools(ctx)
 	b.shelf.spend(toolStatements)
-	if err != nil && ctx.Err() != nil { // whoever asked has gone, which is nobody else's error
+	if err != nil && ctx.Err() != nil { // the request has ended; its error must not reach other requests
 		return nil, err
 	}
 	b.failed, b.tried = err, monotonic()

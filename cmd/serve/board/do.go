@@ -17,13 +17,13 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// ErrReader is returned to those who may only read.
+// ErrReader is returned to readers who request an action.
 var ErrReader = errors.New("this needs the token of an operator, one of serve.token")
 
-// NoRights is the answer to a request that the database has refused the server.
+// NoRights is the answer if the database refuses the server a request for lack of rights.
 const NoRights = "the database role of this server may not do that: actions need the role of an operator, which the command migrate roles makes"
 
-// ErrCatchingUp is returned where a catch-up goes on already.
+// ErrCatchingUp is returned while another catch-up runs.
 var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
 
 // planner is what plans are made with: a transaction, and the board.
@@ -39,11 +39,11 @@ const maxPlans = slots.OwnConnections - 1
 // NewPlans returns room for maxPlans.
 func NewPlans() slots.Bound { return make(slots.Bound, maxPlans) }
 
-// ErrLocked is returned where somebody else's transaction holds what an action changes for longer than it waits, or changes it time and
-// again.
+// ErrLocked is returned if another transaction holds the lock on an action's rows for longer than
+// the action waits, or changes them again and again.
 var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: try again when that has ended")
 
-// lockTimeout is how long an action waits for what somebody else holds; who has asked for it waits, too.
+// lockTimeout bounds an action's wait for a lock. The user waits, too.
 const lockTimeout = 5 * time.Second
 
 // transact runs fn in a transaction, when it is its turn: what it does is what it has planned, whatever is enqueued, run and done meanwhile.
@@ -57,7 +57,7 @@ func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error 
 	return pgsql.SerializableTx(ctx, b.cfg.DB, fn)
 }
 
-// Preview says what an action would do.
+// Preview returns the plan of an action.
 func (b *Board) Preview(ctx context.Context, who Who, a Action) (Plan, error) {
 	if !who.Operator {
 		return Plan{}, ErrReader
@@ -100,8 +100,9 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	return plan, err
 }
 
-// Do does what a Plan with this Confirm has said; a ChangedError says that it would be something else by now, and nothing is
-// done. Of an action that goes on when Do returns, the Outcome is Running.
+// Do does what the Plan with this Confirm has shown. It returns a ChangedError, and does nothing,
+// if the action would now do something else. If an action goes on when Do returns, its Outcome is
+// Running.
 func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done, error) {
 	if !who.Operator {
 		return Done{}, ErrReader

@@ -1,13 +1,13 @@
-// Package board is what prescient serve shows and does: every page and every answer of its API is a read of a Board, and
-// every button an action of it.
+// Package board reads and acts for prescient serve: every page and every answer of its API is a
+// read of a Board, and every button an action of it.
 //
 //	b, err := board.New(ctx, board.Config{DB: db, Runner: slots.Config{Registry: registry}})
 //	overview, err := b.Overview(ctx, 0)
 //
-// However many look, the database is asked little: each read is kept for some seconds, whoever comes meanwhile gets the same,
-// and all of them together have a budget of statements. A value may therefore be old, and says how old it is. Who has just
-// done something gives a read the number of his action, and is shown nothing from before it.
+// Many readers cost the database little. Each read is kept for some seconds, concurrent readers
+// share it, and all reads together have a budget of statements. So a value may be old, and has its
+// age. A read with the number of an action never returns a value from before that action.
 //
-// An action is previewed first: the Plan says in numbers what it will do, and Do does that or, where things are different by
-// now, nothing. What was done, by whom, is in the table action.
+// An action is previewed first. The Plan says in numbers what it will do. Do does exactly that, or
+// nothing if the data has changed. Table action records what was done, and by whom.
 package board

@@ -27,10 +27,10 @@ type member struct {
 	down  error
 }
 
-// Put adds the board of a store, or takes the place of what was known of it.
+// Put adds or replaces the board of a store.
 func (s *Stores) Put(store string, b *Board) { s.put(store, member{board: b}) }
 
-// Down says why a store has no board; nil: it is none any more.
+// Down marks a store as unreachable with the given error. A nil error removes the store.
 func (s *Stores) Down(store string, err error) { s.put(store, member{down: err}) }
 
 func (s *Stores) put(store string, m member) {
@@ -65,8 +65,8 @@ type StoreStatus struct {
 	Age         duration.Text `json:"age"` // how long ago all this was read
 }
 
-// Look tells how each store is, as far as that can be read before ctx ends: one that does not answer is told of, and holds up no other for
-// longer.
+// Look returns the state of each store, as far as it can be read before ctx ends. A store that does
+// not answer is listed as such, and does not delay the others.
 func (s *Stores) Look(ctx context.Context) StoreList {
 	list := ask(s, func(name string, m member) StoreStatus {
 		v := StoreStatus{Name: name, Findings: []view.Finding{}}
@@ -114,7 +114,7 @@ func (s *StoreStatus) add(o Overview) {
 	}
 }
 
-// reason says why a store cannot be read.
+// reason returns why a store cannot be read.
 func reason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the database does not answer"

@@ -1,15 +1,15 @@
-// Package pages is what prescient serve shows to people: pages that the server renders, which need no JavaScript, and a
-// small script that keeps what they show up to date.
+// Package pages serves prescient's pages for people. The server renders them, and they need no
+// JavaScript. A small script keeps them up to date.
 //
 //	p, err := pages.New(pages.Config{Board: b, Access: access})
 //	mux.Handle("/", p)
 //	...
 //	p.Close() // before the server waits for its connections
 //
-// Of several stores NewStores is the page of all, where people log in, and Of the pages of each, whose paths have a beginning of their
-// own: a template writes no address but by {{url}}.
+// With several stores, NewStores returns the page of all, where people log in. Of returns the pages
+// of one store, whose paths have a common beginning. A template writes addresses only with {{url}}.
 //
-// Who may see what is in guard.go and session.go: whoever changes something has to have an operator's token, and what a
-// browser sends has to come from a form of these pages. That a request is for a name of ours is seen to before. Every page is built of what
-// a Board reads; every action goes by a form, a preview with its numbers, and a confirmation.
+// guard.go and session.go decide who may see what. A change needs an operator's token, and must
+// come from a form of these pages. The caller checks the host name of requests. Every page shows
+// what a Board reads. Every action takes a form, a preview with its numbers, and a confirmation.
 package pages
