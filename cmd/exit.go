@@ -1,32 +1,29 @@
 package cmd
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 )
 
 // Code is the exit code of the process.
-type Code int
+type Code = exit.Code
 
 // The codes.
 const (
 	// Done: the command succeeded, or had nothing to do.
-	Done Code = iota
+	Done = exit.Done
 	// Failure: the command failed.
-	Failure
+	Failure = exit.Failure
 	// Usage: an unknown command, a bad flag, argument or configuration. Nothing was done.
-	Usage
+	Usage = exit.Usage
 	// Found: a command that checks has found a problem. A run did its work, and found a job that
 	// cannot run.
-	Found
+	Found = exit.Found
 	// Stopped: a signal stopped a run before its slot was done, or a backfill. The rest of a slot
 	// is left to another runner or catch-up.
-	Stopped
+	Stopped = exit.Stopped
 )
 
 const codesHelp = `Exit codes:
@@ -38,26 +35,10 @@ const codesHelp = `Exit codes:
 
 // ExitError gives a command's error another code than Failure. If Err is nil, nothing is printed:
 // the command has printed its output already.
-type ExitError struct {
-	Code Code
-	Err  error
-}
-
-// Error returns the text of Err.
-func (e *ExitError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("exit code %d", e.Code)
-	}
-	return e.Err.Error()
-}
-
-// Unwrap returns Err.
-func (e *ExitError) Unwrap() error { return e.Err }
+type ExitError = exit.Error
 
 // usagef returns the error of a bad argument.
-func usagef(format string, args ...any) error {
-	return &ExitError{Code: Usage, Err: fmt.Errorf(format, args...)}
-}
+func usagef(format string, args ...any) error { return exit.Usagef(format, args...) }
 
 // inOrder returns an error of usage if --since and --until are given, and at now the span ends before it has begun.
 func inOrder(now time.Time, since, until cli.Instant) error {
@@ -67,18 +48,4 @@ func inOrder(now time.Time, since, until cli.Instant) error {
 	return nil
 }
 
-func codeOf(err error) Code {
-	if err == nil {
-		return Done
-	}
-	if exit, ok := errors.AsType[*ExitError](err); ok {
-		return exit.Code
-	}
-	if _, ok := errors.AsType[*jobs.FieldError](err); ok {
-		return Usage
-	}
-	if errors.Is(err, slots.ErrStopped) {
-		return Stopped
-	}
-	return Failure
-}
+func codeOf(err error) Code { return exit.CodeOf(err) }

@@ -1,0 +1,62 @@
+// Package exit has the exit codes of commands, and the errors that carry one. It knows no command.
+package exit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// Code is the exit code of the process.
+type Code int
+
+// The codes. Package cmd says what each one means.
+const (
+	Done Code = iota
+	Failure
+	Usage
+	Found
+	Stopped
+)
+
+// Error gives a command's error another code than Failure. If Err is nil, nothing is printed: the
+// command has printed its output already.
+type Error struct {
+	Code Code
+	Err  error
+}
+
+// Error returns the text of Err.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Usagef returns the error of a bad argument, flag or setting. Its code is Usage.
+func Usagef(format string, args ...any) error {
+	return &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
+}
+
+// CodeOf returns the code of a command that ended with err. A nil error is Done.
+func CodeOf(err error) Code {
+	if err == nil {
+		return Done
+	}
+	if exit, ok := errors.AsType[*Error](err); ok {
+		return exit.Code
+	}
+	if _, ok := errors.AsType[*jobs.FieldError](err); ok {
+		return Usage
+	}
+	if errors.Is(err, slots.ErrStopped) {
+		return Stopped
+	}
+	return Failure
+}
