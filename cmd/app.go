@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -54,12 +55,7 @@ type App struct {
 	unhelped error                 // help could not be printed
 	mentions func() *regexp.Regexp // of commands in texts that do not know the binary's name
 	reached  bool                  // the command line was understood: a command's own function was called
-	chosen   string                // what --store says
-	store    string                // that the command works on; empty: the database of the settings, or many
-	many     bool                  // it works on several
-	divides  bool                  // its stores are those of run.shard
-	fleet    *fleet                // of a store among several
-	repeats  bool                  // for such a one that is not the first of them
+	scope    multistore.Scope      // which stores the command works on
 }
 
 // New returns the command line of a binary with the jobs of registry. extra adds the binary's own
@@ -167,7 +163,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	config.Flags(root.PersistentFlags())
-	root.PersistentFlags().StringVar(&a.chosen, "store", "", "work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
+	root.PersistentFlags().StringVar(&a.scope.Chosen, "store", "", "work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
 	versionFlag(root)
 	root.CompletionOptions.DisableDefaultCmd = true // see install completion
 	root.InitDefaultHelpFlag()                      // otherwise the word after --help would be its value
@@ -300,8 +296,8 @@ func (a *App) logger(format string, level slog.Level) *slog.Logger {
 	}
 	kept := slog.NewTextHandler(a.tail, &slog.HandlerOptions{Level: min(level, slog.LevelInfo), ReplaceAttr: readable})
 	log := slog.New(slog.NewMultiHandler(handler, kept))
-	if a.store != "" {
-		log = log.With("store", a.store)
+	if a.scope.Store != "" {
+		log = log.With("store", a.scope.Store)
 	}
 	return log
 }

@@ -64,14 +64,14 @@ func runDaemon(ctx context.Context, a *App) error {
 		return err
 	}
 	a.warnOfClear(ctx)
-	if a.many {
+	if a.scope.Many {
 		return runDaemons(ctx, a, ping)
 	}
 	gate, err := a.gate()
 	if err != nil {
 		return err
 	}
-	a.metrics = metrics.NewStore(a.store)
+	a.metrics = metrics.NewStore(a.scope.Store)
 	defer func() { a.metrics = nil }()
 	return a.daemon(ctx, gate, ping, func(cfg daemon.Config) error {
 		all := metrics.NewGroup()
@@ -129,10 +129,10 @@ func (a *App) daemon(ctx context.Context, gate gate, ping *pinger, run func(cfg 
 		}
 		cfg := daemon.Config{
 			Runner: a.runnerConfig(db, registry, nil), Keep: a.Config().History.Retention, Handler: api, BeforeRun: ping.begins,
-			AfterRun: func(ctx context.Context, result slots.Result, err error) { ping.ran(ctx, a.store, result, err) },
+			AfterRun: func(ctx context.Context, result slots.Result, err error) { ping.ran(ctx, a.scope.Store, result, err) },
 		}
 		a.watch(db, registry)
-		if a.fleet == nil {
+		if a.scope.Pools == nil {
 			db.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
 		}
 		return run(cfg)

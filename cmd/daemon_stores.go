@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
 	"github.com/prescient-go/prescient/slots/metrics"
@@ -19,8 +20,8 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 	if err != nil {
 		return err
 	}
-	f, all := newFleet(a), metrics.NewGroup()
-	defer func() { err = errors.Join(err, f.close()) }()
+	pools, all := a.newPools(nil), metrics.NewGroup()
+	defer func() { err = errors.Join(err, pools.Close()) }()
 	group, err := daemon.NewMulti(ctx, daemon.MultiConfig{
 		Listen: a.Config().Daemon.Listen, Hosts: a.daemonHosts(), MayRead: gate.access.Allows,
 		Handler: gate.withMetrics(all, nil), Systemd: true, Logger: a.log,
@@ -29,23 +30,24 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 		return err
 	}
 	defer group.Close()
-	k := keeper{App: a, fleet: f}
+	k := multistore.Keeper{Pools: pools, Every: findAgain}
 	var mu sync.Mutex
 	var failed error // the error of recording, after all were stopped
-	k.run = func(own context.Context, a *App) error {
-		a.metrics = metrics.NewStore(a.store)
+	k.Run = func(own context.Context, s multistore.Store) error {
+		a := a.of(s, pools)
+		a.metrics = metrics.NewStore(a.scope.Store)
 		return a.daemon(own, gate, ping, func(cfg daemon.Config) error {
 			all.Add(a.metrics)
-			err := group.Run(own, a.store, cfg)
+			err := group.Run(own, a.scope.Store, cfg)
 			if err != nil && ctx.Err() != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				failed = errors.Join(failed, fmt.Errorf("store %s: %w", a.store, err))
+				failed = errors.Join(failed, fmt.Errorf("store %s: %w", a.scope.Store, err))
 			}
 			return err
 		})
 	}
-	k.failed = func(store string, err error) {
+	k.Failed = func(store string, err error) {
 		switch {
 		case err == nil:
 			group.Gone(store)
@@ -58,7 +60,7 @@ func runDaemons(ctx context.Context, a *App, ping *pinger) (err error) {
 			group.Down(store, err)
 		}
 	}
-	k.keep(ctx)
+	k.Keep(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
 		return errors.Join(cause, failed)
 	}

@@ -13,9 +13,9 @@
 //
 // Every command is an options struct, a constructor that reads it from arguments and flags (cmd/internal/cli), and a
 // function that does the work; one file holds the commands of a group. What they share is App: the streams, the
-// configuration, the log and the way to the database.
+// configuration, the log and the way to the database. The stores of the settings are in cmd/internal/multistore.
 //
 // stdout is data, a table for people or JSON for programs, which docs/json.md describes; stderr is the log. What a terminal
-// shows is as wide as it is (cmd/internal/layout, help.go), and a pipe gets everything. The exit codes are in exit.go, and in
-// the help of the root.
+// shows is as wide as it is (cmd/internal/layout, help.go), and a pipe gets everything. The exit codes are in exit.go and
+// cmd/internal/exit, and in the help of the root.
 package cmd

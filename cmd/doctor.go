@@ -71,7 +71,7 @@ type settingView struct {
 func examine(ctx context.Context, a *App) error {
 	var view doctorView
 	crontabs := doctor.Crontabs(ctx, a.Name)
-	if !a.repeats { // findings about this machine
+	if !a.scope.Repeats { // findings about this machine
 		view.Findings = append(a.examineSettings(ctx, &view, crontabs), doctor.Skipped(a.config.Skipped)...)
 		view.Findings = append(view.Findings, a.examineFile()...)
 		view.Findings = append(view.Findings, a.examineClear()...)
@@ -119,7 +119,7 @@ func examine(ctx context.Context, a *App) error {
 // lookAtURL returns a finding that names the source of the database's URL.
 func (a *App) lookAtURL() string {
 	key := "database.url"
-	of, _, _ := strings.Cut(a.store, "/")
+	of, _, _ := strings.Cut(a.scope.Store, "/")
 	if own := "stores[" + of + "].url"; a.origin(own) != "default" {
 		key = own
 	}
@@ -149,9 +149,9 @@ func (a *App) examineHealth(ctx context.Context, db *sqlx.DB, setting pgsql.Sett
 // may run those with wider slots more often. The lines that the crontab should have are the lines
 // for all stores.
 func (a *App) examineCrontabs(crontabs []doctor.Crontab, setting pgsql.Setting) []doctor.Finding {
-	self := strings.TrimSuffix(a.self(), " --store "+a.store)
+	self := strings.TrimSuffix(a.self(), " --store "+a.scope.Store)
 	found := doctor.Width(crontabs, setting.Grid.Width(), self)
-	return slices.DeleteFunc(found, func(f doctor.Finding) bool { return a.store != "" && f.Severity == doctor.Note })
+	return slices.DeleteFunc(found, func(f doctor.Finding) bool { return a.scope.Store != "" && f.Severity == doctor.Note })
 }
 
 // examineSettings compares the settings with those that cron would see. systemd and Kubernetes give

@@ -64,7 +64,7 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 // fill completes the setup with what the settings and the database know.
 func (o *installOptions) fill(ctx context.Context, a *App) (install.Setup, error) {
 	s := o.Setup
-	s.Config, s.Store = a.config.File, a.chosen
+	s.Config, s.Store = a.config.File, a.scope.Chosen
 	var err error
 	s.Width, s.WidthFrom, err = a.knownWidth(ctx, s.Width)
 	return s, err
@@ -90,7 +90,7 @@ func (o *installOptions) fillMachine(ctx context.Context, a *App) (install.Setup
 // machine completes the setup of a machine but for the width, which the database knows.
 func (o *installOptions) machine(a *App) (s install.Setup, err error) {
 	s = o.Setup
-	s.Config, s.Store = a.config.File, a.chosen
+	s.Config, s.Store = a.config.File, a.scope.Chosen
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)
@@ -112,7 +112,7 @@ func (a *App) knownWidth(ctx context.Context, given time.Duration) (width time.D
 		return 0, "", usagef("--width: %w", err)
 	}
 	change := a.self()
-	if a.many {
+	if a.scope.Many {
 		width, from, err = a.leastWidth(ctx)
 		change += " --" + from // store NAME
 	} else if a.Config().Database.URL.Reveal() == "" {
@@ -153,7 +153,7 @@ func (a *App) leastWidth(ctx context.Context) (width time.Duration, from string,
 		w, _, err := a.databaseWidth(ctx)
 		mu.Lock()
 		defer mu.Unlock()
-		widths[a.store] = w
+		widths[a.scope.Store] = w
 		return err
 	})
 	for _, p := range parts {

@@ -68,8 +68,8 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 }
 
 func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
-	if a.chosen != "" {
-		return usagef("--store %s: pods work on all stores that their configuration lists; leave the flag out, or give pods of their own a file with that store alone", a.chosen)
+	if a.scope.Chosen != "" {
+		return usagef("--store %s: pods work on all stores that their configuration lists; leave the flag out, or give pods of their own a file with that store alone", a.scope.Chosen)
 	}
 	for _, port := range o.ports {
 		if port < 1 || port > 65535 {
@@ -94,7 +94,7 @@ func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
 		s.Config = filepath.Base(s.Config)
 		a.warnUnseen(ctx)
 	}
-	if o.Shards > 1 && (o.Daemon || !a.many) {
+	if o.Shards > 1 && (o.Daemon || !a.scope.Many) {
 		return usagef("--shards divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
 	}
 	if o.helm {

@@ -20,7 +20,7 @@ func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB
 	if path == "" {
 		return stoppedBy(ctx, a.withChecks(ctx, fn))
 	}
-	a.metrics = metrics.NewStore(a.store)
+	a.metrics = metrics.NewStore(a.scope.Store)
 	defer func() { a.metrics = nil }()
 	err := stoppedBy(ctx, a.withChecks(ctx, func(db *sqlx.DB, registry *jobs.Registry) error {
 		a.watch(db, registry)
@@ -32,7 +32,7 @@ func (a *App) measured(ctx context.Context, kind slots.Kind, fn func(db *sqlx.DB
 		err, found = nil, err // it did what it could
 	}
 	a.metrics.Ended(kind, err)
-	return cmp.Or(errors.Join(err, a.fleet.write(func() error { return a.metrics.WriteFile(path) })), found)
+	return cmp.Or(errors.Join(err, a.scope.Pools.Write(func() error { return a.metrics.WriteFile(path) })), found)
 }
 
 // watch makes the metrics read from a database.

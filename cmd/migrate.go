@@ -183,8 +183,8 @@ type schemaView struct {
 }
 
 func printSchema(a *App) error {
-	if a.many {
-		return a.errManyStores()
+	if a.scope.Many {
+		return a.stores().ErrMany()
 	}
 	var script strings.Builder
 	if err := pgsql.PrintMigrations(&script, a.schema()); err != nil {

@@ -65,8 +65,8 @@ func (a *App) URL(ctx context.Context) (string, error) {
 
 // connect is Open for commands that work without the schema, or with another width.
 func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, error) {
-	if a.many {
-		return nil, a.errManyStores()
+	if a.scope.Many {
+		return nil, a.stores().ErrMany()
 	}
 	url, err := a.address(ctx)
 	if err != nil {
@@ -76,11 +76,11 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 	if a.Config().Database.Prepare == "on" {
 		opts = append(opts, pgsql.Prepared())
 	}
-	if a.fleet != nil {
-		return a.fleet.open(ctx, url, opts...)
+	if a.scope.Pools != nil {
+		return a.scope.Pools.Open(ctx, url, opts...)
 	}
 	db, err := openURL(ctx, url, opts...)
-	if err != nil && ctx.Err() == nil && !a.private() && a.store == "" {
+	if err != nil && ctx.Err() == nil && !a.private() && a.scope.Store == "" {
 		err = fmt.Errorf("%w (database.url is from %s)", err, a.origin("database.url"))
 	}
 	if err != nil {
@@ -94,8 +94,8 @@ func (a *App) connect(ctx context.Context, opts ...pgsql.Option) (*sqlx.DB, erro
 
 // closeDB closes a database that connect has opened.
 func (a *App) closeDB(db *sqlx.DB) error {
-	if a.fleet != nil {
-		return nil // other commands may use it
+	if a.scope.Pools != nil {
+		return nil // other stores may use it
 	}
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("close the database: %w", err)

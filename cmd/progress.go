@@ -21,7 +21,7 @@ type bars struct {
 
 // bars returns nil if the log does not go to a terminal, and for one store among several.
 func (a *App) bars() *bars {
-	if !a.errIsTerminal() || a.fleet != nil {
+	if !a.errIsTerminal() || a.scope.Pools != nil {
 		return nil
 	}
 	return newBars(a.Err)

@@ -54,8 +54,8 @@ func (a *App) refusal(err error) string {
 		return ""
 	}
 	if of, ok := errors.AsType[*stores.Error](err); ok { // a store has its own login, roles and schema
-		if s, all, err := a.findStore(of.Store); err == nil && !all {
-			a = a.of(s, a.fleet)
+		if s, all, err := a.stores().Find(of.Store); err == nil && !all {
+			a = a.of(s, a.scope.Pools)
 		}
 	}
 	user := "LOGIN"
@@ -85,8 +85,8 @@ both, print the script with --dry-run for an administrator.`,
   prescient migrate roles --dry-run | psql shop   # needs no database.url`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if script && a.many {
-				return a.errManyStores()
+			if script && a.scope.Many {
+				return a.stores().ErrMany()
 			}
 			if script {
 				return pgsql.PrintRoles(a.Out, a.schema())

@@ -118,7 +118,7 @@ func (a *App) runnerConfig(db *sqlx.DB, registry *jobs.Registry, bars *bars) slo
 	}
 	return slots.Config{
 		DB: db, Schema: cfg.Database.Schema, Registry: registry,
-		Shared: a.fleet.bounds(db), Workers: a.fleet.part(cfg.Run.Workers), Connections: a.fleet.part(cfg.Run.Connections), Page: cfg.Run.BatchSize,
+		Shared: a.scope.Pools.Bounds(db), Workers: a.scope.Pools.Part(cfg.Run.Workers), Connections: a.scope.Pools.Part(cfg.Run.Connections), Page: cfg.Run.BatchSize,
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: a.log, Progress: bars.show, Observer: observer,
 	}

@@ -104,7 +104,7 @@ func runServer(ctx context.Context, a *App) error {
 	}
 	access := web.NewAccess(keys, web.ProxiedAddress(cfg.ProxyNetworks), a.log).LockingOut()
 	door := door{access: access, open: private && cfg.ReadToken == config.Secret{}}
-	if a.many {
+	if a.scope.Many {
 		return serveBoards(ctx, a, door)
 	}
 	return serveBoard(ctx, a, door)

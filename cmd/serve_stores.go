@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/serve/api"
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/serve/pages"
@@ -38,8 +39,8 @@ type serving struct {
 
 // serveBoards serves every store, until ctx ends. It retries a store that cannot be read.
 func serveBoards(ctx context.Context, a *App, door door) (err error) {
-	f := newFleet(a)
-	defer func() { err = errors.Join(err, f.close()) }()
+	pools := a.newPools(nil)
+	defer func() { err = errors.Join(err, pools.Close()) }()
 	b := &boards{plans: board.NewPlans(), serving: map[string]serving{}}
 	b.api = door.api(a)
 	b.api.Stores = &b.stores
@@ -56,8 +57,11 @@ func serveBoards(ctx context.Context, a *App, door door) (err error) {
 	if err != nil {
 		return err
 	}
-	k := keeper{App: a, fleet: f, run: b.run}
-	k.failed = func(store string, err error) {
+	k := multistore.Keeper{
+		Pools: pools, Every: findAgain,
+		Run: func(ctx context.Context, s multistore.Store) error { return b.run(ctx, a.of(s, pools)) },
+	}
+	k.Failed = func(store string, err error) {
 		if err != nil && ctx.Err() == nil {
 			err = errors.New(a.named(err.Error() + hint(err)))
 			a.log.ErrorContext(ctx, "the store cannot be served; trying again", "store", store, "error", err)
@@ -66,7 +70,7 @@ func serveBoards(ctx context.Context, a *App, door door) (err error) {
 	}
 	going, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
-	work.Go(func() { k.keep(going) })
+	work.Go(func() { k.Keep(going) })
 	<-ctx.Done()
 	a.log.InfoContext(ctx, "server is stopping")
 	b.close()
@@ -95,12 +99,12 @@ func (b *boards) run(ctx context.Context, a *App) error {
 		}
 		defer read.Close()
 		cfg := b.api
-		cfg.Board, cfg.Base, cfg.Logger = read, pages.StorePath(a.store), a.log
+		cfg.Board, cfg.Base, cfg.Logger = read, pages.StorePath(a.scope.Store), a.log
 		answers, err := api.New(cfg)
 		if err != nil {
 			return err
 		}
-		shown, err := b.pages.Of(a.store, read)
+		shown, err := b.pages.Of(a.scope.Store, read)
 		if err != nil {
 			return err
 		}
@@ -109,13 +113,13 @@ func (b *boards) run(ctx context.Context, a *App) error {
 		mux.Handle("/", shown)
 		mux.Handle("/api/", answers)
 		b.mu.Lock()
-		b.serving[a.store] = serving{mux, shown}
+		b.serving[a.scope.Store] = serving{mux, shown}
 		b.mu.Unlock()
-		b.stores.Put(a.store, read)
+		b.stores.Put(a.scope.Store, read)
 		<-ctx.Done()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.serving, a.store)
+		delete(b.serving, a.scope.Store)
 		return nil
 	})
 }

@@ -40,19 +40,18 @@ func (a *App) withStores(ctx context.Context, fn func(set *stores.Set) error) (e
 	if len(a.Config().Stores) == 0 {
 		return usagef("the settings list no stores: add them to stores in a configuration file")
 	}
-	f := newFleet(a)
-	f.watch = a.watchLocks
-	defer func() { err = errors.Join(err, f.close()) }()
-	all := a.allStores(ctx, f)
+	pools := a.newPools(a.watchLocks)
+	defer func() { err = errors.Join(err, pools.Close()) }()
+	all := pools.All(ctx)
 	list := make([]stores.Store, len(all))
 	var opening sync.WaitGroup
 	for i, s := range all {
 		opening.Go(func() { // those of a server that is down are given up together
-			list[i] = stores.Store{Name: s.name, Schema: s.database.Schema, Err: s.err}
-			if s.err != nil {
+			list[i] = stores.Store{Name: s.Name, Schema: s.Database.Schema, Err: s.Err}
+			if s.Err != nil {
 				return
 			}
-			db, err := a.of(s, f).connect(ctx)
+			db, err := a.of(s, pools).connect(ctx)
 			if list[i].Err = err; err == nil {
 				list[i].DB = db // a nil *sqlx.DB would be a database that is there
 			}
@@ -67,15 +66,6 @@ func (a *App) withStores(ctx context.Context, fn func(set *stores.Set) error) (e
 		return err
 	}
 	return fn(set)
-}
-
-// allStores returns the stores of the settings, with those that patterns stand for.
-func (a *App) allStores(ctx context.Context, f *fleet) (list []store) {
-	for _, entry := range a.Config().Stores {
-		found, _ := f.find(ctx, a, entry)
-		list = append(list, found...)
-	}
-	return list
 }
 
 // storeState is what stores list tells of one.
@@ -112,7 +102,7 @@ on their way if a move has died. The list also has the last slot. The exit code 
 
 func listOfStores(ctx context.Context, a *App, set *stores.Set) error {
 	chosen := slices.DeleteFunc(slices.Collect(set.All()), func(s *stores.Store) bool {
-		return a.chosen != "" && s.Name != a.chosen && !strings.HasPrefix(s.Name, a.chosen+"/")
+		return a.scope.Chosen != "" && s.Name != a.scope.Chosen && !strings.HasPrefix(s.Name, a.scope.Chosen+"/")
 	})
 	list := make([]storeState, len(chosen))
 	var looking sync.WaitGroup
@@ -239,7 +229,7 @@ func drainStore(ctx context.Context, a *App, set *stores.Set, name string, undo 
 
 // answers tells what is wrong with a name of a store: that the settings do not list it, or that nobody can tell which stores a pattern stands for.
 func (a *App) answers(set *stores.Set, name string) error {
-	if _, err := a.listedStore(name); err != nil {
+	if _, err := a.stores().FindOne(name); err != nil {
 		return err
 	}
 	if of, _, single := strings.Cut(name, "/"); single && slices.Contains(known(set), of) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -44,14 +45,13 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 	if len(a.Config().Stores) == 0 {
 		return usagef("the settings list no stores: add it to stores in a configuration file first")
 	}
-	s, err := a.listedStore(name)
+	s, err := a.stores().FindOne(name)
 	if err != nil {
 		return err
 	}
-	f := newFleet(a, pgsql.Patient())
-	f.watch = a.watchLocks
-	defer func() { err = errors.Join(err, f.close()) }()
-	one := a.of(s, f)
+	pools := a.newPools(a.watchLocks, pgsql.Patient())
+	defer func() { err = errors.Join(err, pools.Close()) }()
+	one := a.of(s, pools)
 	db, err := one.connect(ctx)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 		}
 	}
 	v := addedStore{Store: name, Version: pgsql.SchemaVersion}
-	width := a.widthOfOthers(ctx, f, name)
+	width := a.widthOfOthers(ctx, pools, name)
 	ledger, err := one.ledger(ctx, db)
 	if err != nil {
 		return err
@@ -88,25 +88,13 @@ func addStore(ctx context.Context, a *App, name string, roles bool) (err error) 
 	})
 }
 
-// listedStore returns the store with a name that the settings list, or that one of their patterns stands for.
-func (a *App) listedStore(name string) (store, error) {
-	s, all, err := a.findStore(name)
-	if err != nil {
-		return s, usagef("store %w; add it to stores in the configuration file first", err)
-	}
-	if all {
-		return s, usagef("store %s stands for several: name one of them, such as %s/SCHEMA", name, name)
-	}
-	return s, nil
-}
-
 // widthOfOthers is the width of the slots of all stores but one, where it is the same in all that tell theirs; else 0.
-func (a *App) widthOfOthers(ctx context.Context, f *fleet, but string) (width time.Duration) {
-	for _, s := range a.allStores(ctx, f) {
-		if s.name == but || s.err != nil {
+func (a *App) widthOfOthers(ctx context.Context, pools *multistore.Pools, but string) (width time.Duration) {
+	for _, s := range pools.All(ctx) {
+		if s.Name == but || s.Err != nil {
 			continue
 		}
-		one := a.of(s, f)
+		one := a.of(s, pools)
 		var setting pgsql.Setting
 		db, err := one.connect(ctx)
 		if err == nil {
@@ -115,7 +103,7 @@ func (a *App) widthOfOthers(ctx context.Context, f *fleet, but string) (width ti
 		switch {
 		case errors.Is(err, pgsql.ErrNotMigrated):
 		case err != nil:
-			a.log.WarnContext(ctx, "cannot read the width of a store; it may differ", "store", s.name, "error", err)
+			a.log.WarnContext(ctx, "cannot read the width of a store; it may differ", "store", s.Name, "error", err)
 		case width != 0 && width != setting.Grid.Width():
 			a.log.WarnContext(ctx, "the other stores have different widths: this one keeps its own")
 			return 0
