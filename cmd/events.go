@@ -195,7 +195,7 @@ func toGoOn(a *App, err error, consumer string) error {
 func printEvents(a *App, page []outbox.Stored) error {
 	lines := make([]string, len(page))
 	for i, s := range page {
-		if a.output == outputJSON {
+		if a.isJSON() {
 			line, err := eventLine(s)
 			if err != nil {
 				return err

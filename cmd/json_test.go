@@ -100,7 +100,7 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(c.CommandPath(), a.Name+" ")
-		a.printed = func(v any) { types[name] = reflect.TypeOf(v) }
+		a.to.Printed = func(v any) { types[name] = reflect.TypeOf(v) }
 		if code := a.Run(t.Context(), append(args, "--output", "json", "--database-url", url)); code != Done && code != Found {
 			t.Fatalf("%s: exit code %d: %s", line, code, &log)
 		}

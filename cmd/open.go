@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"golang.org/x/term"
 
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
@@ -121,7 +121,7 @@ func (a *App) address(ctx context.Context) (string, error) {
 	return a.ReplayURL(ctx)
 }
 
-func isTerminal(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }
+func isTerminal(file *os.File) bool { return output.IsTerminal(file) }
 
 // ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
 // it. If no database.url is set, it is always the private PostgreSQL.

@@ -49,7 +49,7 @@ func (a *App) visitAll(ctx context.Context, fn func(ctx context.Context, a *App)
 		p := &part{store: s.Name, err: s.Err}
 		if p.err == nil {
 			one := a.of(s, pools)
-			one.Out, one.answer, one.scope.Repeats = &p.text, &p.answer, !first
+			one.Out, one.to.Answer, one.scope.Repeats = &p.text, &p.answer, !first
 			p.err = fn(ctx, one)
 			p.end(ctx, one)
 		} else {

@@ -86,7 +86,7 @@ func listSchedules(ctx context.Context, a *App, o schedulesListOptions) error {
 		err = printList(a, views, header, func(v httpapi.View) table.Row {
 			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})
-		if err == nil && len(views) > 0 && a.output != outputJSON {
+		if err == nil && len(views) > 0 && !a.isJSON() {
 			err = a.printPublishingPaused(views[0])
 		}
 		return err

@@ -79,7 +79,7 @@ func previewSchedule(ctx context.Context, a *App, o schedulesPreviewOptions) err
 	if err != nil {
 		return err
 	}
-	if a.output != outputJSON {
+	if !a.isJSON() {
 		return printInstants(ctx, a, instants, zone)
 	}
 	views := []previewView{}

@@ -126,7 +126,7 @@ func (a *App) runSpool(ctx context.Context, s *spool.Spool, catchUp, check bool)
 			"moved", became[spool.StateMoved], "failed", became[spool.StateFailed], "left", became[spool.StateLeft],
 			"refused", became[spool.StateRefused])
 	}
-	if check && len(files) > 0 || a.output == outputJSON {
+	if check && len(files) > 0 || a.isJSON() {
 		header := table.Row{"SLOT", "STATE", "NAME", "PROBLEM"}
 		err = errors.Join(err, printList(a, files, header, func(f spool.File) table.Row {
 			return table.Row{f.Slot, string(f.State), f.Name, f.Problem}

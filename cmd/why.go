@@ -37,7 +37,7 @@ kept.`,
 			key.EntityName, key.EntityKey = args[0], args[1]
 			var told atomic.Bool
 			err := a.over(c.Context(), func(ctx context.Context, a *App) error { return why(ctx, a, key, &told) })
-			if err != nil || told.Load() || a.output == outputJSON {
+			if err != nil || told.Load() || a.isJSON() {
 				return err
 			}
 			of := ""

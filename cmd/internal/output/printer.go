@@ -1,0 +1,123 @@
+// Package output prints the data of commands: as JSON for programs, or as tables and lines for people. It knows no command.
+package output
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/internal/plain"
+)
+
+// The formats of --output.
+const (
+	Table = "table"
+	JSON  = "json"
+)
+
+// Printer prints the data of a command.
+type Printer struct {
+	// Out gets the data.
+	Out io.Writer
+	// Format is the value of --output.
+	Format string
+	// Answer gets what Print would print as JSON. It is nil unless the command works on several stores.
+	Answer *any
+	// Printed sees what Print prints as JSON: a test holds docs/json.md against it. Optional.
+	Printed func(v any)
+}
+
+// WithOutput adds --output to a command that prints data.
+func (p *Printer) WithOutput(c *cobra.Command) *cobra.Command {
+	p.Format = Table
+	c.Flags().VarP(cli.Choice(&p.Format, Table, JSON), "output", "o", "`FORMAT` on stdout: table or json")
+	return c
+}
+
+// Print prints v as JSON, or calls asTable if --output is table.
+func (p *Printer) Print(v any, asTable func() error) error {
+	if p.Format != JSON {
+		return asTable()
+	}
+	if p.Answer != nil {
+		*p.Answer = v
+		return nil
+	}
+	if p.Printed != nil {
+		p.Printed(v)
+	}
+	enc := json.NewEncoder(plain.Writer(p.Out))
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// List prints a list: as a JSON array, or as Rows does.
+func List[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) error {
+	if list == nil {
+		list = []T{} // null as JSON otherwise
+	}
+	return p.Print(list, func() error { return Rows(p, list, header, row) })
+}
+
+// Rows prints a list as a table with a row for each element.
+func Rows[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) error {
+	rows := make([]table.Row, len(list))
+	for i, v := range list {
+		rows[i] = row(v)
+	}
+	return p.Table(header, rows...)
+}
+
+// Lines prints text as lines, without the characters that a terminal acts on.
+func (p *Printer) Lines(text ...string) error {
+	_, err := p.Out.Write([]byte(plain.Text(strings.Join(text, "\n")) + "\n"))
+	return err
+}
+
+// Sentence prints a text. On a terminal, it wraps the lines at the width of the terminal.
+func (p *Printer) Sentence(text string) error {
+	text = strings.Map(plain.Printable, text)
+	if width := p.Width(); width > 0 {
+		text = layout.Wrap(text, width)
+	}
+	return p.Lines(text)
+}
+
+// Width returns the number of columns of the terminal that shows stdout. It returns 0 for a pipe or a file: their readers get
+// every column, and the whole text.
+func (p *Printer) Width() int {
+	file, ok := p.Out.(*os.File)
+	if !ok || !IsTerminal(file) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width == 0 {
+		return layout.Narrow
+	}
+	return width
+}
+
+// Table prints a borderless table as wide as the terminal. Rows without a header are pairs of a label and a value.
+func (p *Printer) Table(header table.Row, rows ...table.Row) error {
+	return p.Lines(layout.Table(p.Width(), header, rows...))
+}
+
+// Colour reports whether Out is a terminal and the user has not turned colours off (see no-color.org).
+func (p *Printer) Colour() bool {
+	file, ok := p.Out.(*os.File)
+	return ok && IsTerminal(file) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// IsJSON reports whether the command prints JSON.
+func (p *Printer) IsJSON() bool { return p.Format == JSON }
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }
