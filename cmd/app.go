@@ -20,7 +20,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/installcmd"
 	"github.com/prescient-go/prescient/cmd/internal/multistore"
+	"github.com/prescient-go/prescient/cmd/internal/spoolcmd"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -167,10 +169,11 @@ func (a *App) root() *cobra.Command {
 	versionFlag(root)
 	root.CompletionOptions.DisableDefaultCmd = true // see install completion
 	root.InitDefaultHelpFlag()                      // otherwise the word after --help would be its value
-	addGroup(root, "Run", newRun(a), newCatchUp(a), newDaemon(a), newServe(a), newSpool(a))
+	f := a.factory()
+	addGroup(root, "Run", newRun(a), newCatchUp(a), newDaemon(a), newServe(a), spoolcmd.NewCmdSpool(f))
 	addGroup(root, "Look", newStatus(a), newWhy(a), newPlan(a), newDoctor(a))
 	addGroup(root, "Read and change", newJobs(a), newSchedules(a), newSlots(a), newEvents(a), newStores(a))
-	addGroup(root, "Set up", newMigrate(a), newInstall(a), newConfig(a), newDevDB(a))
+	addGroup(root, "Set up", newMigrate(a), installcmd.NewCmdInstall(f), newConfig(a), newDevDB(a))
 	root.AddCommand(newFlagsTopic())
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
@@ -221,14 +224,11 @@ func whereFlags(fs *pflag.FlagSet) (text string) {
 // environment.
 func (a *App) unseenFile(fs *pflag.FlagSet) string {
 	file := a.config.File
-	if f := fs.Lookup("config"); f != nil && f.Changed || os.Getenv("PRESCIENT_CONFIG") == "" || file == usualConfig || a.errIsTerminal() {
+	if f := fs.Lookup("config"); f != nil && f.Changed || os.Getenv("PRESCIENT_CONFIG") == "" || file == installcmd.UsualConfig || a.errIsTerminal() {
 		return ""
 	}
 	return " --config " + spoken.Word(file)
 }
-
-// needsNoConfig annotates a command that also works with a broken configuration.
-const needsNoConfig = "needs-no-config"
 
 // prepare makes a command and its subcommands load the settings first, and puts the binary's name
 // into their help.
@@ -245,7 +245,7 @@ func (a *App) prepare(c *cobra.Command) {
 	run, plain := c.RunE, c.Run
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.reached = true
-		if err := a.load(c); err != nil && c.Annotations[needsNoConfig] == "" {
+		if err := a.load(c); err != nil && c.Annotations[cli.NeedsNoConfig] == "" {
 			return err
 		}
 		if run != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/installcmd"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -36,7 +37,7 @@ type offer func(ctx context.Context, a *App) []string
 // a flag.
 var offers = map[string]offer{
 	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
-	"SHELL": offerWords(shells...), "LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
+	"SHELL": offerWords(installcmd.Shells...), "LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
 }
 
 // complete lets a shell complete the arguments and flags of a command and its subcommands.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 )
 
@@ -21,7 +22,7 @@ const flagsTopic = "flags"
 // newHelp is cobra's help command, but an unknown topic is an error.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about any command", Annotations: map[string]string{needsNoConfig: ""},
+		Use: "help [COMMAND]", Short: "Help about any command", Annotations: map[string]string{cli.NeedsNoConfig: ""},
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/cmd/internal/installcmd"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -35,8 +36,8 @@ var deployed = []struct{ dir, command string }{
 }
 
 func TestTheFilesOfDeployAreWhatTheCommandsPrint(t *testing.T) {
-	if _, err := os.Stat(usualConfig); err == nil {
-		t.Skip("they would be printed for this machine's ", usualConfig)
+	if _, err := os.Stat(installcmd.UsualConfig); err == nil {
+		t.Skip("they would be printed for this machine's ", installcmd.UsualConfig)
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	want := map[string]string{}

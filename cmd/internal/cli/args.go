@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// NeedsNoConfig annotates a command that also works with a broken configuration.
+const NeedsNoConfig = "needs-no-config"
+
 // Exactly accepts the arguments of these names, and says what is missing.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {

@@ -1,4 +1,4 @@
-package cmd
+package installcmd
 
 import (
 	"cmp"
@@ -14,13 +14,15 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-func newKubernetes(a *App) *cobra.Command {
+func newCmdKubernetes(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error) *cobra.Command {
 	var o installOptions
-	c := a.withOutput(&cobra.Command{
+	c := f.Printer().WithOutput(&cobra.Command{
 		Use:   "kubernetes",
 		Short: "Print manifests, or a Helm chart, that run an image at each slot, or as a daemon",
 		Long: `Print the manifests of Kubernetes that run an image at each slot: CronJobs for runs and for catch-up, and a Job for
@@ -35,20 +37,20 @@ under its own name or, where it has read none, the URL of the database as databa
 gets there. The NetworkPolicy lets them connect to the ports that the configuration names, and to --port.
 
 ` + widthHelp,
-		Example: `  kubectl create secret generic ` + install.KubernetesName(a.Name) + ` \
+		Example: `  kubectl create secret generic ` + install.KubernetesName(f.Name) + ` \
     --from-file=/etc/prescient/prescient.yaml
-  prescient install kubernetes --image example.com/` + a.Name + `:1 |
+  prescient install kubernetes --image example.com/` + f.Name + `:1 |
     kubectl apply -f -
-  prescient install kubernetes --image example.com/` + a.Name + `:1 \
+  prescient install kubernetes --image example.com/` + f.Name + `:1 \
     --daemon --replicas 3
 
-  prescient install kubernetes --image example.com/` + a.Name + `:1 \
+  prescient install kubernetes --image example.com/` + f.Name + `:1 \
     --helm --write chart
-  helm install ` + install.KubernetesName(a.Name) + ` ./chart`,
+  helm install ` + install.KubernetesName(f.Name) + ` ./chart`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return printKubernetes(c.Context(), a, &o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
-	o.flags(a, c)
+	o.flags(f, c)
 	o.writeFlags(c)
 	fs := c.Flags()
 	fs.StringVar(&o.Image, "image", "", "`IMAGE` whose entrypoint is the binary")
@@ -67,57 +69,57 @@ gets there. The NetworkPolicy lets them connect to the ports that the configurat
 	return c
 }
 
-func printKubernetes(ctx context.Context, a *App, o *installOptions) error {
-	if a.scope.Chosen != "" {
-		return usagef("--store %s: pods work on all stores that their configuration lists; leave the flag out, or give pods of their own a file with that store alone", a.scope.Chosen)
+func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions) error {
+	if f.Scope().Chosen != "" {
+		return exit.Usagef("--store %s: pods work on all stores that their configuration lists; leave the flag out, or give pods of their own a file with that store alone", f.Scope().Chosen)
 	}
 	for _, port := range o.ports {
 		if port < 1 || port > 65535 {
-			return usagef("--port %d: want a number from 1 to 65535", port)
+			return exit.Usagef("--port %d: want a number from 1 to 65535", port)
 		}
 	}
-	s, err := o.fill(ctx, a)
+	s, err := o.fill(ctx, f)
 	if err != nil {
 		return err
 	}
 	s.Secret = cmp.Or(s.Secret, install.KubernetesName(s.Name))
 	if !s.Daemon && s.Width <= time.Minute {
-		if err := a.adviseDaemon(ctx, s.Width); err != nil {
+		if err := adviseDaemon(ctx, f, s.Width); err != nil {
 			return err
 		}
 	}
-	s.Ports = a.portsOut(o.ports)
+	s.Ports = portsOut(f, o.ports)
 	if s.Config != "" {
-		if a.Config().Database.URL.Reveal() == config.Embedded {
-			a.log.WarnContext(ctx, "database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server", "file", s.Config)
+		if f.Config().Config.Database.URL.Reveal() == config.Embedded {
+			f.Log().WarnContext(ctx, "database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server", "file", s.Config)
 		}
 		s.Config = filepath.Base(s.Config)
-		a.warnUnseen(ctx)
+		warnUnseen(ctx, f)
 	}
-	if o.Shards > 1 && (o.Daemon || !a.scope.Many) {
-		return usagef("--shards divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
+	if o.Shards > 1 && (o.Daemon || !f.Scope().Many) {
+		return exit.Usagef("--shards divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
 	}
 	if o.helm {
 		files, err := install.Chart(s)
 		if err != nil {
-			return a.installError(err)
+			return installError(f, err)
 		}
-		return a.deliver(o, files)
+		return deliver(f, o, files)
 	}
 	file, err := install.Kubernetes(s)
 	if err != nil {
-		return a.installError(err)
+		return installError(f, err)
 	}
-	return a.deliver(o, []install.File{file})
+	return deliver(f, o, []install.File{file})
 }
 
 // adviseDaemon warns of CronJobs for slots of a minute, which start two pods each minute. It is an error for smaller slots,
 // for which there are no CronJobs.
-func (a *App) adviseDaemon(ctx context.Context, width time.Duration) error {
+func adviseDaemon(ctx context.Context, f *factory.Factory, width time.Duration) error {
 	if width < time.Minute {
-		return usagef("slots of %s: %w: add --daemon", duration.Format(width), install.ErrWidth)
+		return exit.Usagef("slots of %s: %w: add --daemon", duration.Format(width), install.ErrWidth)
 	}
-	a.log.WarnContext(ctx, "slots of a minute are thousands of Jobs a day, and each starts late: daemons suit them better, see --daemon")
+	f.Log().WarnContext(ctx, "slots of a minute are thousands of Jobs a day, and each starts late: daemons suit them better, see --daemon")
 	return nil
 }
 
@@ -125,8 +127,8 @@ func (a *App) adviseDaemon(ctx context.Context, width time.Duration) error {
 var usualPorts = map[string]int{"http": 80, "https": 443, "nats": 4222, "kafka": 9092}
 
 // portsOut is the TCP ports that the settings have commands connect to, and more, in order.
-func (a *App) portsOut(more []int) []int {
-	cfg := a.Config()
+func portsOut(f *factory.Factory, more []int) []int {
+	cfg := f.Config().Config
 	databases := []string{cfg.Database.URL.Reveal()}
 	for _, store := range cfg.Stores {
 		databases = append(databases, store.URL.Reveal())

@@ -1,4 +1,4 @@
-package cmd
+package installcmd
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/plain"
 )
 
@@ -29,9 +32,9 @@ type crontabOptions struct {
 	remove bool
 }
 
-func newCrontab(a *App) *cobra.Command {
+func newCmdCrontab(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *crontabOptions) error) *cobra.Command {
 	var o crontabOptions
-	c := a.withOutput(&cobra.Command{
+	c := f.Printer().WithOutput(&cobra.Command{
 		Use:   "crontab",
 		Short: "Print or install a crontab that runs this binary at each slot, and catches up",
 		Long: `Print a crontab that runs this binary at each slot, catches up after it, and tells by mail what is wrong. It names
@@ -51,20 +54,17 @@ Slots are instants in UTC, and cron goes by the zone of the machine. Where the t
 because a width divides no hour, the lines start a run more often: one that finds its slot done does nothing. Slots that
 do not begin with a minute are for the daemon.`,
 		Example: `  prescient install crontab --apply
-  prescient install crontab --user orders --write /etc/cron.d/` + a.Name + `
+  prescient install crontab --user orders --write /etc/cron.d/` + f.Name + `
   prescient install crontab --width 15m --timezone Europe/Berlin`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(c.Flags().Changed("mailto")); err != nil {
 				return err
 			}
-			if o.apply || o.remove {
-				return installCrontab(c.Context(), a, &o)
-			}
-			return printCrontab(c.Context(), a, &o)
+			return runF(c.Context(), f, &o)
 		},
 	})
-	o.flags(a, c)
+	o.flags(f, c)
 	o.binaryFlag(c)
 	fs := c.Flags()
 	fs.StringVar(&o.User, "user", "",
@@ -89,20 +89,20 @@ var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 func (o *crontabOptions) check(mailTo bool) error {
 	switch {
 	case o.User == "" && o.file != "":
-		return usagef("--write %s: the lines of a file in /etc/cron.d name the user who runs them: give --user", o.file)
+		return exit.Usagef("--write %s: the lines of a file in /etc/cron.d name the user who runs them: give --user", o.file)
 	case o.User == "" && mailTo:
-		return usagef("--mailto is for a file of /etc/cron.d, with --user: " +
+		return exit.Usagef("--mailto is for a file of /etc/cron.d, with --user: " +
 			"in a user's crontab it would redirect the mail of other lines, too")
 	case o.file != "" && !cronName.MatchString(filepath.Base(o.file)):
-		return usagef("--write %s: cron ignores a file of /etc/cron.d whose name has more than letters, digits, _ and -",
+		return exit.Usagef("--write %s: cron ignores a file of /etc/cron.d whose name has more than letters, digits, _ and -",
 			o.file)
 	}
 	return nil
 }
 
 // lines returns the lines of the crontab.
-func (o *crontabOptions) lines(ctx context.Context, a *App) (install.File, error) {
-	s, err := o.fillMachine(ctx, a)
+func (o *crontabOptions) lines(ctx context.Context, f *factory.Factory) (install.File, error) {
+	s, err := o.fillMachine(ctx, f)
 	if err != nil {
 		return install.File{}, err
 	}
@@ -111,11 +111,45 @@ func (o *crontabOptions) lines(ctx context.Context, a *App) (install.File, error
 		return install.File{}, err
 	}
 	file, err := install.Crontab(s)
-	return file, a.installError(err)
+	return file, installError(f, err)
 }
 
-func printCrontab(ctx context.Context, a *App, o *crontabOptions) error {
-	file, err := o.lines(ctx, a)
+// cronZone returns the zone with a name. Without a name, it returns the zone of this machine's clock, whatever TZ says: cron does not
+// know TZ.
+func cronZone(name string) (*time.Location, error) {
+	const local = "/etc/localtime"
+	if name != "" {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			return nil, exit.Usagef("--timezone: %w", err)
+		}
+		return zone, nil
+	}
+	rules, err := os.ReadFile(local)
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.UTC, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read this machine's zone: %w; give it by --timezone", err)
+	}
+	target, _ := filepath.EvalSymlinks(local)
+	_, name, _ = strings.Cut(target, "/zoneinfo/")
+	zone, err := time.LoadLocationFromTZData(cmp.Or(name, local), rules)
+	if err != nil {
+		return nil, fmt.Errorf("understand this machine's zone in %s: %w; give it by --timezone", local, err)
+	}
+	return zone, nil
+}
+
+func runCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) error {
+	if o.apply || o.remove {
+		return installCrontab(ctx, f, o)
+	}
+	return printCrontab(ctx, f, o)
+}
+
+func printCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) error {
+	file, err := o.lines(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -125,18 +159,18 @@ func printCrontab(ctx context.Context, a *App, o *crontabOptions) error {
 			return fmt.Errorf("find the directory of --write: %w", err)
 		}
 	}
-	return a.deliver(&o.installOptions, []install.File{file})
+	return deliver(f, &o.installOptions, []install.File{file})
 }
 
 // installCrontab puts the block into the user's crontab, or removes it, and shows what has changed.
-func installCrontab(ctx context.Context, a *App, o *crontabOptions) error {
-	s, err := o.machine(a)
+func installCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) error {
+	s, err := o.machine(f)
 	if err != nil {
 		return err
 	}
 	block := install.File{Path: "crontab"}
 	if o.apply {
-		if block, err = o.lines(ctx, a); err != nil {
+		if block, err = o.lines(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -157,8 +191,8 @@ func installCrontab(ctx context.Context, a *App, o *crontabOptions) error {
 			return err
 		}
 	}
-	return a.print([]install.File{block}, func() error {
-		return a.lines(toldChange(tab.user, o.remove, block.Text, merged)...)
+	return f.Printer().Print([]install.File{block}, func() error {
+		return f.Printer().Lines(toldChange(tab.user, o.remove, block.Text, merged)...)
 	})
 }
 

@@ -1,4 +1,4 @@
-package cmd
+package installcmd
 
 import (
 	"io"
@@ -7,12 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
 )
 
-// shells is the shells that a script of completion can be written for.
-var shells = []string{"bash", "fish", "powershell", "zsh"}
+// Shells are the shells that install completion writes a script for.
+var Shells = []string{"bash", "fish", "powershell", "zsh"}
 
-func newCompletion(a *App) *cobra.Command {
+func newCmdCompletion(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Write the script by which bash, fish, powershell or zsh completes this binary's commands",
@@ -20,11 +22,13 @@ func newCompletion(a *App) *cobra.Command {
 schedules, slots and consumers that the database knows. SHELL is bash, fish, powershell or zsh. The script of bash needs
 the package bash-completion.`,
 		Example: `  source <(prescient install completion bash)  # in this shell
-  prescient install completion zsh > "${fpath[1]}/_` + a.Name + `"
-  prescient install completion fish > ~/.config/fish/completions/` + a.Name + `.fish`,
-		Annotations: map[string]string{needsNoConfig: ""},
+  prescient install completion zsh > "${fpath[1]}/_` + f.Name + `"
+  prescient install completion fish > ~/.config/fish/completions/` + f.Name + `.fish`,
+		Annotations: map[string]string{cli.NeedsNoConfig: ""},
 		Args:        cli.Exactly("SHELL"),
-		RunE:        func(c *cobra.Command, args []string) error { return writeCompletion(c.Root(), a.Out, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return writeCompletion(c.Root(), f.Printer().Out, args[0])
+		},
 	}
 }
 
@@ -46,5 +50,5 @@ func writeCompletion(root *cobra.Command, w io.Writer, shell string) error {
 		_, err := io.WriteString(w, strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
 		return err
 	}
-	return usagef("unknown shell %q: want %s", shell, cli.OrList(shells))
+	return exit.Usagef("unknown shell %q: want %s", shell, cli.OrList(Shells))
 }

@@ -1,53 +1,23 @@
-package cmd
+package installcmd
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
 )
 
-// cronZone is the zone of a name; of this machine's clock where there is none, whatever TZ says: cron does not know.
-func cronZone(name string) (*time.Location, error) {
-	const local = "/etc/localtime"
-	if name != "" {
-		zone, err := time.LoadLocation(name)
-		if err != nil {
-			return nil, usagef("--timezone: %w", err)
-		}
-		return zone, nil
-	}
-	rules, err := os.ReadFile(local)
-	if errors.Is(err, fs.ErrNotExist) {
-		return time.UTC, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read this machine's zone: %w; give it by --timezone", err)
-	}
-	target, _ := filepath.EvalSymlinks(local)
-	_, name, _ = strings.Cut(target, "/zoneinfo/")
-	zone, err := time.LoadLocationFromTZData(cmp.Or(name, local), rules)
-	if err != nil {
-		return nil, fmt.Errorf("understand this machine's zone in %s: %w; give it by --timezone", local, err)
-	}
-	return zone, nil
-}
-
-func newSystemd(a *App) *cobra.Command {
+func newCmdSystemd(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error) *cobra.Command {
 	var o installOptions
-	c := a.withOutput(&cobra.Command{
+	c := f.Printer().WithOutput(&cobra.Command{
 		Use:   "systemd",
 		Short: "Print units that run this binary at each slot, or as a daemon",
 		Long: `Print the units of systemd that run this binary at each slot and catch up after it: a timer, and the services that
@@ -59,14 +29,14 @@ The configuration file that this command has read is handed to the service by sy
 
 ` + widthHelp,
 		Example: `  prescient install systemd --write /etc/systemd/system
-  systemctl daemon-reload && systemctl enable --now ` + a.Name + `-run.timer
+  systemctl daemon-reload && systemctl enable --now ` + f.Name + `-run.timer
 
   prescient install systemd --daemon --write /etc/systemd/system
-  systemctl daemon-reload && systemctl enable --now ` + a.Name + `-daemon`,
+  systemctl daemon-reload && systemctl enable --now ` + f.Name + `-daemon`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return printSystemd(c.Context(), a, &o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
-	o.flags(a, c)
+	o.flags(f, c)
 	o.binaryFlag(c)
 	o.writeFlags(c)
 	c.Flags().BoolVar(&o.Daemon, "daemon", false, "run a daemon instead of commands at each slot")
@@ -76,30 +46,30 @@ The configuration file that this command has read is handed to the service by sy
 // hidden are the directories of which a service that is locked in sees nothing.
 var hidden = []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"}
 
-func printSystemd(ctx context.Context, a *App, o *installOptions) error {
-	s, err := o.fillMachine(ctx, a)
+func printSystemd(ctx context.Context, f *factory.Factory, o *installOptions) error {
+	s, err := o.fillMachine(ctx, f)
 	if err != nil {
 		return err
 	}
 	if dir := hides(s.Binary); dir != "" {
-		return usagef("the units cannot see %s, since nothing below %s is shown to them: install the binary, "+
+		return exit.Usagef("the units cannot see %s, since nothing below %s is shown to them: install the binary, "+
 			"say in /usr/local/bin, and name it by --binary", s.Binary, dir)
 	}
-	s.Writes = a.writes()
+	s.Writes = writes(f)
 	for _, path := range s.Writes {
 		if !filepath.IsAbs(path) {
-			return usagef("the units write to no %s: let metrics.file, events.destination and spool.dir be paths from the root", path)
+			return exit.Usagef("the units write to no %s: let metrics.file, events.destination and spool.dir be paths from the root", path)
 		}
 		if dir := hides(path); dir != "" {
-			return usagef("the units cannot write to %s, since nothing below %s is shown to them: let metrics.file, events.destination "+
+			return exit.Usagef("the units cannot write to %s, since nothing below %s is shown to them: let metrics.file, events.destination "+
 				"and spool.dir be elsewhere, say below /var/lib", path, dir)
 		}
 	}
 	files, err := install.Systemd(s)
 	if err != nil {
-		return a.installError(err)
+		return installError(f, err)
 	}
-	return a.deliver(o, files)
+	return deliver(f, o, files)
 }
 
 // hides returns the directory that is hidden from services with the path below it, or nothing.
@@ -113,8 +83,8 @@ func hides(path string) string {
 }
 
 // writes are the directories that the settings let runs write to.
-func (a *App) writes() (dirs []string) {
-	cfg := a.Config()
+func writes(f *factory.Factory) (dirs []string) {
+	cfg := f.Config().Config
 	if cfg.Metrics.File != "" {
 		dirs = append(dirs, filepath.Dir(cfg.Metrics.File))
 	}

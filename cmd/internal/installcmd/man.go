@@ -1,4 +1,4 @@
-package cmd
+package installcmd
 
 import (
 	"fmt"
@@ -10,22 +10,23 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
 )
 
-func newMan(a *App) *cobra.Command {
+func newCmdMan(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
 		Long: `Write the manual pages of all commands of this binary into a directory, where "man" finds them when it is a man1 of
 its path. Pages that are there already are written anew. With SOURCE_DATE_EPOCH set, they are the same every time.`,
 		Example: `  prescient install man /usr/local/share/man/man1
-  man ` + a.Name + `-catch-up`,
-		Annotations: map[string]string{needsNoConfig: ""},
+  man ` + f.Name + `-catch-up`,
+		Annotations: map[string]string{cli.NeedsNoConfig: ""},
 		Args:        cli.Exactly("DIR"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: func(c *cobra.Command, args []string) error { return writeMan(c.Root(), a.Name, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return writeMan(c.Root(), f.Name, args[0]) },
 	}
 }
 

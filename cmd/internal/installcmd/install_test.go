@@ -1,0 +1,81 @@
+package installcmd
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+)
+
+func newFactory() *factory.Factory {
+	p := &output.Printer{Out: io.Discard}
+	return &factory.Factory{Name: "shop", Printer: func() *output.Printer { return p }}
+}
+
+// execute runs a command line without a word on the streams of the test.
+func execute(c *cobra.Command, args string) error {
+	c.SetArgs(strings.Fields(args))
+	c.SilenceErrors, c.SilenceUsage = true, true
+	return c.Execute()
+}
+
+func TestCrontabRefusesFlagsThatDoNotGoTogether(t *testing.T) {
+	t.Parallel()
+	for args, problem := range map[string]string{
+		"":                                     "",
+		"--apply":                              "",
+		"--remove":                             "",
+		"--user shop --write /etc/cron.d/shop": "",
+		"--user shop --mailto ops@example.com": "",
+		"--write /etc/cron.d/shop":             "give --user",
+		"--mailto ops@example.com":             "--mailto is for a file of /etc/cron.d",
+		"--user shop --write /etc/cron.d/a.b":  "cron ignores a file",
+		"--apply --remove":                     "none of the others can be",
+		"--apply --user shop":                  "none of the others can be",
+		"--remove --write /etc/cron.d/shop":    "none of the others can be",
+		"--apply shop":                         `unexpected argument "shop"`,
+	} {
+		var ran bool
+		run := func(context.Context, *factory.Factory, *crontabOptions) error { ran = true; return nil }
+		err := execute(newCmdCrontab(newFactory(), run), args)
+		if problem == "" && (err != nil || !ran) {
+			t.Errorf("%s: %v", args, err)
+		}
+		if problem != "" && (err == nil || !strings.Contains(err.Error(), problem) || ran) {
+			t.Errorf("%s: error %v, want %s", args, err, problem)
+		}
+	}
+}
+
+func TestKubernetesReadsItsCommandLine(t *testing.T) {
+	t.Parallel()
+	var got *installOptions
+	run := func(_ context.Context, _ *factory.Factory, o *installOptions) error { got = o; return nil }
+	if err := execute(newCmdKubernetes(newFactory(), run), "--replicas 3"); err == nil || got != nil {
+		t.Errorf("without --image: %v", err)
+	}
+	if err := execute(newCmdKubernetes(newFactory(), run), "--image example.com/shop:1 --port 8080,9090 --helm"); err != nil {
+		t.Fatal(err)
+	}
+	if got.Name != "shop" || got.Program != "shop" || got.Replicas != 2 || got.Shards != 1 || !got.helm || !slices.Equal(got.ports, []int{8080, 9090}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSystemdReadsItsCommandLine(t *testing.T) {
+	t.Parallel()
+	var got *installOptions
+	run := func(_ context.Context, _ *factory.Factory, o *installOptions) error { got = o; return nil }
+	if err := execute(newCmdSystemd(newFactory(), run), "--daemon --binary /opt/shop --name orders --write units"); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Daemon || got.Binary != "/opt/shop" || got.Name != "orders" || got.Program != "shop" || got.write != "units" {
+		t.Errorf("%+v", got)
+	}
+}
