@@ -20,6 +20,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/configcmd"
+	"github.com/prescient-go/prescient/cmd/internal/devdbcmd"
 	"github.com/prescient-go/prescient/cmd/internal/installcmd"
 	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/spoolcmd"
@@ -173,7 +175,7 @@ func (a *App) root() *cobra.Command {
 	addGroup(root, "Run", newRun(a), newCatchUp(a), newDaemon(a), newServe(a), spoolcmd.NewCmdSpool(f))
 	addGroup(root, "Look", newStatus(a), newWhy(a), newPlan(a), newDoctor(a))
 	addGroup(root, "Read and change", newJobs(a), newSchedules(a), newSlots(a), newEvents(a), newStores(a))
-	addGroup(root, "Set up", newMigrate(a), installcmd.NewCmdInstall(f), newConfig(a), newDevDB(a))
+	addGroup(root, "Set up", newMigrate(a), installcmd.NewCmdInstall(f), configcmd.NewCmdConfig(f), devdbcmd.NewCmdDevDB(f))
 	root.AddCommand(newFlagsTopic())
 	for _, command := range a.extra {
 		root.AddCommand(command(a))

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/private"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
@@ -104,10 +105,7 @@ func (a *App) closeDB(db *sqlx.DB) error {
 }
 
 // private reports whether the database is the private PostgreSQL.
-func (a *App) private() bool {
-	url := a.Config().Database.URL.Reveal()
-	return url == "" || url == config.Embedded
-}
+func (a *App) private() bool { return private.Is(a.Config().Database) }
 
 // address returns the URL of the database, and starts the private one. Only a command with a
 // terminal does so: a command that cron or a service manager runs without a database.url was meant
@@ -126,25 +124,7 @@ func isTerminal(file *os.File) bool { return output.IsTerminal(file) }
 // ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
 // it. If no database.url is set, it is always the private PostgreSQL.
 func (a *App) ReplayURL(ctx context.Context) (string, error) {
-	if !a.private() {
-		return a.Config().Database.URL.Reveal(), nil
-	}
-	server, err := embedded.Open(embedded.Config{})
-	if err != nil {
-		return "", err
-	}
-	return server.URL(), a.start(ctx, server)
-}
-
-func (a *App) start(ctx context.Context, server *embedded.Server) error {
-	status, err := server.Status(ctx)
-	if err != nil || status.Running {
-		return err
-	}
-	if status.Version == "" {
-		a.log.InfoContext(ctx, "making a private PostgreSQL", "data", status.Data)
-	}
-	return server.Start(ctx)
+	return private.URL(ctx, a.Config().Database, a.log)
 }
 
 func (a *App) schema() pgsql.Schema { return pgsql.Schema(a.Config().Database.Schema) }

@@ -37,8 +37,6 @@ func (p *printer) table(header table.Row, rows ...table.Row) error {
 	return p.out().Table(header, rows...)
 }
 
-func (p *printer) colour() bool { return p.out().Colour() }
-
 func (p *printer) isJSON() bool { return p.to.IsJSON() }
 
 func printList[T any](a *App, list []T, header table.Row, row func(T) table.Row) error {

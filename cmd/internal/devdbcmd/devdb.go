@@ -1,4 +1,5 @@
-package cmd
+// Package devdbcmd has the commands of the private PostgreSQL: dev-db start, stop, status, url and demo.
+package devdbcmd
 
 import (
 	"context"
@@ -6,25 +7,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/private"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-func newDevDB(a *App) *cobra.Command {
+// NewCmdDevDB returns the command dev-db, with those below it.
+func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and run a demo on it",
-		a.withOutput(devDBCommand(a, "start", "Start the private PostgreSQL, making it at the first time", a.start)),
-		a.withOutput(devDBCommand(a, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
+		f.Printer().WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, making it at the first time", func(ctx context.Context, s *embedded.Server) error {
+			return private.Start(ctx, s, f.Log())
+		})),
+		f.Printer().WithOutput(newCmdServer(f, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
 			return s.Stop(ctx)
 		})),
-		a.withOutput(devDBCommand(a, "status", "Show whether the private PostgreSQL runs, and its directory", nil)),
-		newDevDBURL(a), newDemo(a))
+		f.Printer().WithOutput(newCmdServer(f, "status", "Show whether the private PostgreSQL runs, and its directory", nil)),
+		newCmdURL(f), newCmdDemo(f))
 	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal commands without
 a database.url. They start it. It runs until "dev-db stop" or a reboot. Only this user and root can reach it: it listens
 on a unix socket.`
 	return c
 }
 
-// devDBCommand acts on the server and shows its status.
-func devDBCommand(a *App, name, short string, act func(context.Context, *embedded.Server) error) *cobra.Command {
+// newCmdServer returns a command that acts on the server and shows its status.
+func newCmdServer(f *factory.Factory, name, short string, act func(context.Context, *embedded.Server) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Example: "  prescient dev-db " + name, Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -32,26 +38,26 @@ func devDBCommand(a *App, name, short string, act func(context.Context, *embedde
 			if err != nil {
 				return err
 			}
-			a.warnUnused(c.Context())
+			warnUnused(c.Context(), f)
 			if act != nil {
 				if err := act(c.Context(), server); err != nil {
 					return err
 				}
 			}
-			return printServer(c.Context(), a, server)
+			return printServer(c.Context(), f, server)
 		},
 	}
 }
 
-func (a *App) warnUnused(ctx context.Context) {
-	if !a.private() {
-		a.log.WarnContext(ctx, "commands do not use the private PostgreSQL: database.url is set", "origin", a.origin("database.url"))
+func warnUnused(ctx context.Context, f *factory.Factory) {
+	if !private.Is(f.Config().Config.Database) {
+		f.Log().WarnContext(ctx, "commands do not use the private PostgreSQL: database.url is set", "origin", f.Origin("database.url"))
 	}
 }
 
-func newDevDBURL(a *App) *cobra.Command {
+func newCmdURL(f *factory.Factory) *cobra.Command {
 	var superuser bool
-	c := a.withOutput(&cobra.Command{
+	c := f.Printer().WithOutput(&cobra.Command{
 		Use: "url", Short: "Print the URL of the private PostgreSQL, and nothing else",
 		Example: `  psql "$(prescient dev-db url)"
   psql "$(prescient dev-db url --superuser)" -c "create role reports"`,
@@ -64,14 +70,14 @@ func newDevDBURL(a *App) *cobra.Command {
 			if err := server.CheckSocket(); err != nil { // a client of the URL cannot check it
 				return err
 			}
-			a.warnUnused(c.Context())
+			warnUnused(c.Context(), f)
 			view := struct {
 				URL string `json:"url"`
 			}{server.URL()}
 			if superuser {
 				view.URL = server.SuperuserURL()
 			}
-			return a.print(view, func() error { return a.lines(view.URL) })
+			return f.Printer().Print(view, func() error { return f.Printer().Lines(view.URL) })
 		},
 	})
 	c.Flags().BoolVar(&superuser, "superuser", false, "of the role that may do anything, such as make roles; commands do not use it")
@@ -89,13 +95,13 @@ type serverView struct {
 	Log     string `json:"log"`
 }
 
-func printServer(ctx context.Context, a *App, server *embedded.Server) error {
+func printServer(ctx context.Context, f *factory.Factory, server *embedded.Server) error {
 	status, err := server.Status(ctx)
 	if err != nil {
 		return err
 	}
 	view := serverView{status.Running, status.PID, status.Version, server.URL(), status.Data, status.Socket, status.Log}
-	return a.print(view, func() error {
-		return a.lines(status.String(), "url      "+view.URL)
+	return f.Printer().Print(view, func() error {
+		return f.Printer().Lines(status.String(), "url      "+view.URL)
 	})
 }

@@ -1,15 +1,19 @@
-package cmd
+// Package configcmd has the command that shows the settings: config show.
+package configcmd
 
 import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
 )
 
-func newConfig(a *App) *cobra.Command {
-	return cli.Group("config", "Show the settings", a.withOutput(&cobra.Command{
+// NewCmdConfig returns the command config, with the one below it.
+func NewCmdConfig(f *factory.Factory) *cobra.Command {
+	return cli.Group("config", "Show the settings", f.Printer().WithOutput(&cobra.Command{
 		Use:   "show",
 		Short: "Show every setting, its value and its source",
 		Long: `Show every setting, its value and its source: a flag, else the environment, else the configuration
@@ -19,7 +23,7 @@ secrets.`,
   prescient config show --config /etc/prescient/prescient.yaml --output json`,
 		Args: cli.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			return printList(a, a.config.Entries, table.Row{"KEY", "VALUE", "ORIGIN"}, func(e config.Entry) table.Row {
+			return output.List(f.Printer(), f.Config().Entries, table.Row{"KEY", "VALUE", "ORIGIN"}, func(e config.Entry) table.Row {
 				return table.Row{e.Key, e.Value, e.Origin}
 			})
 		},

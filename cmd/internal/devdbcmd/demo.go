@@ -1,4 +1,4 @@
-package cmd
+package devdbcmd
 
 import (
 	"context"
@@ -12,10 +12,12 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/demo"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/private"
 	"github.com/prescient-go/prescient/slots/replay"
 )
 
-func newDemo(a *App) *cobra.Command {
+func newCmdDemo(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Play two days in seconds: orders, alerts, an outage, catch-up",
@@ -24,13 +26,13 @@ repairs them. The real engine runs in virtual time, in a schema of its own. The 
 touches nothing else in the database. Every demo is the same.`,
 		Example: "  prescient dev-db demo",
 		Args:    cli.Exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), a) },
+		RunE:    func(c *cobra.Command, _ []string) error { return tellDemo(c.Context(), f) },
 	}
 }
 
-func tellDemo(ctx context.Context, a *App) (err error) {
+func tellDemo(ctx context.Context, f *factory.Factory) (err error) {
 	started := time.Now() //nolint:forbidigo // measures
-	url, err := a.ReplayURL(ctx)
+	url, err := private.URL(ctx, f.Config().Config.Database, f.Log())
 	if err != nil {
 		return err
 	}
@@ -39,21 +41,22 @@ func tellDemo(ctx context.Context, a *App) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := demo.Tell(ctx, db, a.Out, demo.Options{Seed: demo.DefaultSeed, Colour: a.colour(), Width: a.width(), Name: a.typed()}); err != nil {
+	p := f.Printer()
+	if _, err := demo.Tell(ctx, db, p.Out, demo.Options{Seed: demo.DefaultSeed, Colour: p.Colour(), Width: p.Width(), Name: typed(f.Name)}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
-	if err == nil && a.private() {
-		_, err = fmt.Fprintf(a.Out, "The private PostgreSQL runs on, until: %s dev-db stop\n", a.typed())
+	_, err = fmt.Fprintf(p.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
+	if err == nil && private.Is(f.Config().Config.Database) {
+		_, err = fmt.Fprintf(p.Out, "The private PostgreSQL runs on, until: %s dev-db stop\n", typed(f.Name))
 	}
 	return err
 }
 
 // typed returns the words that call the binary from here: its name if the shell finds it, else
 // os.Args[0].
-func (a *App) typed() string {
-	if _, err := exec.LookPath(a.Name); err != nil {
+func typed(name string) string {
+	if _, err := exec.LookPath(name); err != nil {
 		return os.Args[0]
 	}
-	return a.Name
+	return name
 }
