@@ -26,8 +26,9 @@ func overAll(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// over calls fn for the database of the settings or, if the settings list stores, for each of them concurrently, with an App for that
-// store alone. The output comes in the order of the stores. The worst of the exit codes is that of the command.
+// over calls fn for the database of the settings or, if the settings list stores, for each of them
+// concurrently, with an App for that store alone. The output comes in the order of the stores. The
+// worst of the exit codes is that of the command.
 //
 // opts are how the databases are connected to, since stores share pools.
 func (a *App) over(ctx context.Context, fn func(ctx context.Context, a *App) error, opts ...pgsql.Option) error {
@@ -78,7 +79,8 @@ func (p *part) end(ctx context.Context, a *App) {
 	}
 }
 
-// newPools returns the pools of a command that works on several stores. watch is started for each of them; it may be nil.
+// newPools returns the pools of a command that works on several stores. watch is started for each
+// of them; it may be nil.
 func (a *App) newPools(watch func(ctx context.Context, db *sqlx.DB), opts ...pgsql.Option) *multistore.Pools {
 	return multistore.New(multistore.Config{
 		List: a.stores(), Options: opts, Open: openURL, Watch: watch,
@@ -124,7 +126,8 @@ type storeView struct {
 	Result any    `json:"result"` // what the command prints for a single store; null: nothing
 }
 
-// join prints the results of the stores, and returns an error with all that went wrong and the worst exit code.
+// join prints the results of the stores, and returns an error with all that went wrong and the
+// worst exit code.
 func (a *App) join(parts []*part) error {
 	views := []storeView{}
 	codes := []Code{Done} // of a shard that has no store, too

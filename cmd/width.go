@@ -14,8 +14,9 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// askWidth asks the database for the width of its slots, and returns the name of the database, too. Of several stores it returns the
-// smallest width: at most of those runs, a store with wider slots has nothing to do.
+// askWidth asks the database for the width of its slots, and returns the name of the database, too.
+// Of several stores it returns the smallest width: at most of those runs, a store with wider slots
+// has nothing to do.
 func (a *App) askWidth(ctx context.Context) (width time.Duration, from string, err error) {
 	if a.scope.Many {
 		return a.leastWidth(ctx)
@@ -28,8 +29,8 @@ func (a *App) askWidth(ctx context.Context) (width time.Duration, from string, e
 	return width, from, err
 }
 
-// leastWidth returns the smallest width of the stores that answer, and the first store that has it. If no store answers, the error
-// says why.
+// leastWidth returns the smallest width of the stores that answer, and the first store that has it.
+// If no store answers, the error says why.
 func (a *App) leastWidth(ctx context.Context) (width time.Duration, from string, err error) {
 	var mu sync.Mutex
 	widths := map[string]time.Duration{}

@@ -1,4 +1,5 @@
-// Package devdbcmd has the commands of the private PostgreSQL: dev-db start, stop, status, url and demo.
+// Package devdbcmd has the commands of the private PostgreSQL: dev-db start, stop, status, url and
+// demo.
 package devdbcmd
 
 import (

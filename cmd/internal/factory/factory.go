@@ -1,4 +1,5 @@
-// Package factory has what a package of commands gets from the program that its commands belong to. It knows no command.
+// Package factory has what a package of commands gets from the program that its commands belong to.
+// It knows no command.
 package factory
 
 import (
@@ -13,7 +14,8 @@ import (
 	"github.com/prescient-go/prescient/config"
 )
 
-// Factory is the program of a command. Commands call its functions when they run: the settings and the log are not known before.
+// Factory is the program of a command. Commands call its functions when they run: the settings and
+// the log are not known before.
 type Factory struct {
 	// Name is the name of the binary.
 	Name string
@@ -33,7 +35,7 @@ type Factory struct {
 	Origin func(key string) string
 	// Scope returns which stores the command works on.
 	Scope func() multistore.Scope
-	// Width asks the database for the width of its slots, and returns the name of that database, too. Of several stores it is the
-	// smallest width.
+	// Width asks the database for the width of its slots, and returns the name of that database,
+	// too. Of several stores it is the smallest width.
 	Width func(ctx context.Context) (width time.Duration, from string, err error)
 }

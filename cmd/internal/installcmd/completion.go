@@ -41,8 +41,9 @@ func writeCompletion(root *cobra.Command, w io.Writer, shell string) error {
 	case "powershell":
 		return root.GenPowerShellCompletionWithDesc(w)
 	case "fish":
-		// cobra's script evaluates what was typed so far, which may have a name from the database in it. The script has to
-		// read each word as one: see https://github.com/spf13/cobra/pull/2095.
+		// cobra's script evaluates what was typed so far, which may have a name from the database
+		// in it. The script has to read each word as one: see
+		// https://github.com/spf13/cobra/pull/2095.
 		var script strings.Builder
 		if err := root.GenFishCompletion(&script, true); err != nil {
 			return err

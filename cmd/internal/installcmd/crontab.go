@@ -82,7 +82,8 @@ do not begin with a minute are for the daemon.`,
 	return c
 }
 
-// cronName is how the name of a file in /etc/cron.d is: cron ignores others, such as those with a dot.
+// cronName is how the name of a file in /etc/cron.d is: cron ignores others, such as those with a
+// dot.
 var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // check returns an error of usage for flags that do not go together.
@@ -114,8 +115,8 @@ func (o *crontabOptions) lines(ctx context.Context, f *factory.Factory) (install
 	return file, installError(f, err)
 }
 
-// cronZone returns the zone with a name. Without a name, it returns the zone of this machine's clock, whatever TZ says: cron does not
-// know TZ.
+// cronZone returns the zone with a name. Without a name, it returns the zone of this machine's
+// clock, whatever TZ says: cron does not know TZ.
 func cronZone(name string) (*time.Location, error) {
 	const local = "/etc/localtime"
 	if name != "" {
@@ -240,7 +241,8 @@ func findCrontab() (userCrontab, error) {
 	return userCrontab{program, me.Username}, nil
 }
 
-// noCrontab matches the error of crontab -l for a user without a crontab, as Debian, cronie and BusyBox print it.
+// noCrontab matches the error of crontab -l for a user without a crontab, as Debian, cronie and
+// BusyBox print it.
 var noCrontab = regexp.MustCompile(`^(crontab: )?(no crontab for \S+|can't open '[^/']+': No such file or directory)$`)
 
 // read returns the text of the crontab. The text is empty if the user has no crontab.
@@ -256,7 +258,8 @@ func (t userCrontab) read(ctx context.Context) (string, error) {
 	return out, nil
 }
 
-// write replaces the whole crontab. crontab(1) gets a file, and not a pipe that could break in the middle.
+// write replaces the whole crontab. crontab(1) gets a file, and not a pipe that could break in the
+// middle.
 func (t userCrontab) write(ctx context.Context, text string) (err error) {
 	file, err := os.CreateTemp("", "crontab")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package installcmd has the commands that print or install what starts the binary: install crontab, systemd, kubernetes, man and
-// completion. Package cmd/install makes the texts.
+// Package installcmd has the commands that print or install what starts the binary: install
+// crontab, systemd, kubernetes, man and completion. Package cmd/install makes the texts.
 package installcmd
 
 import (
@@ -71,8 +71,8 @@ func (o *installOptions) fill(ctx context.Context, f *factory.Factory) (install.
 	return s, err
 }
 
-// fillMachine completes the setup of a machine: with this binary, and a configuration file, since what starts the
-// commands there knows nothing of this shell.
+// fillMachine completes the setup of a machine: with this binary, and a configuration file, since
+// what starts the commands there knows nothing of this shell.
 func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (install.Setup, error) {
 	s, err := o.machine(f)
 	if err != nil {
@@ -106,8 +106,9 @@ func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error
 	return s, nil
 }
 
-// knownWidth is the width of the slots and who says so: the database, or else given or the settings. Of several stores it is the
-// least: where others have wider slots, most runs find nothing new there.
+// knownWidth is the width of the slots and who says so: the database, or else given or the
+// settings. Of several stores it is the least: where others have wider slots, most runs find
+// nothing new there.
 func knownWidth(ctx context.Context, f *factory.Factory, given time.Duration) (width time.Duration, from string, err error) {
 	if _, err := grid.New(cmp.Or(given, grid.DefaultWidth)); err != nil {
 		return 0, "", exit.Usagef("--width: %w", err)
@@ -222,8 +223,8 @@ func writeNew(files []install.File) error {
 	return nil
 }
 
-// writeWhole writes a file whole or not at all, for everyone to read. Until then it has a name with a dot, which cron
-// ignores.
+// writeWhole writes a file whole or not at all, for everyone to read. Until then it has a name with
+// a dot, which cron ignores.
 func writeWhole(file install.File) error {
 	temp, err := os.CreateTemp(filepath.Dir(file.Path), "."+filepath.Base(file.Path)+".*")
 	if err != nil {

@@ -113,8 +113,8 @@ func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions)
 	return deliver(f, o, []install.File{file})
 }
 
-// adviseDaemon warns of CronJobs for slots of a minute, which start two pods each minute. It is an error for smaller slots,
-// for which there are no CronJobs.
+// adviseDaemon warns of CronJobs for slots of a minute, which start two pods each minute. It is an
+// error for smaller slots, for which there are no CronJobs.
 func adviseDaemon(ctx context.Context, f *factory.Factory, width time.Duration) error {
 	if width < time.Minute {
 		return exit.Usagef("slots of %s: %w: add --daemon", duration.Format(width), install.ErrWidth)

@@ -45,7 +45,8 @@ func writeMan(root *cobra.Command, name, dir string) error {
 // block is lines that are indented, which help shows as they are.
 var block = regexp.MustCompile(`(?m)(^ {2,}.*(\n|\z))+`)
 
-// asMarkdown makes the indented parts of help what Markdown, which the pages are made of, does not fill.
+// asMarkdown makes the indented parts of help what Markdown, which the pages are made of, does not
+// fill.
 func asMarkdown(c *cobra.Command) {
 	c.DisableAutoGenTag = true // its date is not that of the page
 	c.Long = block.ReplaceAllStringFunc(c.Long, func(lines string) string {

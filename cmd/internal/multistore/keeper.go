@@ -8,8 +8,8 @@ import (
 	"github.com/prescient-go/prescient/config"
 )
 
-// Keeper keeps a function running for each store that the command works on, concurrently. It starts the function again after a
-// failure, and for stores that are made later.
+// Keeper keeps a function running for each store that the command works on, concurrently. It starts
+// the function again after a failure, and for stores that are made later.
 type Keeper struct {
 	Pools *Pools
 	// Every is the time between two searches for stores that are new, gone, or failed.
@@ -34,8 +34,8 @@ func (k *Keeper) Keep(ctx context.Context) {
 	k.work.Wait()
 }
 
-// find looks for the stores of an entry of the settings until ctx ends. It starts Run for the stores that lack it, and ends it for
-// those that are gone.
+// find looks for the stores of an entry of the settings until ctx ends. It starts Run for the
+// stores that lack it, and ends it for those that are gone.
 func (k *Keeper) find(ctx context.Context, entry config.Store) {
 	ticker := time.NewTicker(k.Every)
 	defer ticker.Stop()

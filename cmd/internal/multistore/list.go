@@ -1,5 +1,6 @@
-// Package multistore has the stores that the settings list: which of them a command works on, their connection pools and bounds,
-// one visit of each, and one run of each that goes on. It knows no command.
+// Package multistore has the stores that the settings list: which of them a command works on, their
+// connection pools and bounds, one visit of each, and one run of each that goes on. It knows no
+// command.
 package multistore
 
 import (
@@ -42,8 +43,9 @@ type List struct {
 	Scope    Scope
 }
 
-// Choose returns the one store that --store names, or many if the command works on several stores. Both are zero if it works on the
-// database of the settings. elsewhere says that other flags name a database; all says that the command needs every store.
+// Choose returns the one store that --store names, or many if the command works on several stores.
+// Both are zero if it works on the database of the settings. elsewhere says that other flags name a
+// database; all says that the command needs every store.
 func (l List) Choose(elsewhere, all bool) (one Store, many bool, err error) {
 	chosen, stores := l.Scope.Chosen, l.Settings.Stores
 	shard := l.Settings.Run.Shard
@@ -71,8 +73,8 @@ func (l List) Choose(elsewhere, all bool) (one Store, many bool, err error) {
 	return one, false, nil
 }
 
-// Find returns the store with a name, which may be one that a pattern of the settings stands for. pattern says that the name is
-// that of a pattern, which stands for several stores.
+// Find returns the store with a name, which may be one that a pattern of the settings stands for.
+// pattern says that the name is that of a pattern, which stands for several stores.
 func (l List) Find(name string) (one Store, pattern bool, err error) {
 	of, schema, single := strings.Cut(name, "/")
 	if _, err := pgsql.ParseSchema(schema); err != nil {
@@ -94,7 +96,8 @@ func (l List) Find(name string) (one Store, pattern bool, err error) {
 	return Store{}, false, fmt.Errorf("%s: there is none; the settings list %s", name, l.Names())
 }
 
-// FindOne returns the store with a name, which the settings list or one of their patterns stands for. Other names are errors of usage.
+// FindOne returns the store with a name, which the settings list or one of their patterns stands
+// for. Other names are errors of usage.
 func (l List) FindOne(name string) (Store, error) {
 	s, pattern, err := l.Find(name)
 	if err != nil {
@@ -134,8 +137,8 @@ func (l List) entries() (list []config.Store) {
 	return list
 }
 
-// inShard reports whether a store belongs to the shard of run.shard. Only commands that run slots divide the stores. A command that
-// looks at rows or moves them needs all stores.
+// inShard reports whether a store belongs to the shard of run.shard. Only commands that run slots
+// divide the stores. A command that looks at rows or moves them needs all stores.
 func (l List) inShard(store string) bool {
 	number, of, divided := strings.Cut(l.Settings.Run.Shard, "/")
 	if !divided || !l.Scope.Sharded {

@@ -30,8 +30,9 @@ type Config struct {
 	Watch func(ctx context.Context, db *sqlx.DB)
 }
 
-// Pools is what several stores share: a pool for each database, and bounds for each server and for the process. Its methods may be
-// called concurrently. Part, Bounds and Write of a nil *Pools are those of a single store, which shares nothing.
+// Pools is what several stores share: a pool for each database, and bounds for each server and for
+// the process. Its methods may be called concurrently. Part, Bounds and Write of a nil *Pools are
+// those of a single store, which shares nothing.
 type Pools struct {
 	cfg     Config
 	workers slots.Bound
@@ -51,7 +52,8 @@ type server struct {
 	bounds      slots.Shared
 }
 
-// spareConnections are connections of a server for commands that read its clock or its state while slots run.
+// spareConnections are connections of a server for commands that read its clock or its state while
+// slots run.
 const spareConnections = 2
 
 // New returns pools that are empty. The caller closes them.
@@ -62,8 +64,8 @@ func New(cfg Config) *Pools {
 	}
 }
 
-// Part returns how much of a bound one store may use. That is less than all of it, so that checks of one store that hang leave some
-// to the other stores.
+// Part returns how much of a bound one store may use. That is less than all of it, so that checks
+// of one store that hang leave some to the other stores.
 func (p *Pools) Part(bound int) int {
 	if p == nil {
 		return bound
@@ -137,7 +139,8 @@ func (p *Pools) Bounds(db *sqlx.DB) slots.Shared {
 	return p.of[db].bounds
 }
 
-// Write calls fn for one store at a time: many stores that wait for the lock of one file would time out.
+// Write calls fn for one store at a time: many stores that wait for the lock of one file would time
+// out.
 func (p *Pools) Write(fn func() error) error {
 	if p != nil {
 		p.writing.Lock()
@@ -154,7 +157,8 @@ func (p *Pools) Close() (err error) {
 	return err
 }
 
-// All returns the stores of the settings, whatever --store says, with those that patterns stand for.
+// All returns the stores of the settings, whatever --store says, with those that patterns stand
+// for.
 func (p *Pools) All(ctx context.Context) (list []Store) {
 	for _, entry := range p.cfg.List.Settings.Stores {
 		found, _ := p.find(ctx, entry)
@@ -163,8 +167,9 @@ func (p *Pools) All(ctx context.Context) (list []Store) {
 	return list
 }
 
-// find returns the stores that an entry of the settings stands for. If they cannot be read, or if there is none, it returns one store
-// that has the name of the entry and that error. known is false if they cannot be read.
+// find returns the stores that an entry of the settings stands for. If they cannot be read, or if
+// there is none, it returns one store that has the name of the entry and that error. known is false
+// if they cannot be read.
 func (p *Pools) find(ctx context.Context, entry config.Store) (list []Store, known bool) {
 	database := entry.Database(p.cfg.List.Settings)
 	names := []string{database.Schema}
@@ -204,7 +209,8 @@ func (p *Pools) schemas(ctx context.Context, s Store) ([]string, error) {
 	return pgsql.Schemas(ctx, db, s.Database.Schema)
 }
 
-// claim returns the store that a schema is known as: the one that the settings name, or else the one that was found first.
+// claim returns the store that a schema is known as: the one that the settings name, or else the
+// one that was found first.
 func (p *Pools) claim(s Store) string {
 	where := s.Database.URL.Reveal() + " " + s.Database.Schema
 	for _, entry := range p.cfg.List.Settings.Stores {

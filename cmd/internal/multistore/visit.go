@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Visit calls fn for each store that the command works on, concurrently, and returns the results in the order of the settings.
-// first says that the store is the first of them.
+// Visit calls fn for each store that the command works on, concurrently, and returns the results in
+// the order of the settings. first says that the store is the first of them.
 func Visit[T any](ctx context.Context, p *Pools, fn func(ctx context.Context, s Store, first bool) T) []T {
 	entries := p.cfg.List.entries()
 	results := make([][]T, len(entries))

@@ -1,4 +1,5 @@
-// Package output prints the data of commands: as JSON for programs, or as tables and lines for people. It knows no command.
+// Package output prints the data of commands: as JSON for programs, or as tables and lines for
+// people. It knows no command.
 package output
 
 import (
@@ -28,7 +29,8 @@ type Printer struct {
 	Out io.Writer
 	// Format is the value of --output.
 	Format string
-	// Answer gets what Print would print as JSON. It is nil unless the command works on several stores.
+	// Answer gets what Print would print as JSON. It is nil unless the command works on several
+	// stores.
 	Answer *any
 	// Printed sees what Print prints as JSON: a test holds docs/json.md against it. Optional.
 	Printed func(v any)
@@ -91,8 +93,8 @@ func (p *Printer) Sentence(text string) error {
 	return p.Lines(text)
 }
 
-// Width returns the number of columns of the terminal that shows stdout. It returns 0 for a pipe or a file: their readers get
-// every column, and the whole text.
+// Width returns the number of columns of the terminal that shows stdout. It returns 0 for a pipe or
+// a file: their readers get every column, and the whole text.
 func (p *Printer) Width() int {
 	file, ok := p.Out.(*os.File)
 	if !ok || !IsTerminal(file) {
@@ -105,12 +107,14 @@ func (p *Printer) Width() int {
 	return width
 }
 
-// Table prints a borderless table as wide as the terminal. Rows without a header are pairs of a label and a value.
+// Table prints a borderless table as wide as the terminal. Rows without a header are pairs of a
+// label and a value.
 func (p *Printer) Table(header table.Row, rows ...table.Row) error {
 	return p.Lines(layout.Table(p.Width(), header, rows...))
 }
 
-// Colour reports whether Out is a terminal and the user has not turned colours off (see no-color.org).
+// Colour reports whether Out is a terminal and the user has not turned colours off (see
+// no-color.org).
 func (p *Printer) Colour() bool {
 	file, ok := p.Out.(*os.File)
 	return ok && IsTerminal(file) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

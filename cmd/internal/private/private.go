@@ -1,4 +1,5 @@
-// Package private finds and starts the private PostgreSQL for commands whose settings name no other database. It knows no command.
+// Package private finds and starts the private PostgreSQL for commands whose settings name no other
+// database. It knows no command.
 package private
 
 import (
@@ -15,7 +16,8 @@ func Is(database config.Database) bool {
 	return url == "" || url == config.Embedded
 }
 
-// URL returns the URL of the database of the settings. If that is the private PostgreSQL, URL starts it.
+// URL returns the URL of the database of the settings. If that is the private PostgreSQL, URL
+// starts it.
 func URL(ctx context.Context, database config.Database, log *slog.Logger) (string, error) {
 	if !Is(database) {
 		return database.URL.Reveal(), nil
@@ -27,7 +29,8 @@ func URL(ctx context.Context, database config.Database, log *slog.Logger) (strin
 	return server.URL(), Start(ctx, server, log)
 }
 
-// Start starts the private PostgreSQL, unless it runs. It logs that it makes the data directory the first time.
+// Start starts the private PostgreSQL, unless it runs. It logs that it makes the data directory the
+// first time.
 func Start(ctx context.Context, server *embedded.Server, log *slog.Logger) error {
 	status, err := server.Status(ctx)
 	if err != nil || status.Running {
