@@ -86,7 +86,7 @@ func TestAPayloadGoesInAndWhatTheCheckChangesComesOut(t *testing.T) {
 			out: `{"cents":9,"customer":"Ada","payload_version":3}`,
 		},
 		{name: "of a later version", in: `{"payload_version": 4}`, kind: cents, err: "its version is 4 and this binary knows version 3"},
-		{name: "of a later version than the first", in: `{"payload_version": 2}`, kind: carts, err: "run a newer one"},
+		{name: "of a later version than the first", in: `{"payload_version": 2}`, kind: carts, err: "run a newer binary"},
 	} {
 		if test.do == nil {
 			test.do = func(*cart) (*time.Time, error) { return nil, nil }
