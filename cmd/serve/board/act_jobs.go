@@ -46,7 +46,7 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
-	// Rows come and go while somebody thinks: these numbers are not what is confirmed.
+	// Rows change between preview and confirmation, so these numbers are not confirmed.
 	var n int64
 	more := ""
 	for _, at := range ahead {
@@ -118,7 +118,7 @@ func (c CatchUp) config(dryRun bool) slots.CatchUp {
 	return slots.CatchUp{Mode: c.Mode, Since: c.Since, Until: c.Until, Job: c.Job, Limit: c.Limit, Spread: c.Spread, DryRun: dryRun}
 }
 
-// modes say what each does with rows.
+// modes describes what each mode does with rows.
 var modes = map[slots.Mode]string{
 	slots.ModeRun:    "checks each row, or defers or skips it, by the misfire policy of its job",
 	slots.ModeDefer:  "moves every row to the next slots, unchecked",
@@ -161,7 +161,7 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	return plan, nil
 }
 
-// left is what catch-up finds.
+// left has what catch-up finds.
 type left struct {
 	slots, rows int64
 	more        bool     // rows are counted up to slots.MostOverdue of a job in a slot

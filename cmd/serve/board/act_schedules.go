@@ -34,7 +34,7 @@ func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools) (string, e
 func (a BackfillSchedule) name() string   { return "backfill schedule" }
 func (a BackfillSchedule) target() string { return a.ID }
 
-// maxBackfill is how many events one backfill publishes from here.
+// maxBackfill bounds the events of one backfill.
 const maxBackfill = 100_000
 
 func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {

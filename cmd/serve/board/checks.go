@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxStory is how many sentences of a story are told.
+	// maxStory bounds the sentences of a story.
 	maxStory = 1000
-	// maxPage is how many checks, schedules or events a page has at the most, and defaultPage where nobody says how many.
+	// maxPage bounds the checks, schedules or events of a page. defaultPage is the default.
 	maxPage     = 200
 	defaultPage = 50
 	maxSkip     = 1_000_000
 	maxText     = 500 // bytes of a name or a key
 )
 
-// Entity returns the story of the checks of an entity; job and item narrow it where the key has them.
+// Entity returns the story of the checks of an entity. A job and an item of the key narrow it.
 func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, error) {
 	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return Entity{}, err
@@ -62,7 +62,8 @@ type HistoryFilter struct {
 // windows are how far back History looks, one after another, until it has found enough: history has no index by time.
 var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 
-// History returns ended checks, the latest first. By entity it looks at all of history, else a month back.
+// History returns ended checks, the latest first. For an entity it reads all of history, else the
+// last month.
 func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
 	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey), checkInstant("until", f.Until)); err != nil {
 		return History{}, err
@@ -104,7 +105,7 @@ type WaitingFilter struct {
 	Skip       int       // so many of these are left out first, up to 1,000,000
 }
 
-// Waiting returns checks that wait, in the order of their slots.
+// Waiting returns waiting checks, ordered by slot.
 func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Waiting, error) {
 	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName), checkInstant("from", f.From), checkInstant("to", f.To)); err != nil {
 		return Waiting{}, err
@@ -130,12 +131,12 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 	})
 }
 
-// keyOf is the key of a read with parameters that somebody has given.
+// keyOf returns the cache key of a read with a caller's parameters.
 func keyOf(what string, parameters ...string) string {
 	return what + "\x00" + strings.Join(parameters, "\x00")
 }
 
-// checkPage refuses a page that is too long, and fills in the length of one that has none.
+// checkPage refuses a page that is too long, and sets the default length.
 func checkPage(limit *int) error {
 	if *limit == 0 {
 		*limit = defaultPage
@@ -146,7 +147,7 @@ func checkPage(limit *int) error {
 	return nil
 }
 
-// checkText refuses what no name or key can be.
+// checkText refuses a text that cannot be a name or a key.
 func checkText(field, text string) error {
 	if text == "" || len(text) > maxText || strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL", maxText)}
@@ -154,7 +155,8 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// checkInstant refuses what no check can be asked for, and neither JSON nor PostgreSQL may have; zero: it was left out.
+// checkInstant refuses an instant that no check can have, or that JSON or PostgreSQL cannot
+// represent. Zero: left out.
 func checkInstant(field string, at time.Time) error {
 	if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max)) {
 		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be from %s to %s", grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
@@ -162,7 +164,7 @@ func checkInstant(field string, at time.Time) error {
 	return nil
 }
 
-// checkWords is checkText for what may be left out.
+// checkWords is checkText for optional texts.
 func checkWords(list ...string) error {
 	for _, text := range list {
 		if text != "" {

@@ -26,14 +26,14 @@ const NoRights = "the database role of this server may not do that: actions need
 // ErrCatchingUp is returned while another catch-up runs.
 var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
 
-// planner is what plans are made with: a transaction, and the board.
+// planner has what plans need: a transaction, and the board.
 type planner struct {
 	*reader
 	b *Board
 }
 
-// maxPlans is how many actions are planned at once. The plan of a catch-up needs a second connection while it has one, and the pool
-// of a command has more than these.
+// maxPlans bounds the concurrent plans. The plan of a catch-up needs a second connection while it
+// has one, and the pool of a command has more than these.
 const maxPlans = slots.OwnConnections - 1
 
 // NewPlans returns room for maxPlans.
@@ -185,10 +185,10 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm st
 	return done, nil
 }
 
-// endTimeout is what recording the end of an action may take.
+// endTimeout bounds the recording of an action's end.
 const endTimeout = 10 * time.Second
 
-// ended records how a long action has ended.
+// ended records the end of a long action.
 func (b *Board) ended(id int64, a Action, result string, err error) {
 	outcome := Succeeded
 	switch {
@@ -210,7 +210,7 @@ func (b *Board) ended(id int64, a Action, result string, err error) {
 	b.shelf.act()
 }
 
-// confirmed names the actor of a transaction, and returns the plan as it is in that.
+// confirmed sets the actor of a transaction, and returns the plan as of that transaction.
 func (b *Board) confirmed(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string) (Plan, error) {
 	if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 		return Plan{}, err
@@ -228,7 +228,7 @@ func (b *Board) confirmed(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a
 	return plan, err
 }
 
-// record keeps an action.
+// record writes an action to table action.
 func (b *Board) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcome, result string) (Done, error) {
 	d := Done{Actor: who.String(), What: p.What, Target: p.Target, Text: p.Text, Counts: p.Counts, Outcome: outcome, Result: result}
 	args := []any{d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules, d.Events, outcome, cut(result)}
@@ -243,7 +243,7 @@ func (b *Board) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcom
 	return d, nil
 }
 
-// maxRecorded bounds a text that is kept, in letters.
+// maxRecorded bounds a recorded text, in characters.
 const maxRecorded = 2000
 
 func cut(text string) string {

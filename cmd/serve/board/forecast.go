@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	// forecastAge is how old a forecast may be before it is made again.
+	// forecastAge is the maximum age of a forecast.
 	forecastAge = 2 * time.Minute
-	// forecastStatements is what making it costs, at the most.
+	// forecastStatements bounds the statements of a forecast.
 	forecastStatements = 12
 )
 
-// Expect makes the forecast of the next 24 hours, or waits until it is made. Overview and Slot tell it once it is, and wait for nothing.
+// Expect makes the forecast of the next 24 hours, or waits until it is made. Overview and Slot
+// include a forecast that is made already, and never wait for one.
 func (b *Board) Expect(ctx context.Context) error {
 	_, _, err := b.shelf.get(ctx, "forecast", 0, forecastAge, b.readForecast)
 	return err

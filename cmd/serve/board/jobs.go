@@ -19,7 +19,7 @@ const (
 	lookBack = 2880
 )
 
-// Jobs returns every job that checks were ever asked for, and how those of the last day have gone.
+// Jobs returns every job that was ever enqueued, with the results of its checks of the last day.
 func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
 	return read(ctx, b, "jobs", acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
 		v.Jobs, err = b.readJobs(ctx, r, nil)
@@ -30,7 +30,7 @@ func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
 	})
 }
 
-// readJobs reads all jobs, one more than maxJobs at the most, or one of a name.
+// readJobs reads at most maxJobs + 1 jobs, or the one with a name.
 func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, error) {
 	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name}, func(row *sql.Rows, j *JobLine) error {
 		var paused, registered sql.NullTime
@@ -95,7 +95,7 @@ const (
 	adviceTime = 2 * time.Second
 )
 
-// Advice returns what history advises on a job, or ErrNotFound.
+// Advice returns the advice from history on a job, or ErrNotFound.
 func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice, error) {
 	if err := checkText("job_exec", name); err != nil {
 		return JobAdvice{}, err
@@ -160,7 +160,7 @@ func (d *JobDay) add(s Became) {
 	d.Spent += s.Spent
 }
 
-// readAhead reads in which slots rows of a job wait, from one on.
+// readAhead reads the slots with waiting rows of a job, from one on.
 func readAhead(ctx context.Context, r *reader, job string, from time.Time) ([]Ahead, error) {
 	list, err := rows(ctx, r, pgsql.BoardAhead, []any{job, from}, func(row *sql.Rows, a *Ahead) error {
 		err := row.Scan(&a.Slot, &a.Rows)

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxDays is how many days a heat map has at the most.
+	// maxDays bounds the days of a heat map.
 	maxDays = 31
-	// maxSlots is how many slots of the ledger are added up for it: where they are narrow, it has fewer days.
+	// maxSlots bounds the slots of the ledger that it sums up: with narrow slots it has fewer days.
 	maxSlots = 100_000
-	// ledgerAge is how old a heat map may be before it is read again.
+	// ledgerAge is the maximum age of a heat map.
 	ledgerAge = time.Minute
 )
 
-// Ledger returns the heat map of some days, 1 to 31, up to today. It has fewer where slots are so narrow that these would be more than
-// 100,000.
+// Ledger returns the heat map of some days, 1 to 31, up to today. It has fewer days if these would
+// be more than 100,000 slots.
 func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, error) {
 	if days < 1 || days > maxDays {
 		return Ledger{}, &RefusedError{fmt.Sprintf("days: must be 1 to %d", maxDays)}

@@ -18,16 +18,17 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// overviewAge and pageAge are how old a page may be before it is read again.
+	// overviewAge and pageAge are the maximum ages of a page.
 	overviewAge = 8 * time.Second
 	pageAge     = 4 * time.Second
 	// narrowest is the narrowest cell.
 	narrowest = 15 * time.Minute
-	// maxMisfires is how many schedules the overview names.
+	// maxMisfires bounds the schedules that the overview names.
 	maxMisfires = 20
 )
 
-// Overview answers "is it all right?". acted is the number of the action of whoever asks; 0: none.
+// Overview returns the answer to "is it all right?". acted is the number of the reader's last
+// action; 0: none.
 func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
 	v, err := read(ctx, b, first, acted, overviewAge, b.readOverview)
 	if f, is := b.forecast(ctx); err == nil && is {
@@ -104,14 +105,14 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	return cells, nil
 }
 
-// counted is what the ledger has of a cell.
+// counted has the ledger's numbers of a cell.
 type counted struct {
 	Cell
 	opened, open, live int64
 	last               time.Time // slot that was opened
 }
 
-// cell says how the slots of a cell are. since is where the ledger begins.
+// cell returns the state of the slots of a cell. since is the beginning of the ledger.
 func (r *reader) cell(c counted, slot time.Time, span time.Duration, since, current time.Time) Cell {
 	width := r.grid().Width()
 	c.Slot, c.Span, c.Slots = slot, duration.Text(span), int64(span/width)

@@ -13,7 +13,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// coming is how many of the next instants of a schedule are told.
+// coming is the number of listed next instants of a schedule.
 const coming = 20
 
 // Schedules returns a page of schedules.

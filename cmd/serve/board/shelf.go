@@ -13,54 +13,55 @@ import (
 )
 
 const (
-	// rate is how many statements all reads together ask of the database in a second.
+	// rate is the default of the statements a second that all reads together send to the database.
 	rate = 2
-	// burst is how many more they may ask at once after a time of rest: some pages that nobody has looked at lately.
+	// burst is how many more statements they may send at once after a pause, such as for pages that
+	// were not read lately.
 	burst = 40
-	// assumed is how many statements a read of unknown cost counts as until it has ended.
+	// assumed is the cost in statements of a read until it has ended the first time.
 	assumed = 5
-	// debt is how far the budget goes below zero at most, whatever reads have cost: 20 seconds of it.
+	// debt bounds how far the budget goes below zero, whatever reads have cost: 20 seconds of it.
 	debt = 40
-	// nap is how long a reader sleeps at most before it looks again whether it is its turn.
+	// nap bounds the sleep of a reader between two checks for its turn.
 	nap = 500 * time.Millisecond
-	// maxEntries is how many different reads are kept.
+	// maxEntries bounds the different reads that are kept.
 	maxEntries = 100
-	// maxBytes is how large all of them together may be: one with the payloads of a page of checks has megabytes.
+	// maxBytes bounds their total size: one with the payloads of a page of checks has megabytes.
 	maxBytes = 64 << 20
-	// keepUnused is for how long one is kept that nobody asks for.
+	// keepUnused is how long a value is kept after its last request.
 	keepUnused = 5 * time.Minute
-	// lookedAt is how long ago something was asked for that is still looked at.
+	// lookedAt is the maximum age of the last request of a value that is still read by someone.
 	lookedAt = 15 * time.Second
-	// patience is how long somebody waits for a newer value where there is one that is not too old.
+	// patience bounds the wait for a newer value if there is one that is not too old.
 	patience = 50 * time.Millisecond
-	// tooOld is the age from which on it is waited for in any case.
+	// tooOld is the age from which on a request always waits for a newer value.
 	tooOld = time.Minute
-	// readTimeout is how long a read may take.
+	// readTimeout bounds a read.
 	readTimeout = time.Minute
-	// queueTimeout is how long somebody waits for leave to ask the database.
+	// queueTimeout bounds the wait for permission to query the database.
 	queueTimeout = 5 * time.Second
-	// first is the key of what is read when it is time, ahead of the budget: whatever else is asked for, "is it all right?" is answered
-	// with what is so.
+	// first is the key of the overview, which is read when it is due, ahead of the budget. So other
+	// requests never make it stale.
 	first = "overview"
 )
 
-// monotonic is for measuring ages, and never says what time it is.
+// monotonic measures ages. It is never used as the time of day.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// shelf keeps what was read for some time, and lets each thing be read once at a time.
+// shelf caches values that were read, and runs at most one read of each value at a time.
 type shelf struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	acted   int64   // the number of the last action
-	rate    float64 // statements in a second; rate where nobody says otherwise
-	left    float64 // statements that may be asked for now; below 0: they were asked for already
+	rate    float64 // statements a second; default rate
+	left    float64 // statements that may be sent now; below 0: a debt
 	filled  time.Time
-	turns   map[int]*turn // of tokens that wait, or have waited
+	turns   map[int]*turn // of tokens that wait or have waited
 	served  int64         // how many reads have begun
 	work    sync.WaitGroup
 }
 
-// turn is that of a token among those whose readers wait for leave to ask the database.
+// turn is the place of a token among those whose readers wait for permission to query the database.
 type turn struct {
 	waiting int   // readers that wait
 	served  int64 // the number of its last read; 0: none
@@ -85,11 +86,12 @@ func newShelf() *shelf {
 	return &shelf{entries: map[string]*entry{}, turns: map[int]*turn{}, rate: rate, left: burst, filled: monotonic()}
 }
 
-// load reads a value, and tells how many statements that took.
+// load reads a value, and returns the statements that it took.
 type load func(ctx context.Context) (value any, statements int, err error)
 
-// get returns a value that was read no longer than minAge ago; an older one where the budget is spent, or a newer one is not to be
-// had at once. It is never from before the action of a number.
+// get returns a value that was read at most minAge ago. It returns an older one if the budget is
+// spent, or if a newer one would take too long. It never returns a value from before the given
+// action.
 func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Duration, read load) (any, time.Duration, error) {
 	deadline, token := monotonic().Add(queueTimeout), web.TokenOf(ctx)
 	for {
@@ -160,7 +162,8 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 	}
 }
 
-// hasTurn tells whether no other token, of those whose readers wait, was served longer ago. Call it with mu held.
+// hasTurn reports whether this token was served the longest ago of the tokens whose readers wait.
+// Call it with mu held.
 func (s *shelf) hasTurn(token int) bool {
 	own := s.turn(token).served
 	for _, t := range s.turns {
@@ -178,7 +181,8 @@ func (s *shelf) turn(token int) *turn {
 	return s.turns[token]
 }
 
-// queue sleeps as a reader that waits for the turn of its token. Call it with mu held, which it releases.
+// queue sleeps while a reader waits for the turn of its token. Call it with mu held, which it
+// releases.
 func (s *shelf) queue(ctx context.Context, token int, d time.Duration) error {
 	t := s.turn(token)
 	t.waiting++
@@ -190,8 +194,8 @@ func (s *shelf) queue(ctx context.Context, token int, d time.Duration) error {
 	return err
 }
 
-// peek returns the last value without waiting, nil where there is none, and has a newer one read where that is older than minAge and
-// the budget allows it.
+// peek returns the last value without waiting, or nil if there is none. If that is older than
+// minAge and the budget allows it, peek starts a read.
 func (s *shelf) peek(ctx context.Context, key string, minAge time.Duration, read load) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +207,7 @@ func (s *shelf) peek(ctx context.Context, key string, minAge time.Duration, read
 	return e.value
 }
 
-// begin reads in the background, so that whoever has asked may go away. Call it with mu held.
+// begin reads in the background, so that the request may end earlier. Call it with mu held.
 func (s *shelf) begin(ctx context.Context, e *entry, read load) {
 	flight := make(chan struct{})
 	cost := max(1, e.cost) // as far as it is known before
@@ -231,7 +235,7 @@ func (s *shelf) begin(ctx context.Context, e *entry, read load) {
 	})
 }
 
-// safely turns a panic into an error: it would end the process, since no request waits in its stead.
+// safely turns a panic into an error. Outside a request, a panic would end the process.
 func safely(ctx context.Context, read load) (value any, statements int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -241,8 +245,8 @@ func safely(ctx context.Context, read load) (value any, statements int, err erro
 	return read(ctx)
 }
 
-// makeRoom forgets what was asked for longest ago, but not an entry that was just read, until all that is kept has no more than maxBytes.
-// Call it with mu held.
+// makeRoom removes the values with the oldest requests, but not a value that was just read, until
+// at most maxBytes remain. Call it with mu held.
 func (s *shelf) makeRoom(keep *entry) {
 	all := 0
 	for _, e := range s.entries {
@@ -257,7 +261,7 @@ func (s *shelf) makeRoom(keep *entry) {
 	}
 }
 
-// size is about how many bytes a value has: those of its JSON.
+// size returns the approximate bytes of a value, by its JSON.
 func size(value any) int {
 	var n counter
 	_ = json.NewEncoder(&n).Encode(value) // what cannot be counted is not large
@@ -272,7 +276,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// entry returns the entry of a key, and forgets others that nobody has asked for. Call it with mu held.
+// entry returns the entry of a key, and removes entries without recent requests. Call it with mu
+// held.
 func (s *shelf) entry(key string) *entry {
 	now := monotonic()
 	e := s.entries[key]
@@ -297,7 +302,8 @@ func (s *shelf) entry(key string) *entry {
 	return e
 }
 
-// othersFirst tells whether something else that is looked at has waited longer to be read again than e. Call it with mu held.
+// othersFirst reports whether another value that is still requested has waited longer for its next
+// read than e. Call it with mu held.
 func (s *shelf) othersFirst(e *entry, now time.Time) bool {
 	for _, o := range s.entries {
 		if o.value != nil && o.flight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge && now.Sub(o.used) < lookedAt {
@@ -307,14 +313,14 @@ func (s *shelf) othersFirst(e *entry, now time.Time) bool {
 	return false
 }
 
-// budget returns how many statements may be asked for. Call it with mu held.
+// budget returns how many statements may be sent. Call it with mu held.
 func (s *shelf) budget(now time.Time) float64 {
 	s.left = min(burst, s.left+s.rate*now.Sub(s.filled).Seconds())
 	s.filled = now
 	return s.left
 }
 
-// spend takes statements that were asked for outside of get.
+// spend takes statements that were sent outside of get from the budget.
 func (s *shelf) spend(statements int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +330,7 @@ func (s *shelf) spend(statements int) {
 // charge takes statements from the budget. Call it with mu held.
 func (s *shelf) charge(statements int) { s.left = max(s.left-float64(statements), -debt) }
 
-// act returns the number of an action that was done, after which every read shows it to whoever gives the number.
+// act returns the number of an action that was done. A read with this number shows its effect.
 func (s *shelf) act() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

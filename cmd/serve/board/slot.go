@@ -14,11 +14,11 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// maxSlotJobs is how many jobs of a slot are told.
+// maxSlotJobs bounds the listed jobs of a slot.
 const maxSlotJobs = 200
 
-// NoSlotError is returned for an instant that is no slot: it is not on the grid, and the ledger, which may have slots of another width,
-// does not have it.
+// NoSlotError is returned for an instant that is not a slot: it is off the grid, and not in the
+// ledger, which may have slots of another width.
 type NoSlotError struct {
 	At, Previous, Next time.Time // Previous and Next are the slots around it
 	Width              time.Duration

@@ -8,7 +8,7 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 )
 
-// Role is what somebody may do. The zero value: nothing.
+// Role is a visitor's rights. The zero value: none.
 type Role int
 
 // The roles, each with the rights of those before it.
@@ -22,18 +22,18 @@ func (r Role) String() string { return [...]string{"nobody", "reader", "operator
 
 func (r Role) article() string { return [...]string{"nobody", "a reader", "an operator"}[r] }
 
-// anybody is the name of those who read where no token is needed for it.
+// anybody is the name of a reader without a token, if reading needs none.
 const anybody = "anybody"
 
-// Visitor is who looks at the pages.
+// Visitor is the user of the pages.
 type Visitor struct {
 	Role Role
-	Name string // recorded with what he does
-	// Token is the number of the token that he has logged in with; 0: none.
+	Name string // recorded with the visitor's actions
+	// Token is the number of the token of the log-in; 0: none.
 	Token int
 }
 
-// visitorOf is what somebody is who has sent a token.
+// visitorOf returns the visitor that a token belongs to.
 func visitorOf(who web.Who) Visitor {
 	if who.MayChange {
 		return Visitor{Operator, who.Name, who.Token}
@@ -45,10 +45,10 @@ func visitorOf(who web.Who) Visitor {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
-// maxForm is how long a form may be, in bytes.
+// maxForm bounds a form, in bytes.
 const maxForm = 64 << 10
 
-// headers are those that every answer has: to be asked by no other page, and kept by no cache.
+// headers sets the headers of every answer: no other page may embed it, and no cache may keep it.
 func headers(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -58,7 +58,7 @@ func headers(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// guard lets through what may come, with who it comes from in its context.
+// guard passes on the requests that may come, with their visitor in the context.
 func (p *Pages) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers(w.Header())
@@ -78,8 +78,8 @@ func (p *Pages) guard(next http.Handler) http.Handler {
 	})
 }
 
-// checkOrigin refuses what another site has a browser send: by the headers that browsers tell it by, and by the token
-// that only our forms have.
+// checkOrigin refuses requests that another site makes a browser send. It checks the browser's
+// headers, and the token that only the forms of these pages have.
 func (p *Pages) checkOrigin(r *http.Request) error {
 	if err := p.origin.Check(r); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 const (
 	livePath = "/live"
-	// liveEvery is how often the state of things is looked at while somebody watches.
+	// liveEvery is the interval between two reads of the state while a stream is open.
 	liveEvery = 2 * time.Second
 	// maxStreams watch at once. When there are so many, a further one of a token takes the place of one of the token that has
 	// the most, or is told to come later if its token has as many.
@@ -25,7 +25,7 @@ const (
 // fragments are parts of a page as HTML, by their id in it.
 type fragments map[string]string
 
-// hub looks at the state of things once for all who watch, and tells them what has changed. While nobody watches it does
+// hub reads the state once for all streams, and sends them the changes. Without streams it does
 // nothing. It is safe for concurrent use.
 type hub struct {
 	render func(ctx context.Context) fragments
@@ -33,7 +33,7 @@ type hub struct {
 	mu      sync.Mutex
 	streams map[chan fragments]int // the token of each
 	last    fragments
-	stop    context.CancelFunc // nil: nobody watches
+	stop    context.CancelFunc // nil: no stream is open
 	closed  bool
 }
 
@@ -95,7 +95,7 @@ func (h *hub) drop(c chan fragments) {
 	}
 }
 
-// close ends all streams, for ever.
+// close ends all streams permanently.
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *hub) loop(ctx context.Context) {
 	}
 }
 
-// tell sends every stream what has changed since it was told last.
+// tell sends every stream the changes since its last message.
 func (h *hub) tell(ctx context.Context, now fragments) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayRead tells whether who opened a stream may still read: a log-in ends.
+// mayRead reports whether the visitor of an open stream may still read, because a log-in ends.
 func (p *Pages) mayRead(r *http.Request) bool {
 	_, known := p.sessions.find(p.sessions.id(r), false)
 	return known || p.cfg.OpenReading

@@ -38,15 +38,16 @@ type Config struct {
 	Board *board.Board
 	// Stores are those that NewStores shows.
 	Stores *board.Stores
-	// Access tells who a token belongs to. The API of the server shares it.
+	// Access finds the owner of a token. The API of the server shares it.
 	Access *web.Access
 	// Binary is the name of the binary that serves, for commands on pages. Defaults to "prescient".
 	Binary string
-	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
+	// OpenReading allows reading without a token, for a server that only this machine reaches.
 	OpenReading bool
-	// Secure tells that browsers reach the server over TLS, whoever ends it: cookies then travel over nothing else.
+	// Secure is true if browsers reach the server over TLS, also through a proxy. Cookies then
+	// travel only over TLS.
 	Secure bool
-	// Logger gets the errors that visitors are not told. Default: slog.Default().
+	// Logger receives the errors that visitors do not see. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -124,7 +125,8 @@ func (p *Pages) ofBoard() error {
 	})
 }
 
-// ready makes the handler of what routes adds, and of what every page needs; those who watch are told what render returns.
+// ready adds the routes of routes, and those that every page needs, to the handler. Streams get
+// what render returns.
 func (p *Pages) ready(render func(ctx context.Context) fragments, routes func(mux *http.ServeMux)) error {
 	p.hub = newHub(render)
 	static, err := fs.Sub(staticFiles, "static")
@@ -141,7 +143,7 @@ func (p *Pages) ready(render func(ctx context.Context) fragments, routes func(mu
 // ServeHTTP answers a request.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// Close ends the streams of those who watch, which would go on for ever.
+// Close ends all streams, which would never end by themselves.
 func (p *Pages) Close() { p.hub.close() }
 
 // shared are the routes that the pages of a store and that of all have.
@@ -205,7 +207,7 @@ func (p *Pages) render(name, part string, data any) (string, error) {
 	return visible(html.String()), nil
 }
 
-// fail sends a page that says what is wrong.
+// fail sends a page with a problem.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
 	p.show(w, r, status, "error", page{Title: http.StatusText(status), Content: text})
 }

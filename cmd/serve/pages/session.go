@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// sessionFor is how long a log-in holds, and sessionIdle how long one that nobody uses.
+	// sessionFor bounds a log-in, and sessionIdle an unused one.
 	sessionFor  = 12 * time.Hour
 	sessionIdle = 2 * time.Hour
 	// maxSessions are kept at once. Of the token that has the most, the one that was used longest ago makes room.
 	maxSessions = 1000
 )
 
-// session is somebody who has logged in.
+// session is one log-in.
 type session struct {
 	Visitor
 	since, used time.Time // of the clock that measures
@@ -75,8 +75,8 @@ func (s *sessions) id(r *http.Request) string {
 	return c.Value
 }
 
-// begin logs somebody in under a new id, so that nobody knows it who has given the browser one before; a log-in that the browser had
-// ends.
+// begin logs a visitor in under a new id, so that an id which another site has planted in the
+// browser is useless. An earlier log-in of the browser ends.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
 	id := base64.RawURLEncoding.EncodeToString(random(32))
 	s.set(w, id)
@@ -90,8 +90,8 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
 	s.open[sha256.Sum256([]byte(id))] = &session{Visitor: v, since: now, used: now}
 }
 
-// makeRoom ends a session of the token that has the most of them: those who know one token cannot log out those who know
-// another. Call it with mu held.
+// makeRoom ends a session of the token that has the most of them: visitors with one token cannot
+// log out those with another. Call it with mu held.
 func (s *sessions) makeRoom() {
 	var tokens []int
 	for _, open := range s.open {
@@ -108,7 +108,7 @@ func (s *sessions) makeRoom() {
 	delete(s.open, oldest)
 }
 
-// mostOf returns the token that is in a list most often, and how often each is.
+// mostOf returns the token that is in a list most often, and the count of each.
 func mostOf(tokens iter.Seq[int]) (most int, counts map[int]int) {
 	counts = map[int]int{}
 	for token := range tokens {
@@ -120,7 +120,7 @@ func mostOf(tokens iter.Seq[int]) (most int, counts map[int]int) {
 	return most, counts
 }
 
-// find returns who has logged in under an id, and counts as use where that is one.
+// find returns the visitor of an id. If there is one, the call counts as use.
 func (s *sessions) find(id string, use bool) (Visitor, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
