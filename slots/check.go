@@ -25,15 +25,16 @@ const linger = 50 * time.Millisecond
 
 // unit is the rows of one call: a row, the rows of a batch, or those of a group.
 type unit struct {
-	def     *engine.Definition
-	number  int64 // of the job; for a group the job of its first row
-	rows    []jobs.FutureJob
-	numbers []int64 // the job of each row, if they differ
-	one     [1]jobs.FutureJob
-	group   groupKey
-	members []int64        // of a group: its rows that are in the claim
-	rest    []int64        // members that are not in this call, because it has no room for them
-	verdict *guard.Verdict // set if no call is needed
+	def        *engine.Definition
+	number     int64 // of the job; for a group the job of its first row
+	rows       []jobs.FutureJob
+	numbers    []int64 // the job of each row, if they differ
+	one        [1]jobs.FutureJob
+	group      groupKey
+	members    []int64        // of a group: its rows that are in the claim
+	unreadable []int64        // of a group: rows of other claims that cannot be read
+	rest       []int64        // members that are not in this call, because it has no room for them
+	verdict    *guard.Verdict // set if no call is needed
 
 	queue    *queue
 	at       time.Time // the instant at which its rate lets it begin; zero: any

@@ -182,8 +182,8 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 		return errAgain
 	case ctx.Err() != nil: // the check timed out in a statement of the run
 		return errAgain
-	case u.isGroup() && rd.run.refuses(err) && !u.conflictsFor(rd.run.cfg.Lease):
-		return errAgain // a row of the group cannot be read; the claim that holds it gives it an error
+	case u.isGroup() && rd.run.refuses(err) && (rd.leavesUnreadable(u) || !u.conflictsFor(rd.run.cfg.Lease)):
+		return errAgain // a row of the group cannot be read: the claim that has it gives it an error
 	case server.Passes(err) || pgsql.IsStale(err):
 		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
 			rd.run.halt(u.named(err))

@@ -155,14 +155,8 @@ func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 // readGroup locks and reads the due rows of a group, up to readAtOnce bytes of them; more reports that rows are left.
 func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
 	r := rd.run
-	var family pq.Int64Array
-	for number, job := range r.known {
-		if job.def.Group == u.def.Group {
-			family = append(family, number)
-		}
-	}
 	const most = readAtOnce / rowSize
-	args := []any{r.slot, family, u.group.key, u.group.entityName, u.group.entityKey, u.group.id, most + 1}
+	args := append(rd.findsGroup(u), most+1, append(pq.Int64Array{}, u.unreadable...))
 	var m pgsql.Message
 	var bytes int64
 	m.Add(pgsql.GroupRead.In(r.schema), args, r.scanRow(func(number int64, job jobs.FutureJob) error {
@@ -175,6 +169,36 @@ func (rd *round) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit) (rows []jo
 	}))
 	err = m.Send(ctx, tx)
 	return rows, numbers, more, err
+}
+
+// findsGroup returns the parameters by which statements find the due rows of a group.
+func (rd *round) findsGroup(u *unit) []any {
+	var family pq.Int64Array
+	for number, job := range rd.run.known {
+		if job.def.Group == u.def.Group {
+			family = append(family, number)
+		}
+	}
+	return []any{rd.run.slot, family, u.group.key, u.group.entityName, u.group.entityKey, u.group.id}
+}
+
+// leavesUnreadable finds the rows of a group that cannot be read and belong to other claims, so that the next call for
+// the group leaves them out. It returns false if there are no more of them.
+func (rd *round) leavesUnreadable(u *unit) bool {
+	var ids []int64
+	err := rd.run.server.Ask(rd.claim.ctx, rd.run.work, pgsql.GroupUnreadable, rd.findsGroup(u), func(row *sql.Rows) error {
+		var id int64
+		err := row.Scan(&id)
+		if !slices.Contains(u.members, id) && !slices.Contains(u.unreadable, id) {
+			ids = append(ids, id)
+		}
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return false
+	}
+	u.unreadable = append(u.unreadable, ids...)
+	return true
 }
 
 // groupKey identifies a group by what group_read needs to find its rows.

@@ -287,6 +287,40 @@ func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// The first claim has a row of the group, and the last claim has the row that cannot be read. The run comes to that one
+// long after a lease.
+func TestAGroupDoesNotWaitForTheClaimOfARowThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	const rows = 24
+	w := setup(t)
+	var c calls
+	w.registry.RegisterGroup("family", []string{"job"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		for _, job := range batch {
+			c.add(job)
+		}
+		_, err := tx.ExecContext(ctx, "select pg_sleep(0.2)")
+		return make([]jobs.Result, len(batch)), err
+	})
+	var list []jobs.FutureJob
+	for n := range rows {
+		list = append(list, jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(100 + n), CheckAt: slot(1)})
+	}
+	list[rows-1].EntityKey = "7" // see enormous
+	list[0].GroupKey, list[rows-1].GroupKey = "family", "family"
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+		t.Fatal(err)
+	}
+	w.db.MustExec(enormous)
+	result := w.run(slot(1), func(c *slots.Config) { c.Page, c.Workers, c.Lease = 3, 1, time.Second })
+	if result.State != slots.StateDone || result.Failed != 1 || result.Finished != rows-1 {
+		t.Errorf("%+v", result)
+	}
+	w.checkCalls(&c, "none")
+	if len(c.of) != rows-1 {
+		t.Errorf("the function was called for %d rows", len(c.of))
+	}
+}
+
 func TestACheckThatIsAskedForAndRefusedIsAnErrorOfTheRowThatAskedForIt(t *testing.T) {
 	t.Parallel()
 	const rows, bad = 40, "7"

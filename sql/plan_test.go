@@ -233,8 +233,11 @@ func (d due) statements() map[string]statement {
 		"check_same":        {nil, "select prescient.same_check(pg_current_xact_id()::xid::text)", nil, nil},
 		"row_record":        {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check("done", nil), slotIndex(few)},
 		"row_record, move":  {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check(nil, "next"), slotIndex(few)},
-		"group_read": {nil, pgsql.GroupRead.In(""), []any{d.slot, jobs, d.group, "order", "1", first, 30_000}, map[string]int64{
+		"group_read": {nil, pgsql.GroupRead.In(""), []any{d.slot, jobs, d.group, "order", "1", first, 30_000, pq.Int64Array{}}, map[string]int64{
 			"future_job_group": d.all/few + few, "future_job_key": few, "future_job_pkey": d.all/few + few,
+		}},
+		"group_unreadable": {nil, pgsql.GroupUnreadable.In(""), []any{d.slot, jobs, d.group, "order", "1", first}, map[string]int64{
+			"future_job_group": d.all/few + few, "future_job_key": few, "future_job_pkey": 2 * (d.all/few + few),
 		}},
 		"slot_close":     {[]string{opened, drained}, pgsql.SlotClose.In(""), []any{d.slot, true, nil}, slotIndex(look)},
 		"slot_waiting":   {nil, pgsql.SlotWaiting.In(""), []any{d.slot}, slotIndex(d.all + few)},

@@ -33,7 +33,7 @@ var mayRun = map[pgsql.Role]string{
 		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_attempts row_holder rows_left schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `cancel_many check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
-		group_read history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart
+		group_read group_unreadable history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart
 		rows_lock rows_move rows_move_alike schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle`,
 	pgsql.Operator: `action_end action_insert event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune ledger_rewind

@@ -84,6 +84,7 @@ var (
 	ForecastTraces        = file("forecast_traces")
 	GroupRead             = file("group_read")
 	GroupTry              = file("group_try")
+	GroupUnreadable       = file("group_unreadable")
 	HistoryList           = file("history_list")
 	HistoryMonths         = file("history_months")
 	HistoryPrune          = file("history_prune")

@@ -1,6 +1,6 @@
 -- Locks and reads the due rows of a group in slot $1: rows of the jobs $2 with group_key $3, and
 -- rows without a group_key of the entity ($4, $5) that stands for the group. It returns at most $7
--- rows.
+-- rows, without those of the ids $8.
 -- An anonymous row without a group_key is found by its id ($6) alone. Rows of paused jobs are left
 -- out. See page_read for the columns.
 -- Called by slots.round.readGroup.
@@ -24,6 +24,7 @@ where next_check_at = $1
         union
         select $6::bigint
     ))
+    and id <> all ($8::bigint[])
 order by id
 limit $7
 for update
